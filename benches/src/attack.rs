@@ -1,12 +1,12 @@
 //! `make attack`: the effect of attacks on rolegate's memory and on an honest client.
 //!
-//! Each attack runs against a fresh `rolegate` process, over the network. In each round, the honest client runs for a
-//! usual window, then for one during the attack, then until the server has recovered. The speed of the machine varies,
-//! so only windows of the same round are compared.
+//! Each attack runs against a fresh `rolegate` process, over the network. In each round, the honest
+//! client runs for a usual window, then for one during the attack, then until the server has
+//! recovered. The speed of the machine varies, so only windows of the same round are compared.
 //!
-//! The server has the first core to itself, with one worker thread. The honest client and the attacker share the
-//! others. The attacker runs at idle priority (`SCHED_IDLE`): otherwise the client would wait for cores that the
-//! attacker occupies, which tells nothing about the server.
+//! The server has the first core to itself, with one worker thread. The honest client and the
+//! attacker share the others. The attacker runs at idle priority (`SCHED_IDLE`): otherwise the
+//! client would wait for cores that the attacker occupies, which tells nothing about the server.
 #![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "it measures, and fails loudly")]
 
 mod attacks;
@@ -30,7 +30,9 @@ use benches::people;
 use clap::Args;
 use load::Exit;
 use testbed::Stdout;
-use thread_priority::unix::{NormalThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id};
+use thread_priority::unix::{
+    NormalThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+};
 use thread_priority::{ThreadPriority, ThreadSchedulePolicy};
 
 use crate::machine::{self, Facts};
@@ -57,7 +59,8 @@ pub(crate) struct AttackArgs {
     /// Number of rounds of each attack.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Duration of an attack in each round, in seconds; some attacks take two or three times as long.
+    /// Duration of an attack in each round, in seconds; some attacks take two or three times as
+    /// long.
     #[arg(long, default_value_t = 3.0)]
     seconds: f64,
     /// Maximum time to wait for recovery after each attack, in seconds.
@@ -116,7 +119,8 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
     let policy = (attack.policy)(people::BASIC);
     write(&folder.path().join("jwks.json"), &attacks::tokens::key_set())?;
     let tls = attack.tls.then(|| attacks::tls::write(folder.path())).transpose()?;
-    let mut server = Server::start(program, &policy, attack.arguments, attack.stdout, tls, folder.path())?;
+    let mut server =
+        Server::start(program, &policy, attack.arguments, attack.stdout, tls, folder.path())?;
     // The server hashes the honest client's password once, and warms up.
     honest::window(&server.honest, WARM_UP.min(times.window));
     let (most, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -132,7 +136,8 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
         is_over.store(true, Relaxed);
         rounds
     });
-    // The column "after" is the memory in use one second later, when the server could return memory to the system.
+    // The column "after" is the memory in use one second later, when the server could return memory
+    // to the system.
     std::thread::sleep(Duration::from_secs(1).min(times.window));
     let before = rounds.first().map_or(0, |round| round.before);
     let memory = [before, most.load(Relaxed), server.resident()];
@@ -141,8 +146,11 @@ fn measure(program: &Program<'_>, attack: &Attack, times: Times) -> Result<Row, 
 
 /// A usual window, one during the attack, and the time until recovery.
 fn one_round(server: &Server, attack: &Attack, round: u32, times: Times) -> Round {
-    let capacity =
-        if attack.hashes { passwords::capacity(server, CAPACITY_TIME.min(times.window)).ok() } else { None };
+    let capacity = if attack.hashes {
+        passwords::capacity(server, CAPACITY_TIME.min(times.window)).ok()
+    } else {
+        None
+    };
     let usual = honest::window(&server.honest, times.window);
     let (before, length) = (server.resident(), times.window * attack.times);
     let connecting = honest_thread(server, length);
@@ -209,7 +217,8 @@ fn flood(program: &Program<'_>, time: Duration, file: &Path) -> Result<(), Box<d
     let folder = tempfile::tempdir()?;
     let policy = passwords::policy(people::BASIC);
     let more = ["--decision-log", "off"];
-    let mut server = Server::start(program, &policy, &more, Stdout::Discarded, None, folder.path())?;
+    let mut server =
+        Server::start(program, &policy, &more, Stdout::Discarded, None, folder.path())?;
     let mut text = String::new();
     hour::flood(&mut server, time, &mut |line| {
         println!("{line}");

@@ -1,12 +1,15 @@
-//! A search cluster behind Envoy with rolegate, without any authorization, and with its own security plugin: bulk
-//! requests and searches with few and many indices, for users with few and many roles.
+//! A search cluster behind Envoy with rolegate, without any authorization, and with its own
+//! security plugin: bulk requests and searches with few and many indices, for users with few and
+//! many roles.
 //!
-//! No process is pinned to a core. The node needs most of the processor time; if Envoy and rolegate were pinned to one core and the
-//! node to none, that core would limit the rate while the other one idles. The processor time of Envoy and rolegate per request is
-//! reported beside the rates, because it varies much less from round to round.
+//! No process is pinned to a core. The node needs most of the processor time; if Envoy and rolegate
+//! were pinned to one core and the node to none, that core would limit the rate while the other one
+//! idles. The processor time of Envoy and rolegate per request is reported beside the rates,
+//! because it varies much less from round to round.
 //!
-//! The clusters are started by hand, and their contents are replaced. Index `NN-index-I` belongs to group `NN`, of which there are fifty, and
-//! role `I` reads and writes one group. So a pattern for a group is two per cent of the indices.
+//! The clusters are started by hand, and their contents are replaced. Index `NN-index-I` belongs to
+//! group `NN`, of which there are fifty, and role `I` reads and writes one group. So a pattern for
+//! a group is two per cent of the indices.
 
 mod report;
 
@@ -32,11 +35,13 @@ use crate::{exit, publish, temporary_folder, write};
 /// The arguments of `cluster`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ClusterArgs {
-    /// The address of a node without the security plugin. All of its indices and data streams are deleted.
+    /// The address of a node without the security plugin. All of its indices and data streams are
+    /// deleted.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9200")]
     pub(crate) plain: SocketAddr,
-    /// The address of a node with the plugin. All of its indices and data streams are deleted. It must take users and backend roles
-    /// from the headers `x-proxy-user` and `x-proxy-roles`, and map the backend role `admins` to the role `all_access`.
+    /// The address of a node with the plugin. All of its indices and data streams are deleted. It
+    /// must take users and backend roles from the headers `x-proxy-user` and `x-proxy-roles`, and
+    /// map the backend role `admins` to the role `all_access`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) secure: Option<SocketAddr>,
     /// The folder of `librolegate.so` (`make module`).
@@ -169,7 +174,8 @@ impl Gate {
     fn start(by: By, args: &ClusterArgs, folder: &Path, rolegate: u32) -> Result<Self, Failed> {
         let node = if by == By::Plugin { args.secure.unwrap_or(args.plain) } else { args.plain };
         let text = configuration(by, node, folder)?;
-        let module = std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
+        let module =
+            std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
         let own = folder.join(format!("{by:?}"));
         std::fs::create_dir_all(&own).map_err(|error| Failed::io("temporary folder", &error))?;
         let envoy = block_on(Envoy::start_with_modules(
@@ -215,7 +221,8 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
         eprintln!("{indices} indices");
         let refill = || {
             std::thread::scope(|threads| {
-                let secure = args.secure.map(|node| threads.spawn(move || fill(node, *indices, true)));
+                let secure =
+                    args.secure.map(|node| threads.spawn(move || fill(node, *indices, true)));
                 fill(args.plain, *indices, false)?;
                 let panicked = |_| Err(Failed::new("node with the plugin", "its thread panicked"));
                 secure.map_or(Ok(()), |filling| filling.join().unwrap_or_else(panicked))
@@ -225,11 +232,17 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
         let program = testbed::program()?;
         let listen = Target::Unix(folder.join("rolegate.sock"));
         let more = ["--max-message-size", "12MiB", "--threads", "1"];
-        let rolegate =
-            block_on(Rolegate::start(&program, &folder.join("policy.yaml"), listen, folder, &more))?;
+        let rolegate = block_on(Rolegate::start(
+            &program,
+            &folder.join("policy.yaml"),
+            listen,
+            folder,
+            &more,
+        ))?;
         let started = ALL.into_iter().filter(|by| *by != By::Plugin || args.secure.is_some());
-        let gates: Vec<Gate> =
-            started.map(|by| Gate::start(by, args, folder, rolegate.id())).collect::<Result<_, _>>()?;
+        let gates: Vec<Gate> = started
+            .map(|by| Gate::start(by, args, folder, rolegate.id()))
+            .collect::<Result<_, _>>()?;
         if number == 0 {
             for (gate, what) in gates.iter().flat_map(|gate| WHATS.map(|what| (gate, what))) {
                 let plan = plan(gate.envoy.address, ("twenty", 20), *indices, what, stop)?;
@@ -246,10 +259,12 @@ fn measure(args: &ClusterArgs, stop: &Stop) -> Result<Vec<Row>, Failed> {
                 for round in 0..usize::from(args.rounds) {
                     for step in 0..gates.len() {
                         let number = (step + round) % gates.len();
-                        if let (Some(gate), Some(row)) = (gates.get(number), of_this.get_mut(number))
+                        if let (Some(gate), Some(row)) =
+                            (gates.get(number), of_this.get_mut(number))
                             && !stop.is_requested()
                         {
-                            let plan = plan(gate.envoy.address, (user, roles), *indices, what, stop)?;
+                            let plan =
+                                plan(gate.envoy.address, (user, roles), *indices, what, stop)?;
                             gate.measure(&plan, args, row)?;
                         }
                     }
@@ -318,7 +333,8 @@ fn fill(node: SocketAddr, indices: usize, secure: bool) -> Result<(), Failed> {
             ]
             .map(|(name, value)| (name.to_owned(), value.to_owned()));
             let body = if body.is_null() { String::new() } else { body.to_string() };
-            let answer = connection.send(method, path, "localhost", &headers, body.as_bytes()).await?;
+            let answer =
+                connection.send(method, path, "localhost", &headers, body.as_bytes()).await?;
             if needed && answer.status >= 300 {
                 return Err(Failed::new(
                     "node",
@@ -338,8 +354,9 @@ fn fill(node: SocketAddr, indices: usize, secure: bool) -> Result<(), Failed> {
             "settings": {
                 "number_of_shards": 1,
                 "number_of_replicas": 0,
-                // Otherwise a search waits until its index shows what was written since the last one, and a bulk request for
-                // the disk: both take much longer than any authorization, and vary.
+                // Otherwise a search waits until its index shows what was written since the last
+                // one, and a bulk request for the disk: both take much longer than any
+                // authorization, and vary.
                 "refresh_interval": "-1",
                 "translog": { "durability": "async", "sync_interval": "60s", "flush_threshold_size": "1gb" }
             },
@@ -348,15 +365,18 @@ fn fill(node: SocketAddr, indices: usize, secure: bool) -> Result<(), Failed> {
         for number in 0..indices {
             let index = index(number);
             send("PUT", &format!("/{index}"), settings.clone(), true).await?;
-            send("POST", &format!("/{index}/_doc"), json!({ "message": "the first" }), true).await?;
+            send("POST", &format!("/{index}/_doc"), json!({ "message": "the first" }), true)
+                .await?;
         }
         send("POST", "/_refresh", Value::Null, true).await?;
         if secure {
-            for (kind, entry) in [("roles", role as fn(usize) -> Value), ("rolesmapping", mapping)] {
+            for (kind, entry) in [("roles", role as fn(usize) -> Value), ("rolesmapping", mapping)]
+            {
                 let changes: Vec<Value> = (0..GROUPS)
                     .map(|number| json!({ "op": "add", "path": format!("/role{number}"), "value": entry(number) }))
                     .collect();
-                send("PATCH", &format!("/_plugins/_security/api/{kind}"), changes.into(), true).await?;
+                send("PATCH", &format!("/_plugins/_security/api/{kind}"), changes.into(), true)
+                    .await?;
             }
         }
         Ok(())
@@ -415,11 +435,12 @@ fn policy(folder: &Path, plain: SocketAddr) -> Result<(), Failed> {
     write(&cluster.join("internal_users.yml"), &users)
 }
 
-/// The shipped configuration with these addresses. Without authorization, and for the node with the plugin, it lacks the
-/// filter.
+/// The shipped configuration with these addresses. Without authorization, and for the node with the
+/// plugin, it lacks the filter.
 fn configuration(by: By, node: SocketAddr, folder: &Path) -> Result<String, Failed> {
     let file = if by == By::Module { "envoy/module-search.yaml" } else { "envoy/search.yaml" };
-    let mut text = std::fs::read_to_string(deploy(file)).map_err(|error| Failed::io(file, &error))?;
+    let mut text =
+        std::fs::read_to_string(deploy(file)).map_err(|error| Failed::io(file, &error))?;
     let socket = format!("pipe: {{ path: {} }}", folder.join("rolegate.sock").display());
     for (from, to) in [
         (
@@ -432,12 +453,19 @@ fn configuration(by: By, node: SocketAddr, folder: &Path) -> Result<String, Fail
         ),
         ("port_value: 9200", &format!("port_value: {}", node.port())),
         ("pipe: { path: /run/rolegate/rolegate.sock }", &socket),
-        ("policy: /etc/rolegate/policy.yaml", &format!("policy: {}", folder.join("policy.yaml").display())),
+        (
+            "policy: /etc/rolegate/policy.yaml",
+            &format!("policy: {}", folder.join("policy.yaml").display()),
+        ),
     ] {
         text = text.replace(from, to);
     }
     // Its text goes to a terminal for each request.
-    cut(&mut text, "                # Tells why a request", "                # The cluster receives");
+    cut(
+        &mut text,
+        "                # Tells why a request",
+        "                # The cluster receives",
+    );
     if matches!(by, By::Nobody | By::Plugin) {
         cut(
             &mut text,

@@ -1,7 +1,9 @@
-//! The whole experiment in one command: the application alone, behind Envoy, and behind Envoy with ext_authz by
-//! rolegate, the baseline or another server; every rate, in interleaved rounds, with one report.
+//! The whole experiment in one command: the application alone, behind Envoy, and behind Envoy with
+//! ext_authz by rolegate, the baseline or another server; every rate, in interleaved rounds, with
+//! one report.
 //!
-//! Read [`Comparison::measure`], then [`schedule`] (what is measured when) and [`goals`] (how the results are evaluated).
+//! Read [`Comparison::measure`], then [`schedule`] (what is measured when) and [`goals`] (how the
+//! results are evaluated).
 
 mod fortio;
 mod goals;
@@ -44,7 +46,8 @@ use servers::{Places, Running};
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct CompareArgs {
-    /// The folder for `report.html`, `report.json`, `report.txt`, `report.svg`, `records.csv` and Envoy's configuration.
+    /// The folder for `report.html`, `report.json`, `report.txt`, `report.svg`, `records.csv` and
+    /// Envoy's configuration.
     #[arg(long, value_name = "FOLDER", default_value = "target/load")]
     pub(crate) out: PathBuf,
     /// An imprecise run of less than two minutes, with fewer rates, rounds and variants.
@@ -56,29 +59,32 @@ pub(crate) struct CompareArgs {
     /// The folder of `librolegate.so` (`make module`), to measure rolegate inside Envoy too.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) module: Option<PathBuf>,
-    /// Another ext_authz server that you have started, whose policy allows alice GET /people with Basic; repeat the flag for
-    /// more than one. With its process id, its processor time and memory are reported too. `headers=map` is for servers
-    /// that do not read raw headers, such as OPA-Envoy.
+    /// Another ext_authz server that you have started, whose policy allows alice GET /people with
+    /// Basic; repeat the flag for more than one. With its process id, its processor time and memory
+    /// are reported too. `headers=map` is for servers that do not read raw headers, such as
+    /// OPA-Envoy.
     #[arg(long = "peer", value_name = "NAME=ADDR[,pid=N][,headers=map]")]
     pub(crate) peers: Vec<Server>,
-    /// Time for all measurements, without starting and stopping the servers [default: 750s; 70s with --quick].
+    /// Time for all measurements, without starting and stopping the servers [default: 750s; 70s
+    /// with --quick].
     #[arg(long, value_name = "TIME", value_parser = load::units::duration)]
     pub(crate) budget: Option<Duration>,
     /// Number of rounds [default: 10; 6 with --quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) rounds: Option<u8>,
-    /// Rates in requests per second; `max` is a closed loop [default: 100,1000,2000,…,5000,max; 1000,5000,max with --quick].
+    /// Rates in requests per second; `max` is a closed loop [default: 100,1000,2000,…,5000,max;
+    /// 1000,5000,max with --quick].
     #[arg(long, value_name = "N|max,…", value_delimiter = ',', value_parser = load::units::rate)]
     pub(crate) rates: Vec<Rate>,
-    /// Connect Envoy and the servers only over a Unix socket and with Envoy's own gRPC client, not over TCP or with Google's
-    /// gRPC client.
+    /// Connect Envoy and the servers only over a Unix socket and with Envoy's own gRPC client, not
+    /// over TCP or with Google's gRPC client.
     #[arg(long)]
     pub(crate) no_variants: bool,
     /// Do not measure reloads of a large policy under load.
     #[arg(long)]
     pub(crate) no_reload: bool,
-    /// The program fortio, to measure the application, Envoy, and Envoy with rolegate at 100 and 1,000 requests per second
-    /// with it too, before the rest.
+    /// The program fortio, to measure the application, Envoy, and Envoy with rolegate at 100 and
+    /// 1,000 requests per second with it too, before the rest.
     #[arg(long, value_name = "FILE")]
     pub(crate) fortio: Option<PathBuf>,
 }
@@ -97,12 +103,17 @@ pub(crate) const CONNECTIONS: usize = 8;
 /// How often the start of rolegate is timed.
 const STARTS: usize = 5;
 
-/// Runs the experiment. Exits with 5 if something does not start, or a request does not get the expected response.
+/// Runs the experiment. Exits with 5 if something does not start, or a request does not get the
+/// expected response.
 pub(crate) fn run(args: &CompareArgs) -> Result<Exit, Box<dyn Error>> {
     let stop = Stop::default();
     stop.on_signals();
     let done = Comparison::measure(args, &stop)?;
-    println!("{}\nwritten: {}", done.write(&args.out)?, args.out.join("report.{html,json,txt}").display());
+    println!(
+        "{}\nwritten: {}",
+        done.write(&args.out)?,
+        args.out.join("report.{html,json,txt}").display()
+    );
     Ok(exit(&stop, done.went_wrong()))
 }
 
@@ -149,14 +160,19 @@ impl Comparison {
         this.ready = ready(&places, &this.pins)?;
         this.every_round(&places, fortio(args).as_ref(), stop)?;
         let config = std::fs::read_to_string(places.folder.join("envoy.yaml"));
-        write(&args.out.join("envoy.yaml"), &config.map_err(|error| Failed::io("envoy.yaml", &error))?)?;
+        write(
+            &args.out.join("envoy.yaml"),
+            &config.map_err(|error| Failed::io("envoy.yaml", &error))?,
+        )?;
         if !args.no_reload && !stop.is_requested() {
             eprintln!("reloads under load");
             this.reload = Some(Reload::measure(&places, &this.pins, size(args.quick))?);
         }
         let stolen = Ticks::now().stolen_since(before);
-        this.facts
-            .push(("taken by the host meanwhile".to_owned(), format!("{stolen:.1} % of the processor time")));
+        this.facts.push((
+            "taken by the host meanwhile".to_owned(),
+            format!("{stolen:.1} % of the processor time"),
+        ));
         this.interrupted = stop.is_requested();
         Ok(this)
     }
@@ -164,7 +180,8 @@ impl Comparison {
     /// The plan of the measurements, without starting anything.
     fn planned(args: &CompareArgs) -> Result<Self, Failed> {
         let servers = Server::all(&args.peers);
-        let scenarios = Scenario::all(&servers, !args.no_variants && !args.quick, args.module.is_some());
+        let scenarios =
+            Scenario::all(&servers, !args.no_variants && !args.quick, args.module.is_some());
         let depth = depth(args);
         let schedule = Schedule::new(&scenarios, &depth)?;
         Ok(Self {
@@ -182,7 +199,12 @@ impl Comparison {
         })
     }
 
-    fn every_round(&mut self, places: &Places, fortio: Option<&Fortio>, stop: &Stop) -> Result<(), Failed> {
+    fn every_round(
+        &mut self,
+        places: &Places,
+        fortio: Option<&Fortio>,
+        stop: &Stop,
+    ) -> Result<(), Failed> {
         let running = Running::start(places, &self.servers, &self.scenarios, &self.pins)?;
         for (number, scenario) in self.scenarios.iter().enumerate() {
             running.check(number, scenario)?;
@@ -201,7 +223,8 @@ impl Comparison {
             }
             if said != Some((cell.round, cell.rate)) {
                 said = Some((cell.round, cell.rate));
-                let rate = self.schedule.rates.get(cell.rate).map(ToString::to_string).unwrap_or_default();
+                let rate =
+                    self.schedule.rates.get(cell.rate).map(ToString::to_string).unwrap_or_default();
                 let (share, seconds) = (100 * done / cells.len(), begun.elapsed().as_secs());
                 eprintln!("round {}, {rate}: {share} % after {seconds} s", cell.round + 1);
             }
@@ -253,10 +276,12 @@ impl Comparison {
 
     /// The load of each scenario as a command, once for all rates and rounds.
     fn loads(&self, running: &Running) -> Vec<String> {
-        let duration = self.schedule.cells.first().map(|cell| cell.duration.as_millis()).unwrap_or_default();
+        let duration =
+            self.schedule.cells.first().map(|cell| cell.duration.as_millis()).unwrap_or_default();
         let warmup = self.schedule.warmup.as_millis();
         let command = |(number, scenario): (usize, &Scenario)| {
-            let (url, credentials) = (running.url(number, scenario)?, running.credentials(scenario));
+            let (url, credentials) =
+                (running.url(number, scenario)?, running.credentials(scenario));
             Some(format!(
                 "rolegate-load http {url} --rate RATE --connections {CONNECTIONS} --warmup {warmup}ms --duration {duration}ms {credentials} \
                  --expect 200  # {}",
@@ -284,7 +309,9 @@ impl Comparison {
         write(&folder.join("report.html"), &document::html(title, &parts))?;
         write(&folder.join("report.json"), &format!("{:#}\n", self.json()))?;
         write(&folder.join("report.txt"), &text)?;
-        if let Some(chart) = self.beside().and_then(|curves| svg::percentiles(parts::BESIDE, &curves)) {
+        if let Some(chart) =
+            self.beside().and_then(|curves| svg::percentiles(parts::BESIDE, &curves))
+        {
             write(&folder.join("report.svg"), &chart.file())?;
         }
         let written = records::append(folder, &self.facts, &self.lines());
@@ -294,8 +321,10 @@ impl Comparison {
     /// The goals, and requests per second and latencies of each scenario at each rate, as records.
     fn lines(&self) -> Vec<Line> {
         let goal = |verdict: Verdict| {
-            let (name, unit) =
-                (format!("load/goals/{} {}", verdict.goal, verdict.what), verdict.limit.unit().to_owned());
+            let (name, unit) = (
+                format!("load/goals/{} {}", verdict.goal, verdict.what),
+                verdict.limit.unit().to_owned(),
+            );
             Some(Line {
                 name,
                 unit,
@@ -361,14 +390,15 @@ fn size(quick: bool) -> Size {
     }
 }
 
-/// The nanoseconds from the start of rolegate with the people policy until it accepts connections. It listens only once
-/// its policy is active.
+/// The nanoseconds from the start of rolegate with the people policy until it accepts connections.
+/// It listens only once its policy is active.
 fn ready(places: &Places, pins: &Pins) -> Result<Vec<f64>, Failed> {
     let policy = testbed::repository().join("policies/people");
     let mut all = Vec::new();
     for number in 0..STARTS {
         let socket = places.folder.join(format!("ready-{number}.sock"));
-        let took = on(pins.server.as_deref(), || servers::until_it_listens(places, &policy, &socket))?;
+        let took =
+            on(pins.server.as_deref(), || servers::until_it_listens(places, &policy, &socket))?;
         all.push(took.as_secs_f64() * 1e9);
     }
     Ok(all)

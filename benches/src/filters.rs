@@ -1,5 +1,6 @@
-//! rolegate inside Envoy beside Envoy's own filters for the same task (`basic_auth`, `jwt_authn`, `rbac`), with few and
-//! with many rules: a closed loop through one Envoy that has a listener for each.
+//! rolegate inside Envoy beside Envoy's own filters for the same task (`basic_auth`, `jwt_authn`,
+//! `rbac`), with few and with many rules: a closed loop through one Envoy that has a listener for
+//! each.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -35,8 +36,8 @@ pub(crate) struct FiltersArgs {
     /// The folder for `filters.txt` and `records.csv`.
     #[arg(long, value_name = "FOLDER", default_value = "target/load")]
     pub(crate) out: PathBuf,
-    /// Number of rounds; in each, every variant is measured once. Where the speed of the machine varies, many short rounds tell
-    /// more than few long ones.
+    /// Number of rounds; in each, every variant is measured once. Where the speed of the machine
+    /// varies, many short rounds tell more than few long ones.
     #[arg(long, default_value_t = 40, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) rounds: u8,
     /// Duration of each measurement.
@@ -109,14 +110,20 @@ struct Own {
 impl Filters {
     fn measure(args: &FiltersArgs, stop: &Stop) -> Result<Self, Failed> {
         let folder = temporary_folder("filters")?;
-        let module = std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
+        let module =
+            std::path::absolute(&args.module).map_err(|error| Failed::io("module", &error))?;
         let (signer, pins) = (Signer::default(), Pins::new());
         let (_app, app) = on(pins.outside.as_deref(), || start_app(folder.path()))?;
         let mut variants = variants(folder.path(), &signer)?;
         let token = people::token(&signer);
-        let listeners: Vec<Listener> =
-            variants.iter().enumerate().map(|(number, variant)| variant.listener(number, &module)).collect();
-        let envoy = on(pins.envoy.as_deref(), || block_on(Envoy::start_all(folder.path(), app, &listeners)))?;
+        let listeners: Vec<Listener> = variants
+            .iter()
+            .enumerate()
+            .map(|(number, variant)| variant.listener(number, &module))
+            .collect();
+        let envoy = on(pins.envoy.as_deref(), || {
+            block_on(Envoy::start_all(folder.path(), app, &listeners))
+        })?;
         for (variant, at) in variants.iter().zip(&envoy.addresses) {
             variant.check(*at, &token)?;
         }
@@ -125,7 +132,8 @@ impl Filters {
             for step in 0..variants.len() {
                 // Each round begins with another one, so that none always follows the same one.
                 let number = (step + round) % variants.len();
-                if let (Some(variant), Some(at)) = (variants.get_mut(number), envoy.addresses.get(number))
+                if let (Some(variant), Some(at)) =
+                    (variants.get_mut(number), envoy.addresses.get(number))
                     && !stop.is_requested()
                 {
                     let plan = variant.plan(*at, &token, stop)?;
@@ -137,8 +145,9 @@ impl Filters {
             }
         }
         drop(envoy);
-        let own =
-            on(pins.envoy.as_deref(), || Own::measure(folder.path(), &module, app, args.requests, stop))?;
+        let own = on(pins.envoy.as_deref(), || {
+            Own::measure(folder.path(), &module, app, args.requests, stop)
+        })?;
         let facts = machine::facts(Some(&testbed::envoy::program()?));
         Ok(Self { variants, own, facts })
     }
@@ -158,21 +167,29 @@ impl Filters {
         };
         for headers in ["", ", without x-roles"] {
             all.extend(at_least(&format!("rolegate, Basic{headers}"), "basic_auth + rbac", 1.05));
-            all.extend(at_least(&format!("rolegate, JWT{headers}"), "jwt_authn with cache + rbac", 1.15));
+            all.extend(at_least(
+                &format!("rolegate, JWT{headers}"),
+                "jwt_authn with cache + rbac",
+                1.15,
+            ));
         }
         all.extend(at_least("rolegate, 1,000 rules", "rbac, 1,000 rules", 3.0));
         all.extend(at_least("rolegate, 10,000 rules", "rbac, 10,000 rules", 50.0));
         let rates: Vec<f64> = SIZES
             .iter()
-            .filter_map(|size| Spread::of(self.ratios(&rolegate(*size), FIRST)).map(|spread| spread.median))
+            .filter_map(|size| {
+                Spread::of(self.ratios(&rolegate(*size), FIRST)).map(|spread| spread.median)
+            })
             .collect();
         if let Some(Spread { low, high, .. }) = Spread::of(rates) {
-            let what = "requests/s by the number of rules, 2 to 10,000: the highest median ÷ the lowest";
+            let what =
+                "requests/s by the number of rules, 2 to 10,000: the highest median ÷ the lowest";
             let measured = (high / low, format!("{:.3} ×", high / low));
             all.push(Verdict::new("P8", what, Limit::AtMost(1.03, " ×"), Some(measured)));
         }
         let [with, without] = self.own.memory.map(|bytes| units::float(bytes) / 1_048_576.0);
-        let measured = (with - without, format!("{:.1} MiB ({with:.1} − {without:.1})", with - without));
+        let measured =
+            (with - without, format!("{:.1} MiB ({with:.1} − {without:.1})", with - without));
         let what = "resident memory added to Envoy, policies/people";
         all.push(Verdict::new("P8", what, Limit::AtMost(15.0, " MiB"), Some(measured)));
         let time = self.own.median.map(|time| (time / 1e3, format!("{:.2} µs", time / 1e3)));
@@ -190,7 +207,8 @@ impl Filters {
             vec![
                 variant.name.clone(),
                 rate.map_or_else(String::new, |rate| rate.shown(units::grouped)),
-                of_first.map_or_else(String::new, |ratio| ratio.shown(|ratio| format!("{ratio:.3}"))),
+                of_first
+                    .map_or_else(String::new, |ratio| ratio.shown(|ratio| format!("{ratio:.3}"))),
                 sure.unwrap_or_default(),
             ]
         };
@@ -207,7 +225,10 @@ impl Filters {
                 self.variants.iter().map(row).collect(),
             ),
             Part::Text(LIMITS.to_owned()),
-            Part::Text(format!("Time in the filter, from Envoy's histogram, in ns: {}", self.own.time)),
+            Part::Text(format!(
+                "Time in the filter, from Envoy's histogram, in ns: {}",
+                self.own.time
+            )),
         ];
         if self.variants.iter().any(|variant| variant.wrong > 0) {
             let text = "Some requests had no response, or were denied: do not trust these figures.";
@@ -219,7 +240,11 @@ impl Filters {
 
     fn records(&self) -> Vec<Record> {
         let rate = |variant: &Variant| {
-            Record::of_rounds(&format!("filters/{}/rate", variant.name), "requests/s", &variant.rounds)
+            Record::of_rounds(
+                &format!("filters/{}/rate", variant.name),
+                "requests/s",
+                &variant.rounds,
+            )
         };
         let ratio = |variant: &Variant| {
             let ratios = self.ratios(&variant.name, FIRST);
@@ -279,14 +304,16 @@ impl Variant {
         Ok(Plan { workload, rate: Rate::Max, connections: CONNECTIONS, stop: stop.clone(), ..plan })
     }
 
-    /// Verifies that it allows the request, and denies one without credentials if it wants any, and one to another path.
+    /// Verifies that it allows the request, and denies one without credentials if it wants any, and
+    /// one to another path.
     fn check(&self, at: SocketAddr, token: &str) -> Result<(), Failed> {
         let headers = self.request(token).headers;
         let status = |path: &str, headers: &[(String, String)]| {
             block_on(get(at, path, headers)).map(|response| response.status)
         };
-        let wrong =
-            |what: &str, status: u16| Err(Failed::new(self.name.clone(), format!("{what}: {status}")));
+        let wrong = |what: &str, status: u16| {
+            Err(Failed::new(self.name.clone(), format!("{what}: {status}")))
+        };
         let mut with = status("/people", &headers)?;
         // A busy machine may need longer for the first hash than rolegate waits.
         for _ in 0..RETRIES {
@@ -326,14 +353,18 @@ impl Own {
             variant.check(envoy.address, "")?;
             let plan = variant.plan(envoy.address, "", stop)?;
             load::run(&Plan { requests: Some(requests), ..plan })?;
-            // Envoy merges the histograms of its workers every five seconds, and rolegate returns freed memory as often.
+            // Envoy merges the histograms of its workers every five seconds, and rolegate returns
+            // freed memory as often.
             std::thread::sleep(Duration::from_secs(6));
             *memory = Usage::of(envoy.id()).resident;
             if variant.policy.is_some() {
-                stats = block_on(get(envoy.admin, "/stats?filter=authorization_ns&usedonly", &[]))?.text();
+                stats = block_on(get(envoy.admin, "/stats?filter=authorization_ns&usedonly", &[]))?
+                    .text();
             }
         }
-        let time = stats.lines().find_map(|line| Some(line.split_once("authorization_ns: ")?.1.to_owned()));
+        let time = stats
+            .lines()
+            .find_map(|line| Some(line.split_once("authorization_ns: ")?.1.to_owned()));
         let time = time.unwrap_or_default();
         // `P50(nan,1234)`: of the last interval and of all.
         let median = time.split_once("P50(").and_then(|(_, rest)| {
@@ -357,7 +388,8 @@ fn variants(folder: &Path, signer: &Signer) -> Result<Vec<Variant>, Failed> {
     write(&tokens, &people::with_tokens())?;
     let people = testbed::repository().join("policies/people");
     // What Envoy's filters can express of them, but for the passwords.
-    let (user_only, user_only_tokens) = (folder.join("user-only.yaml"), folder.join("user-only-tokens.yaml"));
+    let (user_only, user_only_tokens) =
+        (folder.join("user-only.yaml"), folder.join("user-only-tokens.yaml"));
     write(&user_only, &people::without_roles(people::BASIC))?;
     write(&user_only_tokens, &people::without_roles(&people::with_tokens()))?;
     let basic = format!("{BASIC_AUTH}{}", rbac(&["GET /people", "POST /people"], ALICE));
@@ -366,7 +398,8 @@ fn variants(folder: &Path, signer: &Signer) -> Result<Vec<Variant>, Failed> {
     };
     let mut all = vec![
         Variant::new(FIRST, Credentials::Basic, String::new()).open(),
-        Variant::inside("rolegate, disabled by the route", Credentials::Basic, people.clone()).open(),
+        Variant::inside("rolegate, disabled by the route", Credentials::Basic, people.clone())
+            .open(),
         Variant::inside("rolegate, Basic", Credentials::Basic, people),
         Variant::inside("rolegate, Basic, without x-roles", Credentials::Basic, user_only),
         Variant::new("basic_auth + rbac", Credentials::Basic, basic),
@@ -376,7 +409,8 @@ fn variants(folder: &Path, signer: &Signer) -> Result<Vec<Variant>, Failed> {
         Variant::new("jwt_authn + rbac", Credentials::Token, jwt("")),
     ];
     for size in SIZES {
-        let mut rules: Vec<String> = (2..size).map(|number| format!("GET /items/{number:05}")).collect();
+        let mut rules: Vec<String> =
+            (2..size).map(|number| format!("GET /items/{number:05}")).collect();
         rules.extend(["POST /people".to_owned(), "GET /people".to_owned()]);
         let policy = folder.join(format!("rules-{size}.yaml"));
         let mut text = "version: 1\nroles:\n  anyone:\n    allow:\n".to_owned();

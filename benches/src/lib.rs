@@ -1,8 +1,9 @@
-//! What several benchmarks share: messages as Envoy sends them, the example policy `policies/people`, and [`note`] for
-//! measurements that criterion does not make (memory, and checks per second).
+//! What several benchmarks share: messages as Envoy sends them, the example policy
+//! `policies/people`, and [`note`] for measurements that criterion does not make (memory, and
+//! checks per second).
 //!
-//! The program `measure` (`src/main.rs`) runs whole experiments, and turns a run of the benchmarks into records, charts
-//! and verdicts.
+//! The program `measure` (`src/main.rs`) runs whole experiments, and turns a run of the benchmarks
+//! into records, charts and verdicts.
 
 pub mod message;
 pub mod note;

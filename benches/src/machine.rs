@@ -20,7 +20,10 @@ pub(crate) fn facts(envoy: Option<&Path>) -> Facts {
         ("kernel", read("/proc/sys/kernel/osrelease")),
         ("load average at the start", load()),
         // Without the path that it prints before.
-        ("Envoy", envoy.split_once("version: ").map_or(envoy.as_str(), |(_, version)| version).to_owned()),
+        (
+            "Envoy",
+            envoy.split_once("version: ").map_or(envoy.as_str(), |(_, version)| version).to_owned(),
+        ),
         ("compiler", printed("rustc".as_ref(), &["--version"])),
         ("commit", commit()),
         ("date", rfc3339(std::time::SystemTime::now())),
@@ -41,16 +44,25 @@ pub(crate) struct Usage {
 impl Usage {
     /// The usage of this process; zeros if it has ended.
     pub(crate) fn of(process: u32) -> Self {
-        Self { ran: ran(process), resident: 1024 * kibibytes(&format!("/proc/{process}/status"), "VmRSS:") }
+        Self {
+            ran: ran(process),
+            resident: 1024 * kibibytes(&format!("/proc/{process}/status"), "VmRSS:"),
+        }
     }
 }
 
-/// The sum over its threads, in nanoseconds: the clock ticks of `stat` are too coarse for a second at 100 requests. The
-/// time of threads that end in between is lost.
+/// The sum over its threads, in nanoseconds: the clock ticks of `stat` are too coarse for a second
+/// at 100 requests. The time of threads that end in between is lost.
 fn ran(process: u32) -> u64 {
-    let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+    let threads =
+        std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let of = |thread: std::fs::DirEntry| -> Option<u64> {
-        std::fs::read_to_string(thread.path().join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
+        std::fs::read_to_string(thread.path().join("schedstat"))
+            .ok()?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
     };
     threads.filter_map(of).sum()
 }
@@ -69,8 +81,8 @@ impl Ticks {
         Self::read(&read("/proc/stat"))
     }
 
-    /// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)). The time of guests
-    /// of this machine is included in the first two.
+    /// Parses the first line: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)).
+    /// The time of guests of this machine is included in the first two.
     fn read(text: &str) -> Self {
         let line = text.lines().next().unwrap_or_default().strip_prefix("cpu ").unwrap_or_default();
         let ticks: Vec<u64> =
@@ -91,7 +103,8 @@ fn processor() -> String {
     model.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, model)| model.to_owned())
 }
 
-/// The load averages over one, five and fifteen minutes. On an idle machine, they are far below the number of cores.
+/// The load averages over one, five and fifteen minutes. On an idle machine, they are far below the
+/// number of cores.
 pub(crate) fn load() -> String {
     read("/proc/loadavg").split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
@@ -102,7 +115,8 @@ fn commit() -> String {
     let folder = folder.to_string_lossy();
     let git = |arguments: &[&str]| printed("git".as_ref(), &[&["-C", &folder], arguments].concat());
     let commit = git(&["rev-parse", "--short=12", "HEAD"]);
-    let changes = git(&["status", "--porcelain", "--untracked-files=no", "--", ":!benches/results"]);
+    let changes =
+        git(&["status", "--porcelain", "--untracked-files=no", "--", ":!benches/results"]);
     if changes.is_empty() { commit } else { format!("{commit}, with changes") }
 }
 
@@ -119,7 +133,10 @@ fn kibibytes(file: &str, name: &str) -> u64 {
 /// The output of a program; empty if it cannot be run.
 fn printed(program: &std::ffi::OsStr, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).output();
-    output.map_or_else(|_| String::new(), |output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    output.map_or_else(
+        |_| String::new(),
+        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+    )
 }
 
 #[cfg(test)]

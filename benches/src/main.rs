@@ -1,11 +1,15 @@
 //! The program `measure`: whole experiments with rolegate, each a subcommand.
 //!
-//! `compare`, `filters`, `cluster`, `wire`, `options` and `attack` measure running servers; `soak` runs
-//! one for long; `results` evaluates criterion's measurements. They share [`spread`] (a value over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about
-//! process and machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text, HTML or
-//! Markdown).
+//! `compare`, `filters`, `cluster`, `wire`, `options` and `attack` measure running servers; `soak`
+//! runs one for long; `results` evaluates criterion's measurements. They share [`spread`] (a value
+//! over several rounds), [`verdict`] (whether a goal is met), [`machine`] (facts about process and
+//! machine), [`records`] (the CSV file), and [`load::report::document`] (a report, written as text,
+//! HTML or Markdown).
 
-#![expect(clippy::disallowed_methods, reason = "it starts processes, reads clocks and writes reports")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it starts processes, reads clocks and writes reports"
+)]
 #![expect(clippy::print_stdout, reason = "what it measures is printed")]
 
 mod attack;
@@ -37,12 +41,16 @@ use testbed::{Failed, Process, block_on};
 use crate::machine::Facts;
 use crate::records::Record;
 
-/// Makes the load generator, which runs in this process, cheap compared with the servers that it measures.
+/// Makes the load generator, which runs in this process, cheap compared with the servers that it
+/// measures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
-#[command(name = "measure", about = "Measures rolegate: compared with other servers, and under attack")]
+#[command(
+    name = "measure",
+    about = "Measures rolegate: compared with other servers, and under attack"
+)]
 #[command(disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
@@ -51,23 +59,27 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Experiment {
-    /// Compares rolegate with other authorization services through Envoy, and writes a report (`make load`).
+    /// Compares rolegate with other authorization services through Envoy, and writes a report
+    /// (`make load`).
     Compare(Box<compare::CompareArgs>),
-    /// Compares rolegate inside Envoy with Envoy's own filters, with few and many rules (`make load`).
+    /// Compares rolegate inside Envoy with Envoy's own filters, with few and many rules (`make
+    /// load`).
     Filters(filters::FiltersArgs),
-    /// Compares a search cluster behind rolegate with one without authorization and one with its security plugin, and
-    /// writes a report (`make load-search`).
+    /// Compares a search cluster behind rolegate with one without authorization and one with its
+    /// security plugin, and writes a report (`make load-search`).
     Cluster(cluster::ClusterArgs),
     /// Measures the checks per second of rolegate and the baseline (a tonic server that allows
     /// everything) on one core, without Envoy.
     Wire(wire::WireArgs),
-    /// Measures what the decision log, traces, the console and the identity header cost: in checks per second without Envoy, and
-    /// in requests per second through it.
+    /// Measures what the decision log, traces, the console and the identity header cost: in checks
+    /// per second without Envoy, and in requests per second through it.
     Options(options::OptionsArgs),
-    /// Attacks rolegate, and measures its memory and the latency of another client meanwhile (`make attack`).
+    /// Attacks rolegate, and measures its memory and the latency of another client meanwhile (`make
+    /// attack`).
     Attack(attack::AttackArgs),
-    /// Sends requests through Envoy to rolegate while its policy and, with `--module`, Envoy's listener are replaced again and
-    /// again, and checks every response and the memory (`make soak`).
+    /// Sends requests through Envoy to rolegate while its policy and, with `--module`, Envoy's
+    /// listener are replaced again and again, and checks every response and the memory (`make
+    /// soak`).
     Soak(soak::SoakArgs),
     /// Turns the output of the benchmarks into records, charts and verdicts (`make bench`).
     Results(results::ResultsArgs),
@@ -97,14 +109,18 @@ fn main() -> ExitCode {
     .into()
 }
 
-/// The path of the baseline program: `named`, else the file `baseline` in the folder of this program.
+/// The path of the baseline program: `named`, else the file `baseline` in the folder of this
+/// program.
 fn baseline(named: Option<&PathBuf>) -> Result<PathBuf, Failed> {
     let own = std::env::current_exe().map_err(|error| Failed::io("measure", &error))?;
     let program = named.cloned().unwrap_or_else(|| own.with_file_name("baseline"));
     if program.is_file() {
         return Ok(program);
     }
-    let why = format!("no file at {}: run `cargo build --package benches --bin baseline`", program.display());
+    let why = format!(
+        "no file at {}: run `cargo build --package benches --bin baseline`",
+        program.display()
+    );
     Err(Failed::new("baseline", why))
 }
 
@@ -118,7 +134,8 @@ fn announced(
     arguments: &[&str],
     folder: &Path,
 ) -> Result<(Process, String), Failed> {
-    let log = (0..).map(|number| folder.join(format!("{name}-{number}.log"))).find(|log| !log.exists());
+    let log =
+        (0..).map(|number| folder.join(format!("{name}-{number}.log"))).find(|log| !log.exists());
     let mut command = Command::new(program);
     command.args(arguments);
     let mut process = Process::start(name, command, log.unwrap_or_default())?;

@@ -8,7 +8,8 @@ use prost::Message as _;
 /// The credentials of alice in `policies/people`.
 pub const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 
-/// The encodings of headers: their names, and whether they are separate lines (`encode_raw_headers`).
+/// The encodings of headers: their names, and whether they are separate lines
+/// (`encode_raw_headers`).
 pub const SHAPES: [(&str, bool); 2] = [("map", false), ("raw", true)];
 
 /// The headers of a request.
@@ -29,7 +30,8 @@ pub fn small(authorization: &str) -> Lines<'_> {
     ]
 }
 
-/// A request of a browser: a message of about 1.7 KB with a cookie; longer if `authorization` is a token.
+/// A request of a browser: a message of about 1.7 KB with a cookie; longer if `authorization` is a
+/// token.
 #[must_use]
 pub fn large(authorization: &str) -> Lines<'_> {
     let mut lines = small(authorization);
@@ -67,17 +69,20 @@ pub fn encoded(lines: &Lines<'_>, raw_headers: bool, path: &str) -> Vec<u8> {
     let (source, host) = (Some("203.0.113.7"), "people.example.com");
     let checked = Checked { source, host, path, headers: lines, raw_headers, ..Checked::default() };
     let mut message: CheckRequest = checked.message();
-    if let Some(request) = message.attributes.as_mut().and_then(|attributes| attributes.request.as_mut()) {
+    if let Some(request) =
+        message.attributes.as_mut().and_then(|attributes| attributes.request.as_mut())
+    {
         request.time = Some(Timestamp { seconds: 1_795_000_000, nanos: 123_456_000 });
     }
     message.encode_to_vec()
 }
 
-/// The message of the experiment `wire` in its gRPC frame: about 300 bytes, as in the measurement of P1 in
-/// `benches/README.md`.
+/// The message of the experiment `wire` in its gRPC frame: about 300 bytes, as in the measurement
+/// of P1 in `benches/README.md`.
 #[must_use]
 pub fn wire(authorization: &str) -> Vec<u8> {
-    let headers = [("authorization", authorization), ("user-agent", "h2load"), ("x-forwarded-proto", "http")];
+    let headers =
+        [("authorization", authorization), ("user-agent", "h2load"), ("x-forwarded-proto", "http")];
     let host = "127.0.0.1:10000";
     Checked { host, headers: &headers, raw_headers: false, ..Checked::default() }.framed().to_vec()
 }

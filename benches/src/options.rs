@@ -1,6 +1,7 @@
-//! What the options of rolegate cost: the decision log, traces, the console, and the identity header. Each is measured
-//! beside the same server without any of them, in two ways: checks per second of the server alone, as `wire` does, and requests
-//! per second through Envoy, whose own work is most of that.
+//! What the options of rolegate cost: the decision log, traces, the console, and the identity
+//! header. Each is measured beside the same server without any of them, in two ways: checks per
+//! second of the server alone, as `wire` does, and requests per second through Envoy, whose own
+//! work is most of that.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -57,7 +58,8 @@ struct Variant {
     server: wire::Server,
     /// Where its console is, which is opened once per second while it is measured.
     console: Option<SocketAddr>,
-    /// The checks per second, their processor time in ns, and the requests per second through Envoy, of each round.
+    /// The checks per second, their processor time in ns, and the requests per second through
+    /// Envoy, of each round.
     alone: Vec<f64>,
     cpu: Vec<f64>,
     through_envoy: Vec<f64>,
@@ -74,10 +76,13 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<Exit, Box<dyn Error>> {
     let (_app, app) = on(pins.outside.as_deref(), || start_app(folder.path()))?;
     let (mut variants, targets): (Vec<_>, Vec<_>) =
         on(pins.server.as_deref(), || variants(folder.path(), &collector))?.into_iter().unzip();
-    let listener =
-        |(number, target)| Listener { targets: vec![target], ..Listener::new(format!("options-{number}")) };
+    let listener = |(number, target)| Listener {
+        targets: vec![target],
+        ..Listener::new(format!("options-{number}"))
+    };
     let listeners: Vec<Listener> = targets.into_iter().enumerate().map(listener).collect();
-    let envoy = on(pins.envoy.as_deref(), || block_on(Envoy::start_all(folder.path(), app, &listeners)))?;
+    let envoy =
+        on(pins.envoy.as_deref(), || block_on(Envoy::start_all(folder.path(), app, &listeners)))?;
     for variant in &variants {
         variant.server.warm_up(&pins);
     }
@@ -86,7 +91,8 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<Exit, Box<dyn Error>> {
         for step in 0..variants.len() {
             // Each round begins with another one, so that none always follows the same one.
             let number = (step + round) % variants.len();
-            if let (Some(variant), Some(at)) = (variants.get_mut(number), envoy.addresses.get(number))
+            if let (Some(variant), Some(at)) =
+                (variants.get_mut(number), envoy.addresses.get(number))
                 && !stop.is_requested()
             {
                 variant.measure(*at, &pins, args.seconds, &stop)?;
@@ -118,15 +124,27 @@ fn variants(folder: &Path, collector: &Collector) -> Result<Vec<(Variant, Target
         let (at, listen) = ((rolegate.id(), rolegate.listen.to_string()), rolegate.listen.clone());
         let server = wire::server(name, at, ALICE, Rc::new(rolegate));
         let (alone, cpu, through_envoy) = (Vec::new(), Vec::new(), Vec::new());
-        Ok::<_, Failed>((Variant { name, server, console, alone, cpu, through_envoy, wrong: 0 }, listen))
+        Ok::<_, Failed>((
+            Variant { name, server, console, alone, cpu, through_envoy, wrong: 0 },
+            listen,
+        ))
     };
     Ok(vec![
         start(FIRST, people::BASIC, &[])?,
-        start("decision log, all", people::BASIC, &["--decision-log", "all", "--decision-log-file", &all])?,
+        start(
+            "decision log, all",
+            people::BASIC,
+            &["--decision-log", "all", "--decision-log-file", &all],
+        )?,
         start(
             "decision log, 1 % of the allowed",
             people::BASIC,
-            &["--decision-log=all", "--decision-log-sample=allowed=0.01", "--decision-log-file", &sampled],
+            &[
+                "--decision-log=all",
+                "--decision-log-sample=allowed=0.01",
+                "--decision-log-file",
+                &sampled,
+            ],
         )?,
         start("traces, 1 %", people::BASIC, &traces("0.01"))?,
         start("traces, all", people::BASIC, &traces("1"))?,
@@ -137,14 +155,21 @@ fn variants(folder: &Path, collector: &Collector) -> Result<Vec<(Variant, Target
 }
 
 impl Variant {
-    fn measure(&mut self, at: SocketAddr, pins: &Pins, seconds: u32, stop: &Stop) -> Result<(), Failed> {
+    fn measure(
+        &mut self,
+        at: SocketAddr,
+        pins: &Pins,
+        seconds: u32,
+        stop: &Stop,
+    ) -> Result<(), Failed> {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             if let Some(console) = self.console {
                 let (cores, done) = (pins.outside.as_deref(), &done);
                 scope.spawn(move || on(cores, || open(console, done)));
             }
-            let Measured { rate, cpu } = self.server.measure(pins, Duration::from_secs(seconds.into()));
+            let Measured { rate, cpu } =
+                self.server.measure(pins, Duration::from_secs(seconds.into()));
             self.alone.push(rate);
             self.cpu.push(cpu);
             let through = self.through_envoy(at, pins, seconds, stop);
@@ -160,7 +185,8 @@ impl Variant {
         seconds: u32,
         stop: &Stop,
     ) -> Result<(), Failed> {
-        let request = Request { expect: vec![200], ..Request::get("/people") }.basic("alice:wonderland");
+        let request =
+            Request { expect: vec![200], ..Request::get("/people") }.basic("alice:wonderland");
         let plan = Plan {
             workload: Workload::of(request),
             rate: Rate::Max,
@@ -213,7 +239,8 @@ fn parts(variants: &[Variant], facts: &Facts) -> Vec<Part> {
             of(&ratios(&variant.through_envoy, &first.through_envoy), ratio),
         ]
     };
-    let head = ["option", "checks/s", "÷ none", "ns per check", "requests/s through Envoy", "÷ none"];
+    let head =
+        ["option", "checks/s", "÷ none", "ns per check", "requests/s through Envoy", "÷ none"];
     let mut all = vec![
         Part::Text(
             "Basic with a cached password, policies/people, one core. Medians of rounds, in brackets the lowest and the highest; \
@@ -239,7 +266,8 @@ fn verdicts(variants: &[Variant]) -> Vec<Verdict> {
         let cost = Spread::of(ratios(&first.through_envoy, &variant.through_envoy))?;
         let measured = (cost.median, cost.shown(|cost| format!("{cost:.3} ×")));
         let what = format!("cost of a request through Envoy: {} ÷ without", variant.name);
-        let verdict = Verdict::new("identity header", what, Limit::AtMost(1.03, " ×"), Some(measured));
+        let verdict =
+            Verdict::new("identity header", what, Limit::AtMost(1.03, " ×"), Some(measured));
         Some(Verdict { spread: Some(cost), ..verdict })
     };
     of_header.filter_map(verdict).collect()

@@ -6,7 +6,8 @@ use testbed::tokens::{AUDIENCE, ISSUER, Signer, now};
 /// The unmodified policy of `policies/people`.
 pub const BASIC: &str = include_str!("../../policies/people/policy.yaml");
 
-/// The same roles, for callers with a token of [`testbed::tokens::Signer`], whose keys are in `jwks.json`.
+/// The same roles, for callers with a token of [`testbed::tokens::Signer`], whose keys are in
+/// `jwks.json`.
 #[must_use]
 pub fn with_tokens() -> String {
     format!(
@@ -48,7 +49,10 @@ mod tests {
     #[test]
     fn only_the_user_is_left() {
         for policy in [BASIC, &with_tokens()] {
-            assert!(without_roles(policy).contains("set_headers: { x-user: \"{user}\" }"), "{policy}");
+            assert!(
+                without_roles(policy).contains("set_headers: { x-user: \"{user}\" }"),
+                "{policy}"
+            );
         }
     }
 }

@@ -14,8 +14,8 @@ pub(crate) struct Pins {
 }
 
 impl Pins {
-    /// The assignment for this machine: Envoy and the authorization service share one core, or have one each if there
-    /// are at least four; application and load generator use the others.
+    /// The assignment for this machine: Envoy and the authorization service share one core, or have
+    /// one each if there are at least four; application and load generator use the others.
     pub(crate) fn new() -> Self {
         Self::of(&available())
     }
@@ -26,19 +26,28 @@ impl Pins {
             [both, outside @ ..] if !outside.is_empty() => (both, both, outside),
             _ => return Self { server: None, envoy: None, outside: None },
         };
-        Self { server: Some(vec![*server]), envoy: Some(vec![*envoy]), outside: Some(outside.to_vec()) }
+        Self {
+            server: Some(vec![*server]),
+            envoy: Some(vec![*envoy]),
+            outside: Some(outside.to_vec()),
+        }
     }
 
     /// A description for the report.
     pub(crate) fn words(&self) -> String {
         let list = |of: &[usize]| of.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let (Some(server), Some(envoy), Some(outside)) = (&self.server, &self.envoy, &self.outside) else {
+        let (Some(server), Some(envoy), Some(outside)) = (&self.server, &self.envoy, &self.outside)
+        else {
             return "Not pinned: the kernel places every process".to_owned();
         };
         let pod = if server == envoy {
             format!("Envoy and the server that it asks share core {}", list(server))
         } else {
-            format!("The server that Envoy asks has core {}, Envoy core {}", list(server), list(envoy))
+            format!(
+                "The server that Envoy asks has core {}, Envoy core {}",
+                list(server),
+                list(envoy)
+            )
         };
         format!("{pod}; application and generator share core {}", list(outside))
     }
@@ -50,8 +59,8 @@ pub(crate) fn available() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect()
 }
 
-/// Runs `what` while this thread is bound to these cores. A process that it starts inherits them from its first
-/// instruction on.
+/// Runs `what` while this thread is bound to these cores. A process that it starts inherits them
+/// from its first instruction on.
 pub(crate) fn on<T>(cores: Option<&[usize]>, what: impl FnOnce() -> T) -> T {
     let before = sched_getaffinity(None).ok();
     if let Some(cores) = cores {

@@ -31,8 +31,8 @@ pub(crate) enum Ends {
     Rounds,
 }
 
-/// From this number of rounds on, the ends are the confidence interval of the median: the lowest and the highest round would
-/// show only the worst disturbance.
+/// From this number of rounds on, the ends are the confidence interval of the median: the lowest
+/// and the highest round would show only the worst disturbance.
 const MANY: usize = 20;
 
 impl Record {
@@ -48,7 +48,11 @@ impl Record {
         let record = Self::of_rounds(name, unit, values)?;
         let within = median_within(values).filter(|_| values.len() >= MANY);
         let Some((low, high)) = within else { return Some(record) };
-        Some(Self { spread: Spread { low, high, ..record.spread }, ends: Ends::Confidence, ..record })
+        Some(Self {
+            spread: Spread { low, high, ..record.spread },
+            ends: Ends::Confidence,
+            ..record
+        })
     }
 }
 
@@ -56,7 +60,8 @@ const HEAD: &str = "date,commit,processor,cores,name,unit,median,low,high,spread
 
 /// Appends the records of a run to `records.csv` in this folder.
 pub(crate) fn append(folder: &Path, facts: &Facts, records: &[Record]) -> io::Result<()> {
-    let fact = |name: &str| facts.iter().find(|fact| fact.0 == name).map_or("", |fact| fact.1.as_str());
+    let fact =
+        |name: &str| facts.iter().find(|fact| fact.0 == name).map_or("", |fact| fact.1.as_str());
     let run = ["date", "commit", "processor", "cores"].map(|name| quoted(fact(name))).join(",");
     let file = folder.join("records.csv");
     let mut text = if file.exists() { String::new() } else { HEAD.to_owned() };
@@ -67,7 +72,8 @@ pub(crate) fn append(folder: &Path, facts: &Facts, records: &[Record]) -> io::Re
         };
         let Spread { median, low, high } = spread;
         let name = quoted(name);
-        let _ = writeln!(text, "{run},{name},{unit},{median:.3},{low:.3},{high:.3},{ends},{samples}");
+        let _ =
+            writeln!(text, "{run},{name},{unit},{median:.3},{low:.3},{high:.3},{ends},{samples}");
     }
     File::options().create(true).append(true).open(file)?.write_all(text.as_bytes())
 }
@@ -95,7 +101,8 @@ mod tests {
     fn each_run_adds_its_lines() {
         let folder = tempfile::tempdir().unwrap();
         let record = Record::of_rounds("a, b", "ns", &[1.0, 3.0]).unwrap();
-        let facts = vec![("commit".to_owned(), "abc".to_owned()), ("cores".to_owned(), "2".to_owned())];
+        let facts =
+            vec![("commit".to_owned(), "abc".to_owned()), ("cores".to_owned(), "2".to_owned())];
         for _ in 0..2 {
             append(folder.path(), &facts, std::slice::from_ref(&record)).unwrap();
         }

@@ -1,7 +1,7 @@
 //! Turns the output of the benchmarks into records, charts and verdicts.
 //!
-//! [`record`] reads criterion's measurements and the notes of other measurements; [`goals`] compares them with the goals;
-//! [`report`] draws the charts and writes the page.
+//! [`record`] reads criterion's measurements and the notes of other measurements; [`goals`]
+//! compares them with the goals; [`report`] draws the charts and writes the page.
 
 mod goals;
 mod record;
@@ -22,8 +22,8 @@ use record::Records;
 pub(crate) struct ResultsArgs {
     /// Folder with the output of criterion.
     criterion: PathBuf,
-    /// File with the measurements that criterion does not make: the one that the environment variable `BENCH_NOTES` named when the
-    /// benchmarks ran.
+    /// File with the measurements that criterion does not make: the one that the environment
+    /// variable `BENCH_NOTES` named when the benchmarks ran.
     notes: PathBuf,
     /// Folder for `README.md`, its charts and `records.csv`.
     out: PathBuf,
@@ -45,7 +45,13 @@ pub(crate) fn run(args: &ResultsArgs) -> Result<Exit, Box<dyn Error>> {
     records::append(&args.out, &facts, &measured.all().cloned().collect::<Vec<_>>())?;
     for verdict in &verdicts {
         let measured = verdict.measured.as_deref().unwrap_or("not measured");
-        println!("{} {:11} {} ({}): {measured}", verdict.goal, verdict.words(), verdict.what, verdict.limit);
+        println!(
+            "{} {:11} {} ({}): {measured}",
+            verdict.goal,
+            verdict.words(),
+            verdict.what,
+            verdict.limit
+        );
     }
     println!("records, charts and verdicts: {}", args.out.display());
     Ok(Exit::Success)

@@ -1,8 +1,9 @@
-//! A long run through Envoy, with rolegate beside it or, as the module, inside it: requests of a known answer, while the policy is
-//! replaced again and again. No request may fail or get another answer, and memory must stay flat.
+//! A long run through Envoy, with rolegate beside it or, as the module, inside it: requests of a
+//! known answer, while the policy is replaced again and again. No request may fail or get another
+//! answer, and memory must stay flat.
 //!
-//! Beside Envoy, rolegate has a shadow policy, which is replaced as well, and logs every decision. Inside, the listener is
-//! replaced, too.
+//! Beside Envoy, rolegate has a shadow policy, which is replaced as well, and logs every decision.
+//! Inside, the listener is replaced, too.
 
 mod module;
 mod sidecar;
@@ -27,7 +28,8 @@ use crate::machine::Usage;
 /// The arguments of `soak`.
 #[derive(Args)]
 pub(crate) struct SoakArgs {
-    /// The folder of `librolegate.so`, to run rolegate inside Envoy; without it, rolegate runs beside Envoy.
+    /// The folder of `librolegate.so`, to run rolegate inside Envoy; without it, rolegate runs
+    /// beside Envoy.
     #[arg(long, value_name = "FOLDER")]
     module: Option<PathBuf>,
     /// The least number of requests.
@@ -36,7 +38,8 @@ pub(crate) struct SoakArgs {
     /// How many times the policy is replaced.
     #[arg(long, default_value_t = 100)]
     reloads: u64,
-    /// How many times memory is measured and, with `--module`, the listener is replaced. Raised to `--reloads` if that is more.
+    /// How many times memory is measured and, with `--module`, the listener is replaced. Raised to
+    /// `--reloads` if that is more.
     #[arg(long, default_value_t = 1000)]
     updates: u64,
 }
@@ -45,8 +48,8 @@ pub(crate) struct SoakArgs {
 const LINES: u64 = 40;
 /// The number of requests from which memory is judged: before, caches and allocators still grow.
 const JUDGED_FROM: u64 = 500_000;
-/// How much more memory the last quarter may take than the second one, as a ratio and in bytes. The first one includes the
-/// start.
+/// How much more memory the last quarter may take than the second one, as a ratio and in bytes. The
+/// first one includes the start.
 const GROWTH: f64 = 1.05;
 const NOISE: f64 = 4_194_304.0;
 /// How long a reload may take on a busy machine.
@@ -69,7 +72,8 @@ struct Line {
 /// Runs it.
 ///
 /// # Errors
-/// If something cannot be started, a reload or listener has no effect, or requests are not answered any more.
+/// If something cannot be started, a reload or listener has no effect, or requests are not answered
+/// any more.
 pub(crate) fn run(args: &SoakArgs) -> Result<Exit, Box<dyn Error>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let folder = tempfile::tempdir()?;
@@ -84,11 +88,15 @@ pub(crate) fn run(args: &SoakArgs) -> Result<Exit, Box<dyn Error>> {
 async fn soak(args: &SoakArgs, folder: &Path) -> Result<Vec<Line>, Failed> {
     let updates = args.updates.max(args.reloads).max(1);
     let people = Example::named("people")?;
-    let policy = std::fs::read_to_string(&people.file).map_err(|error| Failed::io("policy", &error))?;
+    let policy =
+        std::fs::read_to_string(&people.file).map_err(|error| Failed::io("policy", &error))?;
     write(&folder.join("policy.yaml"), &policy, 0)?;
     let mut subject = Subject::start(args, folder, &policy).await?;
-    let kinds =
-        Kinds { credentials: "alice:wonderland", allowed: ("GET", "/people"), denied: ("POST", "/people") };
+    let kinds = Kinds {
+        credentials: "alice:wonderland",
+        allowed: ("GET", "/people"),
+        denied: ("POST", "/people"),
+    };
     let both = [Protocol::Http1, Protocol::Http2]
         .map(|protocol| Traffic::start(subject.address(), 2, protocol, &kinds));
     let [one, two] = both;
@@ -96,12 +104,14 @@ async fn soak(args: &SoakArgs, folder: &Path) -> Result<Vec<Line>, Failed> {
     let start = Instant::now();
     let (mut reloads, mut resident) = (0, Vec::new());
     for update in 1..=updates {
-        // Of both protocols and kinds together: some are faster than others, and none waits for another; but each has one.
+        // Of both protocols and kinds together: some are faster than others, and none waits for
+        // another; but each has one.
         let step = args.requests.div_ceil(updates);
         let answered = || traffic.iter().flat_map(Traffic::answered).collect::<Vec<_>>();
         let before = answered();
         wait(step, || {
-            let new: Vec<_> = answered().iter().zip(&before).map(|(now, before)| now - before).collect();
+            let new: Vec<_> =
+                answered().iter().zip(&before).map(|(now, before)| now - before).collect();
             new.iter().all(|new| *new > 0) && new.iter().sum::<u64>() >= step
         })
         .await?;
@@ -115,7 +125,10 @@ async fn soak(args: &SoakArgs, folder: &Path) -> Result<Vec<Line>, Failed> {
         resident.push(Usage::of(subject.process()).resident);
         if update.is_multiple_of(updates.div_ceil(LINES)) {
             let mib = resident.last().copied().unwrap_or_default() >> 20;
-            println!("{:5} s  {update} updates  {reloads} reloads  {mib} MiB", start.elapsed().as_secs());
+            println!(
+                "{:5} s  {update} updates  {reloads} reloads  {mib} MiB",
+                start.elapsed().as_secs()
+            );
         }
     }
     let [one, two] = traffic;
@@ -161,7 +174,8 @@ impl Subject {
         }
     }
 
-    /// Replaces the policy, and waits until it is active: then what the previous one allowed to anyone is denied.
+    /// Replaces the policy, and waits until it is active: then what the previous one allowed to
+    /// anyone is denied.
     async fn reload(&self, folder: &Path, policy: &str, number: u64) -> Result<(), Failed> {
         if let Self::Beside(beside) = self {
             write(&beside.shadow, policy, number)?;
@@ -170,7 +184,9 @@ impl Subject {
         let until = Instant::now() + RELOAD_TIMEOUT;
         loop {
             let status = async |number| {
-                get(self.address(), &format!("/version/{number}"), &[]).await.map(|answer| answer.status)
+                get(self.address(), &format!("/version/{number}"), &[])
+                    .await
+                    .map(|answer| answer.status)
             };
             match (status(number).await?, status(number - 1).await?) {
                 (200, 401) => return Ok(()),
@@ -203,7 +219,12 @@ impl Line {
 fn tabled(lines: &[Line]) -> Part {
     let cells = |line: &Line| {
         let verdict = if line.holds { "yes" } else { "NO" };
-        vec![line.what.to_owned(), line.measured.clone(), line.wanted.to_owned(), verdict.to_owned()]
+        vec![
+            line.what.to_owned(),
+            line.measured.clone(),
+            line.wanted.to_owned(),
+            verdict.to_owned(),
+        ]
     };
     table(&["", "measured", "asked for", "holds"], lines.iter().map(cells).collect())
 }
@@ -212,7 +233,9 @@ fn tabled(lines: &[Line]) -> Part {
 fn answers(tallies: &[Tally], wanted: u64, forbidden: u64) -> Vec<Line> {
     let (mut total, mut wrong, mut failed) = (0, 0, 0);
     for (tally, protocol) in tallies.iter().zip(["HTTP/1.1", "HTTP/2"]) {
-        for (name, results, status) in [("allowed", &tally.allowed, 200), ("denied", &tally.denied, 403)] {
+        for (name, results, status) in
+            [("allowed", &tally.allowed, 200), ("denied", &tally.denied, 403)]
+        {
             let expected = results.responses.get(&Answer::Status(status)).map_or(0, Histogram::len);
             total += results.corrected.len();
             wrong += results.corrected.len() - expected;

@@ -11,8 +11,8 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// The spread of these values; `None` if there are none. For an even number, the median is the mean of the middle
-    /// two.
+    /// The spread of these values; `None` if there are none. For an even number, the median is the
+    /// mean of the middle two.
     pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.into_iter().collect();
         values.sort_by(f64::total_cmp);
@@ -43,8 +43,9 @@ pub(crate) fn dash() -> String {
     "–".to_owned()
 }
 
-/// The 95 % confidence interval of the median; `None` for fewer than six values. It holds for any distribution, because
-/// each value is above or below the median with equal probability (the sign test).
+/// The 95 % confidence interval of the median; `None` for fewer than six values. It holds for any
+/// distribution, because each value is above or below the median with equal probability (the sign
+/// test).
 pub(crate) fn median_within(values: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -78,11 +79,15 @@ mod tests {
     #[test]
     fn a_median_is_as_sure_as_its_rounds_make_it() {
         let values = |many: u32| (1..=many).map(f64::from).collect::<Vec<_>>();
-        // From tables of the binomial distribution: the probability of at most this many heads among n coins is at most
-        // 2.5 %.
-        for (many, within) in
-            [(0, None), (5, None), (6, Some((1.0, 6.0))), (9, Some((2.0, 8.0))), (10, Some((2.0, 9.0)))]
-        {
+        // From tables of the binomial distribution: the probability of at most this many heads
+        // among n coins is at most 2.5 %.
+        for (many, within) in [
+            (0, None),
+            (5, None),
+            (6, Some((1.0, 6.0))),
+            (9, Some((2.0, 8.0))),
+            (10, Some((2.0, 9.0))),
+        ] {
             assert_eq!(median_within(&values(many)), within, "{many}");
         }
         assert_eq!(median_within(&values(24)), Some((7.0, 18.0)));

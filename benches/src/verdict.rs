@@ -71,14 +71,22 @@ impl Verdict {
         }
     }
 
-    /// The verdict on the median of these ratios, shown with its 95 % confidence interval and the lowest and the highest;
-    /// `None` without any.
-    pub(crate) fn of_ratios(goal: &'static str, what: String, ratios: &[f64], limit: Limit) -> Option<Self> {
+    /// The verdict on the median of these ratios, shown with its 95 % confidence interval and the
+    /// lowest and the highest; `None` without any.
+    pub(crate) fn of_ratios(
+        goal: &'static str,
+        what: String,
+        ratios: &[f64],
+        limit: Limit,
+    ) -> Option<Self> {
         let sure = median_within(ratios).map(|(low, high)| format!(" [{low:.3}–{high:.3}]"));
         let spread = Spread::of(ratios.iter().copied())?;
         let Spread { median, low, high } = spread;
         let measured = format!("{median:.3} ×{} ({low:.3}–{high:.3})", sure.unwrap_or_default());
-        Some(Self { spread: Some(spread), ..Self::new(goal, what, limit, Some((median, measured))) })
+        Some(Self {
+            spread: Some(spread),
+            ..Self::new(goal, what, limit, Some((median, measured)))
+        })
     }
 
     /// The result in words.

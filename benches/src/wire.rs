@@ -1,13 +1,15 @@
-//! Checks per second of the server alone: rolegate with Basic (verified password, cached), the same with its policy as shadow
-//! policy too, and with a token (cached), beside the baseline. The baseline gets the message with the token as well: the
-//! difference between its two rates is what the larger message costs a server that ignores the token.
+//! Checks per second of the server alone: rolegate with Basic (verified password, cached), the same
+//! with its policy as shadow policy too, and with a token (cached), beside the baseline. The
+//! baseline gets the message with the token as well: the difference between its two rates is what
+//! the larger message costs a server that ignores the token.
 //!
-//! Each server has one core, and so has the client: 2 connections with 32 streams each, one request after the other on
-//! each stream. Prints a line per run, and notes it: checks per second, and the processor time per check, which neither other
-//! load nor a slow client affects much.
+//! Each server has one core, and so has the client: 2 connections with 32 streams each, one request
+//! after the other on each stream. Prints a line per run, and notes it: checks per second, and the
+//! processor time per check, which neither other load nor a slow client affects much.
 //!
-//! The speed of a virtual machine can change by a factor of two within seconds. So measurements are short, the servers take
-//! turns, and what is compared are the rates within a round: many short rounds decide what a few long ones cannot.
+//! The speed of a virtual machine can change by a factor of two within seconds. So measurements are
+//! short, the servers take turns, and what is compared are the rates within a round: many short
+//! rounds decide what a few long ones cannot.
 
 #![expect(clippy::expect_used, reason = "an experiment that cannot start has no results")]
 
@@ -64,7 +66,8 @@ pub(crate) struct Server {
     _keep: Rc<dyn Any>,
 }
 
-/// The rates that are compared within each round: of which server to which, and the name of the ratio.
+/// The rates that are compared within each round: of which server to which, and the name of the
+/// ratio.
 const RATIOS: [(&str, &str, &str); 4] = [
     ("rolegate-basic", "baseline", "Basic ÷ baseline"),
     ("rolegate-jwt", "rolegate-basic", "JWT ÷ Basic"),
@@ -74,7 +77,8 @@ const RATIOS: [(&str, &str, &str); 4] = [
 
 /// How long a server runs under load before the first round.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// The same before each measurement: other servers ran meanwhile, and caches and clock of the core are theirs.
+/// The same before each measurement: other servers ran meanwhile, and caches and clock of the core
+/// are theirs.
 const WARM_AGAIN: Duration = Duration::from_millis(100);
 
 /// Runs the experiment.
@@ -121,7 +125,8 @@ fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     let with_tokens = people::with_tokens();
     let jwks = signer.key_set();
     let rolegate = |name, policy, files, authorization, options: &[&str]| {
-        let (rolegate, _) = started(&folder.join(name), policy, files, Target::Tcp(ANY_PORT), options)?;
+        let (rolegate, _) =
+            started(&folder.join(name), policy, files, Target::Tcp(ANY_PORT), options)?;
         let (address, process) = (rolegate.listen.to_string(), rolegate.id());
         Ok::<_, Failed>(server(name, (process, address), authorization, Rc::new(rolegate)))
     };
@@ -130,7 +135,8 @@ fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     let id = process.id();
     let baseline: Rc<dyn Any> = Rc::new(process);
     let shadow = folder.join("rolegate-shadow/policy.yaml").display().to_string();
-    // Servers that are compared are measured one after the other; only the one with a shadow policy is not next to Basic.
+    // Servers that are compared are measured one after the other; only the one with a shadow policy
+    // is not next to Basic.
     Ok(vec![
         server("baseline-jwt", (id, address.clone()), &bearer, Rc::clone(&baseline)),
         server("baseline", (id, address), ALICE, baseline),
@@ -140,7 +146,8 @@ fn servers(args: &WireArgs, folder: &Path) -> Result<Vec<Server>, Failed> {
     ])
 }
 
-/// Starts rolegate with one thread, this policy and the files that it names, and returns it with the file of the policy.
+/// Starts rolegate with one thread, this policy and the files that it names, and returns it with
+/// the file of the policy.
 pub(crate) fn started(
     folder: &Path,
     policy: &str,
@@ -194,7 +201,8 @@ pub(crate) fn server(
 
 /// A run of the client. Every answer is the same, and allows the request.
 fn load(server: &Server, time: Duration) -> Run {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let run = runtime.block_on(client::run(&server.address, &server.message, time));
     let run = run.expect("a server that answers");
     let answer = run.message.get(5..).and_then(|message| CheckResponse::decode(message).ok());

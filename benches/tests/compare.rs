@@ -1,7 +1,8 @@
-//! `measure compare`, `measure filters` and `measure wire` as they are called, with a real Envoy and
-//! real rolegates: small, but whole.
+//! `measure compare`, `measure filters` and `measure wire` as they are called, with a real Envoy
+//! and real rolegates: small, but whole.
 //!
-//! They stand apart from the other tests, so that their load is on the machine when no delay is being measured.
+//! They stand apart from the other tests, so that their load is on the machine when no delay is
+//! being measured.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the reports are files")]
 
@@ -14,7 +15,10 @@ use serde_json::Value;
 fn program() -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_measure"));
     let rolegate = program.with_file_name("rolegate");
-    assert!(rolegate.is_file(), "no rolegate beside it: run `cargo build --package rolegate --bin rolegate`");
+    assert!(
+        rolegate.is_file(),
+        "no rolegate beside it: run `cargo build --package rolegate --bin rolegate`"
+    );
     Command::new(program)
 }
 
@@ -31,8 +35,10 @@ struct Peer(Child, String);
 
 impl Peer {
     fn start() -> Self {
-        let baseline =
-            Command::new(env!("CARGO_BIN_EXE_baseline")).arg("127.0.0.1:0").stdout(Stdio::piped()).spawn();
+        let baseline = Command::new(env!("CARGO_BIN_EXE_baseline"))
+            .arg("127.0.0.1:0")
+            .stdout(Stdio::piped())
+            .spawn();
         let mut child = baseline.unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
@@ -54,7 +60,8 @@ fn a_whole_comparison_in_little() {
     let (folder, peer) = (tempfile::tempdir().unwrap(), Peer::start());
     let out = folder.path().to_str().unwrap();
     let peer = format!("opa={},pid={}", peer.1, peer.0.id());
-    let arguments = ["compare", "--rates", "100", "--rounds", "1", "--budget", "12s", "--no-reload"];
+    let arguments =
+        ["compare", "--rates", "100", "--rounds", "1", "--budget", "12s", "--no-reload"];
     let printed = run(&[&arguments[..], &["--out", out, "--peer", &peer]].concat());
     assert!(printed.contains("+ rolegate, JWT, TCP, Google's client"), "{printed}");
     let report: Value =
@@ -65,11 +72,13 @@ fn a_whole_comparison_in_little() {
         let name = scenario["name"].as_str().unwrap();
         let cell = &scenario["rates"][0];
         let round = &cell["rounds"][0];
-        // The first request of a window is sent even if the machine is so busy that it comes after its end.
+        // The first request of a window is sent even if the machine is so busy that it comes after
+        // its end.
         assert!(cell["latency"]["count"].as_u64().unwrap() >= 1, "{name}: {cell}");
         assert_eq!(round["wrong"], 0, "{name}");
         let used = |part: &str| {
-            round[part]["cores"].as_f64().unwrap() > 0.0 && round[part]["resident"].as_u64() > Some(0)
+            round[part]["cores"].as_f64().unwrap() > 0.0
+                && round[part]["resident"].as_u64() > Some(0)
         };
         assert!(used("app"), "{name}: {round}");
         assert_eq!(used("envoy"), name != "app", "{name}: {round}");
@@ -90,8 +99,9 @@ fn a_whole_comparison_in_little() {
 fn a_quick_look_has_the_closed_loop_and_the_reloads() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().to_str().unwrap();
-    let printed =
-        run(&["compare", "--quick", "--rates", "max", "--rounds", "1", "--budget", "4s", "--out", out]);
+    let printed = run(&[
+        "compare", "--quick", "--rates", "max", "--rounds", "1", "--budget", "4s", "--out", out,
+    ]);
     assert!(
         printed.contains("P2 requests/s through Envoy, closed loop: rolegate, Basic ÷ baseline"),
         "{printed}"
@@ -113,7 +123,9 @@ fn filters_of_envoy_are_compared_with_the_library() {
     let out = folder.path().to_str().unwrap();
     let arguments = ["filters", "--rounds", "1", "--duration", "100ms", "--requests", "500"];
     let printed = run(&[&arguments[..], &["--module", module, "--out", out]].concat());
-    for row in ["basic_auth + rbac", "jwt_authn + rbac", "rolegate, 10,000 rules", "rbac, 10,000 rules"] {
+    for row in
+        ["basic_auth + rbac", "jwt_authn + rbac", "rolegate, 10,000 rules", "rbac, 10,000 rules"]
+    {
         assert!(printed.lines().any(|line| line.trim_start().starts_with(row)), "{row}: {printed}");
     }
     assert!(!printed.contains("not measured") && !printed.contains("do not trust"), "{printed}");

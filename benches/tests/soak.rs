@@ -1,4 +1,5 @@
-//! `make soak`, short: rolegate beside Envoy, and inside it. Memory is not judged: that takes longer.
+//! `make soak`, short: rolegate beside Envoy, and inside it. Memory is not judged: that takes
+//! longer.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,9 +14,12 @@ fn beside_envoy_no_request_fails_while_both_policies_are_replaced_and_all_is_log
     let mut command = Command::new(program);
     command.args(["soak", "--requests", "6000", "--reloads", "3", "--updates", "10"]);
     let output = command.output().unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (said, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}{errors}");
-    for line in ["requests with an answer", "wrong answers", "decisions, in the log", "resident memory"] {
+    for line in
+        ["requests with an answer", "wrong answers", "decisions, in the log", "resident memory"]
+    {
         assert!(
             said.lines().any(|said| said.contains(line) && said.trim_end().ends_with("yes")),
             "{line}: {said}"
@@ -31,7 +35,8 @@ fn inside_envoy_no_request_fails_while_policy_and_listener_are_replaced() {
     let mut command = Command::new(program);
     command.args(["soak", "--requests", "6000", "--reloads", "3", "--updates", "10", "--module"]);
     let output = command.arg(library).output().unwrap();
-    let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (said, errors) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}{errors}");
     assert!(said.contains("10 updates and 3 reloads"), "{said}");
 }

@@ -1,4 +1,5 @@
-//! Checks the invariant of paths on every path of up to seven characters after the first `/`, and of up to six escapes.
+//! Checks the invariant of paths on every path of up to seven characters after the first `/`, and
+//! of up to six escapes.
 //!
 //! `cargo run --release -p fuzz --example every_path`; arguments set the numbers of symbols.
 #![expect(clippy::print_stdout, reason = "it prints what it finds")]
@@ -20,7 +21,11 @@ fn main() -> ExitCode {
         println!("up to {max_symbols} of {} {name} after the first `/`", symbols.len());
         let tally = every_path(symbols, max_symbols, threads, |done, of, tally| {
             if done % 25 == 0 {
-                println!("  {done} of {of} parts, {} paths, {} s", tally.paths, start.elapsed().as_secs());
+                println!(
+                    "  {done} of {of} parts, {} paths, {} s",
+                    tally.paths,
+                    start.elapsed().as_secs()
+                );
             }
         });
         println!(

@@ -37,8 +37,8 @@ identity:
 roles: { authenticated: { allow: [GET /] } }
 "#;
 
-/// `SECURITY.md`, S18: no caller is authenticated without a verified password, and names have neither colons nor
-/// control characters.
+/// `SECURITY.md`, S18: no caller is authenticated without a verified password, and names have
+/// neither colons nor control characters.
 pub fn basic(data: &[u8]) {
     static BOTH: OnceLock<[Option<Authenticator<()>>; 2]> = OnceLock::new();
     let [verifying, unverified] =
@@ -52,7 +52,8 @@ pub fn basic(data: &[u8]) {
     }
     for header in [data, encoded.as_bytes()] {
         let cache = &mut LocalCache::default();
-        let Ok(Some(known)) = unverified.authenticate(Some(header), None, NOW, cache, |_| ()) else {
+        let Ok(Some(known)) = unverified.authenticate(Some(header), None, NOW, cache, |_| ())
+        else {
             continue;
         };
         assert!(
@@ -65,11 +66,14 @@ pub fn basic(data: &[u8]) {
     }
 }
 
-/// `SECURITY.md`, S15 to S17: a token without a signature never authenticates; a signed one does only while it is valid
-/// and for this audience. The first line of `data` is the header of the token that is signed, the rest its claims.
+/// `SECURITY.md`, S15 to S17: a token without a signature never authenticates; a signed one does
+/// only while it is valid and for this audience. The first line of `data` is the header of the
+/// token that is signed, the rest its claims.
 pub fn jwt(data: &[u8]) {
     static TOKENS: OnceLock<Option<Authenticator<()>>> = OnceLock::new();
-    let Some(tokens) = TOKENS.get_or_init(|| authenticator(UNVERIFIED, KEYS)) else { invalid_policy() };
+    let Some(tokens) = TOKENS.get_or_init(|| authenticator(UNVERIFIED, KEYS)) else {
+        invalid_policy()
+    };
     let unsigned = [b"Bearer ".as_slice(), data].concat();
     let cache = &mut LocalCache::default();
     let known = tokens.authenticate_inline(Some(&unsigned), NOW, cache, |_| ());
@@ -108,21 +112,33 @@ pub fn jwks(data: &[u8]) {
 fn assert_valid(header: &[u8], claims: &[u8]) {
     let header: Value = serde_json::from_slice(header).unwrap_or_default();
     let claims: Value = serde_json::from_slice(claims).unwrap_or_default();
-    assert_eq!(header.get("alg"), Some(&Value::from("HS256")), "the algorithm is not that of the key");
+    assert_eq!(
+        header.get("alg"),
+        Some(&Value::from("HS256")),
+        "the algorithm is not that of the key"
+    );
     for name in ["crit", "zip", "jwk", "jku", "x5u", "x5c"] {
         assert_eq!(header.get(name), None, "`{name}` is accepted");
     }
-    assert_eq!(claims.get("iss"), Some(&Value::from("https://fuzz.example")), "the issuer is another one");
+    assert_eq!(
+        claims.get("iss"),
+        Some(&Value::from("https://fuzz.example")),
+        "the issuer is another one"
+    );
     let audience = claims.get("aud").cloned().unwrap_or_default();
     let audiences = audience.as_array().cloned().unwrap_or_else(|| vec![audience]);
     assert!(audiences.contains(&Value::from("fuzz")), "the audience is another one");
     // The clock skew is a minute.
     let now = NOW.as_secs_f64();
-    assert!(claims.get("exp").and_then(Value::as_f64).is_some_and(|exp| exp + 61.0 > now), "it has expired");
+    assert!(
+        claims.get("exp").and_then(Value::as_f64).is_some_and(|exp| exp + 61.0 > now),
+        "it has expired"
+    );
     for name in ["nbf", "iat"] {
         let begin = claims.get(name);
-        let fits = begin
-            .is_none_or(|begin| begin.as_f64().is_some_and(|begin| name == "iat" || begin <= now + 61.0));
+        let fits = begin.is_none_or(|begin| {
+            begin.as_f64().is_some_and(|begin| name == "iat" || begin <= now + 61.0)
+        });
         assert!(fits, "`{name}` is no time, or in the future");
     }
 }
@@ -130,9 +146,12 @@ fn assert_valid(header: &[u8], claims: &[u8]) {
 fn authenticator(policy: &[u8], keys: &[u8]) -> Option<Authenticator<()>> {
     let others = [("jwks.json", keys)];
     let loaded = Memory::new(policy, &others).load().ok()?;
-    let compiled =
-        Authenticator::compile(&loaded.policy.identity, &FetchedKeys::new(), identity::Limits::default())
-            .ok()?;
+    let compiled = Authenticator::compile(
+        &loaded.policy.identity,
+        &FetchedKeys::new(),
+        identity::Limits::default(),
+    )
+    .ok()?;
     Some(compiled.0)
 }
 

@@ -1,9 +1,10 @@
 //! Every path up to a length over a hostile alphabet, against all interpretations of it.
 //!
-//! The invariant (`crates/README.md`, number 9): a request is allowed only if every plausible interpretation of its
-//! path without dot segments is, and no `deny` rule matches one with them. It is checked in two ways. For all policies: each interpretation is among the paths that must be allowed,
-//! or, if it has dot segments, among those that no `deny` rule may match. And with the authorizer, for a few policies
-//! whose paths consist of symbols of the alphabet.
+//! The invariant (`crates/README.md`, number 9): a request is allowed only if every plausible
+//! interpretation of its path without dot segments is, and no `deny` rule matches one with them. It
+//! is checked in two ways. For all policies: each interpretation is among the paths that must be
+//! allowed, or, if it has dot segments, among those that no `deny` rule may match. And with the
+//! authorizer, for a few policies whose paths consist of symbols of the alphabet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,12 +17,13 @@ use crate::interpreters::interpretations;
 use crate::memory::Memory;
 
 /// Characters that servers disagree about, digits for them, and a name.
-pub const CHARACTERS: &[&str] = &["/", ".", "%", "2", "f", "e", "5", "c", "3", "b", ";", "?", "#", "\\", "a"];
+pub const CHARACTERS: &[&str] =
+    &["/", ".", "%", "2", "f", "e", "5", "c", "3", "b", ";", "?", "#", "\\", "a"];
 
 /// The same with whole escapes.
 pub const ESCAPES: &[&str] = &[
-    "/", ".", ";", "a", "?", "#", "\\", "%2f", "%2e", "%5c", "%3b", "%3f", "%23", "%25", "%252f", "%252e",
-    "%255c", "%253b", "%253f", "%2523",
+    "/", ".", ";", "a", "?", "#", "\\", "%2f", "%2e", "%5c", "%3b", "%3f", "%23", "%25", "%252f",
+    "%252e", "%255c", "%253b", "%253f", "%2523",
 ];
 
 /// Maximum number of findings in a result.
@@ -44,16 +46,19 @@ pub struct Tally {
     pub findings: Vec<String>,
 }
 
-/// Checks `/` and every path of `/` and up to `max_symbols` symbols (at least two), on several threads. `progress` is
-/// called with the number of parts that are done, the number of all parts, and the result so far.
+/// Checks `/` and every path of `/` and up to `max_symbols` symbols (at least two), on several
+/// threads. `progress` is called with the number of parts that are done, the number of all parts,
+/// and the result so far.
 pub fn every_path(
     symbols: &[&str],
     max_symbols: usize,
     threads: usize,
     progress: impl Fn(usize, usize, &Tally) + Sync,
 ) -> Tally {
-    let starts: Vec<String> =
-        symbols.iter().flat_map(|one| symbols.iter().map(move |two| format!("/{one}{two}"))).collect();
+    let starts: Vec<String> = symbols
+        .iter()
+        .flat_map(|one| symbols.iter().map(move |two| format!("/{one}{two}")))
+        .collect();
     let (next, done) = (AtomicUsize::new(0), std::sync::Mutex::new((0, Tally::default())));
     let add = |tally: &Tally| {
         let mut done = done.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -70,7 +75,11 @@ pub fn every_path(
             scope.spawn(|| {
                 while let Some(start) = starts.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut checker = Checker::new();
-                    checker.descend(&mut start.clone().into_bytes(), symbols, max_symbols.saturating_sub(2));
+                    checker.descend(
+                        &mut start.clone().into_bytes(),
+                        symbols,
+                        max_symbols.saturating_sub(2),
+                    );
                     add(&checker.tally);
                 }
             });
@@ -98,7 +107,8 @@ struct TestPolicy {
     authorizer: Authorizer,
 }
 
-/// The `allow` and `deny` patterns of policies that allow most paths and that deny most, with paths of the alphabets.
+/// The `allow` and `deny` patterns of policies that allow most paths and that deny most, with paths
+/// of the alphabets.
 const POLICIES: [[&[&str]; 2]; 4] = [
     [&["/**"], &["/a/**", "/c", "/e/**", "/b/a/**"]],
     [&["/a", "/a/**"], &[]],
@@ -117,7 +127,12 @@ struct Checker {
 impl Checker {
     fn new() -> Self {
         let policies = POLICIES.iter().map(|[allow, deny]| TestPolicy::new(allow, deny)).collect();
-        Self { policies, buffers: Buffers::default(), scratch: Scratch::default(), tally: Tally::default() }
+        Self {
+            policies,
+            buffers: Buffers::default(),
+            scratch: Scratch::default(),
+            tally: Tally::default(),
+        }
     }
 
     /// Checks this path, and all paths of it and up to `more` further symbols.
@@ -146,8 +161,8 @@ impl Checker {
     /// How this path breaks the invariant, if it does.
     fn finding_of(&mut self, path: &[u8]) -> Option<String> {
         let Ok(canonical) = canonical::path(b"GET", path, &mut self.buffers) else { return None };
-        // A path with a query or a fragment must have the interpretations of the path without it, which is also
-        // checked.
+        // A path with a query or a fragment must have the interpretations of the path without it,
+        // which is also checked.
         if let Some(end) = path.iter().position(|byte| matches!(byte, b'?' | b'#')) {
             let (without, mut buffers) = (path.get(..end).unwrap_or_default(), Buffers::default());
             let same = canonical::path(b"GET", without, &mut buffers).is_ok_and(|without| {
@@ -156,23 +171,32 @@ impl Checker {
             return (!same).then(|| "not interpreted like the path before its query".to_owned());
         }
         self.tally.valid += 1;
-        let (all, deny_only): (Vec<_>, Vec<_>) = (canonical.all().collect(), canonical.deny_only().collect());
-        let interpreted: Vec<Vec<u8>> = interpretations(path).iter().map(|one| one.spelled()).collect();
+        let (all, deny_only): (Vec<_>, Vec<_>) =
+            (canonical.all().collect(), canonical.deny_only().collect());
+        let interpreted: Vec<Vec<u8>> =
+            interpretations(path).iter().map(|one| one.spelled()).collect();
         self.tally.interpretations += u64::try_from(interpreted.len()).unwrap_or_default();
         for text in &interpreted {
-            // Only `**` matches empty segments, so a pattern that matches a path with empty segments also matches it
-            // without them.
+            // Only `**` matches empty segments, so a pattern that matches a path with empty
+            // segments also matches it without them.
             let merged = merged(text);
             let resolved = !has_dots(text);
             if !all.contains(&&*merged) && (resolved || !deny_only.contains(&&*merged)) {
-                return Some(format!("its interpretation {} is not evaluated", text.escape_ascii()));
+                return Some(format!(
+                    "its interpretation {} is not evaluated",
+                    text.escape_ascii()
+                ));
             }
         }
         for policy in &self.policies {
             if policy.allows(path, &mut self.scratch) {
                 self.tally.allowed += 1;
                 if let Some(text) = interpreted.iter().find(|text| policy.denies(text)) {
-                    return Some(format!("allowed by {:?}, but not {}", policy.allow, text.escape_ascii()));
+                    return Some(format!(
+                        "allowed by {:?}, but not {}",
+                        policy.allow,
+                        text.escape_ascii()
+                    ));
                 }
             }
         }
@@ -183,8 +207,9 @@ impl Checker {
 impl TestPolicy {
     #[expect(clippy::panic, reason = "a checker without a policy tests nothing, so it must fail")]
     fn new(allow: &'static [&'static str], deny: &'static [&'static str]) -> Self {
-        let quoted =
-            |paths: &[&str]| paths.iter().map(|path| format!("'GET {path}'")).collect::<Vec<_>>().join(", ");
+        let quoted = |paths: &[&str]| {
+            paths.iter().map(|path| format!("'GET {path}'")).collect::<Vec<_>>().join(", ")
+        };
         let text = format!(
             "{{ version: 1, roles: {{ anyone: {{ allow: [{}], deny: [{}] }} }} }}",
             quoted(allow),
@@ -198,15 +223,16 @@ impl TestPolicy {
     }
 
     fn allows(&self, path: &[u8], scratch: &mut Scratch) -> bool {
-        let request = Request { method: b"GET", host: b"", path, headers: &[], ..Request::default() };
+        let request =
+            Request { method: b"GET", host: b"", path, headers: &[], ..Request::default() };
         matches!(
             self.authorizer.check_as(&request, Ok(None), scratch, std::time::Duration::ZERO),
             Verdict::Allowed(_)
         )
     }
 
-    /// Whether the policy denies this path. A path with dot segments or empty segments is an intermediate result of a
-    /// server, so only a `deny` pattern applies to it.
+    /// Whether the policy denies this path. A path with dot segments or empty segments is an
+    /// intermediate result of a server, so only a `deny` pattern applies to it.
     fn denies(&self, path: &[u8]) -> bool {
         let any = |patterns: &[&str]| patterns.iter().any(|pattern| matches_pattern(pattern, path));
         any(self.deny) || (!has_dots(path) && merged(path) == path && !any(self.allow))

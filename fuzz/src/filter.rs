@@ -1,8 +1,8 @@
-//! The module's filter in a fake Envoy: headers of any shape, and what happens to streams in any order. What it decides
-//! must be what `Authorizer::check_inline` decides about the same headers.
+//! The module's filter in a fake Envoy: headers of any shape, and what happens to streams in any
+//! order. What it decides must be what `Authorizer::check_inline` decides about the same headers.
 //!
-//! A line `name: value` is a header of the next stream, or with the name `@body` a line of its body. A line with `!` is what
-//! happens; see [`Run::happen`].
+//! A line `name: value` is a header of the next stream, or with the name `@body` a line of its
+//! body. A line with `!` is what happens; see [`Run::happen`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -107,8 +107,8 @@ struct Run {
     ordered: bool,
 }
 
-/// `SECURITY.md`, S7 and S26: the filter forwards what the policy allows, changed as it says, and nothing else, whatever
-/// happens to streams and whenever they end.
+/// `SECURITY.md`, S7 and S26: the filter forwards what the policy allows, changed as it says, and
+/// nothing else, whatever happens to streams and whenever they end.
 pub fn filter(data: &[u8]) {
     thread_local! {
         // Never dropped: a filter is not, before Envoy ends.
@@ -134,13 +134,18 @@ pub fn filter(data: &[u8]) {
         seen.stream.end();
         seen.check();
     }
-    assert!(!run.ordered || world.host.metric(errors) == before, "an internal error: {:?}", fake::logged());
+    assert!(
+        !run.ordered || world.host.metric(errors) == before,
+        "an internal error: {:?}",
+        fake::logged()
+    );
     drop(fake::logged());
 }
 
 impl Run {
     fn header(&mut self, line: &[u8]) {
-        let colon = line.iter().skip(1).position(|byte| *byte == b':').map_or(line.len(), |at| at + 1);
+        let colon =
+            line.iter().skip(1).position(|byte| *byte == b':').map_or(line.len(), |at| at + 1);
         let (name, value) = line.split_at_checked(colon).unwrap_or_default();
         let value = value.strip_prefix(b":").unwrap_or_default().trim_ascii();
         let meant = self.world.credentials.iter().find(|(name, _)| *name == value);
@@ -190,7 +195,10 @@ fn settle(streams: &[Seen]) {
     let until = Instant::now() + PATIENT;
     loop {
         let delivered: usize = streams.iter().map(|seen| seen.stream.deliver_events()).sum();
-        if streams.iter().all(|seen| !seen.begun || !seen.complete || seen.decided() || seen.stream.ended()) {
+        if streams
+            .iter()
+            .all(|seen| !seen.begun || !seen.complete || seen.decided() || seen.stream.ended())
+        {
             return;
         }
         assert!(Instant::now() < until, "a stream is never decided");
@@ -207,7 +215,9 @@ impl Seen {
             self.complete = end_of_stream;
             let body = if end_of_stream { &[][..] } else { &self.body };
             let upgrades = |(name, value): &(Vec<u8>, Vec<u8>)| {
-                name == b"upgrade" || name == b":protocol" || (name == b":method" && value == b"CONNECT")
+                name == b"upgrade"
+                    || name == b":protocol"
+                    || (name == b":method" && value == b"CONNECT")
             };
             let is_seen = end_of_stream || !self.headers.iter().any(upgrades);
             let body = if is_seen { RequestBody::Whole(body) } else { RequestBody::Unseen };
@@ -223,7 +233,8 @@ impl Seen {
         // After the end nothing more arrives, and before the headers nothing.
         self.ordered &= self.begun && !self.complete;
         let rest = std::mem::take(&mut self.body);
-        let (part, rest) = if event == b'c' { rest.split_at(rest.len() / 2) } else { (&*rest, &[][..]) };
+        let (part, rest) =
+            if event == b'c' { rest.split_at(rest.len() / 2) } else { (&*rest, &[][..]) };
         let mut status = self.stream.request_body(part, event == b'b');
         if event == b't' && status != hooks::CONTINUE {
             status = self.stream.request_trailers();
@@ -236,7 +247,12 @@ impl Seen {
 
     /// A response arrives once, to a request that was forwarded whole.
     fn answer(&mut self, event: u8) {
-        if !self.ordered || !self.allowed() || !self.complete || self.answered || self.stream.ended() {
+        if !self.ordered
+            || !self.allowed()
+            || !self.complete
+            || self.answered
+            || self.stream.ended()
+        {
             return;
         }
         self.answered = true;
@@ -250,7 +266,9 @@ impl Seen {
         self.stream.response_body(first, false);
         self.stream.response_body(rest, true);
         let expected = match &self.errors {
-            Some(errors) if status == b"200" => errors.add_to(&body).map(|body| (&b"200"[..], body)),
+            Some(errors) if status == b"200" => {
+                errors.add_to(&body).map(|body| (&b"200"[..], body))
+            }
             _ => Some((status, body)),
         };
         let headers = self.stream.answer_headers();
@@ -263,10 +281,12 @@ impl Seen {
 
     /// The response to the items that were forwarded.
     fn response(&self) -> Vec<u8> {
-        let of =
-            |count: usize| format!("{{\"took\":1,\"items\":[{}]}}", vec!["{}"; count].join(",")).into_bytes();
-        let is_response =
-            |body: &Vec<u8>| self.errors.as_ref().is_none_or(|errors| errors.add_to(body).is_some());
+        let of = |count: usize| {
+            format!("{{\"took\":1,\"items\":[{}]}}", vec!["{}"; count].join(",")).into_bytes()
+        };
+        let is_response = |body: &Vec<u8>| {
+            self.errors.as_ref().is_none_or(|errors| errors.add_to(body).is_some())
+        };
         (0..EVENTS).map(of).find(is_response).unwrap_or_default()
     }
 
@@ -326,7 +346,9 @@ impl World {
         let ((_folder, one), (_other, two)) = (config(POLICY), config(OTHER));
         let Some(host) = Host::load(b"rolegate", &one) else { failed("the filter is rejected") };
         let Some(own) = Host::route(b"", &two) else { failed("the route is rejected") };
-        let Some(disabled) = Host::route(b"", br#"{"disabled": true}"#) else { failed("it is rejected") };
+        let Some(disabled) = Host::route(b"", br#"{"disabled": true}"#) else {
+            failed("it is rejected")
+        };
         let basic = |both: &str| format!("Basic {}", STANDARD.encode(both));
         let credentials = [
             (&b"$ann"[..], basic("ann:password")),
@@ -348,14 +370,18 @@ impl World {
         Self { host, own, disabled, foreign: [0; 4], policy, other, credentials }
     }
 
-    /// A stream with these headers: without a route's configuration (`n`), with a policy of its own (`o`), without
-    /// authorization (`x`), with a configuration that is not ours (`f`), or one that ends when it is decided (`a`).
+    /// A stream with these headers: without a route's configuration (`n`), with a policy of its own
+    /// (`o`), without authorization (`x`), with a configuration that is not ours (`f`), or one that
+    /// ends when it is decided (`a`).
     fn stream(&'static self, headers: Lines, how: u8) -> Seen {
         let (own, headers): (Lines, Lines) =
             headers.into_iter().partition(|(name, _)| name.starts_with(b"@"));
-        let (source, body): (Lines, Lines) = own.into_iter().partition(|(name, _)| name == b"@source");
-        let body: Vec<u8> = body.into_iter().flat_map(|(_, line)| [&*line, b"\n"].concat()).collect();
-        let lines: Vec<(&[u8], &[u8])> = headers.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let (source, body): (Lines, Lines) =
+            own.into_iter().partition(|(name, _)| name == b"@source");
+        let body: Vec<u8> =
+            body.into_iter().flat_map(|(_, line)| [&*line, b"\n"].concat()).collect();
+        let lines: Vec<(&[u8], &[u8])> =
+            headers.iter().map(|(name, value)| (&**name, &**value)).collect();
         let Some(mut stream) = self.host.stream(&lines) else { failed("a stream is not accepted") };
         for (_, address) in source {
             stream = stream.with_source_address(&address);
@@ -401,8 +427,11 @@ fn expected(
     headers: &Lines,
     body: RequestBody<'_>,
 ) -> (Decision, Option<Arc<BulkErrors>>) {
-    let lines: Vec<Header<'_>> = headers.iter().map(|(name, value)| Header { name, value }).collect();
-    let last = |name: &[u8]| lines.iter().rfind(|line| line.name == name).map_or(&b""[..], |line| line.value);
+    let lines: Vec<Header<'_>> =
+        headers.iter().map(|(name, value)| Header { name, value }).collect();
+    let last = |name: &[u8]| {
+        lines.iter().rfind(|line| line.name == name).map_or(&b""[..], |line| line.value)
+    };
     let request = Request {
         method: last(b":method"),
         host: last(b":authority"),
@@ -427,7 +456,8 @@ fn expected(
             for name in allowed.remove() {
                 after.retain(|(each, _)| *each != name.as_bytes());
             }
-            let Some(bulk) = allowed.cluster.as_ref().and_then(|cluster| cluster.bulk.clone()) else {
+            let Some(bulk) = allowed.cluster.as_ref().and_then(|cluster| cluster.bulk.clone())
+            else {
                 return (Decision::Allowed(after), None);
             };
             let has_length = after.iter().any(|(name, _)| name == b"content-length");
@@ -440,7 +470,8 @@ fn expected(
             (Decision::AllowedInPart(after, bulk.body.to_vec()), Some(bulk.errors))
         }
         Verdict::Denied(denied) => {
-            let headers = denied.headers.iter().map(|header| line((header.name, &header.value))).collect();
+            let headers =
+                denied.headers.iter().map(|header| line((header.name, &header.value))).collect();
             let body = denied.body.as_bytes().to_vec();
             (Decision::Denied(u32::from(denied.reason.status()), headers, body), None)
         }
@@ -451,7 +482,8 @@ fn authorizer(policy: &str) -> Authorizer {
     let others = [("jwks.json", KEYS), CLUSTER[0], CLUSTER[1]];
     let loaded = Memory::new(policy.as_bytes(), &others).load();
     let Ok(loaded) = loaded else { failed("a policy does not load") };
-    let Ok((authorizer, _)) = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None) else {
+    let Ok((authorizer, _)) = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None)
+    else {
         failed("a policy does not compile")
     };
     authorizer

@@ -15,8 +15,9 @@ const SECRET: [u8; 32] = *b"an example of 32 bytes, not more";
 #[expect(clippy::expect_used, reason = "a fuzzer without a key tests nothing, so it must fail")]
 static KEY: LazyLock<Key> = LazyLock::new(|| Key::new(&SECRET).expect("32 bytes"));
 
-/// `SECURITY.md`, S34. The format has one way to write an identity: what is read is written as the same bytes. No two
-/// headers are accepted for the same identity and key, so nobody can change one that is valid.
+/// `SECURITY.md`, S34. The format has one way to write an identity: what is read is written as the
+/// same bytes. No two headers are accepted for the same identity and key, so nobody can change one
+/// that is valid.
 pub fn identity_header(data: &[u8]) {
     if let Some(identity) = format::read(data) {
         let key = format::key_id(data).unwrap_or_default();
@@ -48,8 +49,17 @@ fn accepted_as_written(header: &[u8]) {
 }
 
 fn with_claims<T>(identity: &Identity<'_>, with: impl FnOnce(&Claims<'_>) -> T) -> T {
-    let (roles, groups): (Vec<&str>, Vec<&str>) = (identity.roles.collect(), identity.groups.collect());
+    let (roles, groups): (Vec<&str>, Vec<&str>) =
+        (identity.roles.collect(), identity.groups.collect());
     let claims: Vec<(&str, &str)> = identity.claims.collect();
     let Identity { audience, revision, user, expires, .. } = *identity;
-    with(&Claims { audience, revision, user, roles: &roles, groups: &groups, claims: &claims, expires })
+    with(&Claims {
+        audience,
+        revision,
+        user,
+        roles: &roles,
+        groups: &groups,
+        claims: &claims,
+        expires,
+    })
 }

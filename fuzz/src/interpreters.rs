@@ -1,7 +1,7 @@
 //! The interpretations of a path by servers, as simple steps.
 //!
-//! The invariant of paths is tested against this module, so it shares no code with `policy::canonical`, not even
-//! percent decoding.
+//! The invariant of paths is tested against this module, so it shares no code with
+//! `policy::canonical`, not even percent decoding.
 
 /// One step of a server. Servers differ in which steps they take, in which order and how often.
 type Step = fn(&[u8]) -> Vec<u8>;
@@ -22,8 +22,8 @@ pub struct Interpretation {
     pub decoded: u8,
 }
 
-/// All results of any steps in any order on a raw path. A query and a fragment that are not encoded are cut first, as
-/// every server does.
+/// All results of any steps in any order on a raw path. A query and a fragment that are not encoded
+/// are cut first, as every server does.
 #[must_use]
 pub fn interpretations(raw: &[u8]) -> Vec<Interpretation> {
     let mut found = vec![Interpretation { text: cut_at_fragment(&cut_at_query(raw)), decoded: 0 }];
@@ -44,8 +44,9 @@ pub fn interpretations(raw: &[u8]) -> Vec<Interpretation> {
 }
 
 impl Interpretation {
-    /// This text as a policy writes it. If it was not decoded, as in a URL (RFC 3986, 6.2.2: unreserved characters as
-    /// themselves, hexadecimal digits in upper case); otherwise with all printable characters as themselves.
+    /// This text as a policy writes it. If it was not decoded, as in a URL (RFC 3986, 6.2.2:
+    /// unreserved characters as themselves, hexadecimal digits in upper case); otherwise with all
+    /// printable characters as themselves.
     #[must_use]
     pub fn spelled(&self) -> Vec<u8> {
         let mut spelled = Vec::with_capacity(self.text.len());
@@ -53,7 +54,9 @@ impl Interpretation {
         while let Some((byte, after)) = rest.split_first() {
             rest = after;
             match encoded_byte(*byte, after).filter(|_| self.decoded == 0) {
-                Some((value, after)) if value.is_ascii_alphanumeric() || b"-._~".contains(&value) => {
+                Some((value, after))
+                    if value.is_ascii_alphanumeric() || b"-._~".contains(&value) =>
+                {
                     spelled.push(value);
                     rest = after;
                 }
@@ -140,8 +143,8 @@ fn resolved(text: &[u8]) -> Vec<u8> {
     [&b"/"[..], &resolved.join(&b'/')].concat()
 }
 
-/// The path of a URL reference, as `new URL(text, "http://host").pathname` returns it: a scheme or two slashes begin an
-/// authority.
+/// The path of a URL reference, as `new URL(text, "http://host").pathname` returns it: a scheme or
+/// two slashes begin an authority.
 fn reference_path(text: &[u8]) -> Vec<u8> {
     let is_end = |byte: &u8| matches!(byte, b'/' | b'\\' | b'?' | b'#');
     let end = text.iter().position(is_end).unwrap_or(text.len());
@@ -151,7 +154,9 @@ fn reference_path(text: &[u8]) -> Vec<u8> {
     let slashes = after_scheme.iter().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
     let path = if scheme.is_some() || slashes >= 2 {
         let authority = after_scheme.get(slashes..).unwrap_or_default();
-        authority.get(authority.iter().position(is_end).unwrap_or(authority.len())..).unwrap_or_default()
+        authority
+            .get(authority.iter().position(is_end).unwrap_or(authority.len())..)
+            .unwrap_or_default()
     } else {
         text
     };
@@ -194,7 +199,8 @@ mod tests {
     /// RFC 3986, 5.2.4 and 5.4; the URL standard, 4.4.
     #[test]
     fn the_steps_follow_their_standards() {
-        for (text, expected) in [("/a/./b/../c", "/a/c"), ("/a/..", "/"), ("/../a", "/a"), ("/a//..", "/a/")]
+        for (text, expected) in
+            [("/a/./b/../c", "/a/c"), ("/a/..", "/"), ("/../a", "/a"), ("/a//..", "/a/")]
         {
             assert_eq!(resolved(text.as_bytes()), expected.as_bytes(), "{text}");
         }

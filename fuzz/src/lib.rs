@@ -1,7 +1,9 @@
-//! The fuzz targets. Each is a function that takes arbitrary bytes and panics if an invariant does not hold.
+//! The fuzz targets. Each is a function that takes arbitrary bytes and panics if an invariant does
+//! not hold.
 //!
-//! `make fuzz` runs them with libFuzzer; the tests run them on `corpus/` and on mutations of it. [`every_path()`] is not
-//! random: it checks all short paths against the [`interpretations()`] that servers could make of them.
+//! `make fuzz` runs them with libFuzzer; the tests run them on `corpus/` and on mutations of it.
+//! [`every_path()`] is not random: it checks all short paths against the [`interpretations()`] that
+//! servers could make of them.
 
 mod bundle;
 mod credentials;
@@ -43,8 +45,8 @@ pub const TARGETS: &[Target] = &[
     ("identity_header", identity_header),
 ];
 
-/// `SECURITY.md`, S2: the canonical form of a canonical path is the path itself, and it has neither dot segments nor
-/// empty segments.
+/// `SECURITY.md`, S2: the canonical form of a canonical path is the path itself, and it has neither
+/// dot segments nor empty segments.
 pub fn path(data: &[u8]) {
     let (method, raw): (&[u8], _) = match data.split_first() {
         Some((b'O', rest)) => (b"OPTIONS", rest),
@@ -65,17 +67,24 @@ pub fn path(data: &[u8]) {
         "it has a query, a fragment or a backslash"
     );
     let segments: Vec<&[u8]> = first.split(|byte| *byte == b'/').skip(1).collect();
-    assert!(!segments.iter().any(|segment| matches!(*segment, b"." | b"..")), "it has dot segments");
     assert!(
-        segments.split_last().is_none_or(|(_, rest)| rest.iter().all(|segment| !segment.is_empty())),
+        !segments.iter().any(|segment| matches!(*segment, b"." | b"..")),
+        "it has dot segments"
+    );
+    assert!(
+        segments
+            .split_last()
+            .is_none_or(|(_, rest)| rest.iter().all(|segment| !segment.is_empty())),
         "it has empty segments"
     );
     let mut again = Buffers::default();
-    let again = canonical::path(method, first, &mut again).map(|interpretations| interpretations.first());
+    let again =
+        canonical::path(method, first, &mut again).map(|interpretations| interpretations.first());
     assert_eq!(again, Ok(first), "the canonical form changes when it is computed again");
 }
 
-/// The canonical form of a canonical host is the host itself, and it has neither a port nor upper case.
+/// The canonical form of a canonical host is the host itself, and it has neither a port nor upper
+/// case.
 pub fn host(data: &[u8]) {
     let (mut once, mut twice) = (Vec::new(), Vec::new());
     let Ok(host) = canonical::host(data, &mut once) else { return };
@@ -94,12 +103,16 @@ pub fn htpasswd(data: &[u8]) {
     let files = Memory::new(memory::HTPASSWD_POLICY, &others);
     let Ok(loaded) = files.load() else { return };
     for user in loaded.policy.identity.basic.iter().flat_map(|basic| &basic.users) {
-        assert!(!user.name.is_empty() && !user.name.contains(':'), "a user name is empty or has a colon");
+        assert!(
+            !user.name.is_empty() && !user.name.contains(':'),
+            "a user name is empty or has a colon"
+        );
         assert!(user.password.is_some(), "a user has no hash");
     }
 }
 
-/// A policy loads, with the same result each time, or each of its problems has a line, a column and a message.
+/// A policy loads, with the same result each time, or each of its problems has a line, a column and
+/// a message.
 pub fn policy(data: &[u8]) {
     let others = [("roles/more.yaml", memory::INCLUDED), ("jwks.json", memory::KEYS)];
     let files = Memory::new(data, &others);

@@ -36,7 +36,8 @@ impl<'a> Memory<'a> {
 
 impl Files for Memory<'_> {
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        let found = self.others.iter().find(|(name, _)| Path::new(name) == path).map(|(_, bytes)| *bytes);
+        let found =
+            self.others.iter().find(|(name, _)| Path::new(name) == path).map(|(_, bytes)| *bytes);
         let policy = (path == Path::new("policy.yaml")).then_some(self.policy);
         found.or(policy).map(<[u8]>::to_vec).ok_or_else(|| FileError::new("no such file"))
     }

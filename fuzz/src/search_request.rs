@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use search::{Need, PermittedPart, Request, RequestBody, Target, narrowed, read};
 use serde_json::Value;
 
-/// The first line is a method and a target, the rest a body. What a request needs is the same each time. No need is
-/// empty, and an index that a plain reader of JSON finds in the lines of a bulk is among them.
+/// The first line is a method and a target, the rest a body. What a request needs is the same each
+/// time. No need is empty, and an index that a plain reader of JSON finds in the lines of a bulk is
+/// among them.
 pub fn search_request(data: &[u8]) {
     let mut parts = data.splitn(2, |byte| *byte == b'\n');
     let head = parts.next().unwrap_or_default();
@@ -41,7 +42,8 @@ pub fn search_request(data: &[u8]) {
     }
 }
 
-/// Reduces all lists in the path and the query to two names: the new request is the same operation on these.
+/// Reduces all lists in the path and the query to two names: the new request is the same operation
+/// on these.
 fn reducing(request: &Request<'_>, operation: &str, needs: &[Need<'_>]) {
     let names = ["a-1", "b%&=+;/?\u{fc}"].map(str::to_owned).to_vec();
     let is_list = |need: &Need<'_>| matches!(need.target, Target::Indices(_));
@@ -78,13 +80,17 @@ fn bulk(body: &[u8], needs: &[Need<'_>]) {
             continue;
         }
         // It is stricter about escapes in strings that no privilege depends on.
-        let Ok(line) = serde_json::from_slice::<BTreeMap<String, BTreeMap<String, Value>>>(line) else {
+        let Ok(line) = serde_json::from_slice::<BTreeMap<String, BTreeMap<String, Value>>>(line)
+        else {
             return;
         };
         for (action, item) in &line {
             if let Some(index) = item.get("_index").and_then(Value::as_str) {
                 let is_math = index.starts_with('<') && index.ends_with('>');
-                assert!(is_math || names_of(needs).any(|name| name == index), "an index of a bulk is missed");
+                assert!(
+                    is_math || names_of(needs).any(|name| name == index),
+                    "an index of a bulk is missed"
+                );
             }
             if action != "delete" {
                 lines.next();

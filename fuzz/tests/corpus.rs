@@ -30,16 +30,20 @@ fn every_target_has_a_program() {
         assert!(folder.join(format!("{name}.rs")).is_file(), "targets/{name}.rs is missing");
     }
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), fuzz::TARGETS.len());
-    let script = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("run")).unwrap();
+    let script =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("run")).unwrap();
     let list = script.split_once("targets=(path ").unwrap().1.split_once(')').unwrap().0;
-    let listed: Vec<_> =
-        std::iter::once("path").chain(list.split(' ')).filter(|name| *name != "every_path").collect();
+    let listed: Vec<_> = std::iter::once("path")
+        .chain(list.split(' '))
+        .filter(|name| *name != "every_path")
+        .collect();
     assert_eq!(listed, fuzz::TARGETS.iter().map(|(name, _)| *name).collect::<Vec<_>>());
 }
 
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
-    let mut files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> =
+        std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     files.iter().map(|file| std::fs::read(file).unwrap()).collect()
 }

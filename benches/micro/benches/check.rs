@@ -1,4 +1,5 @@
-//! A whole `Check` without a socket: decode, authorize, encode, as the server does for each message.
+//! A whole `Check` without a socket: decode, authorize, encode, as the server does for each
+//! message.
 
 #![expect(
     clippy::unwrap_used,
@@ -33,7 +34,8 @@ fn check(criterion: &mut Criterion) {
     let signer = Signer::default();
     let bearer = signer.bearer("ES256", NOW.as_secs());
     let jwks = signer.key_set();
-    let (basic, tokens) = (authorizer(people::BASIC, &jwks), authorizer(&people::with_tokens(), &jwks));
+    let (basic, tokens) =
+        (authorizer(people::BASIC, &jwks), authorizer(&people::with_tokens(), &jwks));
     let cases: [(&str, &Authorizer, message::Lines<'_>, &str, u16); 7] = [
         ("Basic", &basic, message::small(ALICE), "/people", 200),
         ("Basic, 1.7 KB", &basic, message::large(ALICE), "/people", 200),
@@ -73,9 +75,13 @@ fn anonymous() -> message::Lines<'static> {
     lines
 }
 
-/// The status of the verdict, and the body of the gRPC answer; 0 if the credentials had to be verified, which are then
-/// known.
-fn authorize<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread<'a>) -> (u16, Vec<u8>) {
+/// The status of the verdict, and the body of the gRPC answer; 0 if the credentials had to be
+/// verified, which are then known.
+fn authorize<'a>(
+    authorizer: &Authorizer,
+    message: &'a [u8],
+    thread: &mut Thread<'a>,
+) -> (u16, Vec<u8>) {
     let Thread { scratch, lines } = thread;
     lines.clear();
     let read = CheckRequest::decode(message, |line| {
@@ -101,7 +107,9 @@ fn authorize<'a>(authorizer: &Authorizer, message: &'a [u8], thread: &mut Thread
 
 fn answer(verdict: &Verdict<'_>) -> (u16, Vec<u8>) {
     let body = match verdict {
-        Verdict::Allowed(allowed) => envoy::Encoder::default().allowed(allowed.set(), allowed.remove()),
+        Verdict::Allowed(allowed) => {
+            envoy::Encoder::default().allowed(allowed.set(), allowed.remove())
+        }
         Verdict::Denied(denied) => {
             let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
             envoy::Encoder::default().denied(denied.reason.status(), headers, denied.body)

@@ -1,6 +1,7 @@
 //! Reading a `CheckRequest` and writing a `CheckResponse`: rolegate and `envoy-types`.
 //!
-//! Each reading gives the path, and looks at each header line once: that is what an authorizer does at the least.
+//! Each reading gives the path, and looks at each header line once: that is what an authorizer does
+//! at the least.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails ends")]
 
@@ -17,7 +18,8 @@ use envoy_types::pb::google;
 use prost::Message;
 use testbed::tokens::Signer;
 
-/// What is seen of a message: the length of its path, its header lines, and the bytes of their names and values.
+/// What is seen of a message: the length of its path, its header lines, and the bytes of their
+/// names and values.
 type Seen = (usize, usize, usize);
 /// Writes an answer, one that allows or one that denies.
 type Write = fn(bool) -> Vec<u8>;
@@ -79,9 +81,11 @@ const ANSWERED: [(&str, &str); 1] = [("content-type", "application/json")];
 const BODY: &str = r#"{"error":"forbidden","request_id":"9412377110432157732"}"#;
 
 fn encode(criterion: &mut Criterion) {
-    let writers: [(&str, Write); 2] = [("rolegate", rolegate_answer), ("envoy-types", envoy_types_answer)];
+    let writers: [(&str, Write); 2] =
+        [("rolegate", rolegate_answer), ("envoy-types", envoy_types_answer)];
     for (what, allowed) in [("allowed", true), ("denied", false)] {
-        let expected = auth::CheckResponse::decode(&*without_prefix(rolegate_answer(allowed))).unwrap();
+        let expected =
+            auth::CheckResponse::decode(&*without_prefix(rolegate_answer(allowed))).unwrap();
         let mut group = criterion.benchmark_group(format!("encode/{what}"));
         for (who, write) in writers {
             assert_eq!(
@@ -115,9 +119,16 @@ fn rolegate_answer(allowed: bool) -> Vec<u8> {
 }
 
 fn envoy_types_answer(allowed: bool) -> Vec<u8> {
-    #[expect(deprecated, reason = "versions of Envoy that do not read `append_action` need `append`")]
+    #[expect(
+        deprecated,
+        reason = "versions of Envoy that do not read `append_action` need `append`"
+    )]
     let option = |(name, value): (&str, &str)| config::HeaderValueOption {
-        header: Some(config::HeaderValue { key: name.into(), value: value.into(), ..Default::default() }),
+        header: Some(config::HeaderValue {
+            key: name.into(),
+            value: value.into(),
+            ..Default::default()
+        }),
         append: Some(google::protobuf::BoolValue { value: false }),
         append_action: 2,
         ..Default::default()
@@ -138,8 +149,11 @@ fn envoy_types_answer(allowed: bool) -> Vec<u8> {
         (7, auth::check_response::HttpResponse::DeniedResponse(denied))
     };
     let status = google::rpc::Status { code, ..Default::default() };
-    let response =
-        auth::CheckResponse { status: Some(status), http_response: Some(response), ..Default::default() };
+    let response = auth::CheckResponse {
+        status: Some(status),
+        http_response: Some(response),
+        ..Default::default()
+    };
     load::check_message::framed(&response.encode_to_vec()).into()
 }
 

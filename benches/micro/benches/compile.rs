@@ -1,8 +1,9 @@
-//! What compiling a policy costs: time, and the most memory that is taken at once, by the policy and by its index.
+//! What compiling a policy costs: time, and the most memory that is taken at once, by the policy
+//! and by its index.
 //!
-//! `compile` starts from a policy as data, `load` from its text, as the program does: text, policy and index are all
-//! there at the end. `reload` makes a new authorizer beside the one active: of the same policy (its keys are new, say), or
-//! of a changed one.
+//! `compile` starts from a policy as data, `load` from its text, as the program does: text, policy
+//! and index are all there at the end. `reload` makes a new authorizer beside the one active: of
+//! the same policy (its keys are new, say), or of a changed one.
 
 #![expect(
     clippy::unwrap_used,
@@ -26,8 +27,14 @@ use policy::Loaded;
 /// 100,000 rules, 1,000 roles and 1,000,000 grants to users: one each, and ten each.
 const SIZES: [(&str, Regular); 3] = [
     ("small", Regular { resources: 100, roles: 10, callers: 100, roles_per_caller: 1 }),
-    ("1-role-each", Regular { resources: 100_000, roles: 1_000, callers: 1_000_000, roles_per_caller: 1 }),
-    ("10-roles-each", Regular { resources: 100_000, roles: 1_000, callers: 100_000, roles_per_caller: 10 }),
+    (
+        "1-role-each",
+        Regular { resources: 100_000, roles: 1_000, callers: 1_000_000, roles_per_caller: 1 },
+    ),
+    (
+        "10-roles-each",
+        Regular { resources: 100_000, roles: 1_000, callers: 100_000, roles_per_caller: 10 },
+    ),
 ];
 
 fn compile(criterion: &mut Criterion) {

@@ -1,9 +1,11 @@
-//! How flat the cost of a decision is: from a known set of roles and a canonical method, host and path to the answer,
-//! over the number of resources, of roles, of roles a caller has, and of callers.
+//! How flat the cost of a decision is: from a known set of roles and a canonical method, host and
+//! path to the answer, over the number of resources, of roles, of roles a caller has, and of
+//! callers.
 //!
-//! `warm` evaluates the same 64 requests again and again; `random` evaluates any of them by any caller. The requests lie in
-//! memory in the order of evaluation, as a request does that has just been read: what is timed is the index.
-//! `loop` is the same with the answers taken from the requests: what picking and asserting costs. It is not subtracted.
+//! `warm` evaluates the same 64 requests again and again; `random` evaluates any of them by any
+//! caller. The requests lie in memory in the order of evaluation, as a request does that has just
+//! been read: what is timed is the index. `loop` is the same with the answers taken from the
+//! requests: what picking and asserting costs. It is not subtracted.
 
 #![expect(clippy::indexing_slicing, reason = "a benchmark that fails ends")]
 
@@ -17,7 +19,8 @@ use generator::{Regular, Rng};
 
 const WARM: usize = 64;
 const RANDOM: usize = 1 << 18;
-const DEFAULT: Regular = Regular { resources: 1_000, roles: 100, callers: 1_000, roles_per_caller: 1 };
+const DEFAULT: Regular =
+    Regular { resources: 1_000, roles: 100, callers: 1_000, roles_per_caller: 1 };
 
 /// One decision whose answer is known.
 struct Sample<'a> {
@@ -62,7 +65,10 @@ fn samples<'a>(size: &Regular, engine: &Engine, text: &'a str, asked: &[Asked]) 
     };
     let samples: Vec<_> = asked.iter().map(sample).collect();
     let allowed = samples.iter().filter(|sample| sample.allowed).count();
-    assert!(size.roles == 1 || (RANDOM * 2 / 5..RANDOM * 4 / 5).contains(&allowed), "{allowed} are allowed");
+    assert!(
+        size.roles == 1 || (RANDOM * 2 / 5..RANDOM * 4 / 5).contains(&allowed),
+        "{allowed} are allowed"
+    );
     samples
 }
 
@@ -114,7 +120,11 @@ fn curve(criterion: &mut Criterion, name: &str, sizes: impl IntoIterator<Item = 
 
 fn decide(criterion: &mut Criterion) {
     let resources = [100, 1_000, 10_000, 100_000];
-    curve(criterion, "resources", resources.map(|resources| (resources, Regular { resources, ..DEFAULT })));
+    curve(
+        criterion,
+        "resources",
+        resources.map(|resources| (resources, Regular { resources, ..DEFAULT })),
+    );
     let roles = [1, 10, 100, 1_000];
     curve(criterion, "roles", roles.map(|roles| (roles, Regular { roles, ..DEFAULT })));
     let per_caller = [1, 20, 40];
@@ -123,7 +133,8 @@ fn decide(criterion: &mut Criterion) {
     curve(criterion, "roles-per-caller", per_caller.map(with));
     let callers = [100, 10_000, 1_000_000];
     curve(criterion, "callers", callers.map(|callers| (callers, Regular { callers, ..DEFAULT })));
-    let everything = Regular { resources: 100_000, roles: 1_000, callers: 100_000, roles_per_caller: 20 };
+    let everything =
+        Regular { resources: 100_000, roles: 1_000, callers: 100_000, roles_per_caller: 20 };
     curve(criterion, "everything", [(100_000, everything)]);
 }
 

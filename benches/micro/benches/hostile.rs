@@ -1,10 +1,11 @@
-//! What the worst path costs that a search finds, for policies whose globs are made to be hard to match: the decision
-//! about it, beside that about a harmless path of the same length.
+//! What the worst path costs that a search finds, for policies whose globs are made to be hard to
+//! match: the decision about it, beside that about a harmless path of the same length.
 //!
-//! A client chooses its path, so this ratio says by how much one can make its requests dearer. The search climbs: from a
-//! random path by small changes, of which the costlier ones are kept. It has a seed and a bounded number of rounds; what
-//! is costly is timed, as the least of several times, so two runs find different paths of about the same cost. Only the
-//! steps of matching are the same everywhere: they are bounded in the engine's own tests.
+//! A client chooses its path, so this ratio says by how much one can make its requests dearer. The
+//! search climbs: from a random path by small changes, of which the costlier ones are kept. It has
+//! a seed and a bounded number of rounds; what is costly is timed, as the least of several times,
+//! so two runs find different paths of about the same cost. Only the steps of matching are the same
+//! everywhere: they are bounded in the engine's own tests.
 //!
 //! Criterion then times both paths; the worst ratio of each policy is a note.
 
@@ -43,7 +44,8 @@ struct Hostile {
 }
 
 fn hostiles() -> Vec<Hostile> {
-    let each = |count, pattern: fn(usize) -> String| -> Vec<String> { (0..count).map(pattern).collect() };
+    let each =
+        |count, pattern: fn(usize) -> String| -> Vec<String> { (0..count).map(pattern).collect() };
     let words = ["error", "warn", "aaa", "debug", "trace", "fatal"];
     let words = words.map(|word| format!("/*{word}*")).to_vec();
     let hostile = |name, patterns, parts: &[&'static str]| Hostile {
@@ -54,14 +56,26 @@ fn hostiles() -> Vec<Hostile> {
         length: SEGMENT,
     };
     vec![
-        hostile("words", words.clone(), &["z", "a", "aaa", "error", "erro", "warn", "debu", "fatal"]),
+        hostile(
+            "words",
+            words.clone(),
+            &["z", "a", "aaa", "error", "erro", "warn", "debu", "fatal"],
+        ),
         Hostile {
             length: PATH,
             ..hostile("words, 60 KiB", words, &["z", "a", "aaa", "error", "erro", "warn"])
         },
         hostile("few", vec!["/*aaaaaaab*".into(), "/*abab*ac*".into()], &["a", "b", "aaaa", "ab"]),
-        hostile("nested", each(60, |n| format!("/*{}*", "a".repeat(n + 1))), &["a", "b", "aaaaaaaa", "z"]),
-        hostile("same first", each(300, |n| format!("/*a*b{n}*")), &["a", "b", "b1", "b299", "b12", "z"]),
+        hostile(
+            "nested",
+            each(60, |n| format!("/*{}*", "a".repeat(n + 1))),
+            &["a", "b", "aaaaaaaa", "z"],
+        ),
+        hostile(
+            "same first",
+            each(300, |n| format!("/*a*b{n}*")),
+            &["a", "b", "b1", "b299", "b12", "z"],
+        ),
         hostile(
             "many",
             each(10_000, |n| format!("/*w{n:05}*x{}*", n % 100)),
@@ -72,7 +86,11 @@ fn hostiles() -> Vec<Hostile> {
             each(10_000, |n| format!("/logs-{n:05}-*.gz")),
             &["logs-00001-", "logs-", "0", ".gz", "z"],
         ),
-        hostile("triplets", each(40, |n| format!("/*{n:02}*%4{}*", n % 10)), &["%40", "4", "0", "%44", "z"]),
+        hostile(
+            "triplets",
+            each(40, |n| format!("/*{n:02}*%4{}*", n % 10)),
+            &["%40", "4", "0", "%44", "z"],
+        ),
         Hostile {
             before: "/a0b1/",
             ..hostile(
@@ -90,7 +108,8 @@ fn hostiles() -> Vec<Hostile> {
 }
 
 impl Hostile {
-    /// Denies everybody the patterns, and allows everything else: whatever is not found shows in the answer.
+    /// Denies everybody the patterns, and allows everything else: whatever is not found shows in
+    /// the answer.
     fn engine(&self) -> Engine {
         let at = Place::start_of(std::path::Path::new("policy.yaml"));
         let rule = |resources| Rule {
@@ -189,8 +208,11 @@ fn pattern(text: &str) -> Pattern {
 }
 
 fn decide(engine: &Engine, path: &str) -> Decision {
-    let request =
-        AccessRequest { action: b"GET", scope: b"api.example.com", resource: black_box(path.as_bytes()) };
+    let request = AccessRequest {
+        action: b"GET",
+        scope: b"api.example.com",
+        resource: black_box(path.as_bytes()),
+    };
     engine.decide(engine.anonymous(), None, request)
 }
 
@@ -221,7 +243,11 @@ fn hostile(criterion: &mut Criterion) {
         let harmless = hostile.harmless();
         assert_eq!(worst.len(), harmless.len());
         for path in [&worst, &harmless] {
-            assert_eq!(matches!(decide(&engine, path), Decision::Denied(_)), hostile.denies(path), "{path}");
+            assert_eq!(
+                matches!(decide(&engine, path), Decision::Denied(_)),
+                hostile.denies(path),
+                "{path}"
+            );
         }
         let times = if testing { 1 } else { 200 };
         let [worst_time, harmless_time] =

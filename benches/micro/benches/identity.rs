@@ -1,5 +1,5 @@
-//! What it costs to know who is calling: with credentials and tokens that were verified before, and with tokens that
-//! are seen for the first time, by each algorithm.
+//! What it costs to know who is calling: with credentials and tokens that were verified before, and
+//! with tokens that are seen for the first time, by each algorithm.
 
 #![expect(
     clippy::unwrap_used,
@@ -25,7 +25,10 @@ fn identify(criterion: &mut Criterion) {
     let basic = micro::load(people::BASIC, "").unwrap();
     let settings = |keys: Value| {
         let tokens = micro::load(&people::with_tokens(), &keys.to_string()).unwrap();
-        Identity { basic: basic.policy.identity.basic.clone(), jwt: tokens.policy.identity.jwt.clone() }
+        Identity {
+            basic: basic.policy.identity.basic.clone(),
+            jwt: tokens.policy.identity.jwt.clone(),
+        }
     };
     let shared = |algorithm: &&str| algorithm.starts_with("HS");
     let set = |secret| -> Value {
@@ -41,13 +44,17 @@ fn identify(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("identify");
     group.bench_function("anonymous", |bencher| {
         let cache = &mut LocalCache::default();
-        bencher.iter(|| assert!(matches!(remembers.authenticate(None, None, NOW, cache, |_| ()), Ok(None))));
+        bencher.iter(|| {
+            assert!(matches!(remembers.authenticate(None, None, NOW, cache, |_| ()), Ok(None)))
+        });
     });
     group.bench_function(BenchmarkId::new("known", "Basic"), |bencher| {
         let cache = &mut LocalCache::default();
         bencher.iter(|| {
             is_alice(
-                remembers.authenticate(black_box(Some(ALICE.as_bytes())), None, NOW, cache, |_| ()).unwrap(),
+                remembers
+                    .authenticate(black_box(Some(ALICE.as_bytes())), None, NOW, cache, |_| ())
+                    .unwrap(),
             );
         });
     });
@@ -67,8 +74,9 @@ fn identify(criterion: &mut Criterion) {
         });
         group.bench_function(BenchmarkId::new("new", algorithm), |bencher| {
             let cache = &mut LocalCache::default();
-            bencher
-                .iter(|| is_alice(new.authenticate_inline(black_box(header), NOW, cache, |_| ()).unwrap()));
+            bencher.iter(|| {
+                is_alice(new.authenticate_inline(black_box(header), NOW, cache, |_| ()).unwrap())
+            });
         });
     }
     group.finish();

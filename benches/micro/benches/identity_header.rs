@@ -1,8 +1,9 @@
-//! Saying and reading who the caller is: the compact identity header beside JSON Web Tokens, Protocol Buffers and postcard.
+//! Saying and reading who the caller is: the compact identity header beside JSON Web Tokens,
+//! Protocol Buffers and postcard.
 //!
-//! `plain` is the bare form, without a code or base64: what the codecs compare. `header` is the value of a header, signed and
-//! verified: HMAC-SHA256 for the compact form and `HS256`, and a public key for `EdDSA`. Sizes repeat nothing: each role,
-//! group and claim has a text of its own.
+//! `plain` is the bare form, without a code or base64: what the codecs compare. `header` is the
+//! value of a header, signed and verified: HMAC-SHA256 for the compact form and `HS256`, and a
+//! public key for `EdDSA`. Sizes repeat nothing: each role, group and claim has a text of its own.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark that fails ends")]
 
@@ -55,7 +56,9 @@ struct Borrowed<'a> {
 
 fn subject(roles: usize, groups: usize, claims: usize, length: usize) -> Owned {
     let texts = |what: &str, count: usize, times: usize| -> Vec<String> {
-        (0..count).map(|number| format!("{what}-{number}-{}", number * 7919).repeat(times)).collect()
+        (0..count)
+            .map(|number| format!("{what}-{number}-{}", number * 7919).repeat(times))
+            .collect()
     };
     Owned {
         aud: "shop".into(),
@@ -96,9 +99,10 @@ fn read_len(identity: format::Identity<'_>) -> usize {
 }
 
 fn codecs(criterion: &mut Criterion) {
-    for (size, subject) in
-        [("3 groups and 5 roles", subject(5, 3, 0, 1)), ("50 roles and long claims", subject(50, 3, 4, 8))]
-    {
+    for (size, subject) in [
+        ("3 groups and 5 roles", subject(5, 3, 0, 1)),
+        ("50 roles and long claims", subject(50, 3, 4, 8)),
+    ] {
         let texts = |list: &'static str| -> Vec<&str> {
             let list = match list {
                 "roles" => &subject.roles,

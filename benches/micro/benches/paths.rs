@@ -1,4 +1,5 @@
-//! What it costs to read a path in its canonical form, and in every other way in which it may be read.
+//! What it costs to read a path in its canonical form, and in every other way in which it may be
+//! read.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -6,8 +7,8 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use policy::canonical::{Buffers, path};
 
-/// What it is called, the path, its canonical form (`None` where it is invalid), and how many interpretations must all be
-/// allowed.
+/// What it is called, the path, its canonical form (`None` where it is invalid), and how many
+/// interpretations must all be allowed.
 struct Case {
     name: &'static str,
     raw: String,
@@ -44,8 +45,9 @@ fn paths(criterion: &mut Criterion) {
         let mut buffers = Buffers::default();
         let read = path(b"GET", raw, &mut buffers).ok();
         assert_eq!(
-            read.as_ref()
-                .map(|interpretations| String::from_utf8_lossy(interpretations.first()).into_owned()),
+            read.as_ref().map(
+                |interpretations| String::from_utf8_lossy(interpretations.first()).into_owned()
+            ),
             case.canonical
         );
         let interpretations = read.map_or(0, |interpretations| interpretations.all().count());
@@ -61,7 +63,10 @@ fn paths(criterion: &mut Criterion) {
         group.bench_function(BenchmarkId::from_parameter(case.name), |bencher| {
             bencher.iter(|| {
                 let read = path(black_box(b"GET"), black_box(raw), &mut buffers);
-                assert_eq!(read.as_ref().ok().map(|interpretations| interpretations.first()), canonical);
+                assert_eq!(
+                    read.as_ref().ok().map(|interpretations| interpretations.first()),
+                    canonical
+                );
             });
         });
     }

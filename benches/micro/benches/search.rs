@@ -1,8 +1,9 @@
-//! What deciding about requests to a search cluster costs: on one index, for a bulk request and for a pattern, over the
-//! numbers of indices and of roles; and what compiling the roles costs, in time and memory.
+//! What deciding about requests to a search cluster costs: on one index, for a bulk request and for
+//! a pattern, over the numbers of indices and of roles; and what compiling the roles costs, in time
+//! and memory.
 //!
-//! Index `NN-index-I` belongs to group `NN`, of which there are fifty, and role `I` reads and writes one group. So a
-//! pattern for a group is two per cent of the indices.
+//! Index `NN-index-I` belongs to group `NN`, of which there are fifty, and role `I` reads and
+//! writes one group. So a pattern for a group is two per cent of the indices.
 
 #![expect(
     clippy::unwrap_used,
@@ -21,8 +22,8 @@ use benches::note::note;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use document::MapFiles;
 use search::{
-    Action, Caller, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Privileges,
-    Request, RequestBody, SecurityConfig, Subject, Target,
+    Action, Caller, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options,
+    Privileges, Request, RequestBody, SecurityConfig, Subject, Target,
 };
 
 const GROUPS: usize = 50;
@@ -42,7 +43,8 @@ fn inventory(indices: usize, aliases: usize) -> InventoryBuilder {
         builder.index(&index(number), true, false);
     }
     for number in 0..aliases {
-        builder.alias(&format!("{:02}-alias-{number}", number % GROUPS), [&*index(number % indices)]);
+        builder
+            .alias(&format!("{:02}-alias-{number}", number % GROUPS), [&*index(number % indices)]);
     }
     builder
 }
@@ -79,7 +81,8 @@ fn on_one_index(
     caller: &Caller,
 ) {
     let search = actions(&["indices:data/read/search"]);
-    // The same number of requests however many indices there are, so that all sizes read as much memory.
+    // The same number of requests however many indices there are, so that all sizes read as much
+    // memory.
     let known = indices.div_ceil(GROUPS);
     let names: Vec<String> = (0..WARM).map(|number| index(number % known * GROUPS)).collect();
     let needs: Vec<Need<'_>> = names

@@ -1,9 +1,10 @@
-//! The parts of a request of a caller whose credentials are cached, on one thread and on two at once. A part that
-//! writes to memory that threads share takes longer on two (P9: at most 1.05 times as long).
+//! The parts of a request of a caller whose credentials are cached, on one thread and on two at
+//! once. A part that writes to memory that threads share takes longer on two (P9: at most 1.05
+//! times as long).
 //!
-//! `apart` is the same on two threads each of which has a policy of its own, so that they share nothing: what that takes longer
-//! than one thread is the machine's doing (such as two virtual processors on one core), and what two threads take longer than that
-//! is ours.
+//! `apart` is the same on two threads each of which has a policy of its own, so that they share
+//! nothing: what that takes longer than one thread is the machine's doing (such as two virtual
+//! processors on one core), and what two threads take longer than that is ours.
 
 #![expect(
     clippy::unwrap_used,
@@ -33,7 +34,8 @@ fn threads(criterion: &mut Criterion) {
     let bearer = signer.bearer("ES256", NOW.as_secs());
     let jwks = signer.key_set();
     let compile = |policy: &str| {
-        let authorizer = Authorizer::compile(micro::load(policy, &jwks).unwrap(), &FetchedKeys::new(), None);
+        let authorizer =
+            Authorizer::compile(micro::load(policy, &jwks).unwrap(), &FetchedKeys::new(), None);
         Arc::new(authorizer.unwrap().0)
     };
     // One for each thread; the first one alone where they share.
@@ -44,15 +46,22 @@ fn threads(criterion: &mut Criterion) {
         let snapshot = snapshots.get(thread).unwrap();
         move || assert!(black_box(snapshot.load()).is_some())
     });
-    for (name, policies, credentials) in
-        [("anonymous", &basic, None), ("Basic", &basic, Some(ALICE)), ("JWT", &tokens, Some(bearer.as_str()))]
-    {
-        measure(criterion, name, |thread| cached_caller(policies.get(thread).unwrap(), credentials));
+    for (name, policies, credentials) in [
+        ("anonymous", &basic, None),
+        ("Basic", &basic, Some(ALICE)),
+        ("JWT", &tokens, Some(bearer.as_str())),
+    ] {
+        measure(criterion, name, |thread| {
+            cached_caller(policies.get(thread).unwrap(), credentials)
+        });
     }
 }
 
 /// Checks requests of one caller, whose credentials are verified first.
-fn cached_caller<'a>(authorizer: &'a Authorizer, credentials: Option<&'a str>) -> impl FnMut() + use<'a> {
+fn cached_caller<'a>(
+    authorizer: &'a Authorizer,
+    credentials: Option<&'a str>,
+) -> impl FnMut() + use<'a> {
     let line = credentials.map(|value| Header { name: b"authorization", value: value.as_bytes() });
     let status = if credentials.is_some() { 200 } else { 401 };
     let mut scratch = Scratch::default();
@@ -76,8 +85,8 @@ fn cached_caller<'a>(authorizer: &'a Authorizer, credentials: Option<&'a str>) -
     }
 }
 
-/// Measures what `part` returns for a policy, by its number: on one thread, on two that share the first policy, and on two that have
-/// one each. `part` is called on each thread.
+/// Measures what `part` returns for a policy, by its number: on one thread, on two that share the
+/// first policy, and on two that have one each. `part` is called on each thread.
 fn measure<F: FnMut()>(criterion: &mut Criterion, name: &str, part: impl Fn(usize) -> F + Sync) {
     let mut group = criterion.benchmark_group("threads");
     for (variant, policies) in [("1", &[0][..]), ("2", &[0, 0]), ("apart", &[0, 1])] {
@@ -88,8 +97,13 @@ fn measure<F: FnMut()>(criterion: &mut Criterion, name: &str, part: impl Fn(usiz
     group.finish();
 }
 
-/// How long a thread for each of these policies needs for so many iterations, all of them at once: the mean of all.
-fn run<F: FnMut()>(part: &(impl Fn(usize) -> F + Sync), policies: &[usize], iterations: u64) -> Duration {
+/// How long a thread for each of these policies needs for so many iterations, all of them at once:
+/// the mean of all.
+fn run<F: FnMut()>(
+    part: &(impl Fn(usize) -> F + Sync),
+    policies: &[usize],
+    iterations: u64,
+) -> Duration {
     let barrier = Barrier::new(policies.len());
     let work = |policy: usize| {
         let mut part = part(policy);

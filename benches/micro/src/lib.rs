@@ -1,5 +1,6 @@
-//! Benchmarks of parts of rolegate by criterion, in `benches/`. They are a package of their own, so that `cargo test`
-//! does not compile criterion. `make bench` runs them; [`load`] is what several of them share.
+//! Benchmarks of parts of rolegate by criterion, in `benches/`. They are a package of their own, so
+//! that `cargo test` does not compile criterion. `make bench` runs them; [`load`] is what several
+//! of them share.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -88,7 +88,11 @@ pub(crate) const ALL: &[Attack] = &[
     },
     Attack { name: "TLS handshakes", tls: true, run: tls::handshakes, ..DEFAULT },
     Attack { name: "TLS garbage and half handshakes", tls: true, run: tls::garbage, ..DEFAULT },
-    Attack { name: "unfinished health and reflection calls", run: requests::unfinished_calls, ..DEFAULT },
+    Attack {
+        name: "unfinished health and reflection calls",
+        run: requests::unfinished_calls,
+        ..DEFAULT
+    },
     Attack { name: "4,088 health watches", run: requests::watches, ..DEFAULT },
     Attack {
         name: "decision log unread",
@@ -97,15 +101,29 @@ pub(crate) const ALL: &[Attack] = &[
         run: requests::long_decisions,
         ..DEFAULT
     },
-    Attack { name: "names that are not verified", policy: unverified, run: requests::names, ..DEFAULT },
-    Attack { name: "path against many globs", policy: globs, run: requests::path_against_globs, ..DEFAULT },
+    Attack {
+        name: "names that are not verified",
+        policy: unverified,
+        run: requests::names,
+        ..DEFAULT
+    },
+    Attack {
+        name: "path against many globs",
+        policy: globs,
+        run: requests::path_against_globs,
+        ..DEFAULT
+    },
     Attack {
         name: "path of many interpretations",
         policy: interpretations,
         run: requests::path_of_many_interpretations,
         ..DEFAULT
     },
-    Attack { name: "72 kept connections to the admin listener", run: admin::kept_connections, ..DEFAULT },
+    Attack {
+        name: "72 kept connections to the admin listener",
+        run: admin::kept_connections,
+        ..DEFAULT
+    },
     Attack {
         name: "tokens with wrong signatures",
         policy: tokens::policy,
@@ -135,7 +153,8 @@ fn wait(scene: &Scene) -> String {
     "nothing is sent".to_owned()
 }
 
-/// Accepts Basic user names without verification: names are cached, and there are no passwords to hash.
+/// Accepts Basic user names without verification: names are cached, and there are no passwords to
+/// hash.
 fn unverified(_: &str) -> String {
     "version: 1\n\
      identity: { basic: { verify: false } }\n\
@@ -153,7 +172,8 @@ fn globs(people: &str) -> String {
     )
 }
 
-/// Rules for which every interpretation of a path has to be looked up (`authorizer/examples/hostile_paths.rs`).
+/// Rules for which every interpretation of a path has to be looked up
+/// (`authorizer/examples/hostile_paths.rs`).
 fn interpretations(people: &str) -> String {
     people.replace(
         "  guest:\n    allow: [",

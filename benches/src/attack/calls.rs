@@ -1,4 +1,5 @@
-//! Check calls like those of Envoy: with the client's address, and with a stream reset after the timeout.
+//! Check calls like those of Envoy: with the client's address, and with a stream reset after the
+//! timeout.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -32,7 +33,8 @@ impl Client {
 
     /// Makes one call. Resets its stream if there is no response within the timeout.
     pub(crate) async fn check(&self, message: &Bytes, timeout: Duration) -> Outcome {
-        let call = async { call(&self.sender().await?, CHECK_PATH, message.clone()).await.ok()?.status() };
+        let call =
+            async { call(&self.sender().await?, CHECK_PATH, message.clone()).await.ok()?.status() };
         match tokio::time::timeout(timeout, call).await {
             Ok(Some(200)) => Outcome::Allowed,
             Ok(Some(status)) => Outcome::Denied(status),

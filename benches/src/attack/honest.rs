@@ -1,9 +1,9 @@
-//! The honest client: bob sends 1,000 requests per second. Latency is measured from the time at which each call was
-//! due. Like Envoy, it keeps its connections: it has opened them before an attack begins. Beside it a newcomer opens one
-//! connection after the other, with one call each.
+//! The honest client: bob sends 1,000 requests per second. Latency is measured from the time at
+//! which each call was due. Like Envoy, it keeps its connections: it has opened them before an
+//! attack begins. Beside it a newcomer opens one connection after the other, with one call each.
 //!
-//! His password hash is bcrypt. The hash of alice is argon2id, which takes 19 MiB; these return to the system at
-//! arbitrary times and would hide memory growth of the same size.
+//! His password hash is bcrypt. The hash of alice is argon2id, which takes 19 MiB; these return to
+//! the system at arbitrary times and would hide memory growth of the same size.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,8 @@ const TIMEOUT_NS: u64 = 2_000_000_000;
 const BOB: &str = "Basic Ym9iOmJ1aWxkZXI=";
 /// The pause between two new connections.
 const NEWCOMER_EVERY: Duration = Duration::from_millis(100);
-/// The server has recovered when the p99 of a window of this length is at most this multiple of the usual one.
+/// The server has recovered when the p99 of a window of this length is at most this multiple of the
+/// usual one.
 const RECOVERY_WINDOW: Duration = Duration::from_millis(500);
 const RECOVERED: f64 = 1.5;
 
@@ -59,13 +60,15 @@ pub(crate) fn window_after(address: &str, before: Duration, length: Duration) ->
     plan.timeout = TIMEOUT;
     match load::run(&plan) {
         Ok(measured) => {
-            // A call without an answer counts with the timeout. Otherwise a server that answers few calls quickly would
-            // look fast.
+            // A call without an answer counts with the timeout. Otherwise a server that answers few
+            // calls quickly would look fast.
             let mut latencies = histogram();
             let _ = latencies.add(&measured.corrected);
-            latencies.saturating_record_n(TIMEOUT_NS, measured.errors() + measured.generator.unsent);
+            latencies
+                .saturating_record_n(TIMEOUT_NS, measured.errors() + measured.generator.unsent);
             let micros = |quantile| microseconds(latencies.value_at_quantile(quantile));
-            let (errors, wrong) = (measured.errors() + measured.generator.unsent, measured.unexpected);
+            let (errors, wrong) =
+                (measured.errors() + measured.generator.unsent, measured.unexpected);
             Window { p50: micros(0.5), p99: micros(0.99), errors, wrong }
         }
         // The client cannot even connect.
@@ -115,7 +118,8 @@ async fn first_call(address: &str, message: &Bytes) -> Option<i32> {
     call(&client, CHECK_PATH, message.clone()).await.ok()?.status()
 }
 
-/// The time from now until the server has recovered: the start of the first window that is as good as usual.
+/// The time from now until the server has recovered: the start of the first window that is as good
+/// as usual.
 pub(crate) fn recovery(address: &str, usual: &Window, limit: Duration) -> Option<Duration> {
     let start = Instant::now();
     while start.elapsed() < limit {

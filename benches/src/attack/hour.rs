@@ -15,7 +15,11 @@ const SIGN_IN_EVERY: Duration = Duration::from_secs(10);
 const CAPACITY_TIME: Duration = Duration::from_secs(5);
 
 /// Floods the server, prints each line at once, and returns the whole text.
-pub(crate) fn flood(server: &mut Server, time: Duration, print: &mut dyn FnMut(&str)) -> Result<(), Failed> {
+pub(crate) fn flood(
+    server: &mut Server,
+    time: Duration,
+    print: &mut dyn FnMut(&str),
+) -> Result<(), Failed> {
     assert!(passwords::verify(server.address), "alice cannot sign in");
     let capacity = passwords::capacity(server, CAPACITY_TIME)?;
     let start = Instant::now();
@@ -47,7 +51,8 @@ pub(crate) fn flood(server: &mut Server, time: Duration, print: &mut dyn FnMut(&
             std::thread::sleep(Duration::from_millis(100).min(length));
             most = most.max(server.resident());
         }
-        // A failed request for the metrics does not end the run: the next line includes these hashes.
+        // A failed request for the metrics does not end the run: the next line includes these
+        // hashes.
         if let Ok(now) = server.hashes() {
             rate = (now - last) / read.elapsed().as_secs_f64();
             (last, read) = (now, Instant::now());

@@ -1,4 +1,5 @@
-//! A flood of wrong passwords, beside a caller whose password is verified and users who sign in for the first time.
+//! A flood of wrong passwords, beside a caller whose password is verified and users who sign in for
+//! the first time.
 //!
 //! Every call has a timeout of 2 s, after which it resets its stream, like Envoy.
 
@@ -25,8 +26,8 @@ const FLOOD_EVERY: Duration = Duration::from_nanos(3_333_333);
 const VERIFIED_EVERY: Duration = Duration::from_millis(200);
 /// The number of users in the policy of [`policy`] who can sign in for the first time.
 pub(crate) const USERS: u64 = 2000;
-/// The number of addresses of the flood; the honest callers have other addresses. The more there are, the longer it
-/// takes until each of them is known for a wrong password.
+/// The number of addresses of the flood; the honest callers have other addresses. The more there
+/// are, the longer it takes until each of them is known for a wrong password.
 const FLOOD_ADDRESSES: u64 = 250;
 /// The common address, if all calls have the same one.
 const ONE_ADDRESS: &str = "198.51.100.1";
@@ -66,7 +67,8 @@ pub(crate) struct Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [asked, allowed, wrong] = [&self.asked, &self.allowed, &self.unauthenticated].map(count);
+        let [asked, allowed, wrong] =
+            [&self.asked, &self.allowed, &self.unauthenticated].map(count);
         let [denied, failed, timed_out] = [&self.denied, &self.failed, &self.timed_out].map(count);
         let slowest = count(&self.slowest) / 1000;
         write!(f, "{asked}/{allowed}/{wrong}/{denied}/{failed}/{timed_out}, {slowest}")
@@ -94,15 +96,17 @@ impl Counts {
             Outcome::TimedOut => &self.timed_out,
         };
         count.fetch_add(1, Relaxed);
-        self.slowest.fetch_max(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Relaxed);
+        self.slowest
+            .fetch_max(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 }
 
 impl Tally {
     /// How the honest callers fared.
     pub(crate) fn honest(&self) -> String {
-        let of =
-            |counts: &Counts| format!("{} of {}", counts.allowed.load(Relaxed), counts.asked.load(Relaxed));
+        let of = |counts: &Counts| {
+            format!("{} of {}", counts.allowed.load(Relaxed), counts.asked.load(Relaxed))
+        };
         let (verified, sign_ins) = (of(&self.verified), of(&self.sign_ins));
         format!("verified caller: {verified} allowed; first sign-ins within 2 s: {sign_ins}")
     }
@@ -113,10 +117,12 @@ impl Tally {
     }
 }
 
-/// The people policy with [`USERS`] more users, whose password is that of alice, `wonderland`. They share her argon2id
-/// hash, which costs about 14 ms (70 hashes per second and core): that saves computing 2,000 hashes.
+/// The people policy with [`USERS`] more users, whose password is that of alice, `wonderland`. They
+/// share her argon2id hash, which costs about 14 ms (70 hashes per second and core): that saves
+/// computing 2,000 hashes.
 pub(crate) fn policy(people: &str) -> String {
-    let line = |name: &str| people.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
+    let line =
+        |name: &str| people.lines().find(|line| line.trim_start().starts_with(name)).unwrap();
     let (alice, bob) = (line("alice:"), line("bob:"));
     let users = (0..USERS).map(|number| alice.replace("alice:", &format!("user{number}:")) + "\n");
     format!(
@@ -134,7 +140,8 @@ pub(crate) fn verify(address: SocketAddr) -> bool {
     })
 }
 
-/// The hashes per second that the server can do: eight clients send wrong passwords in a closed loop.
+/// The hashes per second that the server can do: eight clients send wrong passwords in a closed
+/// loop.
 pub(crate) fn capacity(server: &Server, time: Duration) -> Result<f64, Failed> {
     let (before, start) = (server.hashes()?, Instant::now());
     runtime().block_on(async {
@@ -159,7 +166,8 @@ pub(crate) fn capacity(server: &Server, time: Duration) -> Result<f64, Failed> {
     Ok((server.hashes()? - before) / start.elapsed().as_secs_f64())
 }
 
-/// Starts the flood and the honest callers, each on its own thread. `first` is the number of the first new user.
+/// Starts the flood and the honest callers, each on its own thread. `first` is the number of the
+/// first new user.
 pub(crate) fn start(plan: Plan, tally: &Arc<Tally>, first: u64) -> [JoinHandle<()>; 3] {
     let source = move |own: String| if plan.one_address { ONE_ADDRESS.to_owned() } else { own };
     let flood = every(
@@ -178,7 +186,9 @@ pub(crate) fn start(plan: Plan, tally: &Arc<Tally>, first: u64) -> [JoinHandle<(
         VERIFIED_EVERY,
         tally,
         |tally| &tally.verified,
-        move |_| message(&source("203.0.113.1".to_owned()), "/people", Some(&basic("alice:wonderland"))),
+        move |_| {
+            message(&source("203.0.113.1".to_owned()), "/people", Some(&basic("alice:wonderland")))
+        },
     );
     let sign_ins = every(
         plan,
@@ -205,7 +215,8 @@ fn every(
     let tally = Arc::clone(tally);
     std::thread::spawn(move || {
         runtime().block_on(async {
-            let clients: Vec<Arc<Client>> = (0..4).map(|_| Arc::new(Client::new(plan.address))).collect();
+            let clients: Vec<Arc<Client>> =
+                (0..4).map(|_| Arc::new(Client::new(plan.address))).collect();
             let mut ticks = interval(period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
             for (number, client) in (0..).zip(clients.iter().cycle()) {
@@ -213,7 +224,8 @@ fn every(
                 if Instant::now() >= plan.until {
                     break;
                 }
-                let (tally, client, message) = (Arc::clone(&tally), Arc::clone(client), message(number));
+                let (tally, client, message) =
+                    (Arc::clone(&tally), Arc::clone(client), message(number));
                 tokio::spawn(async move { counts(&tally).call(&client, message).await });
             }
             tokio::time::sleep(TIMEOUT + Duration::from_millis(50)).await;

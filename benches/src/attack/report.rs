@@ -40,8 +40,8 @@ pub(crate) const CONTROL: &str = "no attack";
 const MAX_GROWTH: u64 = 64 << 20;
 /// The most that the p99 during an attack may be, as a multiple of that without.
 const MAX_RATIO: f64 = 5.0;
-/// How long the recovery may take: a second, to a tenth, as the table has it. Windows begin every half second, and a little
-/// later each.
+/// How long the recovery may take: a second, to a tenth, as the table has it. Windows begin every
+/// half second, and a little later each.
 const MAX_RECOVERY: Duration = Duration::from_millis(1049);
 
 const COLUMNS: [&str; 11] = [
@@ -73,7 +73,8 @@ impl Row {
         };
         let slowest = self.rounds.iter().map(|round| round.recovery.unwrap_or(Duration::MAX)).max();
         let recovery = slowest.filter(|slowest| *slowest < Duration::MAX);
-        let recovery = recovery.map_or("not seen".to_owned(), |time| format!("{:.1}", time.as_secs_f64()));
+        let recovery =
+            recovery.map_or("not seen".to_owned(), |time| format!("{:.1}", time.as_secs_f64()));
         let note = self.rounds.last().map_or("", |round| round.note.as_str());
         let ended = if self.ended { "THE SERVER ENDED; " } else { "" };
         vec![
@@ -91,14 +92,18 @@ impl Row {
         ]
     }
 
-    /// The ratio of the p99, the recovery and the growth of the memory as records. A recovery that was not seen is left out.
+    /// The ratio of the p99, the recovery and the growth of the memory as records. A recovery that
+    /// was not seen is left out.
     pub(crate) fn records(&self) -> impl Iterator<Item = Record> {
         let ratios = self.rounds.iter().map(|round| round.beside.p99 / round.usual.p99).collect();
         let recovery = |round: &Round| Some(round.recovery?.as_secs_f64());
         let recoveries = self.rounds.iter().filter_map(recovery).collect();
         let growth = vec![units::float(self.growth()) / MIB];
-        let all: [(_, _, Vec<f64>); 3] =
-            [("p99 ratio", "ratio", ratios), ("recovery", "s", recoveries), ("memory growth", "MiB", growth)];
+        let all: [(_, _, Vec<f64>); 3] = [
+            ("p99 ratio", "ratio", ratios),
+            ("recovery", "s", recoveries),
+            ("memory growth", "MiB", growth),
+        ];
         all.into_iter().filter_map(|(what, unit, values)| {
             Record::of_rounds(&format!("attack/{}/{what}", self.name), unit, &values)
         })
@@ -160,7 +165,8 @@ pub(crate) fn summary(rows: &[Row]) -> Part {
         .map(|row| format!("{} ({})", row.name, row.missed().join(", ")))
         .collect();
     let met = attacks().count() - missed.len();
-    let misses = if missed.is_empty() { String::new() } else { format!(" Missed: {}.", missed.join("; ")) };
+    let misses =
+        if missed.is_empty() { String::new() } else { format!(" Missed: {}.", missed.join("; ")) };
     Part::Text(format!(
         "Bounds: the process goes on, its memory grows by at most 64 MiB, the p99 is at most 5 × that without the attack (the \
          median of the rounds), recovered within 1 s (each round), and no wrong answer. {met} of {} attacks met all.{misses}",
@@ -204,7 +210,10 @@ mod tests {
         let bad = row(MAX_GROWTH + 1, vec![round(5.1, None)]);
         assert_eq!(bad.bounds(), "MISSED: memory, p99, recovery");
         let Part::Text(text) = summary(&[bad, row(0, vec![good()])]) else { panic!("a text") };
-        assert!(text.ends_with("1 of 2 attacks met all. Missed: flood (memory, p99, recovery)."), "{text}");
+        assert!(
+            text.ends_with("1 of 2 attacks met all. Missed: flood (memory, p99, recovery)."),
+            "{text}"
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The server under attack: a process for each attack, on free loopback ports. If TLS is attacked, the honest client uses a Unix
-//! socket, which has none: it measures what the server still does beside the handshakes.
+//! The server under attack: a process for each attack, on free loopback ports. If TLS is attacked,
+//! the honest client uses a Unix socket, which has none: it measures what the server still does
+//! beside the handshakes.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -30,8 +31,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it with this policy; its files go to `folder`. With the files of a certificate and its
-    /// key, it has TLS on TCP.
+    /// Starts it with this policy; its files go to `folder`. With the files of a certificate and
+    /// its key, it has TLS on TCP.
     pub(crate) fn start(
         program: &Program<'_>,
         policy: &str,
@@ -46,8 +47,11 @@ impl Server {
         let with_tls = tls.iter().flat_map(|[certificate, key]| {
             ["--tls-certificate", certificate, "--tls-key", key, "--listen", &socket]
         });
-        let more: Vec<&str> =
-            ["--log-format", "json"].into_iter().chain(more.iter().copied()).chain(with_tls).collect();
+        let more: Vec<&str> = ["--log-format", "json"]
+            .into_iter()
+            .chain(more.iter().copied())
+            .chain(with_tls)
+            .collect();
         let listen = Target::Tcp(ANY_PORT);
         let rolegate = pin::on(program.cores, || {
             block_on(Rolegate::start_with(&program.file, &file, listen, folder, &more, stdout))
@@ -75,7 +79,8 @@ impl Server {
 /// The hashes so far, from the metrics.
 pub(crate) fn hashes(admin: SocketAddr) -> Result<f64, Failed> {
     let page = ask(admin, "/metrics", Duration::from_secs(2))?;
-    let value = page.lines().find_map(|line| line.strip_prefix("rolegate_hashes_total ")?.parse().ok());
+    let value =
+        page.lines().find_map(|line| line.strip_prefix("rolegate_hashes_total ")?.parse().ok());
     value.ok_or_else(|| Failed::new("metrics", "no rolegate_hashes_total"))
 }
 

@@ -1,12 +1,14 @@
-//! The baseline: a server of Check calls that allows everything, as it is usually written with tonic and `envoy-types`,
-//! and built for speed (the profile `baseline` of the workspace). `baseline ADDRESS`; it prints where
-//! it listens.
+//! The baseline: a server of Check calls that allows everything, as it is usually written with
+//! tonic and `envoy-types`, and built for speed (the profile `baseline` of the workspace).
+//! `baseline ADDRESS`; it prints where it listens.
 
 use std::error::Error;
 use std::io::Write as _;
 
 use envoy_types::ext_authz::v3::CheckResponseExt as _;
-use envoy_types::ext_authz::v3::pb::{Authorization, AuthorizationServer, CheckRequest, CheckResponse};
+use envoy_types::ext_authz::v3::pb::{
+    Authorization, AuthorizationServer, CheckRequest, CheckResponse,
+};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Builder;
 use tokio_stream::wrappers::UnixListenerStream;

@@ -1,4 +1,5 @@
-//! What is reported about the search cluster: rates, ratios, goals, and a chart for each request and each who decides.
+//! What is reported about the search cluster: rates, ratios, goals, and a chart for each request
+//! and each who decides.
 
 use load::report::document::{Part, table};
 use load::report::svg::{Axis, Chart, DEFAULT_SIZE, Line, Point};
@@ -10,15 +11,18 @@ use crate::records::Record;
 use crate::spread::Spread;
 use crate::verdict::{Limit, Verdict, tabled};
 
-/// The rates of a variant relative to those of another, round by round. A round without a response on one side says
-/// nothing about the other.
+/// The rates of a variant relative to those of another, round by round. A round without a response
+/// on one side says nothing about the other.
 fn ratios(rows: &[Row], row: &Row, to: By) -> Vec<f64> {
     let other = rows.iter().find(|other| {
         (other.indices, other.user, other.what, other.by) == (row.indices, row.user, row.what, to)
     });
     let Some(other) = other else { return Vec::new() };
     let rounds = row.rounds.iter().zip(&other.rounds);
-    rounds.filter(|(one, other)| **one > 0.0 && **other > 0.0).map(|(one, other)| one / other).collect()
+    rounds
+        .filter(|(one, other)| **one > 0.0 && **other > 0.0)
+        .map(|(one, other)| one / other)
+        .collect()
 }
 
 fn verdicts(rows: &[Row]) -> Vec<Verdict> {
@@ -51,7 +55,8 @@ pub(super) fn parts(rows: &[Row], facts: &Facts) -> Vec<Part> {
         let cells = rows.iter().filter(|row| row.what == what).map(|row| {
             let rate = Spread::of(row.rounds.iter().copied());
             let of = |to| {
-                Spread::of(ratios(rows, row, to)).map(|ratio| ratio.shown(|ratio| format!("{ratio:.3}")))
+                Spread::of(ratios(rows, row, to))
+                    .map(|ratio| ratio.shown(|ratio| format!("{ratio:.3}")))
             };
             vec![
                 row.indices.to_string(),
@@ -64,7 +69,15 @@ pub(super) fn parts(rows: &[Row], facts: &Facts) -> Vec<Part> {
                     .map_or_else(String::new, |cpu| cpu.shown(|micros| format!("{micros:.0}"))),
             ]
         });
-        let head = ["indices", "user", "who decides", "per second", "÷ nobody", "÷ the plugin", "time, µs"];
+        let head = [
+            "indices",
+            "user",
+            "who decides",
+            "per second",
+            "÷ nobody",
+            "÷ the plugin",
+            "time, µs",
+        ];
         all.push(table(&head, cells.collect()));
     }
     let wrong: Vec<String> = rows.iter().filter(|row| row.wrong > 0).map(wrong).collect();
@@ -84,8 +97,9 @@ fn wrong(row: &Row) -> String {
     format!("{what}, {} indices, {}, {by}: {} ({why})", row.indices, row.user, row.wrong)
 }
 
-/// The charts by file name: the number of indices on the horizontal axis, a line for each user. Those of the same request have
-/// the same vertical axis, so that they can be laid beside each other.
+/// The charts by file name: the number of indices on the horizontal axis, a line for each user.
+/// Those of the same request have the same vertical axis, so that they can be laid beside each
+/// other.
 pub(super) fn charts(rows: &[Row]) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for what in WHATS {
@@ -100,8 +114,11 @@ pub(super) fn charts(rows: &[Row]) -> Vec<(String, String)> {
             if lines.iter().all(|line| line.points.is_empty()) {
                 continue;
             }
-            let per_second =
-                if matches!(what, What::Bulk(_)) { "documents per second" } else { "searches per second" };
+            let per_second = if matches!(what, What::Bulk(_)) {
+                "documents per second"
+            } else {
+                "searches per second"
+            };
             let sizes = of_what().map(|row| units::float(row.indices as u64));
             let chart = Chart {
                 title: &format!("{}: {}", what.name(), by.name()),
@@ -147,7 +164,8 @@ mod tests {
 
     #[test]
     fn a_round_without_a_response_has_no_ratio() {
-        let rows = [row(By::Nobody, &[100.0, 0.0, 200.0, 0.0]), row(By::Module, &[90.0, 50.0, 0.0, 0.0])];
+        let rows =
+            [row(By::Nobody, &[100.0, 0.0, 200.0, 0.0]), row(By::Module, &[90.0, 50.0, 0.0, 0.0])];
         let [nobody, module] = &rows;
         assert_eq!(ratios(&rows, module, By::Nobody), [0.9]);
         assert_eq!(ratios(&rows, nobody, By::Module), [100.0 / 90.0]);
@@ -157,9 +175,12 @@ mod tests {
 
     #[test]
     fn requests_that_failed_are_named() {
-        let failed = Row { wrong: 3, errors: ["timeout".to_owned()].into(), ..row(By::Sidecar, &[9.0]) };
+        let failed =
+            Row { wrong: 3, errors: ["timeout".to_owned()].into(), ..row(By::Sidecar, &[9.0]) };
         assert_eq!(wrong(&failed), "search on one index, 10 indices, one, rolegate: 3 (timeout)");
-        assert!(wrong(&Row { errors: BTreeSet::new(), ..failed }).ends_with(": 3 (another status)"));
+        assert!(
+            wrong(&Row { errors: BTreeSet::new(), ..failed }).ends_with(": 3 (another status)")
+        );
     }
 
     #[test]
@@ -170,7 +191,10 @@ mod tests {
         let names: Vec<&str> = charts.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(
             names,
-            ["cluster-search-on-one-index-no-authorization.svg", "cluster-search-on-one-index-rolegate.svg"]
+            [
+                "cluster-search-on-one-index-no-authorization.svg",
+                "cluster-search-on-one-index-rolegate.svg"
+            ]
         );
         assert!(charts.iter().all(|(_, svg)| svg.contains("forty") && !svg.contains("NaN")));
     }

@@ -18,7 +18,8 @@ use crate::spread::{Spread, dash, micro_spread};
 
 const RATES: [f64; 2] = [100.0, 1_000.0];
 const PERCENTILES: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.9];
-/// The width of fortio's narrowest bucket, in seconds. With this one no bucket below 10 ms is wider than a quarter.
+/// The width of fortio's narrowest bucket, in seconds. With this one no bucket below 10 ms is wider
+/// than a quarter.
 const RESOLUTION: &str = "0.00001";
 
 /// The program fortio, and how often and how long each generator runs.
@@ -43,8 +44,14 @@ pub(super) struct Beside {
 struct Run(Value);
 
 impl Comparison {
-    /// Measures the application, Envoy, and Envoy with rolegate by both generators; each begins every second round.
-    pub(super) fn run_both(&mut self, fortio: &Fortio, running: &Running, stop: &Stop) -> Result<(), Failed> {
+    /// Measures the application, Envoy, and Envoy with rolegate by both generators; each begins
+    /// every second round.
+    pub(super) fn run_both(
+        &mut self,
+        fortio: &Fortio,
+        running: &Running,
+        stop: &Stop,
+    ) -> Result<(), Failed> {
         let measured = self.scenarios_for_both();
         let runs = 2 * fortio.rounds * measured.len() * RATES.len();
         let seconds = fortio.duration.as_secs_f64() * units::float(runs as u64);
@@ -52,7 +59,8 @@ impl Comparison {
         for round in 0..fortio.rounds {
             for rate in RATES.map(Rate::Constant) {
                 for number in &measured {
-                    let Some(plan) = self.plan(running, *number, rate, fortio.duration, stop)? else {
+                    let Some(plan) = self.plan(running, *number, rate, fortio.duration, stop)?
+                    else {
                         continue;
                     };
                     let (ours, theirs) = if round.is_multiple_of(2) {
@@ -78,7 +86,8 @@ impl Comparison {
                 Endpoint::App | Endpoint::Envoy => true,
                 Endpoint::Inside { .. } => false,
                 Endpoint::Check { server, .. } => {
-                    scenario.main && self.servers.get(server).is_some_and(|server| server.role == Role::Basic)
+                    scenario.main
+                        && self.servers.get(server).is_some_and(|server| server.role == Role::Basic)
                 }
             })
         };
@@ -87,8 +96,10 @@ impl Comparison {
 
     fn add(&mut self, number: usize, rate: Rate, ours: Run, fortio: Run) {
         let scenario = self.name(number);
-        let earlier =
-            self.fortio.iter_mut().find(|beside| beside.scenario == scenario && beside.rate == rate);
+        let earlier = self
+            .fortio
+            .iter_mut()
+            .find(|beside| beside.scenario == scenario && beside.rate == rate);
         if let Some(beside) = earlier {
             beside.ours.push(ours);
             beside.fortio.push(fortio);
@@ -134,7 +145,9 @@ impl Beside {
 
 /// The section of the report.
 pub(super) fn parts(all: &[Beside]) -> Vec<Part> {
-    let Some(first) = all.iter().find_map(|beside| beside.fortio.first()) else { return Vec::new() };
+    let Some(first) = all.iter().find_map(|beside| beside.fortio.first()) else {
+        return Vec::new();
+    };
     let rounds = all.iter().map(|beside| beside.fortio.len()).max().unwrap_or_default();
     let mut parts = vec![
         Part::Heading(format!("Beside fortio {}", first.text("/Version"))),
@@ -171,7 +184,8 @@ pub(super) fn parts(all: &[Beside]) -> Vec<Part> {
 
 fn row(name: String, runs: &[Run], histogram: &str) -> Vec<String> {
     let rate = Spread::of(runs.iter().map(|run| run.number("/ActualQPS")));
-    let mut row = vec![name, rate.map_or_else(dash, |rate| rate.shown(|rate| format!("{rate:.1}")))];
+    let mut row =
+        vec![name, rate.map_or_else(dash, |rate| rate.shown(|rate| format!("{rate:.1}")))];
     row.extend(PERCENTILES.map(|percent| {
         micro_spread(Spread::of(runs.iter().filter_map(|run| run.percentile(histogram, percent))))
     }));
@@ -181,8 +195,11 @@ fn row(name: String, runs: &[Run], histogram: &str) -> Vec<String> {
 impl Run {
     /// Without the buckets, which are for drawing.
     fn new(mut json: Value) -> Self {
-        for histogram in ["/DurationHistogram", "/ErrorsDurationHistogram", "/OpenLoop/Uncorrected"] {
-            json.pointer_mut(histogram).and_then(Value::as_object_mut).map(|fields| fields.remove("Data"));
+        for histogram in ["/DurationHistogram", "/ErrorsDurationHistogram", "/OpenLoop/Uncorrected"]
+        {
+            json.pointer_mut(histogram)
+                .and_then(Value::as_object_mut)
+                .map(|fields| fields.remove("Data"));
         }
         Self(json)
     }
@@ -195,12 +212,13 @@ impl Run {
         self.0.pointer(field).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// The value at a percentile of this histogram, in nanoseconds; `None` if it was not asked for, or
-    /// if there are too few values.
+    /// The value at a percentile of this histogram, in nanoseconds; `None` if it was not asked for,
+    /// or if there are too few values.
     fn percentile(&self, histogram: &str, percent: f64) -> Option<f64> {
         let histogram = self.0.pointer(histogram)?;
         let mut percentiles = histogram.get("Percentiles")?.as_array()?.iter();
-        let is_meant = |entry: &&Value| entry.get("Percentile").and_then(Value::as_f64) == Some(percent);
+        let is_meant =
+            |entry: &&Value| entry.get("Percentile").and_then(Value::as_f64) == Some(percent);
         let value = percentiles.find(is_meant)?.get("Value")?.as_f64()?;
         let count = histogram.get("Count")?.as_u64()?;
         has_values_beyond(count, percent).then_some(value * 1e9)

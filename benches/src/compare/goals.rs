@@ -1,5 +1,5 @@
-//! The goals that a comparison can test. Each is based on ratios within a round, so that a slow minute affects both
-//! sides.
+//! The goals that a comparison can test. Each is based on ratios within a round, so that a slow
+//! minute affects both sides.
 
 use load::Rate;
 use load::report::units;
@@ -51,9 +51,10 @@ impl Evidence<'_> {
     /// P3.
     fn added_latency(&self) -> Vec<Verdict> {
         let mut all = Vec::new();
-        for (name, of, baseline) in
-            [("p50", Round::median as fn(&Round) -> f64, 1.0), ("p99", Round::p99 as fn(&Round) -> f64, 1.1)]
-        {
+        for (name, of, baseline) in [
+            ("p50", Round::median as fn(&Round) -> f64, 1.0),
+            ("p99", Round::p99 as fn(&Round) -> f64, 1.1),
+        ] {
             for (other, other_name, factor) in self.others(baseline, 0.5) {
                 all.extend(self.added(other, &other_name, factor, name, of));
             }
@@ -69,17 +70,24 @@ impl Evidence<'_> {
         name: &str,
         of: fn(&Round) -> f64,
     ) -> Option<Verdict> {
-        let envoy = self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Envoy)?;
-        let ratios =
-            self.pairs(Rate::Constant(1_000.0), &[envoy, self.main(&Role::Basic)?, other], |rounds| {
+        let envoy =
+            self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Envoy)?;
+        let ratios = self.pairs(
+            Rate::Constant(1_000.0),
+            &[envoy, self.main(&Role::Basic)?, other],
+            |rounds| {
                 let envoy = of(rounds.first()?);
                 Some(to_other(of(rounds.get(1)?) - envoy, of(rounds.get(2)?) - envoy))
-            });
-        let what = format!("{name} added to Envoy, no ext_authz, at 1,000/s: rolegate, Basic ÷ {other_name}");
+            },
+        );
+        let what = format!(
+            "{name} added to Envoy, no ext_authz, at 1,000/s: rolegate, Basic ÷ {other_name}"
+        );
         Verdict::of_ratios("P3", what, &ratios, Limit::AtMost(factor, " ×"))
     }
 
-    /// P8: rolegate inside Envoy, compared with Envoy without a filter, with rolegate over ext_authz, and with OPA-Envoy.
+    /// P8: rolegate inside Envoy, compared with Envoy without a filter, with rolegate over
+    /// ext_authz, and with OPA-Envoy.
     fn inside_envoy(&self) -> Vec<Verdict> {
         let mut all = Vec::new();
         let envoy = self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Envoy);
@@ -88,9 +96,11 @@ impl Evidence<'_> {
             let name = self.scenarios.get(inside).map_or("", |scenario| &scenario.name);
             let mut others = vec![(envoy, "Envoy, no ext_authz".to_owned(), 0.97)];
             if role == Role::Basic {
+                others.extend(
+                    self.main(&Role::Basic).map(|basic| (basic, "rolegate, Basic".to_owned(), 2.2)),
+                );
                 others
-                    .extend(self.main(&Role::Basic).map(|basic| (basic, "rolegate, Basic".to_owned(), 2.2)));
-                others.extend(self.others(1.0, 6.0).into_iter().filter(|(.., factor)| *factor > 1.0));
+                    .extend(self.others(1.0, 6.0).into_iter().filter(|(.., factor)| *factor > 1.0));
             }
             for (other, other_name, factor) in others {
                 let ratios = self.pairs(Rate::Max, &[inside, other], |rounds| {
@@ -106,7 +116,8 @@ impl Evidence<'_> {
                 let what = format!("{tail} added to Envoy, no ext_authz, at 1,000/s: {name}");
                 all.extend(Spread::of(added).map(|added| {
                     let measured = (added.median, added.shown(|value| format!("{value:.1} µs")));
-                    let verdict = Verdict::new("P8", what, Limit::AtMost(5.0, " µs"), Some(measured));
+                    let verdict =
+                        Verdict::new("P8", what, Limit::AtMost(5.0, " µs"), Some(measured));
                     Verdict { spread: Some(added), ..verdict }
                 }));
             }
@@ -116,7 +127,9 @@ impl Evidence<'_> {
 
     fn inside(&self, role: &Role) -> Option<usize> {
         let of = self.servers.iter().position(|server| server.role == *role)?;
-        self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Inside { server: of })
+        self.scenarios
+            .iter()
+            .position(|scenario| scenario.endpoint == Endpoint::Inside { server: of })
     }
 
     /// P7.
@@ -131,7 +144,9 @@ impl Evidence<'_> {
         let reached = |of: &Round| of.achieved >= 0.99 * 5_000.0;
         if let Some(entry) = entry().filter(|entry| entry.rounds.iter().all(reached)) {
             let memory = entry.spread(|round| units::float(server(round).resident) / 1_048_576.0);
-            all.extend(memory.map(|memory| figure("resident memory at 5,000/s", memory, 25.0, " MiB")));
+            all.extend(
+                memory.map(|memory| figure("resident memory at 5,000/s", memory, 25.0, " MiB")),
+            );
             all.extend(
                 entry
                     .spread(|round| server(round).cores)
@@ -143,7 +158,8 @@ impl Evidence<'_> {
         all
     }
 
-    /// The servers that rolegate is compared with: index of the scenario, name, and required factor.
+    /// The servers that rolegate is compared with: index of the scenario, name, and required
+    /// factor.
     fn others(&self, baseline: f64, opa: f64) -> Vec<(usize, String, f64)> {
         let mut all = Vec::new();
         for (number, server) in self.servers.iter().enumerate() {
@@ -152,7 +168,9 @@ impl Evidence<'_> {
                 Role::Peer { .. } if server.name.to_ascii_lowercase().contains("opa") => opa,
                 _ => continue,
             };
-            all.extend(self.main_of(number).map(|scenario| (scenario, server.name.clone(), factor)));
+            all.extend(
+                self.main_of(number).map(|scenario| (scenario, server.name.clone(), factor)),
+            );
         }
         all
     }
@@ -167,7 +185,12 @@ impl Evidence<'_> {
     }
 
     /// A value for each round in which all of these scenarios were measured at this rate.
-    fn pairs(&self, rate: Rate, scenarios: &[usize], of: impl Fn(&[&Round]) -> Option<f64>) -> Vec<f64> {
+    fn pairs(
+        &self,
+        rate: Rate,
+        scenarios: &[usize],
+        of: impl Fn(&[&Round]) -> Option<f64>,
+    ) -> Vec<f64> {
         let Some(rate) = self.rates.iter().position(|candidate| *candidate == rate) else {
             return Vec::new();
         };
@@ -176,7 +199,10 @@ impl Evidence<'_> {
         let Some(entries) = entries else { return Vec::new() };
         let first = entries.first().map(|entry| entry.rounds.as_slice()).unwrap_or_default();
         let together = |number: usize| -> Option<Vec<&Round>> {
-            entries.iter().map(|entry| entry.rounds.iter().find(|round| round.number == number)).collect()
+            entries
+                .iter()
+                .map(|entry| entry.rounds.iter().find(|round| round.number == number))
+                .collect()
         };
         first
             .iter()
@@ -186,9 +212,9 @@ impl Evidence<'_> {
     }
 }
 
-/// The latency that rolegate adds, relative to what another server adds. A round in which the other adds nothing
-/// measurable counts as infinite if rolegate adds anything, else as 1. Omitting such rounds would omit those that are
-/// bad for rolegate.
+/// The latency that rolegate adds, relative to what another server adds. A round in which the other
+/// adds nothing measurable counts as infinite if rolegate adds anything, else as 1. Omitting such
+/// rounds would omit those that are bad for rolegate.
 fn to_other(ours: f64, theirs: f64) -> f64 {
     if theirs > 0.0 {
         ours / theirs
@@ -201,5 +227,8 @@ fn to_other(ours: f64, theirs: f64) -> f64 {
 
 fn figure(what: &str, spread: Spread, most: f64, unit: &'static str) -> Verdict {
     let measured = (spread.median, spread.shown(|value| format!("{value:.3}")));
-    Verdict { spread: Some(spread), ..Verdict::new("P7", what, Limit::AtMost(most, unit), Some(measured)) }
+    Verdict {
+        spread: Some(spread),
+        ..Verdict::new("P7", what, Limit::AtMost(most, unit), Some(measured))
+    }
 }

@@ -27,7 +27,10 @@ impl Inside {
     pub(crate) fn read(all: &Value) -> Option<Self> {
         let series = |name: &str| -> Option<Vec<(u64, u64)>> {
             let buckets = all.get(name)?.get("buckets")?.as_array()?;
-            buckets.iter().map(|bucket| Some((bucket.get(0)?.as_u64()?, bucket.get(1)?.as_u64()?))).collect()
+            buckets
+                .iter()
+                .map(|bucket| Some((bucket.get(0)?.as_u64()?, bucket.get(1)?.as_u64()?)))
+                .collect()
         };
         Some(Self { handler: series("handler")?, evaluation: series("evaluation")? })
     }
@@ -46,7 +49,10 @@ impl Inside {
 
 fn add(to: &mut Histogram<u64>, now: &[(u64, u64)], before: &[(u64, u64)]) {
     for (value, count) in now {
-        let known = before.binary_search_by_key(value, |bucket| bucket.0).ok().and_then(|at| before.get(at));
+        let known = before
+            .binary_search_by_key(value, |bucket| bucket.0)
+            .ok()
+            .and_then(|at| before.get(at));
         let new = count.saturating_sub(known.map_or(0, |bucket| bucket.1));
         if new > 0 {
             to.saturating_record_n(*value, new);

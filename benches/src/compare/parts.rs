@@ -57,7 +57,12 @@ impl Comparison {
         }
         let mut limited: Vec<String> = Vec::new();
         for (scenario, rate, round) in self.record.rounds() {
-            let place = format!("{} at {}, round {}", self.name(scenario), self.rate(rate), round.number + 1);
+            let place = format!(
+                "{} at {}, round {}",
+                self.name(scenario),
+                self.rate(rate),
+                round.number + 1
+            );
             if round.wrong > 0 {
                 let wrong = units::count(round.wrong);
                 all.push(Part::Warning(format!(
@@ -97,8 +102,11 @@ impl Comparison {
     /// The four curves of OPA-Envoy's page for each rate, and a chart with all servers.
     fn curves(&self) -> Vec<Part> {
         let mut all = Vec::new();
-        for (number, rate) in self.schedule.rates.iter().enumerate().filter(|(_, rate)| **rate != Rate::Max) {
-            let four = self.curve_set(number, |role| matches!(role, None | Some(Role::Nop | Role::Basic)));
+        for (number, rate) in
+            self.schedule.rates.iter().enumerate().filter(|(_, rate)| **rate != Rate::Max)
+        {
+            let four =
+                self.curve_set(number, |role| matches!(role, None | Some(Role::Nop | Role::Basic)));
             all.extend(picture(&format!("End to end at {rate}"), &four));
         }
         if let Some(every) = self.beside() {
@@ -109,14 +117,18 @@ impl Comparison {
 
     /// The curves of rolegate and the other servers; `None` if these were not measured.
     pub(super) fn beside(&self) -> Option<Vec<Curve<'_>>> {
-        let number = self.schedule.rates.iter().position(|rate| *rate == Rate::Constant(1_000.0))?;
+        let number =
+            self.schedule.rates.iter().position(|rate| *rate == Rate::Constant(1_000.0))?;
         Some(self.curve_set(number, |_| true))
     }
 
     fn curve_set(&self, rate: usize, which: impl Fn(Option<&Role>) -> bool) -> Vec<Curve<'_>> {
         let shown = |number: usize| {
             let scenario = self.scenarios.get(number).filter(|scenario| scenario.main)?;
-            let role = scenario.server().and_then(|index| self.servers.get(index)).map(|server| &server.role);
+            let role = scenario
+                .server()
+                .and_then(|index| self.servers.get(index))
+                .map(|server| &server.role);
             which(role).then_some(scenario.name.as_str())
         };
         self.entries(rate)
@@ -135,7 +147,10 @@ impl Comparison {
         ];
         for (number, rate) in self.schedule.rates.iter().enumerate() {
             all.push(Part::Subheading(format!("At {rate}")));
-            let rows = self.entries(number).map(|(at, entry)| opa(self.name(at), &entry.latency)).collect();
+            let rows = self
+                .entries(number)
+                .map(|(at, entry)| opa(self.name(at), &entry.latency))
+                .collect();
             all.push(columns("scenario", rows));
         }
         all
@@ -154,7 +169,8 @@ impl Comparison {
         ];
         for (number, rate) in self.schedule.rates.iter().enumerate() {
             all.push(Part::Subheading(format!("At {rate}")));
-            let rows = self.entries(number).map(|(at, entry)| self.round_row(number, at, entry)).collect();
+            let rows =
+                self.entries(number).map(|(at, entry)| self.round_row(number, at, entry)).collect();
             let heads = ["scenario", "requests/s", "p50", "p99", "added p50", "added p99"];
             all.push(table(&heads, rows));
         }
@@ -163,16 +179,21 @@ impl Comparison {
 
     fn round_row(&self, rate: usize, number: usize, entry: &Entry) -> Vec<String> {
         let envoy = self.scenarios.iter().position(|scenario| scenario.endpoint == Endpoint::Envoy);
-        let envoy = envoy.filter(|envoy| *envoy < number).and_then(|envoy| self.record.at(envoy, rate));
+        let envoy =
+            envoy.filter(|envoy| *envoy < number).and_then(|envoy| self.record.at(envoy, rate));
         let added = |of: fn(&Round) -> f64| {
-            let before =
-                |number: usize| Some(of(envoy?.rounds.iter().find(|round| round.number == number)?));
-            let all = entry.rounds.iter().filter_map(|round| Some(of(round) - before(round.number)?));
+            let before = |number: usize| {
+                Some(of(envoy?.rounds.iter().find(|round| round.number == number)?))
+            };
+            let all =
+                entry.rounds.iter().filter_map(|round| Some(of(round) - before(round.number)?));
             micro_spread(Spread::of(all))
         };
         vec![
             self.name(number),
-            entry.spread(|round| round.achieved).map_or_else(dash, |rate| rate.shown(units::grouped)),
+            entry
+                .spread(|round| round.achieved)
+                .map_or_else(dash, |rate| rate.shown(units::grouped)),
             micro_spread(entry.spread(Round::median)),
             micro_spread(entry.spread(Round::p99)),
             added(Round::median),
@@ -204,7 +225,8 @@ impl Comparison {
             ));
             all.push(columns("rate and scenario", handler));
             all.push(Part::Subheading(
-                "Evaluation: to decide a decoded request (parse, authenticate, evaluate)".to_owned(),
+                "Evaluation: to decide a decoded request (parse, authenticate, evaluate)"
+                    .to_owned(),
             ));
             all.push(columns("rate and scenario", evaluation));
         }
@@ -222,7 +244,8 @@ impl Comparison {
         ];
         for (number, rate) in self.schedule.rates.iter().enumerate() {
             all.push(Part::Subheading(format!("At {rate}")));
-            let rows = self.entries(number).map(|(at, entry)| self.resource_row(at, entry)).collect();
+            let rows =
+                self.entries(number).map(|(at, entry)| self.resource_row(at, entry)).collect();
             let heads = [
                 "scenario",
                 "server cores",
@@ -240,7 +263,8 @@ impl Comparison {
 
     fn resource_row(&self, number: usize, entry: &Entry) -> Vec<String> {
         // The order in which parts are measured: application, Envoy, server.
-        let cores = |at: usize| entry.spread(|round| round.parts.get(at).map_or(0.0, |part| part.cores));
+        let cores =
+            |at: usize| entry.spread(|round| round.parts.get(at).map_or(0.0, |part| part.cores));
         let memory = |at: usize| {
             entry.spread(|round| {
                 round.parts.get(at).map_or(0.0, |part| units::float(part.resident) / 1_048_576.0)
@@ -265,8 +289,9 @@ impl Comparison {
 
     fn reloads(&self) -> Vec<Part> {
         let Some(reload) = &self.reload else { return Vec::new() };
-        let row =
-            |name: &str, of: &[f64]| vec![name.to_owned(), micro_spread(Spread::of(of.iter().copied()))];
+        let row = |name: &str, of: &[f64]| {
+            vec![name.to_owned(), micro_spread(Spread::of(of.iter().copied()))]
+        };
         vec![
             Part::Heading("Reloads under load".to_owned()),
             Part::Text(format!(
@@ -294,7 +319,9 @@ impl Comparison {
         vec![
             Part::Heading("Machine and commands".to_owned()),
             Part::Facts(self.facts.clone()),
-            Part::Subheading("Commands; the configuration of Envoy is beside this report".to_owned()),
+            Part::Subheading(
+                "Commands; the configuration of Envoy is beside this report".to_owned(),
+            ),
             Part::Lines(self.commands.clone()),
         ]
     }
@@ -317,7 +344,9 @@ impl Comparison {
 /// A row with OPA-Envoy's columns.
 fn opa(name: String, of: &Histogram<u64>) -> Vec<String> {
     let mut row = vec![name];
-    row.extend(COLUMNS.map(|percent| units::microseconds(percentile(of, percent).map(units::float))));
+    row.extend(
+        COLUMNS.map(|percent| units::microseconds(percentile(of, percent).map(units::float))),
+    );
     row.push(units::microseconds((!of.is_empty()).then(|| of.mean())));
     row.push(units::microseconds(percentile(of, 50.0).map(units::float)));
     row
@@ -325,8 +354,10 @@ fn opa(name: String, of: &Histogram<u64>) -> Vec<String> {
 
 fn columns(first: &str, rows: Vec<Vec<String>>) -> Part {
     let heads = COLUMNS.map(|percent| format!("{percent} %"));
-    let heads: Vec<&str> =
-        std::iter::once(first).chain(heads.iter().map(String::as_str)).chain(["mean", "p50"]).collect();
+    let heads: Vec<&str> = std::iter::once(first)
+        .chain(heads.iter().map(String::as_str))
+        .chain(["mean", "p50"])
+        .collect();
     table(&heads, rows)
 }
 

@@ -1,4 +1,5 @@
-//! The measurements by scenario and rate: each round separately, and the distribution of all of them.
+//! The measurements by scenario and rate: each round separately, and the distribution of all of
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -73,15 +74,20 @@ impl Record {
 
     /// Every round, with its scenario and its rate.
     pub(crate) fn rounds(&self) -> impl Iterator<Item = (usize, usize, &Round)> {
-        self.cells
-            .iter()
-            .flat_map(|((scenario, rate), entry)| entry.rounds.iter().map(|round| (*scenario, *rate, round)))
+        self.cells.iter().flat_map(|((scenario, rate), entry)| {
+            entry.rounds.iter().map(|round| (*scenario, *rate, round))
+        })
     }
 }
 
 impl Default for Entry {
     fn default() -> Self {
-        Self { rounds: Vec::new(), latency: histogram(), handler: histogram(), evaluation: histogram() }
+        Self {
+            rounds: Vec::new(),
+            latency: histogram(),
+            handler: histogram(),
+            evaluation: histogram(),
+        }
     }
 }
 
@@ -107,7 +113,8 @@ impl Round {
         self.latency.p99
     }
 
-    /// The round of this run, in which the processes went from `before` to `after` within `seconds`.
+    /// The round of this run, in which the processes went from `before` to `after` within
+    /// `seconds`.
     pub(crate) fn new(
         number: usize,
         of: &RunResults,
@@ -125,7 +132,12 @@ impl Round {
         Self {
             number,
             achieved: of.generator.achieved,
-            latency: Latency { mean: of.corrected.mean(), p50: at(50.0), p90: at(90.0), p99: at(99.0) },
+            latency: Latency {
+                mean: of.corrected.mean(),
+                p50: at(50.0),
+                p90: at(90.0),
+                p99: at(99.0),
+            },
             parts: [(app, app_after), (envoy, envoy_after), (server, server_after)].map(part),
             generator: of.generator.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9),
             wrong: of.errors() + of.unexpected,

@@ -1,9 +1,10 @@
 //! Reloads of a large policy under load: whether requests fail, and how slow the slowest ones are.
 //!
-//! Sends Check calls directly to rolegate, without Envoy, so that all effects are rolegate's. Windows without and with a
-//! reload alternate at the same rate (without, with, with, without, …), so that a slow phase of the machine affects both.
-//! All windows of a kind are one distribution: a ratio of single windows is small whenever the machine was disturbed in
-//! the one without a reload, which would count in favour of rolegate.
+//! Sends Check calls directly to rolegate, without Envoy, so that all effects are rolegate's.
+//! Windows without and with a reload alternate at the same rate (without, with, with, without, …),
+//! so that a slow phase of the machine affects both. All windows of a kind are one distribution: a
+//! ratio of single windows is small whenever the machine was disturbed in the one without a reload,
+//! which would count in favour of rolegate.
 
 use std::fmt::Write as _;
 use std::io;
@@ -108,7 +109,8 @@ const RATE: f64 = 5_000.0;
 const CHANGE_AFTER: Duration = Duration::from_millis(200);
 /// The maximum duration of a reload.
 const TIMEOUT: Duration = Duration::from_secs(120);
-/// The goal, and the factor between the halves of the windows without a reload from which on nothing can be said.
+/// The goal, and the factor between the halves of the windows without a reload from which on
+/// nothing can be said.
 const MAX_RATIO: f64 = 2.0;
 
 impl Reload {
@@ -137,7 +139,8 @@ impl Reload {
         Ok(this)
     }
 
-    /// A window with one change. The new file is written beforehand, so that the window includes only its renaming.
+    /// A window with one change. The new file is written beforehand, so that the window includes
+    /// only its renaming.
     fn reloading(
         &mut self,
         plan: &Plan,
@@ -171,8 +174,9 @@ impl Reload {
         Ok(measured)
     }
 
-    /// The verdicts on the part of P6 that can be observed from outside. The ratio is not reached if a request failed,
-    /// and nothing is said where windows without a reload differ among themselves by as much as the goal permits.
+    /// The verdicts on the part of P6 that can be observed from outside. The ratio is not reached
+    /// if a request failed, and nothing is said where windows without a reload differ among
+    /// themselves by as much as the goal permits.
     pub(crate) fn verdicts(&self) -> Vec<Verdict> {
         let failed = (
             units::float(self.failed),
@@ -180,10 +184,12 @@ impl Reload {
         );
         let what = format!("requests that failed during reloads at 5,000/s ({})", self.size);
         let failures = Verdict::new("P6", what, Limit::AtMost(0.0, ""), Some(failed));
-        let (ratio, apart) = (self.reloading.together() / self.quiet.together().max(1.0), self.quiet.apart());
+        let (ratio, apart) =
+            (self.reloading.together() / self.quiet.together().max(1.0), self.quiet.apart());
         let shown = format!("{ratio:.2} × (halves of the windows without a reload: {apart:.2} ×)");
         let what = "p99.9 of all windows with a reload ÷ p99.9 of all without";
-        let mut slowest = Verdict::new("P6", what, Limit::AtMost(MAX_RATIO, " ×"), Some((ratio, shown)));
+        let mut slowest =
+            Verdict::new("P6", what, Limit::AtMost(MAX_RATIO, " ×"), Some((ratio, shown)));
         if self.failed > 0 {
             slowest.reached = Some(false);
         } else if apart > MAX_RATIO {
@@ -201,8 +207,8 @@ fn change(next: &Path, policy: &Path) -> io::Result<f64> {
     Ok(now.as_secs_f64())
 }
 
-/// The time at which the reload after `before` reloads became active, in seconds since the Unix epoch. Called after the
-/// window, because each request for the metrics costs rolegate time.
+/// The time at which the reload after `before` reloads became active, in seconds since the Unix
+/// epoch. Called after the window, because each request for the metrics costs rolegate time.
 fn active(rolegate: &Rolegate, before: u64) -> Result<f64, Failed> {
     let start = Instant::now();
     while start.elapsed() < TIMEOUT {
@@ -222,7 +228,8 @@ struct Counted {
 }
 
 fn counted(admin: std::net::SocketAddr) -> Counted {
-    let page = block_on(get(admin, "/metrics", &[])).map(|response| response.text()).unwrap_or_default();
+    let page =
+        block_on(get(admin, "/metrics", &[])).map(|response| response.text()).unwrap_or_default();
     let value = |name: &str| page.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     Counted {
         reloads: value("rolegate_policy_reloads_total{result=\"ok\"} ")
@@ -246,7 +253,8 @@ fn plan(socket: &Path, size: Size) -> Result<Plan, Failed> {
 
 /// Basic is not verified, as behind a gateway, so that a million users need no password hashes.
 fn write(file: &Path, size: Size, version: u32) -> Result<(), Failed> {
-    let mut text = "version: 1\nidentity:\n  basic: { realm: large, verify: false }\nroles:\n".to_owned();
+    let mut text =
+        "version: 1\nidentity:\n  basic: { realm: large, verify: false }\nroles:\n".to_owned();
     for role in 0..size.roles {
         let _ = writeln!(text, "  role-{role}:\n    allow:");
         for rule in 0..RULES {

@@ -1,4 +1,5 @@
-//! The scenarios: the application alone, behind Envoy, and behind Envoy with ext_authz by one of several servers.
+//! The scenarios: the application alone, behind Envoy, and behind Envoy with ext_authz by one of
+//! several servers.
 
 use load::Address;
 use testbed::Failed;
@@ -8,7 +9,8 @@ use testbed::Failed;
 pub(crate) struct Scenario {
     pub(crate) name: String,
     pub(crate) endpoint: Endpoint,
-    /// Whether it belongs to the main comparison. If not, it is a variant, which gets fewer and shorter rounds.
+    /// Whether it belongs to the main comparison. If not, it is a variant, which gets fewer and
+    /// shorter rounds.
     pub(crate) main: bool,
 }
 
@@ -111,7 +113,8 @@ impl std::str::FromStr for Server {
             let why = format!("`{text}` is not one: write NAME=ADDR, such as `opa=127.0.0.1:9191`");
             Failed::new("peer", why)
         };
-        let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
+        let (name, rest) =
+            text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(wrong)?;
         let mut parts = rest.split(',');
         let address = parts.next().unwrap_or_default().parse::<Address>()?;
         let (mut process, mut header_map) = (None, false);
@@ -127,8 +130,8 @@ impl std::str::FromStr for Server {
 }
 
 impl Scenario {
-    /// Every scenario for these servers. The main ones use the shipped settings, a Unix socket and Envoy's own client;
-    /// a peer is reached where it listens.
+    /// Every scenario for these servers. The main ones use the shipped settings, a Unix socket and
+    /// Envoy's own client; a peer is reached where it listens.
     pub(crate) fn all(servers: &[Server], variants: bool, inside: bool) -> Vec<Self> {
         let mut all = vec![
             Self { name: "app".to_owned(), endpoint: Endpoint::App, main: true },
@@ -152,7 +155,11 @@ impl Scenario {
                     let main = at == 0 && client == Client::Envoy;
                     if main || variants {
                         let endpoint = Endpoint::Check { server: number, transport, client };
-                        all.push(Self { name: name(server, transport, client, main), endpoint, main });
+                        all.push(Self {
+                            name: name(server, transport, client, main),
+                            endpoint,
+                            main,
+                        });
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! The schedule: which scenario is measured when, at which rate and for how long. Interleaved rounds within a time
-//! budget.
+//! The schedule: which scenario is measured when, at which rate and for how long. Interleaved
+//! rounds within a time budget.
 
 use std::time::Duration;
 
@@ -41,7 +41,8 @@ pub(crate) struct Depth {
     pub(crate) warmup: Duration,
 }
 
-/// The additional time of a measurement: connecting, reading counters, waiting for the last responses.
+/// The additional time of a measurement: connecting, reading counters, waiting for the last
+/// responses.
 const OVERHEAD: Duration = Duration::from_millis(40);
 /// Shorter measurements are too imprecise.
 const MIN_DURATION: Duration = Duration::from_millis(200);
@@ -49,8 +50,8 @@ const MIN_DURATION: Duration = Duration::from_millis(200);
 const MAX_DURATION: Duration = Duration::from_secs(10);
 
 impl Schedule {
-    /// Creates the schedule with the longest measurements that fit, all of the same length. Where the speed of the
-    /// machine varies, many short rounds tell more than few long ones.
+    /// Creates the schedule with the longest measurements that fit, all of the same length. Where
+    /// the speed of the machine varies, many short rounds tell more than few long ones.
     pub(crate) fn new(scenarios: &[Scenario], depth: &Depth) -> Result<Self, Failed> {
         let order = order(scenarios, depth);
         let count = u32::try_from(order.len()).unwrap_or(u32::MAX);
@@ -75,8 +76,8 @@ impl Schedule {
     }
 }
 
-/// Every rate in each round, and every scenario at each rate. Each round begins with another scenario, so that none
-/// always follows the same one.
+/// Every rate in each round, and every scenario at each rate. Each round begins with another
+/// scenario, so that none always follows the same one.
 fn order(scenarios: &[Scenario], depth: &Depth) -> Vec<Cell> {
     let mut cells = Vec::new();
     for round in 0..depth.rounds {

@@ -64,10 +64,11 @@ pub(crate) struct Places {
 
 /// The credentials of alice in `policies/people`, a public example.
 const ALICE: &str = "alice:wonderland";
-/// How often a password that was not hashed in time is sent again: hashes are computed at a low priority, and a busy machine may
-/// need longer for the first than Envoy waits.
+/// How often a password that was not hashed in time is sent again: hashes are computed at a low
+/// priority, and a busy machine may need longer for the first than Envoy waits.
 const RETRIES: usize = 5;
-/// Allows everything to everyone. Basic is read but not verified, so that the requests can be the same for all servers.
+/// Allows everything to everyone. Basic is read but not verified, so that the requests can be the
+/// same for all servers.
 const NOP: &str = "version: 1
 identity:
   basic: { realm: nop, verify: false }
@@ -97,7 +98,15 @@ impl Running {
         commands.push(format!("envoy {}", envoy.arguments.join(" ")));
         let folder = places.folder.display().to_string();
         let commands = commands.iter().map(|command| command.replace(&folder, "$FOLDER")).collect();
-        Ok(Self { envoy, listeners, servers, app, app_address, token: people::token(&signer), commands })
+        Ok(Self {
+            envoy,
+            listeners,
+            servers,
+            app,
+            app_address,
+            token: people::token(&signer),
+            commands,
+        })
     }
 
     pub(crate) fn url(&self, number: usize, scenario: &Scenario) -> Option<String> {
@@ -117,7 +126,8 @@ impl Running {
         if self.wants_token(scenario) { request.bearer(&self.token) } else { request.basic(ALICE) }
     }
 
-    /// The credentials of a scenario as options of `rolegate-load` for the report, without the secret itself.
+    /// The credentials of a scenario as options of `rolegate-load` for the report, without the
+    /// secret itself.
     pub(crate) fn credentials(&self, scenario: &Scenario) -> &'static str {
         if self.wants_token(scenario) { "--bearer …" } else { "--basic …" }
     }
@@ -130,8 +140,8 @@ impl Running {
         Some(&self.servers.get(scenario.policy_of()?)?.server.role)
     }
 
-    /// Verifies that a scenario works as described: a caller with credentials is allowed, and behind a policy all
-    /// others are not. This also hashes the password, which happens only once.
+    /// Verifies that a scenario works as described: a caller with credentials is allowed, and
+    /// behind a policy all others are not. This also hashes the password, which happens only once.
     pub(crate) fn check(&self, number: usize, scenario: &Scenario) -> Result<(), Failed> {
         let failed = |why: String| Failed::new(scenario.name.clone(), why);
         let at = self.address(number, scenario).ok_or_else(|| failed("no listener".to_owned()))?;
@@ -151,24 +161,30 @@ impl Running {
         if matches!(self.role(scenario), Some(Role::Basic | Role::Jwt)) {
             let without = status(&[])?;
             if without != 401 {
-                return Err(failed(format!("a caller without credentials got {without} instead of 401")));
+                return Err(failed(format!(
+                    "a caller without credentials got {without} instead of 401"
+                )));
             }
         }
         Ok(())
     }
 
-    /// The usage of application, Envoy and server; zeros for those that are not part of the scenario.
+    /// The usage of application, Envoy and server; zeros for those that are not part of the
+    /// scenario.
     pub(crate) fn usage(&self, scenario: &Scenario) -> [Usage; 3] {
         let envoy = if scenario.endpoint == Endpoint::App { None } else { Some(self.envoy.id()) };
         let server = self.process(scenario);
-        [Some(self.app.id()), envoy, server].map(|process| process.map(Usage::of).unwrap_or_default())
+        [Some(self.app.id()), envoy, server]
+            .map(|process| process.map(Usage::of).unwrap_or_default())
     }
 
     fn process(&self, scenario: &Scenario) -> Option<u32> {
         let Endpoint::Check { server, transport, .. } = scenario.endpoint else { return None };
         match &self.servers.get(server)?.running {
             What::Rolegate(rolegate) => Some(rolegate.id()),
-            What::Baseline(both) => both.get(usize::from(transport == Transport::Tcp)).map(Process::id),
+            What::Baseline(both) => {
+                both.get(usize::from(transport == Transport::Tcp)).map(Process::id)
+            }
             What::Elsewhere(process) => *process,
         }
     }
@@ -197,7 +213,12 @@ impl Started {
             }
             Role::Jwt => {
                 crate::write(&places.folder.join("jwks.json"), &signer.key_set())?;
-                Self::rolegate(server, places, &policy(places, "jwt", &people::with_tokens())?, commands)
+                Self::rolegate(
+                    server,
+                    places,
+                    &policy(places, "jwt", &people::with_tokens())?,
+                    commands,
+                )
             }
             Role::Baseline => Self::baseline(server, places, commands),
             Role::Peer { address, process, .. } => {
@@ -224,7 +245,8 @@ impl Started {
     ) -> Result<Self, Failed> {
         let socket = unused(&places.folder, "rolegate");
         let unix = format!("unix:{}", socket.display());
-        let more = ["--listen", &unix, "--threads", "1", "--log-format", "json", "--drain-delay", "0s"];
+        let more =
+            ["--listen", &unix, "--threads", "1", "--log-format", "json", "--drain-delay", "0s"];
         let rolegate = rolegate(places, policy, Target::Tcp(ANY_PORT), &more)?;
         let full = policy.to_owned();
         let policy = policy.strip_prefix(testbed::repository()).unwrap_or(policy).display();
@@ -243,12 +265,18 @@ impl Started {
         })
     }
 
-    fn baseline(server: &Server, places: &Places, commands: &mut Vec<String>) -> Result<Self, Failed> {
+    fn baseline(
+        server: &Server,
+        places: &Places,
+        commands: &mut Vec<String>,
+    ) -> Result<Self, Failed> {
         let socket = unused(&places.folder, "baseline");
         let unix = format!("unix:{}", socket.display());
         let (first, _) = started("baseline", &places.baseline, &[&unix], places, commands)?;
-        let (second, at) = started("baseline", &places.baseline, &["127.0.0.1:0"], places, commands)?;
-        let at = at.parse().map_err(|_| Failed::new("baseline", format!("it listens on `{at}`")))?;
+        let (second, at) =
+            started("baseline", &places.baseline, &["127.0.0.1:0"], places, commands)?;
+        let at =
+            at.parse().map_err(|_| Failed::new("baseline", format!("it listens on `{at}`")))?;
         Ok(Self {
             server: server.clone(),
             unix: Some(Target::Unix(socket)),
@@ -270,7 +298,11 @@ pub(crate) fn rolegate(
 }
 
 /// The time from the start of rolegate until this socket accepts a connection.
-pub(crate) fn until_it_listens(places: &Places, policy: &Path, socket: &Path) -> Result<Duration, Failed> {
+pub(crate) fn until_it_listens(
+    places: &Places,
+    policy: &Path,
+    socket: &Path,
+) -> Result<Duration, Failed> {
     let mut command = Command::new(&places.rolegate);
     command.arg("serve").arg("--policy").arg(policy).args([
         "--drain-delay",
@@ -308,9 +340,9 @@ fn started(
     Ok(started)
 }
 
-/// One Envoy with one worker and a listener for each scenario, so that all of them are measured on the same worker and
-/// nothing is restarted between measurements. The settings are the shipped ones, but without health checks, because not
-/// every peer supports them.
+/// One Envoy with one worker and a listener for each scenario, so that all of them are measured on
+/// the same worker and nothing is restarted between measurements. The settings are the shipped
+/// ones, but without health checks, because not every peer supports them.
 fn proxy(
     places: &Places,
     app: SocketAddr,
@@ -325,13 +357,20 @@ fn proxy(
     let all: Vec<Listener> = through_envoy.iter().flatten().cloned().collect();
     let envoy = block_on(Envoy::start_all(&places.folder, app, &all))?;
     let mut addresses = envoy.addresses.iter().copied();
-    let listeners =
-        through_envoy.iter().map(|listener| listener.as_ref().and_then(|_| addresses.next())).collect();
+    let listeners = through_envoy
+        .iter()
+        .map(|listener| listener.as_ref().and_then(|_| addresses.next()))
+        .collect();
     Ok((envoy, listeners))
 }
 
 /// The listener of a scenario.
-fn listener(number: usize, scenario: &Scenario, servers: &[Started], places: &Places) -> Option<Listener> {
+fn listener(
+    number: usize,
+    scenario: &Scenario,
+    servers: &[Started],
+    places: &Places,
+) -> Option<Listener> {
     let name = format!("scenario-{number}");
     let settings = Settings { health_checks: false, ..Settings::default() };
     match scenario.endpoint {
@@ -339,15 +378,23 @@ fn listener(number: usize, scenario: &Scenario, servers: &[Started], places: &Pl
         Endpoint::Envoy => Some(Listener { settings, ..Listener::new(name) }),
         Endpoint::Inside { server } => {
             let policy = servers.get(server)?.policy.clone()?;
-            let module = Module { folder: places.module.clone()?, policy, decisions: None, more: Vec::new() };
+            let module = Module {
+                folder: places.module.clone()?,
+                policy,
+                decisions: None,
+                more: Vec::new(),
+            };
             Some(Listener { module: Some(module), settings, ..Listener::new(name) })
         }
         Endpoint::Check { server, transport, client } => {
             let asked = servers.get(server)?;
             let target = if transport == Transport::Unix { &asked.unix } else { &asked.tcp };
             let google_grpc = client == Client::Google;
-            let settings =
-                Settings { encode_raw_headers: asked.server.takes_raw_headers(), google_grpc, ..settings };
+            let settings = Settings {
+                encode_raw_headers: asked.server.takes_raw_headers(),
+                google_grpc,
+                ..settings
+            };
             Some(Listener { targets: vec![target.clone()?], settings, ..Listener::new(name) })
         }
     }

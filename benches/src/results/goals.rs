@@ -1,4 +1,5 @@
-//! The goals that the benchmarks test: computed from the records, and never rounded in favour of rolegate.
+//! The goals that the benchmarks test: computed from the records, and never rounded in favour of
+//! rolegate.
 
 use super::record::Records;
 use crate::records::{Ends, Record};
@@ -18,7 +19,12 @@ pub(crate) fn verdicts(records: &Records) -> Vec<Verdict> {
     let mut all = wire(records).to_vec();
     all.push(at_most("P4", "the slowest warm decision (median)", (100.0, " ns"), &warm(records)));
     all.extend(AXES.map(|axis| flat(records, axis)));
-    all.push(at_most("P4", "the slowest random decision (median)", (500.0, " ns"), &random(records)));
+    all.push(at_most(
+        "P4",
+        "the slowest random decision (median)",
+        (500.0, " ns"),
+        &random(records),
+    ));
     all.extend(PEERS.map(|peer| faster(records, peer)));
     all.extend(compile(records));
     all.push(threads(records));
@@ -33,12 +39,17 @@ fn search(records: &Records) -> Vec<Verdict> {
     let below = |start: &str| records.below(start).cloned().collect::<Vec<_>>();
     let named = |name: &str| records.named(name).cloned().into_iter().collect::<Vec<_>>();
     let ending = |end: &str| {
-        below("search/pattern/").into_iter().filter(|record| record.name.ends_with(end)).collect::<Vec<_>>()
+        below("search/pattern/")
+            .into_iter()
+            .filter(|record| record.name.ends_with(end))
+            .collect::<Vec<_>>()
     };
-    let micro =
-        |records: Vec<Record>| records.into_iter().map(|one| in_unit(one, 1e3, "µs")).collect::<Vec<_>>();
-    let milli =
-        |records: Vec<Record>| records.into_iter().map(|one| in_unit(one, 1e6, "ms")).collect::<Vec<_>>();
+    let micro = |records: Vec<Record>| {
+        records.into_iter().map(|one| in_unit(one, 1e3, "µs")).collect::<Vec<_>>()
+    };
+    let milli = |records: Vec<Record>| {
+        records.into_iter().map(|one| in_unit(one, 1e6, "ms")).collect::<Vec<_>>()
+    };
     let kilobytes = |record: &Record| {
         let spread = record.spread.map(|mebibytes| mebibytes * 1048.576);
         Record { unit: "kB".into(), spread, ..record.clone() }
@@ -48,7 +59,12 @@ fn search(records: &Records) -> Vec<Verdict> {
     let over = "the slowest decision on one index ÷ the fastest, over indices and roles".to_owned();
     let compiling = "compiling 3,000 roles for 6,000 indices and 9,000 aliases";
     vec![
-        at_most("P10", "the slowest decision on one index of a search cluster", (200.0, " ns"), &curve),
+        at_most(
+            "P10",
+            "the slowest decision on one index of a search cluster",
+            (200.0, " ns"),
+            &curve,
+        ),
         Verdict::new("P10", over, Limit::AtMost(1.3, " ×"), extremes(curve.iter())),
         at_most(
             "P10",
@@ -56,7 +72,12 @@ fn search(records: &Records) -> Vec<Verdict> {
             (3.0, " µs"),
             &micro(named("search/bulk/10")),
         ),
-        at_most("P10", "the same of 1,000 items", (150.0, " µs"), &micro(named("search/bulk/1000"))),
+        at_most(
+            "P10",
+            "the same of 1,000 items",
+            (150.0, " µs"),
+            &micro(named("search/bulk/1000")),
+        ),
         at_most(
             "P10",
             "a pattern over 100,000 indices, seen before",
@@ -76,30 +97,50 @@ fn identity_header(records: &Records) -> Vec<Verdict> {
         let record: Vec<Record> = records.named(&name).cloned().into_iter().collect();
         at_most("header", what, (most, " ns"), &record)
     };
-    [("encode plain", 100.0), ("decode plain", 100.0), ("encode header", 500.0), ("decode header", 500.0)]
-        .map(|(what, most)| goal(what, most))
-        .into()
+    [
+        ("encode plain", 100.0),
+        ("decode plain", 100.0),
+        ("encode header", 500.0),
+        ("decode header", 500.0),
+    ]
+    .map(|(what, most)| goal(what, most))
+    .into()
 }
 
 /// The maximum cost of a request that a client can cause by choosing its path.
 fn hostile(records: &Records) -> Verdict {
-    let ratios: Vec<Record> =
-        records.below("hostile/").filter(|record| record.name.ends_with("/ratio")).cloned().collect();
-    at_most("paths", "the slowest path found ÷ a harmless path of its length", (10.0, " ×"), &ratios)
+    let ratios: Vec<Record> = records
+        .below("hostile/")
+        .filter(|record| record.name.ends_with("/ratio"))
+        .cloned()
+        .collect();
+    at_most(
+        "paths",
+        "the slowest path found ÷ a harmless path of its length",
+        (10.0, " ×"),
+        &ratios,
+    )
 }
 
 /// P1: checks per second compared with the baseline, each server alone on one core.
 fn wire(records: &Records) -> [Verdict; 2] {
     let goal = |name: &str, what: &str, least: f64, (above, below): (&str, &str)| {
         let rate = |server: &str| records.named(&format!("wire/{server}/rate"));
-        let measured = records.named(&format!("wire/{name}")).zip(rate(above)).zip(rate(below)).map(
-            |((ratio, above), below)| {
+        let measured = records
+            .named(&format!("wire/{name}"))
+            .zip(rate(above))
+            .zip(rate(below))
+            .map(|((ratio, above), below)| {
                 let Spread { median, low, high } = ratio.spread;
                 let within = format!("[{low:.3}–{high:.3}]");
                 (median, format!("{} {within} ({}, {})", down(median), time(above), time(below)))
-            },
-        );
-        Verdict::new("P1", format!("checks per second, {what}"), Limit::AtLeast(least, " ×"), measured)
+            });
+        Verdict::new(
+            "P1",
+            format!("checks per second, {what}"),
+            Limit::AtLeast(least, " ×"),
+            measured,
+        )
     };
     let basic = "rolegate-basic";
     [
@@ -115,9 +156,13 @@ fn threads(records: &Records) -> Verdict {
         let (one, two, apart) = (of("1")?, of("2")?, of("apart")?);
         let times = |record: &Record| record.spread.median / one.spread.median;
         let both = format!("{part}: {} ÷ {}", time(two), time(one));
-        Some((times(two), format!("{} ({both}; if they share nothing {})", up(times(two)), up(times(apart)))))
+        Some((
+            times(two),
+            format!("{} ({both}; if they share nothing {})", up(times(two)), up(times(apart))),
+        ))
     };
-    let slowest = PARTS.iter().filter_map(|part| ratio(part)).max_by(|one, other| one.0.total_cmp(&other.0));
+    let slowest =
+        PARTS.iter().filter_map(|part| ratio(part)).max_by(|one, other| one.0.total_cmp(&other.0));
     let what = "a part of a request on two threads ÷ on one".to_owned();
     Verdict::new("P9", what, Limit::AtMost(1.05, " ×"), slowest)
 }
@@ -126,7 +171,12 @@ fn threads(records: &Records) -> Verdict {
 fn flat(records: &Records, axis: &str) -> Verdict {
     let what = format!("the slowest warm decision ÷ the fastest, over {}", axis.replace('-', " "));
     let curve = records.curve(&format!("decide/{axis}/warm"));
-    Verdict::new("P4", what, Limit::AtMost(1.3, " ×"), extremes(curve.iter().map(|(_, record)| *record)))
+    Verdict::new(
+        "P4",
+        what,
+        Limit::AtMost(1.3, " ×"),
+        extremes(curve.iter().map(|(_, record)| *record)),
+    )
 }
 
 /// The slowest of several records compared with the fastest, if there are two.
@@ -134,12 +184,14 @@ fn extremes<'a>(of: impl Iterator<Item = &'a Record> + Clone) -> Option<(f64, St
     let by = |one: &&Record, other: &&Record| fastest_round(one).total_cmp(&fastest_round(other));
     let (slow, fast) = (of.clone().max_by(by)?, of.clone().min_by(by)?);
     let ratio = fastest_round(slow) / fastest_round(fast);
-    let shown = |record: &Record| format!("{:.2} {}, {}", fastest_round(record), record.unit, record.name);
+    let shown =
+        |record: &Record| format!("{:.2} {}, {}", fastest_round(record), record.unit, record.name);
     (of.count() > 1).then(|| (ratio, format!("{} ({} ÷ {})", up(ratio), shown(slow), shown(fast))))
 }
 
-/// What is compared where a cost must stay the same. The median of one record may come from slow moments of the machine and that
-/// of another from fast ones; in its fastest round the machine disturbed each the least.
+/// What is compared where a cost must stay the same. The median of one record may come from slow
+/// moments of the machine and that of another from fast ones; in its fastest round the machine
+/// disturbed each the least.
 fn fastest_round(record: &Record) -> f64 {
     match record.ends {
         Ends::Rounds => record.spread.low,
@@ -164,12 +216,18 @@ fn compile(records: &Records) -> [Verdict; 3] {
         let of_size = records.below(start).filter(|record| record.name.contains("-each"));
         of_size.filter(|record| record.name.ends_with(end)).cloned().collect()
     };
-    let seconds = |start: &str| large(start, "-each").into_iter().map(in_seconds).collect::<Vec<_>>();
+    let seconds =
+        |start: &str| large(start, "-each").into_iter().map(in_seconds).collect::<Vec<_>>();
     let size = "100,000 rules, 1,000 roles, 1,000,000 grants";
     let peak = large("memory/load/", "/peak");
     [
         at_most("P6", &format!("compiling a policy ({size})"), (1.5, " s"), &seconds("compile/")),
-        at_most("P6", "the same from its text: parse, check, compile", (1.5, " s"), &seconds("load/")),
+        at_most(
+            "P6",
+            "the same from its text: parse, check, compile",
+            (1.5, " s"),
+            &seconds("load/"),
+        ),
         at_most("P6", "memory meanwhile: text, policy and index", (200.0, " MiB"), &peak),
     ]
 }
@@ -184,9 +242,15 @@ fn random(records: &Records) -> Vec<Record> {
 }
 
 /// The verdict on the largest of these records.
-fn at_most(goal: &'static str, what: &str, (most, unit): (f64, &'static str), of: &[Record]) -> Verdict {
+fn at_most(
+    goal: &'static str,
+    what: &str,
+    (most, unit): (f64, &'static str),
+    of: &[Record],
+) -> Verdict {
     let worst = slowest(of.iter());
-    let measured = worst.map(|record| (record.spread.median, format!("{} ({})", time(record), record.name)));
+    let measured =
+        worst.map(|record| (record.spread.median, format!("{} ({})", time(record), record.name)));
     Verdict::new(goal, what, Limit::AtMost(most, unit), measured)
 }
 
@@ -259,7 +323,9 @@ mod tests {
         let all = verdicts(&Records::default());
         assert!(
             all.len() >= 14
-                && all.iter().all(|verdict| verdict.reached.is_none() && verdict.measured.is_none())
+                && all
+                    .iter()
+                    .all(|verdict| verdict.reached.is_none() && verdict.measured.is_none())
         );
     }
 
@@ -309,7 +375,11 @@ mod tests {
             records.insert(Record::of_rounds(&name, "ns", &rounds).unwrap());
         }
         assert_eq!(reached(&verdicts(&records), "over resources"), Some(true), "1.1");
-        assert_eq!(reached(&verdicts(&records), "slowest warm decision (median)"), Some(true), "99 ns");
+        assert_eq!(
+            reached(&verdicts(&records), "slowest warm decision (median)"),
+            Some(true),
+            "99 ns"
+        );
     }
 
     #[test]
@@ -332,6 +402,9 @@ mod tests {
         );
         assert!(all[0].measured.as_ref().unwrap().starts_with("1.59 ×"));
         assert_eq!((reached(&all, "casbin"), reached(&all, "cedar-policy")), (Some(true), None));
-        assert_eq!((reached(&all, "from its text"), reached(&all, "memory")), (Some(false), Some(true)));
+        assert_eq!(
+            (reached(&all, "from its text"), reached(&all, "memory")),
+            (Some(false), Some(true))
+        );
     }
 }

@@ -14,8 +14,8 @@ use crate::spread::Spread;
 pub(crate) struct Records(BTreeMap<String, Record>);
 
 impl Records {
-    /// Reads all of criterion's results in a folder, and the notes file if it exists. Several measurements with one
-    /// name are rounds of one benchmark.
+    /// Reads all of criterion's results in a folder, and the notes file if it exists. Several
+    /// measurements with one name are rounds of one benchmark.
     pub(crate) fn read(criterion: &Path, notes: &Path) -> io::Result<Self> {
         let mut records = Self::default();
         let mut found = Vec::new();
@@ -54,8 +54,11 @@ impl Records {
 
     /// The records `curve/NUMBER`, sorted by number.
     pub(crate) fn curve(&self, curve: &str) -> Vec<(f64, &Record)> {
-        let point = |record: &Record| record.name.strip_prefix(curve)?.strip_prefix('/')?.parse::<f64>().ok();
-        let mut points: Vec<_> = self.all().filter_map(|record| point(record).map(|x| (x, record))).collect();
+        let point = |record: &Record| {
+            record.name.strip_prefix(curve)?.strip_prefix('/')?.parse::<f64>().ok()
+        };
+        let mut points: Vec<_> =
+            self.all().filter_map(|record| point(record).map(|x| (x, record))).collect();
         points.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         points
     }
@@ -95,10 +98,16 @@ fn combined(mut measured: Vec<Record>) -> Option<Record> {
 
 fn once(folder: &Path) -> io::Result<Record> {
     let read = |file| json(&folder.join(file));
-    let (about, estimates, sample) = (read("benchmark.json")?, read("estimates.json")?, read("sample.json")?);
-    let estimate = |path: &str| estimates.pointer(path).and_then(Value::as_f64).ok_or_else(|| missing(path));
+    let (about, estimates, sample) =
+        (read("benchmark.json")?, read("estimates.json")?, read("sample.json")?);
+    let estimate =
+        |path: &str| estimates.pointer(path).and_then(Value::as_f64).ok_or_else(|| missing(path));
     Ok(Record {
-        name: about.get("full_id").and_then(Value::as_str).ok_or_else(|| missing("full_id"))?.into(),
+        name: about
+            .get("full_id")
+            .and_then(Value::as_str)
+            .ok_or_else(|| missing("full_id"))?
+            .into(),
         unit: "ns".into(),
         spread: Spread {
             median: estimate("/median/point_estimate")?,
@@ -121,8 +130,9 @@ fn noted(lines: &str) -> Vec<Record> {
             rounds.entry((name, unit)).or_default().push(value);
         }
     }
-    let record =
-        |((name, unit), values): ((&str, &str), Vec<f64>)| Record::of_few_or_many(name, unit, &values);
+    let record = |((name, unit), values): ((&str, &str), Vec<f64>)| {
+        Record::of_few_or_many(name, unit, &values)
+    };
     rounds.into_iter().filter_map(record).collect()
 }
 
@@ -146,9 +156,13 @@ mod tests {
 
     #[test]
     fn rounds_become_a_median_with_their_range() {
-        let records =
-            noted("wire/a,checks/s,30\nwire/b,checks/s,1\nwire/a,checks/s,10\nwire/a,checks/s,50\n");
-        assert_eq!(records[0], Record::of_rounds("wire/a", "checks/s", &[10.0, 30.0, 50.0]).unwrap());
+        let records = noted(
+            "wire/a,checks/s,30\nwire/b,checks/s,1\nwire/a,checks/s,10\nwire/a,checks/s,50\n",
+        );
+        assert_eq!(
+            records[0],
+            Record::of_rounds("wire/a", "checks/s", &[10.0, 30.0, 50.0]).unwrap()
+        );
         assert_eq!(records[1].spread.median, 1.0);
     }
 
@@ -159,14 +173,16 @@ mod tests {
             let folder = folder.path().join(at).join("new");
             std::fs::create_dir_all(&folder).unwrap();
             let interval = serde_json::json!({ "lower_bound": 1, "upper_bound": 9 });
-            let median = serde_json::json!({ "point_estimate": median, "confidence_interval": interval });
+            let median =
+                serde_json::json!({ "point_estimate": median, "confidence_interval": interval });
             let files = [
                 ("benchmark", serde_json::json!({ "full_id": name })),
                 ("estimates", serde_json::json!({ "median": median })),
                 ("sample", serde_json::json!({ "times": [1, 2] })),
             ];
             for (file, content) in files {
-                std::fs::write(folder.join(file).with_extension("json"), content.to_string()).unwrap();
+                std::fs::write(folder.join(file).with_extension("json"), content.to_string())
+                    .unwrap();
             }
         };
         for (round, median) in [("1", 4.0), ("2", 2.0), ("3", 3.0)] {

@@ -11,8 +11,8 @@ use crate::records::Record;
 use crate::verdict::{Verdict, tabled};
 use load::report::document::{Part, table};
 
-/// The sections of the page: the heading, which is also the name of the chart, the benchmark, whose question is in
-/// `benches/README.md`, and the prefixes of the names of its records.
+/// The sections of the page: the heading, which is also the name of the chart, the benchmark, whose
+/// question is in `benches/README.md`, and the prefixes of the names of its records.
 const SECTIONS: [(&str, &str, &[&str]); 12] = [
     ("decide", "decide", &["decide/"]),
     ("hostile", "hostile", &["hostile/"]),
@@ -36,8 +36,9 @@ pub(crate) fn charts(records: &Records) -> Vec<(String, String)> {
     all.push(("search-one-index.svg".to_owned(), one_index(records)));
     for name in ["compile", "identity", "paths", "decode", "encode", "check", "header"] {
         let section = SECTIONS.iter().filter(|section| section.0 == name);
-        let found =
-            section.flat_map(|section| below(records, section.2)).filter(|record| record.unit == "ns");
+        let found = section
+            .flat_map(|section| below(records, section.2))
+            .filter(|record| record.unit == "ns");
         all.push((format!("{name}.svg"), dots(name, &units::duration, found)));
     }
     let rates = records.below("wire/").filter(|record| record.unit == "checks/s");
@@ -81,13 +82,19 @@ pub(crate) fn parts(
             continue;
         }
         all.push(Part::Heading(name.into()));
-        let question = questions.iter().find(|row| row.first() == Some(&&*format!("`{benchmark}`")));
+        let question =
+            questions.iter().find(|row| row.first() == Some(&&*format!("`{benchmark}`")));
         all.extend(question.and_then(|row| Some(Part::Text((*row.get(1)?).into()))));
         let belongs = |file: &str| {
             let rest = file.trim_end_matches(".svg").strip_prefix(name);
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         };
-        all.extend(charts.iter().filter(|(file, _)| belongs(file)).map(|(file, _)| Part::File(file.clone())));
+        all.extend(
+            charts
+                .iter()
+                .filter(|(file, _)| belongs(file))
+                .map(|(file, _)| Part::File(file.clone())),
+        );
         if name == "peers" {
             all.push(ratios(records));
         }
@@ -101,7 +108,8 @@ pub(crate) fn parts(
 fn ratios(records: &Records) -> Part {
     let ours = records.curve("peers/rolegate");
     let heads: Vec<String> = ours.iter().map(|(rules, _)| format!("{rules} rules")).collect();
-    let heads: Vec<&str> = std::iter::once("÷ rolegate").chain(heads.iter().map(String::as_str)).collect();
+    let heads: Vec<&str> =
+        std::iter::once("÷ rolegate").chain(heads.iter().map(String::as_str)).collect();
     let row = |peer: &str| {
         let theirs = records.curve(&format!("peers/{peer}"));
         let ratio = |(rules, ours): &(f64, &Record)| {
@@ -112,7 +120,10 @@ fn ratios(records: &Records) -> Part {
         };
         std::iter::once(peer.to_owned()).chain(ours.iter().map(ratio)).collect()
     };
-    table(&heads, names(records, "peers/").into_iter().filter(|name| *name != "rolegate").map(row).collect())
+    table(
+        &heads,
+        names(records, "peers/").into_iter().filter(|name| *name != "rolegate").map(row).collect(),
+    )
 }
 
 fn below<'a>(records: &'a Records, prefixes: &'a [&str]) -> impl Iterator<Item = &'a Record> {
@@ -138,9 +149,14 @@ fn peers(records: &Records) -> Option<String> {
     lines("one decision, by rules, beside other engines", "rules", &all, None)
 }
 
-/// A line for each curve of times, and one for their goal; without a goal, the times are on a logarithmic axis. `None`
-/// without points.
-fn lines(title: &str, x: &str, curves: &[(&str, Vec<(f64, &Record)>)], goal: Option<f64>) -> Option<String> {
+/// A line for each curve of times, and one for their goal; without a goal, the times are on a
+/// logarithmic axis. `None` without points.
+fn lines(
+    title: &str,
+    x: &str,
+    curves: &[(&str, Vec<(f64, &Record)>)],
+    goal: Option<f64>,
+) -> Option<String> {
     let all = || curves.iter().flat_map(|(_, points)| points);
     all().next()?;
     let times = all().flat_map(|(_, record)| [record.spread.low, record.spread.high]).chain(goal);
@@ -157,8 +173,10 @@ fn lines(title: &str, x: &str, curves: &[(&str, Vec<(f64, &Record)>)], goal: Opt
     };
     let x = Axis::logarithmic(x, all().map(|(x, _)| *x), &units::grouped);
     let line = |name, points| Line { name, points, connected: true };
-    let measured = curves.iter().map(|(name, points)| line(*name, points.iter().map(point).collect()));
-    let ends = |goal| [x.ends.0, x.ends.1].map(|x| Point { at: (x, goal), ..Point::default() }).to_vec();
+    let measured =
+        curves.iter().map(|(name, points)| line(*name, points.iter().map(point).collect()));
+    let ends =
+        |goal| [x.ends.0, x.ends.1].map(|x| Point { at: (x, goal), ..Point::default() }).to_vec();
     let lines = measured.chain(goal.map(|goal| line("goal", ends(goal)))).collect();
     Some(Chart { title, x, y: axis, size: DEFAULT_SIZE, lines }.file())
 }
@@ -224,15 +242,22 @@ mod tests {
         let facts = vec![("commit".to_owned(), "abc".to_owned())];
         let page = markdown("Results", &parts(&records, &verdicts(&records), &charts, &facts));
         for name in named {
-            assert!(page.contains(&format!("| {name} | 90.00 ns [80.00–95.00] |")), "{name}: {page}");
+            assert!(
+                page.contains(&format!("| {name} | 90.00 ns [80.00–95.00] |")),
+                "{name}: {page}"
+            );
         }
         assert!(files.iter().all(|file| page.contains(&format!("({file})"))));
         assert!(
-            page.contains("\n## encode\n\nWhat does it cost to decode a `CheckRequest` and to encode"),
+            page.contains(
+                "\n## encode\n\nWhat does it cost to decode a `CheckRequest` and to encode"
+            ),
             "{page}"
         );
         assert!(
-            page.contains("| casbin | 1.0 |") && page.contains("commit: abc") && !page.contains("## wire")
+            page.contains("| casbin | 1.0 |")
+                && page.contains("commit: abc")
+                && !page.contains("## wire")
         );
     }
 }

@@ -29,8 +29,9 @@ impl Inside {
     }
 }
 
-/// A listener that differs from the previous one. Every other one has the same settings of the module and shares its policy;
-/// the others start it anew, with empty caches, while the previous one ends.
+/// A listener that differs from the previous one. Every other one has the same settings of the
+/// module and shares its policy; the others start it anew, with empty caches, while the previous
+/// one ends.
 fn listener(folder: &Path, module: &Path, update: u64) -> Listener {
     let policy = folder.join("policy.yaml");
     let queue = format!("hash-queue: {}", 256 + update / 2 % 2);

@@ -38,7 +38,8 @@ impl Beside {
             "1",
         ];
         let options = Options { arguments, ..Options::default() };
-        let stack = Stack::start(&testbed::program()?, &folder.join("policy.yaml"), &options).await?;
+        let stack =
+            Stack::start(&testbed::program()?, &folder.join("policy.yaml"), &options).await?;
         Ok(Self { stack, shadow })
     }
 
@@ -71,7 +72,8 @@ impl Beside {
             series.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
         };
         let decided = sum("rolegate_checks_total", "");
-        let errors = sum("rolegate_check_errors_total", "") - sum("rolegate_check_errors_total", "cancelled");
+        let errors = sum("rolegate_check_errors_total", "")
+            - sum("rolegate_check_errors_total", "cancelled");
         let written = sum("rolegate_decision_log_lines_total", "written");
         let lost = sum("rolegate_decision_log_lines_total", "dropped");
         let compared = sum("rolegate_shadow_checks_total", "");

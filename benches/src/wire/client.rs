@@ -1,8 +1,10 @@
-//! A client that costs much less than the servers it measures: it sends the same request again and again, in frames that are
-//! encoded once, and of the answers it looks at the frames' heads and at the first message.
+//! A client that costs much less than the servers it measures: it sends the same request again and
+//! again, in frames that are encoded once, and of the answers it looks at the frames' heads and at
+//! the first message.
 //!
-//! A client on an HTTP/2 library costs as much per request as a server on one. Beside a fast server it is then the client
-//! that is measured: of the library's client, one core sent 205,000 requests per second (November 2026).
+//! A client on an HTTP/2 library costs as much per request as a server on one. Beside a fast server
+//! it is then the client that is measured: of the library's client, one core sent 205,000 requests
+//! per second (November 2026).
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -89,7 +91,8 @@ async fn connection(address: &str, message: &[u8], end: Instant) -> io::Result<D
 struct Connection<'a> {
     /// Frames that are not sent yet.
     out: Vec<u8>,
-    /// The first request on the connection, which fills the server's header table, and the header block of all others.
+    /// The first request on the connection, which fills the server's header table, and the header
+    /// block of all others.
     first: Option<Vec<u8>>,
     message: &'a [u8],
     next_stream: u32,
@@ -126,8 +129,10 @@ impl<'a> Connection<'a> {
         }
         self.window -= self.message.len();
         let headers = self.first.take();
-        // The indices of what `first_headers` has put into the table, the newest first (RFC 7541, 2.3.3).
-        let headers = headers.as_deref().unwrap_or(&[0x83, 0x86, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62]);
+        // The indices of what `first_headers` has put into the table, the newest first (RFC 7541,
+        // 2.3.3).
+        let headers =
+            headers.as_deref().unwrap_or(&[0x83, 0x86, 0x80 | 65, 0x80 | 64, 0x80 | 63, 0x80 | 62]);
         frame(&mut self.out, HEADERS, END_HEADERS, self.next_stream, headers);
         frame(&mut self.out, DATA, END_STREAM, self.next_stream, self.message);
         self.next_stream += 2;
@@ -153,7 +158,8 @@ impl<'a> Connection<'a> {
             DATA => self.take_message(content)?,
             HEADERS if flags & END_STREAM != 0 => {
                 self.done.answered += 1;
-                // A message comes before the end of its answer. Those of other streams may come between them.
+                // A message comes before the end of its answer. Those of other streams may come
+                // between them.
                 if self.messages < self.done.answered {
                     return Err(other("an answer without a message: a gRPC error"));
                 }
@@ -165,7 +171,9 @@ impl<'a> Connection<'a> {
                 let more = content.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
                 self.window += usize::try_from(more).unwrap_or_default();
             }
-            RST_STREAM | GOAWAY => return Err(other("the server ended a stream or the connection")),
+            RST_STREAM | GOAWAY => {
+                return Err(other("the server ended a stream or the connection"));
+            }
             _ => {}
         }
         Ok(())
@@ -199,7 +207,8 @@ fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, content: &[u8]) {
     out.extend_from_slice(content);
 }
 
-/// `POST` over `http`, and four lines that the server puts into its table (RFC 7541, 6.1 and 6.2.1).
+/// `POST` over `http`, and four lines that the server puts into its table (RFC 7541, 6.1 and
+/// 6.2.1).
 fn first_headers(address: &str) -> Vec<u8> {
     let mut block = vec![0x83, 0x86];
     let mut text = |prefix: &[u8], value: &str| {

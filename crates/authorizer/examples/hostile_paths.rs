@@ -33,9 +33,10 @@ const LONGEST_AMBIGUOUS: usize = 8_000;
 
 fn main() {
     let files = document::MapFiles::of("policy.yaml", POLICY);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
-    let authorizer = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let authorizer =
+        Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
     for piece in [
         "/a",
         "/",
@@ -69,8 +70,8 @@ fn main() {
         "/a%3Fb",
         "/a%253Fb%23c/./d",
     ] {
-        for path in
-            [LONGEST, LONGEST_AMBIGUOUS].map(|length| format!("/x{}", piece.repeat(length / piece.len())))
+        for path in [LONGEST, LONGEST_AMBIGUOUS]
+            .map(|length| format!("/x{}", piece.repeat(length / piece.len())))
         {
             show(&authorizer, piece, &path);
         }
@@ -97,7 +98,9 @@ fn cost(authorizer: &Authorizer, path: &str) -> Duration {
         .map(|_| {
             let start = Instant::now();
             std::hint::black_box(
-                authorizer.check_as(&request(path), Ok(None), &mut scratch, Duration::ZERO).status(),
+                authorizer
+                    .check_as(&request(path), Ok(None), &mut scratch, Duration::ZERO)
+                    .status(),
             );
             start.elapsed()
         })

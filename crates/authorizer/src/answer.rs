@@ -46,7 +46,9 @@ impl Values {
     pub(crate) fn rendered<'a>(&'a self, with_rule: &'a [String], at: usize) -> Option<&'a str> {
         match self.values.get(at)? {
             Rendered::Complete(value) => value.as_deref(),
-            Rendered::WithRule(_) => with_rule.get(at).map(String::as_str).filter(|value| is_sendable(value)),
+            Rendered::WithRule(_) => {
+                with_rule.get(at).map(String::as_str).filter(|value| is_sendable(value))
+            }
         }
     }
 
@@ -77,7 +79,9 @@ impl Values {
 impl Rendered {
     /// The bytes that it has allocated on the heap.
     fn heap_size(&self) -> usize {
-        let text = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| identity::allocated(text.len()));
+        let text = |text: &Option<Box<str>>| {
+            text.as_ref().map_or(0, |text| identity::allocated(text.len()))
+        };
         match self {
             Self::Complete(value) => text(value),
             Self::WithRule(parts) => {
@@ -115,7 +119,9 @@ pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Val
 }
 
 fn render_value(pieces: &[Piece], template: TemplateValues<'_>) -> Rendered {
-    let Some(texts) = pieces.iter().map(|piece| text_of(piece, template)).collect::<Option<Vec<_>>>() else {
+    let Some(texts) =
+        pieces.iter().map(|piece| text_of(piece, template)).collect::<Option<Vec<_>>>()
+    else {
         return Rendered::Complete(None);
     };
     if pieces.contains(&Piece::Rule) {
@@ -136,9 +142,9 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         // the policy defines them: a first rule for `anyone` would change the header of every
         // request.
         Piece::Roles => list(shown_roles(template.roles).into_iter()),
-        Piece::Groups => {
-            list(template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)))
-        }
+        Piece::Groups => list(
+            template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)),
+        ),
         Piece::Revision => template.revision.to_owned(),
         Piece::Claim(path) => {
             let claim = template.subject.and_then(|subject| identity::claim(subject, path));
@@ -173,7 +179,9 @@ pub(crate) fn claim_text(claim: &Value) -> Option<String> {
 /// one.
 pub(crate) fn is_exact(number: &Number) -> bool {
     const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
-    number.is_u64() || number.is_i64() || number.as_f64().is_some_and(|number| number.abs() < FIRST_ROUNDED)
+    number.is_u64()
+        || number.is_i64()
+        || number.as_f64().is_some_and(|number| number.abs() < FIRST_ROUNDED)
 }
 
 /// Whether a header carries this text unchanged: it is not empty, has no control characters, which
@@ -201,9 +209,12 @@ pub(crate) struct Denials {
 impl Denials {
     pub(crate) fn new(settings: &DenyResponse, identity: &Identity) -> Self {
         let with = |more: Vec<ResponseHeader>| {
-            std::iter::once(ResponseHeader { name: "content-type", value: content_type(settings).into() })
-                .chain(more)
-                .collect()
+            std::iter::once(ResponseHeader {
+                name: "content-type",
+                value: content_type(settings).into(),
+            })
+            .chain(more)
+            .collect()
         };
         Self {
             settings: settings.clone(),
@@ -224,7 +235,13 @@ impl Denials {
     }
 
     /// Writes the body of an answer to `body`, replacing its content.
-    pub(crate) fn write_body(&self, reason: Reason, rule: Option<&str>, id: &[u8], body: &mut String) {
+    pub(crate) fn write_body(
+        &self,
+        reason: Reason,
+        rule: Option<&str>,
+        id: &[u8],
+        body: &mut String,
+    ) {
         body.clear();
         if let Some(text) = &self.settings.body {
             body.push_str(text);
@@ -258,7 +275,8 @@ fn content_type(settings: &DenyResponse) -> &'static str {
 pub(crate) fn challenges(identity: &Identity, bearer_error: &str) -> Vec<ResponseHeader> {
     let realm = identity.basic.as_ref().map_or("rolegate", |basic| &basic.realm);
     let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
-    let basic = identity.basic.iter().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
+    let basic =
+        identity.basic.iter().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
     let bearer = identity.jwt.first().map(|_| format!("Bearer realm=\"{realm}\"{bearer_error}"));
     let sendable = basic.chain(bearer).filter(|value| is_sendable(value));
     sendable.map(|value| ResponseHeader { name: "www-authenticate", value: value.into() }).collect()
@@ -274,7 +292,11 @@ fn error_name(reason: Reason) -> &'static str {
     }
 }
 
-fn write_json<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>, body: &mut String) {
+fn write_json<'f>(
+    error: &str,
+    fields: impl Iterator<Item = (&'f str, &'f str)>,
+    body: &mut String,
+) {
     body.extend(["{\"error\":\"", error]);
     for (name, value) in fields {
         let name = if name == "request" { "request_id" } else { name };
@@ -284,7 +306,11 @@ fn write_json<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>,
     body.push_str("\"}");
 }
 
-fn write_text<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>, body: &mut String) {
+fn write_text<'f>(
+    error: &str,
+    fields: impl Iterator<Item = (&'f str, &'f str)>,
+    body: &mut String,
+) {
     body.extend([error, "\n"]);
     for (name, value) in fields {
         body.extend([name, ": "]);
@@ -293,7 +319,11 @@ fn write_text<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>,
     }
 }
 
-fn write_html<'f>(error: &str, fields: impl Iterator<Item = (&'f str, &'f str)>, body: &mut String) {
+fn write_html<'f>(
+    error: &str,
+    fields: impl Iterator<Item = (&'f str, &'f str)>,
+    body: &mut String,
+) {
     body.extend(["<!doctype html><title>", error, "</title><h1>", error, "</h1>"]);
     for (name, value) in fields {
         body.extend(["<p>", name, ": <code>"]);

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use identity::{
-    Authenticator, CachedSubject, CredentialsError, HeapSize, LocalCache, NotAuthenticated, Subject,
-    UnixTime, VerificationResult,
+    Authenticator, CachedSubject, CredentialsError, HeapSize, LocalCache, NotAuthenticated,
+    Subject, UnixTime, VerificationResult,
 };
 
 /// The caller of a request, with what the backend attaches to it. `None` is an anonymous one.

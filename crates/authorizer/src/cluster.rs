@@ -89,7 +89,8 @@ impl Cluster {
             Err(reason) => return responder.deny_invalid(request, reason, answer),
         };
         let attach = |subject: &Subject, trust| self.caller(responder, subject, trust);
-        let caller = authentication.caller(&self.authenticator, authorization, now, cluster_callers, attach);
+        let caller =
+            authentication.caller(&self.authenticator, authorization, now, cluster_callers, attach);
         Outcome::Decided(match caller {
             Ok(Some(caller)) => self.evaluate(responder, request, caller, now, answer),
             Ok(None) => self.denials.unauthorized(request, Reason::MissingCredentials),
@@ -115,16 +116,18 @@ impl Cluster {
             self.read(&search_request, &mut needs).map(|operation| (search_request, operation))
         });
         let (operation, forwarded) = match &read {
-            Ok((search_request, operation)) => {
-                (*operation, self.forwarded(request, (search_request, operation), &caller.attached, &needs))
-            }
+            Ok((search_request, operation)) => (
+                *operation,
+                self.forwarded(request, (search_request, operation), &caller.attached, &needs),
+            ),
             Err(problem) => ("", Err((Reason::Cluster(*problem), search::Answer::default()))),
         };
         let ((reason, answer), cluster) = match forwarded {
             Ok(Forwarded { target, names, filters, bulk }) => {
                 let rule = operation;
                 let cluster = ClusterRequest::new(operation, needs, names, bulk);
-                let ForwardScratch { target: forwarded_target, document_security } = &mut scratch.forward;
+                let ForwardScratch { target: forwarded_target, document_security } =
+                    &mut scratch.forward;
                 *forwarded_target = target;
                 let fits = filters::write(&filters, document_security);
                 let permitted = Permitted {
@@ -175,13 +178,16 @@ impl Cluster {
                 };
                 (Reason::NotPermitted, denied_for(missing))
             }
-            Err((reason, answer)) => match self.reduced(search_request, operation, prepared, &answer) {
-                Some(reduced) => return Ok(reduced),
-                None => (reason, answer),
-            },
+            Err((reason, answer)) => {
+                match self.reduced(search_request, operation, prepared, &answer) {
+                    Some(reduced) => return Ok(reduced),
+                    None => (reason, answer),
+                }
+            }
         };
         if request.is_changeable
-            && let Some(items) = self.permitted_items(search_request, prepared, &caller.subject, needs)
+            && let Some(items) =
+                self.permitted_items(search_request, prepared, &caller.subject, needs)
         {
             return Ok(items);
         }
@@ -237,7 +243,12 @@ impl Cluster {
     }
 
     /// What is attached to a subject.
-    pub(crate) fn caller(&self, responder: &Responder, subject: &Subject, trust: Trust) -> ClusterCaller {
+    pub(crate) fn caller(
+        &self,
+        responder: &Responder,
+        subject: &Subject,
+        trust: Trust,
+    ) -> ClusterCaller {
         let of_cluster = self.subject(subject);
         let roles = self.role_names(&of_cluster);
         let roles: Vec<&str> = roles.iter().map(String::as_str).collect();

@@ -68,11 +68,8 @@ impl IdentitySigner {
     /// first signature of the library (tens of milliseconds) delays no request.
     pub(crate) fn compile(settings: &IdentityHeader) -> Result<Self, Vec<Problem>> {
         let key = match settings.format {
-            IdentityFormat::Jwt => keys::signing(&settings.keys).map(|(header, key, public)| Key::Jwt {
-                header,
-                key,
-                public: public.into(),
-            }),
+            IdentityFormat::Jwt => keys::signing(&settings.keys)
+                .map(|(header, key, public)| Key::Jwt { header, key, public: public.into() }),
             IdentityFormat::Compact => keys::secret(&settings.keys).map(Key::Compact),
         }?;
         let signer = Self { settings: settings.clone(), key };
@@ -103,8 +100,10 @@ impl IdentitySigner {
             let value = identity::claim(subject, path)?;
             (is_exact(value) && !value.is_null()).then(|| (at, text(value).into_boxed_str()))
         });
-        let claims: Box<[(usize, Box<str>)]> = claims.filter(|(_, text)| !text.is_empty()).collect();
-        let names = subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
+        let claims: Box<[(usize, Box<str>)]> =
+            claims.filter(|(_, text)| !text.is_empty()).collect();
+        let names =
+            subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
         let parts = names.chain(claims.iter().map(|(_, text)| text.len() + 40));
         let settings = self.settings.issuer.len() + self.settings.audience.len();
         let plain = 300 + settings + subject.user.len() + parts.map(|len| len + 4).sum::<usize>();
@@ -151,8 +150,9 @@ impl IdentitySigner {
         (issued, expires): (UnixTime, UnixTime),
     ) -> Result<String, NotSigned> {
         let (issued, expires) = (issued.as_secs(), expires.as_secs());
-        let claims =
-            claims.iter().filter_map(|(at, text)| Some((&*self.settings.claims.get(*at)?.0, &**text)));
+        let claims = claims
+            .iter()
+            .filter_map(|(at, text)| Some((&*self.settings.claims.get(*at)?.0, &**text)));
         match &self.key {
             Key::Jwt { header, key, .. } => {
                 let payload = json!({
@@ -176,7 +176,8 @@ impl IdentitySigner {
                 let (audience, claims) = (&*self.settings.audience, claims.as_slice());
                 let said = Claims { audience, revision, user, roles, groups, claims, expires };
                 let mut header = String::new();
-                identity_header::encode(&said, key, &mut Vec::new(), &mut header).map_err(|_| NotSigned)?;
+                identity_header::encode(&said, key, &mut Vec::new(), &mut header)
+                    .map_err(|_| NotSigned)?;
                 Ok(header)
             }
         }
@@ -186,7 +187,8 @@ impl IdentitySigner {
 impl SignedIdentity {
     /// The bytes that it has allocated on the heap, or will allocate at the first allowed request.
     pub(crate) fn heap_size(&self) -> usize {
-        let claims = self.claims.iter().map(|(_, text)| identity::allocated(text.len())).sum::<usize>();
+        let claims =
+            self.claims.iter().map(|(_, text)| identity::allocated(text.len())).sum::<usize>();
         let list = identity::allocated(size_of_val(&*self.claims));
         list + claims + identity::allocated(self.size) + identity::allocated(size_of::<Made>() + 16)
     }

@@ -36,8 +36,8 @@ use std::sync::Arc;
 
 use document::Problem;
 use identity::{
-    Attempted, Authenticator, CacheLookups, CacheSize, CredentialsError, FetchedKeys, Limits, LocalCache,
-    Subject, UnixTime, UnknownKids, VerificationResult,
+    Attempted, Authenticator, CacheLookups, CacheSize, CredentialsError, FetchedKeys, Limits,
+    LocalCache, Subject, UnixTime, UnknownKids, VerificationResult,
 };
 use policy::KeyUrl;
 use policy::model::Identity;
@@ -47,7 +47,9 @@ use crate::responder::Responder;
 use crate::scratch::AnswerScratch;
 
 pub use crate::answer::ResponseHeader;
-pub use crate::cluster::{Cluster, ClusterCaller, NEEDS_PER_CHUNK, cluster_config, denied_for, reads_header};
+pub use crate::cluster::{
+    Cluster, ClusterCaller, NEEDS_PER_CHUNK, cluster_config, denied_for, reads_header,
+};
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::request::{
     Header, ParseScratch, ParsedRequest, Request, authorization, is_method, parse, parse_but_path,
@@ -80,9 +82,9 @@ pub enum Backend<'a> {
     Cluster(&'a Cluster),
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers. So a request
-/// that the rules decide, of a caller in this cache, allocates nothing and writes to no memory that
-/// threads share, with the exceptions of invariant 6 in `crates/README.md`.
+/// What one thread keeps from request to request: its own cache of callers, and buffers. So a
+/// request that the rules decide, of a caller in this cache, allocates nothing and writes to no
+/// memory that threads share, with the exceptions of invariant 6 in `crates/README.md`.
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// The host of a request, to find out whether it is one of the search cluster.
@@ -154,8 +156,8 @@ impl Authorizer {
     /// Authorizes a request. If its credentials must be verified first, the outcome is
     /// [`Outcome::Pending`]. Then call this again with the result as `result`.
     ///
-    /// If a reload replaces the authorizer between the two calls, call the new one. If it has another
-    /// hash for the user, or `result` is that of a token, it ignores `result`.
+    /// If a reload replaces the authorizer between the two calls, call the new one. If it has
+    /// another hash for the user, or `result` is that of a token, it ignores `result`.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
@@ -218,7 +220,9 @@ impl Authorizer {
         now: UnixTime,
     ) -> Outcome<'a> {
         match self.backend_of(request.host, &mut scratch.host) {
-            Backend::Rules(rules) => rules.check(&self.responder, request, authentication, scratch, now),
+            Backend::Rules(rules) => {
+                rules.check(&self.responder, request, authentication, scratch, now)
+            }
             Backend::Cluster(cluster) => {
                 cluster.check(&self.responder, request, authentication, scratch, now)
             }
@@ -235,9 +239,13 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let body = &mut scratch.answer.denial.body;
         match self.backend_of(request.host, &mut scratch.host) {
-            Backend::Rules(_) => {
-                Verdict::Denied(self.responder.deny(request, Reason::Limit(limit), None, false, body))
-            }
+            Backend::Rules(_) => Verdict::Denied(self.responder.deny(
+                request,
+                Reason::Limit(limit),
+                None,
+                false,
+                body,
+            )),
             Backend::Cluster(cluster) => cluster.denials.over_limit(request, limit, body),
         }
     }
@@ -291,7 +299,12 @@ impl Authorizer {
     /// what is wrong with them; for logs and people, never for the client. `error` is why they are
     /// invalid.
     #[must_use]
-    pub fn attempted(&self, request: &Request<'_>, error: CredentialsError, now: UnixTime) -> Attempted {
+    pub fn attempted(
+        &self,
+        request: &Request<'_>,
+        error: CredentialsError,
+        now: UnixTime,
+    ) -> Attempted {
         let Ok(Some(value)) = authorization(request.headers) else { return Attempted::default() };
         match self.backend(request.host) {
             Backend::Rules(rules) => rules.authenticator.attempted(value, error, now),

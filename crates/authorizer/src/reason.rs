@@ -106,9 +106,15 @@ impl Reason {
             Self::MissingCredentials => (Stage::Rules, 401, "missing_credentials"),
             Self::NotAllowed => (Stage::Rules, 403, "not_allowed"),
             Self::Denied => (Stage::Rules, 403, "denied"),
-            Self::Cluster(search::Problem::UnknownRoute) => (Stage::Cluster, 403, "unknown_operation"),
-            Self::Cluster(search::Problem::Unsupported(_)) => (Stage::Cluster, 403, "unsupported_operation"),
-            Self::Cluster(search::Problem::Invalid(_)) => (Stage::Cluster, 400, "invalid_operation"),
+            Self::Cluster(search::Problem::UnknownRoute) => {
+                (Stage::Cluster, 403, "unknown_operation")
+            }
+            Self::Cluster(search::Problem::Unsupported(_)) => {
+                (Stage::Cluster, 403, "unsupported_operation")
+            }
+            Self::Cluster(search::Problem::Invalid(_)) => {
+                (Stage::Cluster, 400, "invalid_operation")
+            }
             Self::Cluster(search::Problem::BodyNeeded) => (Stage::Cluster, 403, "body_needed"),
             Self::NotPermitted => (Stage::Cluster, 403, "not_permitted"),
             Self::PartlyPermitted => (Stage::Cluster, 403, "partly_permitted"),
@@ -188,9 +194,9 @@ impl fmt::Display for Reason {
             Self::InvalidHost(why) => why.fmt(f),
             Self::ControlBytes => f.write_str("a control byte in the `Authorization` header"),
             Self::DuplicateAuthorization => f.write_str("more than one `Authorization` header"),
-            Self::ConnectionHeader => {
-                f.write_str("the `Connection` header names a header that the policy sets or removes")
-            }
+            Self::ConnectionHeader => f.write_str(
+                "the `Connection` header names a header that the policy sets or removes",
+            ),
             Self::Limit(limit) => f.write_str(match limit {
                 Limit::HeaderLines => {
                     "too many header lines, or too many aliases of the headers to set or remove"

@@ -65,7 +65,10 @@ pub struct ParseScratch {
 ///
 /// # Errors
 /// If it is malformed or ambiguous.
-pub fn parse<'a>(request: &Request<'a>, scratch: &'a mut ParseScratch) -> Result<ParsedRequest<'a>, Reason> {
+pub fn parse<'a>(
+    request: &Request<'a>,
+    scratch: &'a mut ParseScratch,
+) -> Result<ParsedRequest<'a>, Reason> {
     let ParseScratch { host, paths } = scratch;
     if !is_method(request.method) {
         return Err(Reason::InvalidMethod);
@@ -108,7 +111,8 @@ fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Re
     let mut value = None;
     for header in headers {
         // Proxies write it in lower case: that is compared faster.
-        let is_it = header.name == b"authorization" || header.name.eq_ignore_ascii_case(b"authorization");
+        let is_it =
+            header.name == b"authorization" || header.name.eq_ignore_ascii_case(b"authorization");
         if is_it && value.replace(header.value).is_some() {
             return Err(Reason::DuplicateAuthorization);
         }
@@ -146,7 +150,9 @@ pub(crate) fn is_bearer(authorization: Option<&[u8]>) -> bool {
 fn may_have_commas(value: &[u8]) -> bool {
     let scheme = value.split(|byte| *byte == b' ').next().unwrap_or_default();
     is_token(scheme)
-        && ![&b"basic"[..], b"bearer"].iter().any(|supported| scheme.eq_ignore_ascii_case(supported))
+        && ![&b"basic"[..], b"bearer"]
+            .iter()
+            .any(|supported| scheme.eq_ignore_ascii_case(supported))
 }
 
 /// Whether this is a token without lower-case letters. Methods are case-sensitive, and all

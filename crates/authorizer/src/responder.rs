@@ -52,7 +52,10 @@ pub(crate) struct Permitted<'a> {
 impl Responder {
     /// # Errors
     /// Every problem of the identity header's keys.
-    pub(crate) fn compile(loaded: Arc<policy::Loaded>, revision: Box<str>) -> Result<Self, Vec<Problem>> {
+    pub(crate) fn compile(
+        loaded: Arc<policy::Loaded>,
+        revision: Box<str>,
+    ) -> Result<Self, Vec<Problem>> {
         let policy = &loaded.policy;
         let signer = policy.identity_header.as_ref().map(IdentitySigner::compile).transpose()?;
         Ok(Self {
@@ -98,7 +101,9 @@ impl Responder {
         // spoof a header (S12 in `SECURITY.md`).
         let may_be_there = self.sanitizer.find_aliases(request.headers, aliases)?;
         let mut has_identity = false;
-        if let (Some(signer), Some(signed), Some(subject)) = (&self.signer, &headers.signed, subject) {
+        if let (Some(signer), Some(signed), Some(subject)) =
+            (&self.signer, &headers.signed, subject)
+        {
             signer
                 .write(signed, (subject, &self.revision), roles, now, identity)
                 .map_err(|NotSigned| Reason::Limit(Limit::ResponseSize))?;

@@ -77,7 +77,8 @@ impl Rules {
         let authorization = parsed.authorization;
         let reads_credentials = authentication.reads_credentials();
         let attach = |subject: &Subject, trust| self.caller(responder, subject, trust);
-        let caller = authentication.caller(&self.authenticator, authorization, now, callers, attach);
+        let caller =
+            authentication.caller(&self.authenticator, authorization, now, callers, attach);
         let is_valid = reads_credentials && caller.is_ok();
         debug_assert!(!is_valid || request::validate_authorization(authorization).is_ok());
         if !is_valid && let Err(reason) = request::validate_authorization(authorization) {
@@ -88,7 +89,8 @@ impl Rules {
             Err(NotAuthenticated::Invalid(error)) => {
                 let reason = Reason::InvalidCredentials(error);
                 let is_bearer = request::is_bearer(authorization);
-                let denied = responder.deny(request, reason, None, is_bearer, &mut answer.denial.body);
+                let denied =
+                    responder.deny(request, reason, None, is_bearer, &mut answer.denial.body);
                 Verdict::Denied(Denied { path: parsed.paths.first(), ..denied })
             }
             Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
@@ -154,11 +156,15 @@ impl Rules {
         subject: Option<PatternSubject<'_>>,
     ) -> (&'r [u8], Decision) {
         let ParsedRequest { method: action, host: scope, paths, authorization: _ } = parsed;
-        let decide = |resource| self.engine.decide(roles, subject, AccessRequest { action, scope, resource });
+        let decide = |resource| {
+            self.engine.decide(roles, subject, AccessRequest { action, scope, resource })
+        };
         let canonical = paths.first();
         let allowed = match decide(canonical) {
             allowed @ Decision::Allowed(_) => allowed,
-            negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (canonical, negative),
+            negative @ (Decision::Denied(_) | Decision::NotAllowed) => {
+                return (canonical, negative);
+            }
         };
         if paths.is_only() {
             return (canonical, allowed);
@@ -181,8 +187,14 @@ impl Rules {
     }
 
     /// What is attached to a subject.
-    pub(crate) fn caller(&self, responder: &Responder, subject: &Subject, trust: Trust) -> RulesCaller {
-        let [groups, roles] = [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
+    pub(crate) fn caller(
+        &self,
+        responder: &Responder,
+        subject: &Subject,
+        trust: Trust,
+    ) -> RulesCaller {
+        let [groups, roles] =
+            [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
         let roles = self.engine.roles_of(&subject.user, groups, roles);
         let names: Vec<&str> = self.engine.role_names(&roles).collect();
         let identity = &self.loaded.policy.identity;
@@ -212,11 +224,18 @@ impl Rules {
 }
 
 fn labels(policy: &policy::Policy) -> Arc<[Box<str>]> {
-    policy.rules().map(|(_, role, rule, _)| format!("{}: {}", role.name, rule.name).into()).collect()
+    policy
+        .rules()
+        .map(|(_, role, rule, _)| format!("{}: {}", role.name, rule.name).into())
+        .collect()
 }
 
 /// The subject, as patterns see it.
 fn pattern_subject(caller: &CachedSubject<RulesCaller>) -> PatternSubject<'_> {
     let CachedSubject { subject, attached } = caller;
-    PatternSubject { user: subject.user.as_bytes(), prefix: attached.user_prefix_len, source: subject.source }
+    PatternSubject {
+        user: subject.user.as_bytes(),
+        prefix: attached.user_prefix_len,
+        source: subject.source,
+    }
 }

@@ -71,11 +71,13 @@ impl HeaderSanitizer {
         let removable = |name: &str| !name.starts_with(':') && name != "host" && !is_set(name);
         let removed = settings.remove_headers.iter().map(|name| lower(name));
         let removed: Box<[Box<str>]> = removed.filter(|name| removable(name)).collect();
-        let document_security = policy.search.as_ref().and_then(|search| match &search.document_security {
-            DocumentSecurity::Header { name, at: _ } => Some(lower(name)),
-            DocumentSecurity::Deny => None,
-        });
-        let names = || set.iter().chain(&removed).chain(&document_security).map(|name| name.as_bytes());
+        let document_security =
+            policy.search.as_ref().and_then(|search| match &search.document_security {
+                DocumentSecurity::Header { name, at: _ } => Some(lower(name)),
+                DocumentSecurity::Deny => None,
+            });
+        let names =
+            || set.iter().chain(&removed).chain(&document_security).map(|name| name.as_bytes());
         let filter = NameFilter::new(names());
         let names_size = names().map(<[u8]>::len).sum();
         Self { set, removed, document_security, names_size, filter }
@@ -87,7 +89,8 @@ impl HeaderSanitizer {
     /// characters but letters and digits. A header with exactly the policy's name is no alias: it
     /// is set or removed anyway.
     fn is_alias(&self, name: &[u8]) -> bool {
-        !self.names().any(|set| set.as_bytes().eq_ignore_ascii_case(name)) && self.is_name_or_alias(name)
+        !self.names().any(|set| set.as_bytes().eq_ignore_ascii_case(name))
+            && self.is_name_or_alias(name)
     }
 
     /// Whether this is one of the names, or an alias of one.
@@ -100,7 +103,10 @@ impl HeaderSanitizer {
     /// switch protocols.
     fn is_undone_by(&self, header: &Header<'_>) -> bool {
         header.name.eq_ignore_ascii_case(CONNECTION)
-            && header.value.split(|byte| *byte == b',').any(|name| self.is_name_or_alias(name.trim_ascii()))
+            && header
+                .value
+                .split(|byte| *byte == b',')
+                .any(|name| self.is_name_or_alias(name.trim_ascii()))
     }
 
     /// Finds the aliases among the headers of a request, each name once: removing a header removes
@@ -116,7 +122,9 @@ impl HeaderSanitizer {
     ) -> Result<bool, Reason> {
         aliases.clear();
         let mut may_be_there = false;
-        for (at, header) in headers.iter().enumerate().filter(|(_, header)| self.filter.may_be(header.name)) {
+        for (at, header) in
+            headers.iter().enumerate().filter(|(_, header)| self.filter.may_be(header.name))
+        {
             may_be_there = true;
             if self.is_undone_by(header) {
                 return Err(Reason::ConnectionHeader);
@@ -169,14 +177,17 @@ impl<'a> Changes<'a> {
     /// How long all names and values are together, at most; `None` where that would have to be
     /// counted.
     pub(crate) fn bound(self) -> Option<usize> {
-        let values =
-            self.values.size.filter(|_| self.aliases.is_empty() && self.document_security.is_empty())?;
+        let values = self
+            .values
+            .size
+            .filter(|_| self.aliases.is_empty() && self.document_security.is_empty())?;
         Some(self.sanitizer.names_size + values + self.identity.map_or(0, str::len))
     }
 
     /// Whether the request has a header of this name, which is one of the sanitizer's.
     pub(crate) fn is_there(self, name: &str) -> bool {
-        let is_there = || self.headers.iter().any(|header| header.name.eq_ignore_ascii_case(name.as_bytes()));
+        let is_there =
+            || self.headers.iter().any(|header| header.name.eq_ignore_ascii_case(name.as_bytes()));
         debug_assert!(self.may_be_there || !is_there(), "the filter has overlooked {name}");
         self.may_be_there && is_there()
     }
@@ -190,18 +201,24 @@ impl<'a> Changes<'a> {
     }
 
     pub(crate) fn remove(self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
-        let empty = self.names_and_values().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
+        let empty =
+            self.names_and_values().filter(|(_, value)| value.is_none()).map(|(name, _)| name);
         let document_security =
             self.sanitizer.document_security.as_ref().filter(|_| self.document_security.is_empty());
         let removed = self.sanitizer.removed.iter().chain(document_security).map(|name| &**name);
         empty.chain(removed).chain(self.aliases())
     }
 
-    fn names_and_values(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone + use<'a> {
+    fn names_and_values(
+        self,
+    ) -> impl Iterator<Item = (&'a str, Option<&'a str>)> + Clone + use<'a> {
         let names = self.sanitizer.set.iter().map(|name| &**name);
         names.enumerate().map(move |(at, name)| {
             let is_rendered = at < self.values.count();
-            (name, if is_rendered { self.values.rendered(self.with_rule, at) } else { self.identity })
+            (
+                name,
+                if is_rendered { self.values.rendered(self.with_rule, at) } else { self.identity },
+            )
         })
     }
 
@@ -233,13 +250,16 @@ mod tests {
     #[test]
     fn the_filter_lets_all_that_is_like_a_name_pass() {
         let long = format!("x{}", "-long".repeat(20));
-        let names = ["x-user", "x-user-roles", "_x", "!", "9-lives", "z", "x-users", &long, "connection"];
+        let names =
+            ["x-user", "x-user-roles", "_x", "!", "9-lives", "z", "x-users", &long, "connection"];
         let filter = NameFilter::new(names.iter().map(|name| name.as_bytes()));
         let mut passed = 0;
         for name in names {
             let upper = name.to_ascii_uppercase();
             for start in [name.as_bytes(), upper.as_bytes()] {
-                for (at, byte) in (0..start.len()).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+                for (at, byte) in
+                    (0..start.len()).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte)))
+                {
                     let changed: Vec<u8> = start
                         .iter()
                         .enumerate()
@@ -253,7 +273,9 @@ mod tests {
             }
         }
         assert!(passed > 1000, "{passed}");
-        for other in ["", ":method", ":authority", "user-agent", "x-forwarded-proto", "accept", "1-lives"] {
+        for other in
+            ["", ":method", ":authority", "user-agent", "x-forwarded-proto", "accept", "1-lives"]
+        {
             assert!(!filter.may_be(other.as_bytes()), "{other}");
         }
     }

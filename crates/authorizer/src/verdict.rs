@@ -142,7 +142,10 @@ impl BulkErrors {
     /// forwarded item (20,000 at most; a node writes some 200 bytes), and 1 MiB more.
     #[must_use]
     pub fn response_limit(&self) -> u64 {
-        u64::try_from(self.forwarded).unwrap_or(u64::MAX).saturating_add(1 << 10).saturating_mul(1 << 10)
+        u64::try_from(self.forwarded)
+            .unwrap_or(u64::MAX)
+            .saturating_add(1 << 10)
+            .saturating_mul(1 << 10)
     }
 }
 
@@ -207,7 +210,10 @@ impl Verdict<'_> {
     /// [`Awaited`](crate::RequestBody::Awaited) or not seen. Its caller is authenticated.
     #[must_use]
     pub fn needs_body(&self) -> bool {
-        matches!(self, Self::Denied(Denied { reason: Reason::Cluster(search::Problem::BodyNeeded), .. }))
+        matches!(
+            self,
+            Self::Denied(Denied { reason: Reason::Cluster(search::Problem::BodyNeeded), .. })
+        )
     }
 
     /// The HTTP status: 200 for an allowed request.

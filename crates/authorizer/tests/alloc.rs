@@ -34,8 +34,8 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 fn authorizer() -> Authorizer {
     let files = document::MapFiles::of("policy.yaml", POLICY);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 

@@ -36,8 +36,8 @@ allow_response:
 
 fn authorizer(policy: &str) -> Authorizer {
     let files = document::MapFiles::of("policy.yaml", policy);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
@@ -51,13 +51,19 @@ fn changes(who: Option<Subject>, headers: &[&str]) -> (Vec<(String, String)>, Ve
     changes_by(HEADERS, who, headers)
 }
 
-fn changes_by(policy: &str, who: Option<Subject>, headers: &[&str]) -> (Vec<(String, String)>, Vec<String>) {
+fn changes_by(
+    policy: &str,
+    who: Option<Subject>,
+    headers: &[&str],
+) -> (Vec<(String, String)>, Vec<String>) {
     let authorizer = authorizer(policy);
     let headers: Vec<Header<'_>> =
         headers.iter().map(|name| Header { name: name.as_bytes(), value: b"mallory" }).collect();
-    let request = Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
+    let request =
+        Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
     let mut scratch = Scratch::default();
-    let Verdict::Allowed(allowed) = authorizer.check_as(&request, Ok(who), &mut scratch, NOW) else {
+    let Verdict::Allowed(allowed) = authorizer.check_as(&request, Ok(who), &mut scratch, NOW)
+    else {
         panic!("denied")
     };
     let set = allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -98,15 +104,27 @@ fn every_identity_header_is_set_or_removed_also_for_an_anonymous_caller() {
     let (set, removed) = changes(None, &["x-user", "x-roles", "x-groups"]);
     let names: Vec<&str> = set.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["x-rule", "x-who", "x-braces"]);
-    assert_eq!(removed, ["x-user", "x-roles", "x-groups", "x-tenant", "x_mail", "cookie", "x-debug-mode"]);
+    assert_eq!(
+        removed,
+        ["x-user", "x-roles", "x-groups", "x-tenant", "x_mail", "cookie", "x-debug-mode"]
+    );
 }
 
 #[test]
 fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
     // RFC 3875, 4.1.18: a server that passes headers as environment variables calls all of these
     // `HTTP_X_USER`.
-    let aliases =
-        ["x_user", "x.user", "X_User", "x-tenant_", "x_tenant", "x.rule", "x-mail", "x.mail", "x_debug.mode"];
+    let aliases = [
+        "x_user",
+        "x.user",
+        "X_User",
+        "x-tenant_",
+        "x_tenant",
+        "x.rule",
+        "x-mail",
+        "x.mail",
+        "x_debug.mode",
+    ];
     let others = [
         "x-user",
         "X-USER",
@@ -121,7 +139,8 @@ fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
     ];
     // lighttpd's CGI makes `_` of each character but letters and digits; these may be in a name
     // (RFC 9110, 5.6.2).
-    let of_lighttpd: Vec<String> = "!#$%&'*+^`|~".chars().map(|other| format!("x{other}user")).collect();
+    let of_lighttpd: Vec<String> =
+        "!#$%&'*+^`|~".chars().map(|other| format!("x{other}user")).collect();
     for alias in &of_lighttpd {
         let (_, removed) = changes(None, &["x-user", alias]);
         assert!(removed.contains(alias), "{alias}");
@@ -131,7 +150,10 @@ fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
     let (set, removed) =
         changes(Some(subject("alice", &[], Value::Null)), &[&aliases[..], &others[..]].concat());
     for alias in aliases.iter().filter(|alias| **alias != "x-tenant_") {
-        assert!(removed.iter().any(|name| name.eq_ignore_ascii_case(alias)), "{alias} is not removed");
+        assert!(
+            removed.iter().any(|name| name.eq_ignore_ascii_case(alias)),
+            "{alias} is not removed"
+        );
     }
     for (name, _) in set {
         assert!(
@@ -149,10 +171,17 @@ fn aliases_of_set_headers_are_removed_and_the_headers_themselves_are_kept() {
 fn a_request_that_has_the_next_server_remove_a_header_is_denied() {
     let reason = |policy: &str, values: &[&str]| {
         let authorizer = authorizer(policy);
-        let headers: Vec<_> =
-            values.iter().map(|value| Header { name: b"Connection", value: value.as_bytes() }).collect();
-        let request =
-            Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
+        let headers: Vec<_> = values
+            .iter()
+            .map(|value| Header { name: b"Connection", value: value.as_bytes() })
+            .collect();
+        let request = Request {
+            method: b"GET",
+            host: b"",
+            path: b"/x",
+            headers: &headers,
+            ..Request::default()
+        };
         match authorizer.check_as(&request, Ok(None), &mut Scratch::default(), NOW) {
             Verdict::Allowed(_) => None,
             Verdict::Denied(denied) => Some((denied.reason.status(), denied.reason.name())),
@@ -179,9 +208,15 @@ fn an_alias_is_removed_once_and_too_many_are_denied() {
 
     let authorizer = authorizer(&HEADERS.replace("x-debug-mode", "a-b-c-d-e"));
     let request = |names: &[String]| {
-        let headers: Vec<_> = names.iter().map(|name| Header { name: name.as_bytes(), value: b"" }).collect();
-        let request =
-            Request { method: b"GET", host: b"", path: b"/x", headers: &headers, ..Request::default() };
+        let headers: Vec<_> =
+            names.iter().map(|name| Header { name: name.as_bytes(), value: b"" }).collect();
+        let request = Request {
+            method: b"GET",
+            host: b"",
+            path: b"/x",
+            headers: &headers,
+            ..Request::default()
+        };
         match authorizer.check_as(&request, Ok(None), &mut Scratch::default(), NOW) {
             Verdict::Allowed(allowed) => Ok(allowed.remove().count()),
             Verdict::Denied(denied) => Err((denied.reason.status(), denied.reason.name())),
@@ -220,13 +255,19 @@ fn a_value_with_control_characters_or_outer_spaces_is_not_sent() {
             assert_eq!(value(who(), header), None, "{user:?}");
         }
     }
-    assert_eq!(value(subject("zoë müller", &[], Value::Null), "x-user").as_deref(), Some("zoë müller"));
+    assert_eq!(
+        value(subject("zoë müller", &[], Value::Null), "x-user").as_deref(),
+        Some("zoë müller")
+    );
 }
 
 #[test]
 fn a_group_with_a_comma_is_left_out_of_its_list() {
     let groups = ["staff", "a,admin", "x\ny", " admin", "", "night"];
-    assert_eq!(value(subject("alice", &groups, Value::Null), "x-groups").as_deref(), Some("staff,night"));
+    assert_eq!(
+        value(subject("alice", &groups, Value::Null), "x-groups").as_deref(),
+        Some("staff,night")
+    );
     assert_eq!(value(subject("alice", &["a,admin"], Value::Null), "x-groups"), None);
     assert_eq!(value(subject("a,b", &[], Value::Null), "x-user").as_deref(), Some("a,b"));
 }
@@ -257,8 +298,11 @@ fn only_string_number_and_boolean_claims_are_filled_in() {
 #[test]
 fn a_pointer_may_lead_into_a_list() {
     let policy = HEADERS.replace("{claims./tenant/id}", "{claims./tenants/1/id}");
-    let (set, _) =
-        changes_by(&policy, Some(subject("alice", &[], json!({ "tenants": [0, { "id": "acme" }] }))), &[]);
+    let (set, _) = changes_by(
+        &policy,
+        Some(subject("alice", &[], json!({ "tenants": [0, { "id": "acme" }] }))),
+        &[],
+    );
     assert!(set.contains(&("x-tenant".to_owned(), "acme".to_owned())), "{set:?}");
 }
 
@@ -296,8 +340,10 @@ fn denial(
     credentials: Option<&str>,
 ) -> (u16, Vec<(String, String)>, String) {
     let authorizer = authorizer(policy);
-    let headers: Vec<Header<'_>> =
-        credentials.iter().map(|value| Header { name: b"authorization", value: value.as_bytes() }).collect();
+    let headers: Vec<Header<'_>> = credentials
+        .iter()
+        .map(|value| Header { name: b"authorization", value: value.as_bytes() })
+        .collect();
     let request = Request {
         method: b"GET",
         host: b"",
@@ -310,8 +356,11 @@ fn denial(
     let verdict = authorizer.check_inline(&request, &mut scratch, NOW);
     let status = verdict.status();
     let Verdict::Denied(denied) = verdict else { panic!("allowed") };
-    let headers =
-        denied.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect();
+    let headers = denied
+        .headers
+        .iter()
+        .map(|header| (header.name.to_owned(), header.value.to_string()))
+        .collect();
     (status, headers, denied.body.to_owned())
 }
 
@@ -363,7 +412,8 @@ fn the_body_has_the_reason_only_with_explain_true() {
         r#"{"error":"forbidden","reason":"denied","rule":"guest: GET /pri<v>ate"}"#
     );
     assert_eq!(denial(PLAIN, "/pri<v>ate", b"", ALICE).2, r#"{"error":"forbidden"}"#);
-    let html = denial(&with_answer("explain: true, content_type: html"), "/pri<v>ate", b"", ALICE).2;
+    let html =
+        denial(&with_answer("explain: true, content_type: html"), "/pri<v>ate", b"", ALICE).2;
     assert!(html.ends_with("<p>rule: <code>guest: GET /pri&lt;v&gt;ate</code></p>"), "{html}");
     assert_eq!(
         denial(&with_answer("explain: true, content_type: text"), "/..", b"", None).2,
@@ -378,8 +428,9 @@ fn a_configured_body_is_sent_unchanged() {
         ("text", "text/plain; charset=utf-8"),
         ("html", "text/html; charset=utf-8"),
     ] {
-        let policy =
-            with_answer(&format!("content_type: {content_type}, body: 'no {{user}}', explain: true"));
+        let policy = with_answer(&format!(
+            "content_type: {content_type}, body: 'no {{user}}', explain: true"
+        ));
         let (_, headers, body) = denial(&policy, "/x", b"17", ALICE);
         assert_eq!(body, "no {user}");
         assert_eq!(headers, [("content-type".to_owned(), value.to_owned())]);
@@ -388,7 +439,11 @@ fn a_configured_body_is_sent_unchanged() {
 
 fn challenges(policy: &str, credentials: Option<&str>) -> Vec<String> {
     let (_, headers, _) = denial(policy, "/x", b"", credentials);
-    headers.into_iter().filter(|(name, _)| name == "www-authenticate").map(|(_, value)| value).collect()
+    headers
+        .into_iter()
+        .filter(|(name, _)| name == "www-authenticate")
+        .map(|(_, value)| value)
+        .collect()
 }
 
 #[test]
@@ -421,8 +476,8 @@ roles: { guest: { allow: [GET /people] } }
 fn the_revision_of_the_policy_depends_on_its_files_and_that_of_the_keys_on_the_keys() {
     let revision = |text: &str, keys: &[(&str, &str)]| {
         let files = document::MapFiles::of("policy.yaml", text);
-        let loaded =
-            policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        let loaded = policy::load(&files, Path::new("policy.yaml"))
+            .unwrap_or_else(|problems| panic!("{problems:#?}"));
         let fetched = keys
             .iter()
             .map(|(url, keys)| (policy::KeyUrl::from(*url), Some(Arc::from(keys.as_bytes()))))
@@ -436,7 +491,10 @@ fn the_revision_of_the_policy_depends_on_its_files_and_that_of_the_keys_on_the_k
     assert_ne!(plain.policy, revision(&format!("{PLAIN} "), &[]).policy);
     let (one, two) = (("https://a.example/", "{}"), ("https://b.example/", "{}"));
     let with_one = revision(PLAIN, &[one]);
-    assert_eq!((&with_one.policy, with_one.keys.as_ref().map(|keys| keys.len())), (&plain.policy, Some(12)));
+    assert_eq!(
+        (&with_one.policy, with_one.keys.as_ref().map(|keys| keys.len())),
+        (&plain.policy, Some(12))
+    );
     assert_eq!(revision(PLAIN, &[one, two]), revision(PLAIN, &[two, one]));
     assert_ne!(revision(PLAIN, &[one, two]), with_one);
 }

@@ -37,7 +37,10 @@ identity_header: {{ audience: shop, {settings} }}
 /// Ed25519 and P-256 keys of this test, in PEM.
 fn files(policy: &str) -> MapFiles {
     let pem = |der: &[u8]| {
-        format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", STANDARD.encode(der))
+        format!(
+            "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
+            STANDARD.encode(der)
+        )
     };
     let random = SystemRandom::new();
     let ed25519 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
@@ -72,18 +75,29 @@ fn header(
         Header { name: b"authorization", value: authorization },
     ];
     let headers = if authorization.is_empty() { &headers[..1] } else { &headers };
-    let request =
-        Request { method: b"GET", host: b"h", path: path.as_bytes(), headers, ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        host: b"h",
+        path: path.as_bytes(),
+        headers,
+        ..Request::default()
+    };
     let Verdict::Allowed(allowed) = authorizer.check_inline(&request, scratch, now) else {
         panic!("{path} is denied")
     };
-    let set = allowed.set().find(|(name, _)| *name == "x-identity").map(|(_, value)| value.to_owned());
-    assert_eq!(set.is_none(), allowed.remove().any(|name| name == "x-identity"), "set, or else removed");
+    let set =
+        allowed.set().find(|(name, _)| *name == "x-identity").map(|(_, value)| value.to_owned());
+    assert_eq!(
+        set.is_none(),
+        allowed.remove().any(|name| name == "x-identity"),
+        "set, or else removed"
+    );
     set
 }
 
 fn payload(token: &str) -> Value {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap()).unwrap()
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token.split('.').nth(1).unwrap()).unwrap())
+        .unwrap()
 }
 
 /// Our own verification of tokens accepts it, with the keys of the JWK Set.
@@ -94,9 +108,10 @@ fn a_jwt_is_verified_with_the_published_keys() {
     {
         let signer = compiled(&format!("format: jwt, keys: [{keys}], issuer: gateway")).unwrap();
         let token = header(&signer, ("/people", ANN), NOW, &mut Scratch::default()).unwrap();
-        let head: Value =
-            serde_json::from_slice(&URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap())
-                .unwrap();
+        let head: Value = serde_json::from_slice(
+            &URL_SAFE_NO_PAD.decode(token.split('.').next().unwrap()).unwrap(),
+        )
+        .unwrap();
         assert_eq!(head["alg"], algorithm);
         let application = MapFiles::of(
             "policy.yaml",
@@ -114,8 +129,13 @@ allow_response: { set_headers: { x-user: "{user}", x-groups: "{groups}" } }
         for (token, status) in [(token.clone(), 200), (token.replacen('.', ".A", 1), 401)] {
             let bearer = format!("Bearer {token}");
             let headers = [Header { name: b"authorization", value: bearer.as_bytes() }];
-            let request =
-                Request { method: b"GET", host: b"h", path: b"/x", headers: &headers, ..Request::default() };
+            let request = Request {
+                method: b"GET",
+                host: b"h",
+                path: b"/x",
+                headers: &headers,
+                ..Request::default()
+            };
             let mut scratch = Scratch::default();
             assert_eq!(application.check_inline(&request, &mut scratch, NOW).status(), status);
         }
@@ -135,9 +155,10 @@ fn a_jwt_says_who_the_caller_is() {
 
 #[test]
 fn the_compact_form_says_the_same() {
-    for settings in
-        ["format: compact, keys: [secret.key]", "format: compact, algorithm: hmac-sha256, keys: [secret.key]"]
-    {
+    for settings in [
+        "format: compact, keys: [secret.key]",
+        "format: compact, algorithm: hmac-sha256, keys: [secret.key]",
+    ] {
         let signer = compiled(settings).unwrap();
         let value = header(&signer, ("/people", ANN), NOW, &mut Scratch::default()).unwrap();
         let (mut buffer, now) = (Vec::new(), NOW.as_secs());
@@ -160,8 +181,13 @@ fn who_is_not_known_has_none_and_a_forged_one_is_removed() {
     assert_eq!(header(&signer, ("/open", b""), NOW, &mut Scratch::default()), None);
     // Who is given by name, as by `rolegate test` or for a shadow policy, was not verified.
     let headers = [Header { name: b"x-identity", value: b"forged" }];
-    let request =
-        Request { method: b"GET", host: b"h", path: b"/people", headers: &headers, ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        host: b"h",
+        path: b"/people",
+        headers: &headers,
+        ..Request::default()
+    };
     let subject = identity::Subject {
         user: "ann".into(),
         issuer: None,
@@ -171,7 +197,8 @@ fn who_is_not_known_has_none_and_a_forged_one_is_removed() {
         claims: Value::Null,
     };
     let mut scratch = Scratch::default();
-    let Verdict::Allowed(allowed) = signer.check_as(&request, Ok(Some(subject)), &mut scratch, NOW) else {
+    let Verdict::Allowed(allowed) = signer.check_as(&request, Ok(Some(subject)), &mut scratch, NOW)
+    else {
         panic!("ann is a reader")
     };
     assert!(allowed.set().all(|(name, _)| name != "x-identity"));
@@ -183,8 +210,9 @@ fn it_is_made_anew_after_half_of_its_lifetime() {
     for settings in ["format: jwt, keys: [p256.pem]", "format: compact, keys: [secret.key]"] {
         let signer = compiled(settings).unwrap();
         let mut scratch = Scratch::default();
-        let mut at =
-            |seconds| header(&signer, ("/people", ANN), NOW + Duration::from_secs(seconds), &mut scratch);
+        let mut at = |seconds| {
+            header(&signer, ("/people", ANN), NOW + Duration::from_secs(seconds), &mut scratch)
+        };
         let first = at(0);
         assert_eq!(at(29), first);
         let second = at(30);
@@ -202,8 +230,13 @@ fn it_is_made_anew_after_half_of_its_lifetime() {
 fn a_known_caller_costs_no_allocation() {
     let signer = compiled("format: jwt, keys: [p256.pem]").unwrap();
     let headers = [Header { name: b"authorization", value: ANN }];
-    let request =
-        Request { method: b"GET", host: b"h", path: b"/people", headers: &headers, ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        host: b"h",
+        path: b"/people",
+        headers: &headers,
+        ..Request::default()
+    };
     let mut scratch = Scratch::default();
     let mut check = || match signer.check(&request, None, &mut scratch, NOW) {
         authorizer::Outcome::Decided(Verdict::Allowed(allowed)) => {
@@ -220,10 +253,17 @@ fn a_known_caller_costs_no_allocation() {
 #[test]
 fn an_alias_of_the_header_is_removed() {
     let signer = compiled("format: jwt, keys: [ed25519.pem]").unwrap();
-    let headers =
-        [Header { name: b"x_identity", value: b"forged" }, Header { name: b"authorization", value: ANN }];
-    let request =
-        Request { method: b"GET", host: b"h", path: b"/people", headers: &headers, ..Request::default() };
+    let headers = [
+        Header { name: b"x_identity", value: b"forged" },
+        Header { name: b"authorization", value: ANN },
+    ];
+    let request = Request {
+        method: b"GET",
+        host: b"h",
+        path: b"/people",
+        headers: &headers,
+        ..Request::default()
+    };
     let mut scratch = Scratch::default();
     let Verdict::Allowed(allowed) = signer.check_inline(&request, &mut scratch, NOW) else {
         panic!("denied")
@@ -237,12 +277,20 @@ fn an_identity_that_is_too_large_is_denied() {
     let long = "g".repeat(4100);
     let policy = policy("format: compact, keys: [secret.key]").replace("staff", &long);
     let loaded = policy::load(&files(&policy), Path::new("policy.yaml")).unwrap();
-    let (signer, _) = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap();
+    let (signer, _) =
+        Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap();
     let headers = [Header { name: b"authorization", value: ANN }];
-    let request =
-        Request { method: b"GET", host: b"h", path: b"/people", headers: &headers, ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        host: b"h",
+        path: b"/people",
+        headers: &headers,
+        ..Request::default()
+    };
     let mut scratch = Scratch::default();
-    let Verdict::Denied(denied) = signer.check_inline(&request, &mut scratch, NOW) else { panic!("allowed") };
+    let Verdict::Denied(denied) = signer.check_inline(&request, &mut scratch, NOW) else {
+        panic!("allowed")
+    };
     assert_eq!((denied.reason.status(), denied.reason.name()), (400, "response_too_large"));
 }
 
@@ -251,8 +299,13 @@ fn an_identity_that_is_too_large_is_denied() {
 fn without_a_clock_nobody_is_signed_for() {
     let signer = compiled("format: jwt, keys: [ed25519.pem]").unwrap();
     let headers = [Header { name: b"authorization", value: ANN }];
-    let request =
-        Request { method: b"GET", host: b"h", path: b"/people", headers: &headers, ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        host: b"h",
+        path: b"/people",
+        headers: &headers,
+        ..Request::default()
+    };
     let mut scratch = Scratch::default();
     let Verdict::Denied(denied) = signer.check_inline(&request, &mut scratch, Duration::MAX) else {
         panic!("allowed")
@@ -284,9 +337,15 @@ fn a_key_that_cannot_be_used_is_an_error_in_its_place() {
 fn an_explanation_does_not_show_it() {
     let signer = compiled("format: jwt, keys: [ed25519.pem]").unwrap();
     let headers = [Header { name: b"authorization", value: ANN }];
-    let request =
-        Request { method: b"GET", host: b"h", path: b"/people", headers: &headers, ..Request::default() };
-    let explanation = Explainer::new(&signer).explain(&request, ExplainedSubject::OfCredentials, NOW);
+    let request = Request {
+        method: b"GET",
+        host: b"h",
+        path: b"/people",
+        headers: &headers,
+        ..Request::default()
+    };
+    let explanation =
+        Explainer::new(&signer).explain(&request, ExplainedSubject::OfCredentials, NOW);
     assert_eq!(explanation.set_headers, [("x-identity".to_owned(), "(signed)".to_owned())]);
     assert!(explanation.remove_headers.is_empty());
 }

@@ -76,8 +76,8 @@ const PIECES: [&str; 47] = [
 
 fn authorizer() -> Authorizer {
     let files = document::MapFiles::of("policy.yaml", POLICY);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
@@ -129,8 +129,13 @@ fn no_plausible_interpretation_of_an_allowed_path_is_denied() {
 }
 
 fn is_allowed(authorizer: &Authorizer, path: &str) -> bool {
-    let request =
-        Request { method: b"GET", host: b"", path: path.as_bytes(), headers: &[], ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        host: b"",
+        path: path.as_bytes(),
+        headers: &[],
+        ..Request::default()
+    };
     let mut scratch = Scratch::default();
     matches!(
         authorizer.check_as(&request, Ok(None), &mut scratch, std::time::Duration::ZERO),
@@ -159,7 +164,9 @@ fn is_open(path: &[u8]) -> bool {
 fn is_resolved(path: &[u8]) -> bool {
     let mut segments = path.split(|byte| *byte == b'/').skip(1).peekable();
     while let Some(segment) = segments.next() {
-        if matches!(&*decode(segment), b"." | b"..") || (segment.is_empty() && segments.peek().is_some()) {
+        if matches!(&*decode(segment), b"." | b"..")
+            || (segment.is_empty() && segments.peek().is_some())
+        {
             return false;
         }
     }
@@ -170,8 +177,15 @@ fn is_resolved(path: &[u8]) -> bool {
 type Step = fn(&[u8]) -> Vec<u8>;
 
 /// All steps but decoding.
-const STEPS: [Step; 7] =
-    [without_query, without_fragment, without_authority, without_parameters, slashed, merged, resolved];
+const STEPS: [Step; 7] = [
+    without_query,
+    without_fragment,
+    without_authority,
+    without_parameters,
+    slashed,
+    merged,
+    resolved,
+];
 
 /// All interpretations of a path: the results of any steps in any order, and of decoding at most
 /// twice.
@@ -194,7 +208,8 @@ fn decode(path: &[u8]) -> Vec<u8> {
     let mut at = 0;
     while let Some(byte) = path.get(at) {
         let digits = path.get(at + 1..at + 3).and_then(|digits| std::str::from_utf8(digits).ok());
-        let value = digits.filter(|_| *byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let value =
+            digits.filter(|_| *byte == b'%').and_then(|digits| u8::from_str_radix(digits, 16).ok());
         decoded.push(value.unwrap_or(*byte));
         at += if value.is_some() { 3 } else { 1 };
     }
@@ -212,7 +227,10 @@ fn without_fragment(path: &[u8]) -> Vec<u8> {
 /// RFC 3986, 4.2: `//` begins an authority, which ends before the next `/`, `?` or `#`.
 fn without_authority(path: &[u8]) -> Vec<u8> {
     let Some(authority) = path.strip_prefix(b"//") else { return path.to_vec() };
-    let end = authority.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(authority.len());
+    let end = authority
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
+        .unwrap_or(authority.len());
     if authority[end..].starts_with(b"/") { authority[end..].to_vec() } else { b"/".to_vec() }
 }
 

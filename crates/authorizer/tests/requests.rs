@@ -35,8 +35,8 @@ fn authorizer_of(policy: &str) -> Authorizer {
 }
 
 fn compiled(files: &document::MapFiles) -> Authorizer {
-    let loaded =
-        policy::load(files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
@@ -44,7 +44,10 @@ fn compiled(files: &document::MapFiles) -> Authorizer {
 type TestRequest<'a> = (&'a str, &'a str, &'a str, &'a [(&'a str, &'a str)]);
 
 /// The status of a request, and the reason if it is denied.
-fn check(authorizer: &Authorizer, (method, host, path, headers): TestRequest<'_>) -> (u16, Option<Reason>) {
+fn check(
+    authorizer: &Authorizer,
+    (method, host, path, headers): TestRequest<'_>,
+) -> (u16, Option<Reason>) {
     let headers: Vec<Header<'_>> = headers
         .iter()
         .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
@@ -129,7 +132,10 @@ fn more_than_one_authorization_header_is_denied() {
         (("GET", "", "/people", &[("authorization", &joined)]), duplicate),
         (("GET", "", "/people", &[("authorization", &format!("{},", ALICE.1))]), duplicate),
         (("GET", "", "/people", &[("authorization", ",")]), duplicate),
-        (("GET", "", "/people", &[("authorization", &format!("bearer x, {}", ALICE.1))]), duplicate),
+        (
+            ("GET", "", "/people", &[("authorization", &format!("bearer x, {}", ALICE.1))]),
+            duplicate,
+        ),
         (("GET", "", "/people", &[("authorization", "Digest,Basic YTpi")]), duplicate),
         (("GET", "", "/people", &[("authorization", &format!(",{}", ALICE.1))]), duplicate),
     ]);
@@ -138,14 +144,27 @@ fn more_than_one_authorization_header_is_denied() {
     let unsupported = Some(Reason::InvalidCredentials(CredentialsError::UnsupportedScheme));
     assert_all(&[
         (
-            ("GET", "", "/open/x", &[("authorization", "Digest username=\"alice\", realm=\"people\"")]),
+            (
+                "GET",
+                "",
+                "/open/x",
+                &[("authorization", "Digest username=\"alice\", realm=\"people\"")],
+            ),
             unsupported,
         ),
         (
-            ("GET", "", "/open/x", &[("authorization", "AWS4-HMAC-SHA256 Credential=a, Signature=b")]),
+            (
+                "GET",
+                "",
+                "/open/x",
+                &[("authorization", "AWS4-HMAC-SHA256 Credential=a, Signature=b")],
+            ),
             unsupported,
         ),
-        (("GET", "", "/people", &[("authorization", &format!("Digest a=b, {}", ALICE.1))]), unsupported),
+        (
+            ("GET", "", "/people", &[("authorization", &format!("Digest a=b, {}", ALICE.1))]),
+            unsupported,
+        ),
     ]);
 }
 
@@ -170,8 +189,11 @@ fn control_bytes_are_denied() {
 fn a_value_that_is_no_credentials_is_denied_for_the_same_reason_where_the_caller_is_known() {
     let basic = authorizer();
     assert_no_other_byte_is_accepted(&basic, ALICE.1);
-    let carried_over =
-        Authorizer::compile(Arc::clone(basic.loaded()), &identity::FetchedKeys::new(), Some(&basic));
+    let carried_over = Authorizer::compile(
+        Arc::clone(basic.loaded()),
+        &identity::FetchedKeys::new(),
+        Some(&basic),
+    );
     assert_no_other_byte_is_accepted(&carried_over.unwrap().0, ALICE.1);
     assert_no_other_byte_is_accepted(
         &authorizer_of(&POLICY.replace("realm: people", "verify: false")),
@@ -229,7 +251,8 @@ fn assert_no_other_byte_is_accepted(authorizer: &Authorizer, value: &str) {
         for byte in ('\0'..' ').chain([',', '\u{7f}']) {
             let mut value = value.to_owned();
             value.insert(place, byte);
-            let reason = if byte == ',' { Reason::DuplicateAuthorization } else { Reason::ControlBytes };
+            let reason =
+                if byte == ',' { Reason::DuplicateAuthorization } else { Reason::ControlBytes };
             for result in [None, verified.as_ref()] {
                 assert_denied(authorizer, &value, result, scratch, reason);
             }
@@ -323,7 +346,10 @@ fn a_rule_with_a_host_matches_only_that_host() {
         (("PUT", "internal.example.com.evil.test", "/x", &[ALICE]), denied),
         (("PUT", "xinternal.example.com", "/x", &[ALICE]), denied),
         (("PUT", "a@internal.example.com", "/x", &[ALICE]), Some(Reason::InvalidHost(HostError))),
-        (("PUT", "internal.example.com:80:80", "/x", &[ALICE]), Some(Reason::InvalidHost(HostError))),
+        (
+            ("PUT", "internal.example.com:80:80", "/x", &[ALICE]),
+            Some(Reason::InvalidHost(HostError)),
+        ),
     ]);
 }
 
@@ -361,7 +387,11 @@ fn headers_that_claim_another_path_method_host_or_client_are_ignored() {
     {
         let plain = check(&authorizer, (method, "other.test", path, &[]));
         for claim in claims {
-            assert_eq!(check(&authorizer, (method, "other.test", path, &[claim])), plain, "{claim:?}");
+            assert_eq!(
+                check(&authorizer, (method, "other.test", path, &[claim])),
+                plain,
+                "{claim:?}"
+            );
         }
         assert_eq!(check(&authorizer, (method, "other.test", path, &claims)), plain);
     }
@@ -385,17 +415,25 @@ fn each_reason_has_a_unique_name() {
     let names: std::collections::BTreeSet<_> =
         reasons.into_iter().chain(credentials).chain(limits).map(Reason::name).collect();
     assert_eq!(names.len(), reasons.len() + CredentialsError::ALL.len() + Limit::ALL.len());
-    assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
+    assert!(
+        names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+    );
 }
 
 #[test]
 fn a_verified_password_is_cached_for_the_next_request() {
     let authorizer = authorizer();
     let header = [Header { name: b"authorization", value: ALICE.1.as_bytes() }];
-    let request =
-        Request { method: b"GET", host: b"", path: b"/people", headers: &header, ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        host: b"",
+        path: b"/people",
+        headers: &header,
+        ..Request::default()
+    };
     let (mut first, mut second) = (Scratch::default(), Scratch::default());
-    let authorizer::Outcome::Pending(check) = authorizer.check(&request, None, &mut first, NOW) else {
+    let authorizer::Outcome::Pending(check) = authorizer.check(&request, None, &mut first, NOW)
+    else {
         panic!("the password is not verified yet")
     };
     let decided = authorizer.check(&request, Some(&check.run()), &mut first, NOW);

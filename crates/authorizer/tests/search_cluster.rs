@@ -37,7 +37,13 @@ fn authorizer() -> Authorizer {
     Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0
 }
 
-fn reason(method: &str, path: &str, user: &str, client: &str, body: RequestBody<'_>) -> Option<Reason> {
+fn reason(
+    method: &str,
+    path: &str,
+    user: &str,
+    client: &str,
+    body: RequestBody<'_>,
+) -> Option<Reason> {
     reason_with(&[], method, path, user, client, body)
 }
 
@@ -50,7 +56,8 @@ fn reason_with(
     body: RequestBody<'_>,
 ) -> Option<Reason> {
     let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:x")));
-    let headers = [("authorization", authorization.as_str()), ("content-type", "application/x-ndjson")];
+    let headers =
+        [("authorization", authorization.as_str()), ("content-type", "application/x-ndjson")];
     let headers: Vec<Header<'_>> = headers
         .iter()
         .chain(more)
@@ -82,12 +89,14 @@ fn bulk(names: impl Iterator<Item = String>) -> String {
 
 #[test]
 fn the_last_index_of_a_long_bulk_counts() {
-    let of = |body: &str| reason("POST", "/_bulk", "writer", "", RequestBody::Whole(body.as_bytes()));
+    let of =
+        |body: &str| reason("POST", "/_bulk", "writer", "", RequestBody::Whole(body.as_bytes()));
     let many = || (0..3_000).map(|number| format!("logs-{number}"));
     assert_eq!(of(&bulk(many())), None);
     for at in [0, 1_499, 2_999] {
-        let names =
-            many().enumerate().map(|(number, name)| if number == at { "secret".into() } else { name });
+        let names = many()
+            .enumerate()
+            .map(|(number, name)| if number == at { "secret".into() } else { name });
         assert_eq!(of(&bulk(names)), Some(Reason::NotPermitted), "{at}");
     }
 }
@@ -137,8 +146,12 @@ fn a_tenant_or_another_user_in_a_header_is_denied() {
     let of = |header: (&str, &str)| {
         reason_with(&[header], "GET", "/logs-1/_doc/1", "writer", "", RequestBody::Unseen)
     };
-    for name in ["securitytenant", "SecurityTenant", "security_tenant", "opendistro_security_impersonate_as"]
-    {
+    for name in [
+        "securitytenant",
+        "SecurityTenant",
+        "security_tenant",
+        "opendistro_security_impersonate_as",
+    ] {
         for value in ["finance", "__user__", "global_tenant", " "] {
             let denied = of((name, value)).unwrap();
             assert_eq!(denied.name(), "unsupported_operation", "{name}: {value}");
@@ -154,9 +167,12 @@ const HEADER: &str = "x-document-security";
 /// The client sends one, too.
 fn hidden(settings: &str, host: &str, path: &str, user: &str) -> Result<Option<String>, Reason> {
     let authorization = format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:x")));
-    let sent = [("authorization", authorization.as_str()), (HEADER, "{}"), ("X_Document.Security", "{}")];
-    let headers: Vec<Header<'_>> =
-        sent.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() }).collect();
+    let sent =
+        [("authorization", authorization.as_str()), (HEADER, "{}"), ("X_Document.Security", "{}")];
+    let headers: Vec<Header<'_>> = sent
+        .iter()
+        .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
+        .collect();
     let request = Request {
         method: b"GET",
         host: host.as_bytes(),
@@ -181,8 +197,8 @@ long: {{ index_permissions: [{{ index_patterns: ['public'], allowed_actions: [re
     let mapping = "_meta: { type: rolesmapping, config_version: 2 }
 own: { users: [ann, both] }\nfields: { users: [both] }\nall: { users: [all, both] }\nlong: { users: [long] }
 ";
-    let names =
-        ["logs-1", "logs-2", "public"].map(|name| format!(r#"{{"name": "{name}", "attributes": ["open"]}}"#));
+    let names = ["logs-1", "logs-2", "public"]
+        .map(|name| format!(r#"{{"name": "{name}", "attributes": ["open"]}}"#));
     let inventory = format!(
         r#"{{"indices": [{}], "aliases": [{{"name": "mine", "indices": ["logs-1"]}}], "data_streams": []}}"#,
         names.join(",")
@@ -196,7 +212,8 @@ own: { users: [ann, both] }\nfields: { users: [both] }\nall: { users: [all, both
     let mut scratch = Scratch::default();
     match authorizer.check_inline(&request, &mut scratch, NOW) {
         Verdict::Allowed(allowed) => {
-            let set = allowed.set().find(|(name, _)| *name == HEADER).map(|(_, value)| value.to_owned());
+            let set =
+                allowed.set().find(|(name, _)| *name == HEADER).map(|(_, value)| value.to_owned());
             let removed: Vec<&str> = allowed.remove().collect();
             let is_named = settings.to_lowercase().contains(HEADER);
             assert_eq!(removed.contains(&HEADER), set.is_none() && is_named, "{removed:?}");
@@ -212,7 +229,8 @@ fn what_roles_hide_is_handed_over_or_the_request_is_denied() {
     let header = ", document_security: { header: X-Document-Security }";
     let of = |path: &str, user: &str| hidden(header, "search.example.com", path, user);
     let logs_1 = r#"{"logs-1":{"dls":["{\"term\":{\"u\":\"ann\"}}"]}}"#;
-    let both = r#"{"logs-2":{"dls":["{\"term\":{\"u\":\"both\"}}"],"fls":["~b"],"masked_fields":["m"]}}"#;
+    let both =
+        r#"{"logs-2":{"dls":["{\"term\":{\"u\":\"both\"}}"],"fls":["~b"],"masked_fields":["m"]}}"#;
     assert_eq!(of("/logs-1/_search", "ann"), Ok(Some(logs_1.to_owned())));
     assert_eq!(of("/mine/_search", "ann"), Ok(Some(logs_1.to_owned())));
     assert_eq!(of("/logs-2/_search", "both"), Ok(Some(both.to_owned())));
@@ -241,11 +259,15 @@ fn what_roles_hide_is_handed_over_or_the_request_is_denied() {
 fn a_role_that_shows_all_prevails_only_where_the_policy_says_so() {
     let of = |settings: &str, path: &str| hidden(settings, "search.example.com", path, "both");
     assert_eq!(of("", "/logs-2/_search"), Err(Reason::NotPermitted));
-    assert_eq!(of(", dfm_empty_overrides_all: false", "/logs-2/_search"), Err(Reason::NotPermitted));
+    assert_eq!(
+        of(", dfm_empty_overrides_all: false", "/logs-2/_search"),
+        Err(Reason::NotPermitted)
+    );
     for path in ["/logs-2/_search", "/logs-*/_search", "/mine/_search", "/_search"] {
         assert_eq!(of(", dfm_empty_overrides_all: true", path), Ok(None), "{path}");
     }
-    let ann = hidden(", dfm_empty_overrides_all: true", "search.example.com", "/logs-1/_search", "ann");
+    let ann =
+        hidden(", dfm_empty_overrides_all: true", "search.example.com", "/logs-1/_search", "ann");
     assert_eq!(ann, Err(Reason::NotPermitted));
 }
 
@@ -264,7 +286,8 @@ fn forwarded(authorizer: &Authorizer, path: &str) -> Option<String> {
     };
     match authorizer.check_inline(&request, &mut Scratch::default(), NOW) {
         Verdict::Allowed(allowed) => {
-            let set = allowed.set().find(|(name, _)| *name == ":path").map(|(_, value)| value.to_owned());
+            let set =
+                allowed.set().find(|(name, _)| *name == ":path").map(|(_, value)| value.to_owned());
             Some(set.unwrap_or_else(|| path.to_owned()))
         }
         Verdict::Denied(_) => None,
@@ -279,8 +302,10 @@ fn an_index_that_was_created_since_is_not_reached_by_a_pattern() {
 a: { index_permissions: [{ index_patterns: ['logs-a-*', 'logs-b-*', 'own-*'], allowed_actions: [read] }] }
 ";
     let compiled = |names: &[&str]| {
-        let indices: Vec<String> =
-            names.iter().map(|name| format!(r#"{{"name": "{name}", "attributes": ["open"]}}"#)).collect();
+        let indices: Vec<String> = names
+            .iter()
+            .map(|name| format!(r#"{{"name": "{name}", "attributes": ["open"]}}"#))
+            .collect();
         let inventory =
             format!(r#"{{"indices": [{}], "aliases": [], "data_streams": []}}"#, indices.join(","));
         let files = MapFiles::of("policy.yaml", policy)
@@ -318,8 +343,7 @@ const KEY: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
 fn token(groups: &Value) -> String {
     let encoded = |value: Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     let exp = NOW.as_secs() + 60;
-    let claims =
-        json!({ "iss": "https://id.example.com", "aud": "a", "sub": "ann", "exp": exp, "groups": groups });
+    let claims = json!({ "iss": "https://id.example.com", "aud": "a", "sub": "ann", "exp": exp, "groups": groups });
     let signed = format!("{}.{}", encoded(json!({ "alg": "HS256", "kid": "k" })), encoded(claims));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, KEY), signed.as_bytes());
     format!("{signed}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
@@ -352,7 +376,8 @@ fn a_claim_of_backend_roles_that_is_text_is_split_at_commas_as_the_plugin_does()
         let authorization = format!("Bearer {}", token(groups));
         let headers = [Header { name: b"authorization", value: authorization.as_bytes() }];
         let (host, headers) = (host.as_bytes(), &headers[..]);
-        let request = Request { method: b"GET", host, path: b"/logs/_doc/1", headers, ..Request::default() };
+        let request =
+            Request { method: b"GET", host, path: b"/logs/_doc/1", headers, ..Request::default() };
         authorizer.check_inline(&request, &mut Scratch::default(), NOW).status()
     };
     for (groups, on_cluster, by_rules) in [
@@ -376,7 +401,8 @@ const OTHER_HASH: &str = "$2y$05$abcdefghijklmnopqrstuuA0vov2GDneHB3.8.cv9UF9g.R
 /// The policy's user `ann` has the role `staff`, which alone may get `/staff`; on the cluster she
 /// has what her name is mapped to. Its own users, if there are any, are those of `users`.
 fn of_two_hosts(search: bool, users: &str, previous: Option<&Authorizer>) -> Authorizer {
-    let section = if search { "search: { folder: cluster, hosts: [search.example.com] }" } else { "" };
+    let section =
+        if search { "search: { folder: cluster, hosts: [search.example.com] }" } else { "" };
     let policy = format!(
         "version: 1\nidentity: {{ basic: {{ users: {{ ann: {{ password: '{HASH}' }} }} }} }}\n\
          roles: {{ staff: {{ allow: [\"GET /staff\"] }} }}\ngrants: {{ staff: {{ users: [ann] }} }}\n{section}\n"
@@ -443,7 +469,9 @@ fn a_password_is_verified_once_for_the_policy_and_the_cluster() {
 #[test]
 fn a_password_of_the_policy_is_none_of_a_user_of_the_cluster() {
     let users = |name: &str, hash: &str| {
-        format!("_meta: {{ type: internalusers, config_version: 2 }}\n{name}: {{ hash: '{hash}' }}\n")
+        format!(
+            "_meta: {{ type: internalusers, config_version: 2 }}\n{name}: {{ hash: '{hash}' }}\n"
+        )
     };
     for (name, hash) in [("ann", OTHER_HASH), ("bob", HASH)] {
         let authorizer = of_two_hosts(true, &users(name, hash), None);

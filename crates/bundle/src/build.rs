@@ -33,7 +33,11 @@ pub enum BuildError {
 ///
 /// # Errors
 /// When a name cannot be in a bundle, or there are too many files.
-pub fn build(policy: &str, revision: u64, files: &BTreeMap<String, Vec<u8>>) -> Result<Vec<u8>, BuildError> {
+pub fn build(
+    policy: &str,
+    revision: u64,
+    files: &BTreeMap<String, Vec<u8>>,
+) -> Result<Vec<u8>, BuildError> {
     let entries = files.iter().map(|(name, bytes)| Entry::new(name, bytes)).collect();
     let manifest = Manifest::new(policy.to_owned(), revision, entries);
     if let Some(fault) = manifest.fault() {
@@ -62,7 +66,8 @@ pub fn sign(bundle: &[u8], key: &KeyPair, max_size: u64) -> Result<Vec<u8>, Buil
 
 fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> io::Result<Vec<u8>> {
     // 255 is an unknown operating system: the same bytes wherever it is built.
-    let gzip = GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
+    let gzip =
+        GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
     let mut archive = tar::Builder::new(gzip);
     for (name, bytes) in files {
         let mut header = Header::new_ustar();

@@ -12,7 +12,8 @@ use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use serde::{Deserialize, Serialize};
 
 /// What comes before the 32 bytes of a public key in its DER form (RFC 8410, 4).
-const DER_PREFIX: [u8; 12] = [0x30, 0x2A, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x03, 0x21, 0x00];
+const DER_PREFIX: [u8; 12] =
+    [0x30, 0x2A, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x03, 0x21, 0x00];
 /// Bytes of the SHA-256 that make a [`KeyId`].
 const KEY_ID: usize = 8;
 
@@ -59,14 +60,16 @@ impl Signature {
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let signature: Self = serde_json::from_slice(bytes).ok()?;
         let KeyId(id) = &signature.key;
-        let is_id =
-            id.len() == 2 * KEY_ID && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_id = id.len() == 2 * KEY_ID
+            && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         is_id.then_some(signature)
     }
 
     /// Whether the pair of this key made it for the bytes of this manifest.
     pub(crate) fn is_valid(&self, manifest: &[u8], key: &PublicKey) -> bool {
-        BASE64_STANDARD.decode(&self.ed25519).is_ok_and(|signature| key.verifies(manifest, &signature))
+        BASE64_STANDARD
+            .decode(&self.ed25519)
+            .is_ok_and(|signature| key.verifies(manifest, &signature))
     }
 }
 

@@ -137,9 +137,19 @@ mod tests {
             assert_eq!(name_fault(name), None, "{name}");
         }
         let long = "a".repeat(256);
-        for name in
-            ["", "/etc/passwd", "../x", "a/../x", "./x", "a//b", "a/", "a\\b", "a\nb", "manifest.json", &long]
-        {
+        for name in [
+            "",
+            "/etc/passwd",
+            "../x",
+            "a/../x",
+            "./x",
+            "a//b",
+            "a/",
+            "a\\b",
+            "a\nb",
+            "manifest.json",
+            &long,
+        ] {
             assert!(name_fault(name).is_some(), "{name}");
         }
     }

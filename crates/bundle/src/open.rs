@@ -90,7 +90,12 @@ impl Bundle {
             return Err(BundleError::malformed(format!("{name} is not in the manifest")));
         }
         end(archive.into_inner())?;
-        Ok(Self { manifest, signed_by: signature.map(|signature| signature.key), files, manifest_bytes })
+        Ok(Self {
+            manifest,
+            signed_by: signature.map(|signature| signature.key),
+            files,
+            manifest_bytes,
+        })
     }
 
     /// The SHA-256 of the manifest, in hex: equal for bundles with the same revision and files.
@@ -119,7 +124,9 @@ struct ArchivedFile<'a, R: Read> {
 
 /// The next file of the archive, as its header has it: an extension such as a long name is an entry
 /// of another type.
-fn next_file<'a, R: Read>(entries: &mut Entries<'a, R>) -> Result<Option<ArchivedFile<'a, R>>, BundleError> {
+fn next_file<'a, R: Read>(
+    entries: &mut Entries<'a, R>,
+) -> Result<Option<ArchivedFile<'a, R>>, BundleError> {
     let Some(entry) = entries.next().transpose().map_err(malformed)? else { return Ok(None) };
     let name = String::from_utf8(entry.path_bytes().into_owned())
         .map_err(|_| BundleError::malformed("a name is not UTF-8"))?;

@@ -23,7 +23,8 @@ use tar::{EntryType, Header};
 const MAX: u64 = 1 << 20;
 
 fn files() -> BTreeMap<String, Vec<u8>> {
-    let files = [("policy.yaml", "version: 1\n"), ("roles/a.yaml", "roles: {}\n"), ("htpasswd", "")];
+    let files =
+        [("policy.yaml", "version: 1\n"), ("roles/a.yaml", "roles: {}\n"), ("htpasswd", "")];
     files.map(|(name, text)| (name.to_owned(), text.as_bytes().to_vec())).into()
 }
 
@@ -71,8 +72,11 @@ fn regular<'a>(name: &'a str, bytes: &'a [u8]) -> (&'a str, EntryType, &'a [u8])
 /// The manifest of these files, as a bundle has it.
 fn manifest(policy: &str, files: &[(&str, &[u8])]) -> Vec<u8> {
     let entry = |(name, bytes): &(&str, &[u8])| {
-        let hash =
-            digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        let hash = digest(&SHA256, bytes)
+            .as_ref()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>();
         json!({ "name": name, "size": bytes.len(), "sha256": hash })
     };
     let files = files.iter().map(entry).collect::<Vec<_>>();
@@ -104,7 +108,10 @@ fn a_signature_is_verified_by_the_key_that_it_names() {
     let bundle = open(&[other.clone(), public.clone()]).unwrap();
     assert_eq!(bundle.signed_by, Some(public.id()));
     assert_eq!(bundle.digest(), Bundle::open(&unsigned(), &[], MAX).unwrap().digest());
-    assert_eq!(open(std::slice::from_ref(&other)).unwrap_err(), BundleError::UnknownKey(public.id()));
+    assert_eq!(
+        open(std::slice::from_ref(&other)).unwrap_err(),
+        BundleError::UnknownKey(public.id())
+    );
     assert_eq!(open(&[]).unwrap().signed_by, Some(public.id()));
     assert_eq!(Bundle::open(&unsigned(), &[public], MAX).unwrap_err(), BundleError::Unsigned);
     assert_eq!(sign(&signed, &pair, MAX).unwrap(), signed, "signing again changes it");
@@ -154,7 +161,10 @@ fn only_plain_files_that_the_manifest_lists_are_accepted() {
         (vec![regular(name, bytes), first], "\"manifest.json\" is not where it must be"),
         (vec![first], "\"policy.yaml\" is not where it must be"),
         (vec![first, regular(name, bytes), regular(name, bytes)], "is not in the manifest"),
-        (vec![first, regular(name, bytes), regular("more", b"")], "\"more\" is not in the manifest"),
+        (
+            vec![first, regular(name, bytes), regular("more", b"")],
+            "\"more\" is not in the manifest",
+        ),
         (vec![first, regular("../policy.yaml", bytes)], "\"policy.yaml\" is not where it must be"),
         (vec![first, regular("/policy.yaml", bytes)], "\"policy.yaml\" is not where it must be"),
         (vec![first, regular(name, b"version: 2\n")], "is not as the manifest says"),
@@ -178,11 +188,13 @@ fn only_plain_files_that_the_manifest_lists_are_accepted() {
         malformed_because(&bundle, "is not a plain path below the bundle");
     }
     let twice = manifest("policy.yaml", &[policy, policy]);
-    let bundle = archive(&[regular("manifest.json", &twice), regular(name, bytes), regular(name, bytes)]);
+    let bundle =
+        archive(&[regular("manifest.json", &twice), regular(name, bytes), regular(name, bytes)]);
     malformed_because(&bundle, "is there twice");
 }
 
-/// People read the id of the key in the output of `rolegate bundle inspect`, which must not say more than it does.
+/// People read the id of the key in the output of `rolegate bundle inspect`, which must not say
+/// more than it does.
 #[test]
 fn the_id_of_a_key_is_nothing_but_an_id() {
     let (pair, _) = pair();
@@ -196,7 +208,9 @@ fn the_id_of_a_key_is_nothing_but_an_id() {
     };
     assert_eq!(Bundle::open(&with(&id), &[], MAX).unwrap().signed_by.unwrap().to_string(), id);
     let forged = "0123456789abcdef, verified\npolicy    policy.yaml: revision fine\u{1b}[8m";
-    for key in [forged, "0123456789ABCDEF", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeg", ""] {
+    for key in
+        [forged, "0123456789ABCDEF", "0123456789abcde", "0123456789abcdef0", "0123456789abcdeg", ""]
+    {
         malformed_because(&with(key), "its signature cannot be read");
     }
 }
@@ -209,9 +223,11 @@ fn no_error_repeats_much_of_a_bundle_or_any_control_character() {
     let name = bad.repeat(10);
     let listed = |name: &str| manifest("policy.yaml", &[(name, b"")]);
     let entry = json!({ "name": "p", "size": 0, "sha256": "" });
-    let field = json!({ "format": 1, "revision": 7, "policy": "p", "files": [entry], &long: 1 }).to_string();
+    let field = json!({ "format": 1, "revision": 7, "policy": "p", "files": [entry], &long: 1 })
+        .to_string();
     let mut tar = gunzip(&archive(&[regular(&name, b"")]));
-    // The size of the first entry is no number, which the error about it names; and so the checksum is another.
+    // The size of the first entry is no number, which the error about it names; and so the checksum
+    // is another.
     tar[124..136].fill(b'z');
     tar[148..156].fill(b' ');
     let sum: u32 = tar[..512].iter().map(|byte| u32::from(*byte)).sum();
@@ -231,7 +247,11 @@ fn no_error_repeats_much_of_a_bundle_or_any_control_character() {
     ] {
         malformed_because(&bundle, reason);
         let error = Bundle::open(&bundle, &[], MAX).unwrap_err().to_string();
-        assert!(error.len() < 300 && !error.contains(char::is_control), "{}: {error:.400?}", error.len());
+        assert!(
+            error.len() < 300 && !error.contains(char::is_control),
+            "{}: {error:.400?}",
+            error.len()
+        );
         assert!(!error.contains('\u{202e}'), "{error:?}");
     }
 }
@@ -242,7 +262,10 @@ fn an_archive_bomb_is_not_unpacked() {
     let zeros = vec![0; 64 << 20];
 
     malformed_because(&archive(&[regular("manifest.json", &zeros)]), "is larger than it may be");
-    malformed_because(&archive(&[("manifest.json", EntryType::GNULongName, &zeros)]), "not a plain file");
+    malformed_because(
+        &archive(&[("manifest.json", EntryType::GNULongName, &zeros)]),
+        "not a plain file",
+    );
     let (name, policy): (&str, &[u8]) = ("policy.yaml", b"version: 1\n");
     let listed = manifest(name, &[(name, policy)]);
     let first = regular("manifest.json", &listed);
@@ -261,8 +284,9 @@ fn an_archive_bomb_is_not_unpacked() {
 #[test]
 fn names_that_cannot_be_in_a_bundle_are_not_built() {
     for name in ["../x", "/x", "manifest.json", "a//b"] {
-        let files =
-            [("policy.yaml", ""), (name, "")].map(|(name, text)| (name.to_owned(), text.into())).into();
+        let files = [("policy.yaml", ""), (name, "")]
+            .map(|(name, text)| (name.to_owned(), text.into()))
+            .into();
         let error = build("policy.yaml", 1, &files).unwrap_err();
         assert!(error.to_string().contains(&format!("{name:?}")), "{error}");
     }

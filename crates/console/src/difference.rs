@@ -44,10 +44,12 @@ impl Differences {
         }
         if state.comparing.is_none() {
             state.comparing = Some(pair.clone());
-            let (this, policies) = (self.clone(), [active, shadow].map(|side| side.loaded().clone()));
+            let (this, policies) =
+                (self.clone(), [active, shadow].map(|side| side.loaded().clone()));
             let compare = move || {
                 let [active, shadow] = &policies;
-                let diff = catch("comparing policies", || review::diff(&active.policy, &shadow.policy));
+                let diff =
+                    catch("comparing policies", || review::diff(&active.policy, &shadow.policy));
                 this.end(match diff {
                     Ok(Ok(diff)) => Compared::Done(Arc::new(diff)),
                     Ok(Err(error)) => Compared::TooComplex(error),

@@ -95,7 +95,8 @@ impl Sample {
             failure_counts: failure_counts
                 .map(|failure| ((failure.what, failure.hint), failure.count))
                 .collect(),
-            lines_dropped: metrics.decisions.dropped() + exported.map(|counts| counts.dropped()).sum::<u64>(),
+            lines_dropped: metrics.decisions.dropped()
+                + exported.map(|counts| counts.dropped()).sum::<u64>(),
             hashes_denied: metrics.authorization.hashing().denied,
         };
         Self { at: Instant::now(), counts }
@@ -133,7 +134,9 @@ impl History {
             [start, end] => Some(Point::new(start, end)),
             _ => None,
         });
-        points.filter(|point| point.end.saturating_duration_since(point.start) >= MIN_POINT).collect()
+        points
+            .filter(|point| point.end.saturating_duration_since(point.start) >= MIN_POINT)
+            .collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Sample)>> {

@@ -30,11 +30,13 @@ pub(crate) struct Holders<'p> {
 
 impl<'p> Holders<'p> {
     pub(crate) fn new(policy: &'p Policy) -> Self {
-        let mut extending: IdVec<RoleId, Vec<RoleId>> = policy.roles.iter().map(|_| Vec::new()).collect();
+        let mut extending: IdVec<RoleId, Vec<RoleId>> =
+            policy.roles.iter().map(|_| Vec::new()).collect();
         for (id, role) in policy.roles.entries() {
             role.extends.iter().for_each(|extended| extending.at_mut(*extended).push(id));
         }
-        let mut grants: IdVec<RoleId, Vec<&Grant>> = policy.roles.iter().map(|_| Vec::new()).collect();
+        let mut grants: IdVec<RoleId, Vec<&Grant>> =
+            policy.roles.iter().map(|_| Vec::new()).collect();
         policy.grants.iter().for_each(|grant| grants.at_mut(grant.role).push(grant));
         Self { policy, extending, grants, found: BTreeMap::new(), steps: 0 }
     }
@@ -65,12 +67,15 @@ impl<'p> Holders<'p> {
         if names().any(|name| name == AUTHENTICATED) {
             return Some("everybody with valid credentials".to_owned());
         }
-        let grants: Vec<&Grant> = having.iter().flat_map(|id| self.grants.at(*id)).copied().collect();
-        let name_count: usize = grants.iter().map(|grant| 1 + grant.users.len() + grant.groups.len()).sum();
+        let grants: Vec<&Grant> =
+            having.iter().flat_map(|id| self.grants.at(*id)).copied().collect();
+        let name_count: usize =
+            grants.iter().map(|grant| 1 + grant.users.len() + grant.groups.len()).sum();
         let issuer_lookups = having.len() * self.policy.identity.jwt.len();
         self.take(name_count + issuer_lookups)?;
         let names = || having.iter().map(|id| &*self.policy.roles.at(*id).name);
-        let issuers = self.policy.identity.jwt.iter().filter(|jwt| names().any(|name| jwt.may_give(name)));
+        let issuers =
+            self.policy.identity.jwt.iter().filter(|jwt| names().any(|name| jwt.may_give(name)));
         let tokens: Vec<String> =
             issuers.map(|jwt| format!("tokens of {} that carry it", jwt.issuer)).collect();
         let users: BTreeSet<&str> =
@@ -156,7 +161,8 @@ mod tests {
     fn chain(length: usize) -> Policy {
         let mut text = "version: 1\nidentity: { basic: { verify: false } }\nroles:\n".to_owned();
         for role in 0..length {
-            let extends = if role > 0 { format!("extends: [r{}], ", role - 1) } else { String::new() };
+            let extends =
+                if role > 0 { format!("extends: [r{}], ", role - 1) } else { String::new() };
             writeln!(text, "  r{role}: {{ {extends}allow: [GET /{role}] }}").unwrap();
         }
         writeln!(text, "grants:\n  r{}: {{ users: [ann] }}", length - 1).unwrap();
@@ -182,7 +188,8 @@ mod tests {
     fn what_is_too_much_for_one_page_is_left_out() {
         let policy = chain(3000);
         let mut holders = Holders::new(&policy);
-        let texts: Vec<String> = (0..3000).map(|role| of_role(&mut holders, &format!("r{role}"))).collect();
+        let texts: Vec<String> =
+            (0..3000).map(|role| of_role(&mut holders, &format!("r{role}"))).collect();
         assert!(holders.steps() <= MAX_STEPS, "{}", holders.steps());
         assert_eq!((&*texts[0], &*texts[1500]), ("user ann", LEFT_OUT));
     }

@@ -84,7 +84,8 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
         ("rules", "Who can do what", rules::section(active, &question.rules)),
     ];
     if let Some(candidate) = &candidate {
-        let difference = difference::section(policy.as_ref(), candidate.as_ref(), &shown.differences);
+        let difference =
+            difference::section(policy.as_ref(), candidate.as_ref(), &shown.differences);
         parts.push(("difference", "What the shadow policy would change", difference));
     }
     let page = html! {
@@ -142,7 +143,8 @@ fn ago(time: Duration) -> String {
 }
 
 fn title(conditions: &[Condition]) -> String {
-    let problems = conditions.iter().filter(|condition| condition.severity == Severity::Problem).count();
+    let problems =
+        conditions.iter().filter(|condition| condition.severity == Severity::Problem).count();
     match (problems, conditions.len() - problems) {
         (0, 0) => "ok · rolegate".to_owned(),
         (0, warnings) => format!("{} · rolegate", counted(warnings, "warning")),

@@ -71,7 +71,12 @@ fn not_ready(why: &str, runs_in: RunsIn) -> Condition {
              them by name."
         }
     };
-    Condition::new("not_ready", Severity::Problem, format!("This instance is not ready: {why}"), hint)
+    Condition::new(
+        "not_ready",
+        Severity::Problem,
+        format!("This instance is not ready: {why}"),
+        hint,
+    )
 }
 
 fn errors(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
@@ -82,7 +87,8 @@ fn errors(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
     let only_cancelled = minute.errors.iter().all(|(kind, _)| *kind == ErrorKind::Cancelled);
     let severity = if only_cancelled { Severity::Warning } else { Severity::Problem };
     let checks = minute.checks();
-    let text = format!("{errors} of {checks} checks in the last minute got an error and no decision");
+    let text =
+        format!("{errors} of {checks} checks in the last minute got an error and no decision");
     let hint = match (runs_in, only_cancelled) {
         (RunsIn::OwnProcess, true) => {
             "Where the client has left, nobody waits for an answer. After a timeout Envoy answers with its \
@@ -95,7 +101,8 @@ fn errors(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
         (RunsIn::Envoy, _) => "These requests got 503: none was let through.",
     };
     let details = minute.errors.iter();
-    let details = details.map(|(kind, count)| format!("{count} × {}: {}", kind.name(), meaning(*kind)));
+    let details =
+        details.map(|(kind, count)| format!("{count} × {}: {}", kind.name(), meaning(*kind)));
     Some(Condition::new("check_errors", severity, text, hint).with_details(details))
 }
 
@@ -103,12 +110,16 @@ fn errors(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
 fn meaning(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotReady => "no policy is active",
-        ErrorKind::Malformed => "the message is no check of an HTTP request: see Envoy's configuration",
+        ErrorKind::Malformed => {
+            "the message is no check of an HTTP request: see Envoy's configuration"
+        }
         ErrorKind::Framing => {
             "a call had not exactly one gRPC message: see what is between Envoy and rolegate"
         }
         ErrorKind::Compressed => "Envoy compresses its gRPC messages: turn that off",
-        ErrorKind::Unanswerable => "the answer cannot be written as headers: see what the policy sets",
+        ErrorKind::Unanswerable => {
+            "the answer cannot be written as headers: see what the policy sets"
+        }
         ErrorKind::Internal => "a bug in rolegate: the log has its place",
         ErrorKind::Cancelled => {
             "the client left, or Envoy's timeout passed, before the answer: see that timeout, and p99 below"
@@ -124,9 +135,12 @@ fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
     if denied == 0 {
         return None;
     }
-    let full = "the hash queue was full: too many passwords at once, perhaps wrong ones (bad_password)";
-    let details =
-        [(minute.hashes_denied, full), (late, "the request was not complete, or not verified, in time")];
+    let full =
+        "the hash queue was full: too many passwords at once, perhaps wrong ones (bad_password)";
+    let details = [
+        (minute.hashes_denied, full),
+        (late, "the request was not complete, or not verified, in time"),
+    ];
     let details = details.into_iter().filter(|(count, _)| *count > 0);
     let text = format!("{denied} requests got 503 in the last minute for lack of capacity");
     let hint = match runs_in {
@@ -151,7 +165,8 @@ fn more_denials(minute: &Window, five_minutes: &Window) -> Option<Condition> {
     let (now, before) = (&minute.counts, five_minutes.counts.since(&minute.counts));
     let percent = |counts: &Counts| (counts.all_denied() * 100).checked_div(counts.checks());
     let (now_percent, before_percent) = (percent(now)?, percent(&before)?);
-    let rose = now.all_denied() >= MANY_DENIALS && now_percent >= 10 && now_percent >= 2 * before_percent;
+    let rose =
+        now.all_denied() >= MANY_DENIALS && now_percent >= 10 && now_percent >= 2 * before_percent;
     let (reason, count) = now.denied.iter().max_by_key(|(_, count)| *count).filter(|_| rose)?;
     let text = format!(
         "{now_percent} % of the checks in the last minute were denied, {before_percent} % in the minutes before"
@@ -163,7 +178,8 @@ fn more_denials(minute: &Window, five_minutes: &Window) -> Option<Condition> {
 }
 
 fn shadow_disagrees(counts: &Counts) -> Option<Condition> {
-    let [denies, allows] = ["would_deny", "would_allow"].map(|result| count_of(&counts.shadow, &result));
+    let [denies, allows] =
+        ["would_deny", "would_allow"].map(|result| count_of(&counts.shadow, &result));
     let text = format!(
         "The shadow policy disagrees: in the last minutes it would have denied {denies} allowed requests, \
          and allowed {allows} denied ones"

@@ -52,7 +52,9 @@ impl Question {
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name == "refresh" {
                 question.refresh = true;
-            } else if let Some((_, field)) = question.fields().into_iter().find(|(known, _)| *known == name) {
+            } else if let Some((_, field)) =
+                question.fields().into_iter().find(|(known, _)| *known == name)
+            {
                 value.trim().clone_into(field);
             }
         }
@@ -96,7 +98,8 @@ impl DenialFields {
     /// Whether a denial is asked for.
     pub(crate) fn takes(&self, denial: &Denial) -> bool {
         let Denial { request_id, x_request_id, user, attempted_user, .. } = denial;
-        let has_user = |name: &Option<String>| name.as_ref().is_some_and(|name| name.contains(&self.user));
+        let has_user =
+            |name: &Option<String>| name.as_ref().is_some_and(|name| name.contains(&self.user));
         (request_id.contains(&self.id) || x_request_id.contains(&self.id))
             && (self.user.is_empty() || has_user(user) || has_user(attempted_user))
     }
@@ -146,7 +149,8 @@ mod tests {
         };
         let fields = ExplainedFields::from_denial(&denial);
         let denials = DenialFields { id: "a b".to_owned(), user: "&".to_owned() };
-        let question = Question { denials, explained: fields.clone(), refresh: true, ..Question::default() };
+        let question =
+            Question { denials, explained: fields.clone(), refresh: true, ..Question::default() };
         let link = question.clone().link();
         assert_eq!(Question::read(link.strip_prefix("/console?").unwrap()), question);
         assert_eq!(Question::default().link(), "/console");

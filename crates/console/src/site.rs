@@ -57,8 +57,11 @@ impl Console {
     /// # Errors
     /// When the system cannot create it.
     pub fn start(sources: Sources) -> io::Result<Self> {
-        let shown =
-            Arc::new(Shown { sources, history: History::default(), differences: Differences::default() });
+        let shown = Arc::new(Shown {
+            sources,
+            history: History::default(),
+            differences: Differences::default(),
+        });
         let (questions, waiting) = sync_channel(MAX_WAITING);
         let renders = shown.clone();
         spawn("console", Priority::Policy, move || render(&renders, &waiting))?;
@@ -139,7 +142,8 @@ fn render(shown: &Shown, waiting: &Receiver<Waiting>) {
         if page.is_closed() {
             continue;
         }
-        if let Ok(rendered) = catch("rendering a page", || page::render(shown, &current, &question)) {
+        if let Ok(rendered) = catch("rendering a page", || page::render(shown, &current, &question))
+        {
             // Fails only if the client has gone.
             let _ = page.send(rendered);
         }
@@ -154,7 +158,11 @@ fn plain(status: StatusCode, text: &str) -> Response<String> {
     answer(status, "text/plain; charset=utf-8", text)
 }
 
-fn answer(status: StatusCode, content_type: &'static str, body: impl Into<String>) -> Response<String> {
+fn answer(
+    status: StatusCode,
+    content_type: &'static str,
+    body: impl Into<String>,
+) -> Response<String> {
     let mut answer = Response::new(body.into());
     *answer.status_mut() = status;
     let headers: [(HeaderName, &'static str); 8] = [
@@ -168,7 +176,9 @@ fn answer(status: StatusCode, content_type: &'static str, body: impl Into<String
         // A website that has opened the page in a tab cannot send that tab to another page.
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
     ];
-    answer.headers_mut().extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    answer
+        .headers_mut()
+        .extend(headers.map(|(name, value)| (name, HeaderValue::from_static(value))));
     answer
 }
 
@@ -179,9 +189,14 @@ mod tests {
     #[test]
     fn only_names_of_this_machine_and_configured_ones_are_answered() {
         let more = ["console.internal".to_owned()];
-        for host in
-            ["localhost", "LOCALHOST:9192", "127.0.0.1:1", "127.9.9.9", "[::1]:9192", "console.internal:80"]
-        {
+        for host in [
+            "localhost",
+            "LOCALHOST:9192",
+            "127.0.0.1:1",
+            "127.9.9.9",
+            "[::1]:9192",
+            "console.internal:80",
+        ] {
             assert!(is_answered(host, &more), "{host}");
         }
         for host in [
@@ -200,7 +215,9 @@ mod tests {
     #[test]
     fn the_pages_run_no_script_and_load_nothing_from_elsewhere() {
         let policy: Vec<&str> = SECURITY_POLICY.split("; ").collect();
-        assert!(policy.contains(&"default-src 'none'") && policy.contains(&"frame-ancestors 'none'"));
+        assert!(
+            policy.contains(&"default-src 'none'") && policy.contains(&"frame-ancestors 'none'")
+        );
         assert!(!SECURITY_POLICY.contains("unsafe") && !SECURITY_POLICY.contains("script"));
         assert!(!STYLE.contains("url(") && !STYLE.contains("@import"));
     }

@@ -6,8 +6,12 @@ use jiff::Timestamp;
 
 /// A time since the Unix epoch as date and time in UTC.
 pub(crate) fn utc(time: Duration) -> String {
-    let time = i64::try_from(time.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
-    time.map_or_else(|| "unknown".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+    let time =
+        i64::try_from(time.as_secs()).ok().and_then(|seconds| Timestamp::from_second(seconds).ok());
+    time.map_or_else(
+        || "unknown".to_owned(),
+        |time| time.strftime("%Y-%m-%d %H:%M:%S UTC").to_string(),
+    )
 }
 
 /// A short duration of a latency: `840 ns`, `12.5 µs`, `3.1 ms`, `1.2 s`.
@@ -32,7 +36,10 @@ mod tests {
     fn times_are_short() {
         assert_eq!(utc(Duration::from_secs(1_700_000_000)), "2023-11-14 22:13:20 UTC");
         assert_eq!(utc(Duration::MAX), "unknown");
-        assert_eq!([latency(999), latency(12_540), latency(3_100_000)], ["999 ns", "12.5 µs", "3.1 ms"]);
+        assert_eq!(
+            [latency(999), latency(12_540), latency(3_100_000)],
+            ["999 ns", "12.5 µs", "3.1 ms"]
+        );
         assert_eq!(latency(1_250_000_000), "1.2 s");
     }
 }

@@ -36,22 +36,25 @@ pub struct Accepted {
 /// A line of a file, and a kind of findings.
 type Key = (Arc<Path>, u32, &'static str);
 
-/// The warnings that no comment accepts, and warnings about comments that accept nothing, by place. `files`
-/// are the files of the policy.
+/// The warnings that no comment accepts, and warnings about comments that accept nothing, by place.
+/// `files` are the files of the policy.
 #[must_use]
 pub fn unaccepted(files: &[PolicyFile], warnings: Vec<Problem>) -> Vec<Problem> {
     let names: Vec<&'static str> = Warning::ALL.iter().map(|kind| kind.name()).collect();
     let acceptable = Acceptable { noun: "warning", command: "rolegate check", names: &names };
-    let texts = files.iter().filter_map(|file| Some((&*file.path, std::str::from_utf8(&file.bytes).ok()?)));
-    let found: Vec<(&Place, &'static str)> =
-        warnings.iter().map(|warning| (&warning.at, warning.kind().map_or("", Warning::name))).collect();
+    let texts =
+        files.iter().filter_map(|file| Some((&*file.path, std::str::from_utf8(&file.bytes).ok()?)));
+    let found: Vec<(&Place, &'static str)> = warnings
+        .iter()
+        .map(|warning| (&warning.at, warning.kind().map_or("", Warning::name)))
+        .collect();
     let Accepted { findings, wrong } = acceptable.accepted(texts, &found);
     let unaccepted = warnings.into_iter().zip(findings).filter(|(_, accepted)| !accepted);
     let mut problems: Vec<Problem> = unaccepted.map(|(warning, _)| warning).collect();
     problems.extend(
-        wrong
-            .into_iter()
-            .map(|(at, message, help)| Problem::warning(at, Warning::Acceptance, message).help(help)),
+        wrong.into_iter().map(|(at, message, help)| {
+            Problem::warning(at, Warning::Acceptance, message).help(help)
+        }),
     );
     problems.sort_by(|a, b| a.at.cmp(&b.at));
     problems
@@ -60,8 +63,9 @@ pub fn unaccepted(files: &[PolicyFile], warnings: Vec<Problem>) -> Vec<Problem> 
 impl Acceptable<'_> {
     /// Which of these findings, each with its name, the comments in these texts accept.
     ///
-    /// A comment accepts one finding. If a line has more findings of a kind than comments that accept them,
-    /// none is accepted: a name that is added to a list must not be accepted by the comment about another.
+    /// A comment accepts one finding. If a line has more findings of a kind than comments that
+    /// accept them, none is accepted: a name that is added to a list must not be accepted by the
+    /// comment about another.
     pub fn accepted<'t>(
         &self,
         files: impl Iterator<Item = (&'t Path, &'t str)>,
@@ -85,7 +89,9 @@ impl Acceptable<'_> {
             }
         }
         let is_accepted = |finding| {
-            lines.get(&key(finding)).is_some_and(|(comments, columns)| comments.len() >= columns.len())
+            lines
+                .get(&key(finding))
+                .is_some_and(|(comments, columns)| comments.len() >= columns.len())
         };
         let findings = found.iter().map(is_accepted).collect();
         let noun = self.noun;
@@ -101,15 +107,15 @@ impl Acceptable<'_> {
             }
             for at in comments.into_iter().skip(count) {
                 let message = format!("there is no {noun} `{name}` here to accept");
-                let help =
-                    "leave the comment out, or write it on the line of the finding or directly above it";
+                let help = "leave the comment out, or write it on the line of the finding or directly above it";
                 wrong.push((at, message, help.to_owned()));
             }
         }
         Accepted { findings, wrong }
     }
 
-    /// The name of the kind that a comment accepts, or what is wrong with the comment, and how to fix it.
+    /// The name of the kind that a comment accepts, or what is wrong with the comment, and how to
+    /// fix it.
     fn accepted_name(&self, comment: &str) -> Result<&'static str, (String, String)> {
         let comment = comment.trim();
         let (name, rest) = comment.split_once(char::is_whitespace).unwrap_or((comment, ""));
@@ -130,8 +136,9 @@ impl Acceptable<'_> {
     }
 }
 
-/// The comments of a file that accept findings: the place, the text after the mark, and the line whose
-/// findings are accepted. That is its own line or, of a line with nothing but a comment, the next that has more.
+/// The comments of a file that accept findings: the place, the text after the mark, and the line
+/// whose findings are accepted. That is its own line or, of a line with nothing but a comment, the
+/// next that has more.
 fn comments<'t>(file: &Path, text: &'t str) -> Vec<(Place, &'t str, u32)> {
     let mut comments: Vec<(Place, &str, u32)> = Vec::new();
     // The comments from this index on are directly above the current line.
@@ -140,7 +147,8 @@ fn comments<'t>(file: &Path, text: &'t str) -> Vec<(Place, &'t str, u32)> {
         if let Some((before, comment)) = line.split_once(MARK)
             && (before.is_empty() || before.ends_with([' ', '\t']))
         {
-            let column = u32::try_from(before.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
+            let column =
+                u32::try_from(before.chars().count()).unwrap_or(u32::MAX).saturating_add(1);
             comments.push((Place { file: file.into(), line: number, column }, comment, number));
         }
         if !line.trim_start().starts_with('#') {

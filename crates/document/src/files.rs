@@ -12,8 +12,9 @@ pub trait Files {
     /// If it cannot be read.
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError>;
 
-    /// The names of the files in a folder, in any order. The current folder is `.`. In a name that is not UTF-8,
-    /// [`char::REPLACEMENT_CHARACTER`] stands for the other bytes; such a file cannot be read.
+    /// The names of the files in a folder, in any order. The current folder is `.`. In a name that
+    /// is not UTF-8, [`char::REPLACEMENT_CHARACTER`] stands for the other bytes; such a file cannot
+    /// be read.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -91,8 +92,9 @@ impl Files for MapFiles {
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let folder = if folder == Path::new(".") { Path::new("") } else { folder };
         let inside = self.0.keys().filter(|path| path.parent() == Some(folder));
-        let names: Vec<String> =
-            inside.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+        let names: Vec<String> = inside
+            .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+            .collect();
         if names.is_empty() { Err(FileError::new("no such folder")) } else { Ok(names) }
     }
 }
@@ -104,7 +106,9 @@ pub fn normalized(path: &Path) -> PathBuf {
     for part in path.components() {
         match part {
             Component::CurDir => {}
-            Component::ParentDir if matches!(out.components().next_back(), Some(Component::Normal(_))) => {
+            Component::ParentDir
+                if matches!(out.components().next_back(), Some(Component::Normal(_))) =>
+            {
                 out.pop();
             }
             part => out.push(part),

@@ -5,12 +5,13 @@
 pub struct Hints {
     /// Keys that other systems use.
     pub keys: &'static [KeyHint],
-    /// Values of the wrong shape: the value as messages call it, the shape that it must have, and the help.
+    /// Values of the wrong shape: the value as messages call it, the shape that it must have, and
+    /// the help.
     pub shapes: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// The mapping as messages call it, keys of other systems in lower case, the key that they mean (`None` if
-/// the format has none), and the help; ``did you mean `KEY`?`` if it is empty.
+/// The mapping as messages call it, keys of other systems in lower case, the key that they mean
+/// (`None` if the format has none), and the help; ``did you mean `KEY`?`` if it is empty.
 pub type KeyHint = (&'static str, &'static [&'static str], Option<&'static str>, &'static str);
 
 impl Hints {
@@ -30,6 +31,9 @@ impl Hints {
     }
 
     pub(crate) fn shape(&self, value: &str, expected: &str) -> Option<&'static str> {
-        self.shapes.iter().find(|(of, shape, _)| *of == value && *shape == expected).map(|(.., help)| *help)
+        self.shapes
+            .iter()
+            .find(|(of, shape, _)| *of == value && *shape == expected)
+            .map(|(.., help)| *help)
     }
 }

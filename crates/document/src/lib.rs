@@ -1,8 +1,9 @@
 //! Reads a YAML document by expected types, and reports all of its problems with their places.
 //!
-//! A [`Reader`] parses the text of a file into a tree of [`Node`]s, then converts nodes: to a mapping with known keys,
-//! to a list, to a text. Whatever is wrong becomes a [`Problem`], and reading goes on, so that one pass
-//! finds everything. A message names the type of a wrong value, never the value: it may be a misplaced secret.
+//! A [`Reader`] parses the text of a file into a tree of [`Node`]s, then converts nodes: to a
+//! mapping with known keys, to a list, to a text. Whatever is wrong becomes a [`Problem`], and
+//! reading goes on, so that one pass finds everything. A message names the type of a wrong value,
+//! never the value: it may be a misplaced secret.
 //!
 //! ```
 //! use std::path::Path;
@@ -17,8 +18,8 @@
 //! assert_eq!(problems[0].to_string(), "policy.yaml:2:1: error: unknown key `thread`\n    help: did you mean `threads`?");
 //! ```
 //!
-//! The format is the part of YAML that configuration needs: mappings with text keys, lists, scalars. Anchors, aliases
-//! and tags are errors.
+//! The format is the part of YAML that configuration needs: mappings with text keys, lists,
+//! scalars. Anchors, aliases and tags are errors.
 
 mod accept;
 mod files;

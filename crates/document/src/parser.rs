@@ -1,8 +1,9 @@
 //! Parses YAML into a tree.
 //!
-//! It supports what a policy needs: mappings with text keys, lists, scalars. Tags are errors, and so are
-//! anchors and aliases, except in the configurations of other programs ([`Reader::parse_foreign`]).
-//! Depth, number of values and size are limited, so memory use is proportional to the length of any input.
+//! It supports what a policy needs: mappings with text keys, lists, scalars. Tags are errors, and
+//! so are anchors and aliases, except in the configurations of other programs
+//! ([`Reader::parse_foreign`]). Depth, number of values and size are limited, so memory use is
+//! proportional to the length of any input.
 
 use std::sync::Arc;
 
@@ -23,8 +24,8 @@ const GZIP: &[u8] = &[0x1F, 0x8B];
 const MAX_BYTES: usize = 128 * 1024 * 1024;
 
 impl Reader {
-    /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing). Every
-    /// problem is reported; `None` if there is no tree.
+    /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing).
+    /// Every problem is reported; `None` if there is no tree.
     pub fn parse(&mut self, bytes: &[u8]) -> Option<Node> {
         let documents = self.documents(bytes, false)?;
         let nothing = || Node { at: Mark::START, value: Value::Scalar(Scalar::nothing()) };
@@ -41,8 +42,8 @@ impl Reader {
         Some(root)
     }
 
-    /// Parses the configuration of another program, with any number of documents. An alias stands for a
-    /// copy of the anchored value; copies count towards the limits.
+    /// Parses the configuration of another program, with any number of documents. An alias stands
+    /// for a copy of the anchored value; copies count towards the limits.
     pub fn parse_foreign(&mut self, bytes: &[u8]) -> Option<Vec<Node>> {
         self.documents(bytes, true)
     }
@@ -88,7 +89,10 @@ impl Reader {
             Ok(text) => Some(text.strip_prefix('\u{feff}').unwrap_or(text)),
             Err(error) => {
                 let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-                self.error(end_of(&String::from_utf8_lossy(valid)), "the file is not UTF-8 from here on");
+                self.error(
+                    end_of(&String::from_utf8_lossy(valid)),
+                    "the file is not UTF-8 from here on",
+                );
                 None
             }
         }
@@ -296,7 +300,8 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec
         }
         Some(first) => {
             // A key that is really `user:password` must not appear in a log.
-            let name = if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
+            let name =
+                if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
             let problem = Problem::error(reader.place(key.at), format!("{name} is defined twice"))
                 .help("leave one of them out, or put them together")
                 .related(reader.place(*first), "the first is here");
@@ -329,7 +334,8 @@ fn is_indented_by_tab(line: &str) -> bool {
     line.chars().take_while(|letter| letter.is_whitespace()).any(|letter| letter == '\t')
 }
 
-/// Whether a line begins like `reader:{` or `- allow:[`, which YAML does not read as a key and its value.
+/// Whether a line begins like `reader:{` or `- allow:[`, which YAML does not read as a key and its
+/// value.
 fn is_without_space(line: &str) -> bool {
     let line = line.trim_start();
     let (key, value) = line.strip_prefix("- ").unwrap_or(line).split_once(':').unwrap_or_default();

@@ -9,8 +9,9 @@ use crate::warning::Warning;
 
 /// An error or a warning at one place.
 ///
-/// Displayed as `file:line:column: message`, which editors and CI systems turn into links. Control characters of the
-/// input are displayed as their code (`\u{85}`): one could end the line, or hide it in a terminal.
+/// Displayed as `file:line:column: message`, which editors and CI systems turn into links. Control
+/// characters of the input are displayed as their code (`\u{85}`): one could end the line, or hide
+/// it in a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Whether the policy can still be used.
@@ -140,7 +141,11 @@ fn without_controls(text: impl Into<String>) -> String {
         return text;
     }
     let escape = |character: char| {
-        if character.is_control() { character.escape_default().to_string() } else { character.to_string() }
+        if character.is_control() {
+            character.escape_default().to_string()
+        } else {
+            character.to_string()
+        }
     };
     text.chars().map(escape).collect()
 }

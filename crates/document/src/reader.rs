@@ -72,7 +72,8 @@ impl Reader {
     #[must_use]
     pub fn finish(mut self) -> Vec<Problem> {
         if let Some(last) = self.problems.last().filter(|_| self.left_out > 0) {
-            let severity = if self.errors > 0 { Severity::Error } else { Severity::Warning(Warning::More) };
+            let severity =
+                if self.errors > 0 { Severity::Error } else { Severity::Warning(Warning::More) };
             let message = format!("there are {} more problems in this file", self.left_out);
             self.problems.push(Problem { severity, ..Problem::error(last.at.clone(), message) });
         }
@@ -98,7 +99,11 @@ impl Reader {
     }
 
     /// The word that was probably meant by a misspelled one, unless the file has too many of these.
-    pub fn closest<'w>(&mut self, word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    pub fn closest<'w>(
+        &mut self,
+        word: &str,
+        words: impl IntoIterator<Item = &'w str>,
+    ) -> Option<&'w str> {
         self.suggestions.closest(word, words)
     }
 
@@ -135,23 +140,33 @@ impl Reader {
         self.push(Problem::warning(self.place(at), kind, message).help(help));
     }
 
-    /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a key
-    /// without a value.
+    /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a
+    /// key without a value.
     pub fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
         Some(self.check_keys(fields, known, true))
     }
 
-    /// Like [`Reader::fields`] for mappings in which a key may be a misplaced secret: unknown keys are not
-    /// shown.
-    pub fn secret_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+    /// Like [`Reader::fields`] for mappings in which a key may be a misplaced secret: unknown keys
+    /// are not shown.
+    pub fn secret_fields<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        known: &[&str],
+    ) -> Option<Fields<'n>> {
         let fields = self.entries(node, what)?;
         Some(self.check_keys(fields, known, false))
     }
 
-    /// Like [`Reader::fields`], but a key without a value is an error: an entry that was commented out must
-    /// not mean the default, which may allow more.
-    pub fn filled_fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
+    /// Like [`Reader::fields`], but a key without a value is an error: an entry that was commented
+    /// out must not mean the default, which may allow more.
+    pub fn filled_fields<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        known: &[&str],
+    ) -> Option<Fields<'n>> {
         let fields = self.fields(node, what, known)?;
         self.report_empty(&fields, known);
         Some(fields)
@@ -179,7 +194,8 @@ impl Reader {
                 (None, Some(close)) => (Some(close), format!("did you mean `{close}`?")),
                 (None, None) => (None, format!("{} has {}", fields.name, enumerate(known, "and"))),
             };
-            let message = if show { format!("unknown key `{}`", key.text) } else { "unknown key".to_owned() };
+            let message =
+                if show { format!("unknown key `{}`", key.text) } else { "unknown key".to_owned() };
             self.error_help(key.at, message, help);
             fields.meant.extend(meant.map(str::to_owned));
         }
@@ -266,7 +282,11 @@ impl Reader {
     }
 
     /// The texts of a list under a key; at least one.
-    pub fn filled<'n>(&mut self, (key, node): (&'n Key, &'n Node), help: &str) -> Option<Vec<Text<'n>>> {
+    pub fn filled<'n>(
+        &mut self,
+        (key, node): (&'n Key, &'n Node),
+        help: &str,
+    ) -> Option<Vec<Text<'n>>> {
         let what = format!("`{}`", key.text);
         let texts = self.texts(node, &what, &format!("each of {what}"));
         if matches!(&node.value, Value::List(items) if items.is_empty()) {
@@ -294,7 +314,8 @@ impl Reader {
         self.boolean_or(node, what, "`true` or `false`, without quotes")
     }
 
-    /// `true` or `false`, where something else is allowed, too: a message says that one of `expected` is.
+    /// `true` or `false`, where something else is allowed, too: a message says that one of
+    /// `expected` is.
     pub fn boolean_or(&mut self, node: &Node, what: &str, expected: &str) -> Option<bool> {
         let boolean = match &node.value {
             Value::Scalar(scalar) => scalar.boolean(),
@@ -355,7 +376,11 @@ impl<'n> Fields<'n> {
 
 impl<'n> Text<'n> {
     fn new(at: Mark, scalar: &'n Scalar) -> Self {
-        Self { plain: scalar.plain, verbatim: scalar.verbatim, ..Self::without_place(&scalar.text, at) }
+        Self {
+            plain: scalar.plain,
+            verbatim: scalar.verbatim,
+            ..Self::without_place(&scalar.text, at)
+        }
     }
 
     /// A text that is in no file.
@@ -375,12 +400,15 @@ impl<'n> Text<'n> {
         Self { text, at, shared: text, plain: false, verbatim: false }
     }
 
-    /// The place of a part of this text in the file, or the start of the text if that cannot be known.
+    /// The place of a part of this text in the file, or the start of the text if that cannot be
+    /// known.
     #[must_use]
     pub fn locate(&self, part: &str) -> Mark {
         let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);
         match self.text.get(..offset) {
-            Some(before) if self.verbatim => self.at.right(before.chars().count() + usize::from(!self.plain)),
+            Some(before) if self.verbatim => {
+                self.at.right(before.chars().count() + usize::from(!self.plain))
+            }
             _ => self.at,
         }
     }

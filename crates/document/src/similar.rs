@@ -1,7 +1,7 @@
 //! Finds the name that was probably meant by a misspelled one.
 
-/// The maximum length of a name that is compared, in bytes: a comparison takes as many steps as the product
-/// of both lengths.
+/// The maximum length of a name that is compared, in bytes: a comparison takes as many steps as the
+/// product of both lengths.
 const MAX_LENGTH: usize = 256;
 
 /// The steps of a comparison beside the product of the lengths.
@@ -13,8 +13,8 @@ pub fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Opti
     Suggestions { left: usize::MAX }.closest(word, words)
 }
 
-/// Finds the words that were meant by several misspelled ones, with a bound on the work for all of them: each
-/// may be compared with all words that there are.
+/// Finds the words that were meant by several misspelled ones, with a bound on the work for all of
+/// them: each may be compared with all words that there are.
 #[derive(Clone, Debug)]
 pub struct Suggestions {
     left: usize,
@@ -33,9 +33,13 @@ impl Suggestions {
         Self { left: 100_000_000 }
     }
 
-    /// The word that was probably meant by `word`. `None` also if finding it takes more steps than are left:
-    /// then no more is found.
-    pub fn closest<'w>(&mut self, word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
+    /// The word that was probably meant by `word`. `None` also if finding it takes more steps than
+    /// are left: then no more is found.
+    pub fn closest<'w>(
+        &mut self,
+        word: &str,
+        words: impl IntoIterator<Item = &'w str>,
+    ) -> Option<&'w str> {
         if word.len() > MAX_LENGTH {
             return None;
         }
@@ -58,7 +62,11 @@ impl Suggestions {
             // Of two typing errors, none is in the first letter: `time` is not a misspelled `name`.
             let begins_alike = distance <= 1 || lower.chars().next() == lower_known.chars().next();
             let is_closer = closest.is_none_or(|(closest, _)| distance < closest);
-            if distance <= max_distance && distance < known.chars().count() && begins_alike && is_closer {
+            if distance <= max_distance
+                && distance < known.chars().count()
+                && begins_alike
+                && is_closer
+            {
                 closest = Some((distance, known));
             }
         }

@@ -47,7 +47,8 @@ pub struct Scalar {
     pub text: Arc<str>,
     /// Unquoted and not a block scalar: may be a number, a boolean or null.
     pub plain: bool,
-    /// Every character of `text` appears unescaped in the file, on one line, so that places inside it can be computed.
+    /// Every character of `text` appears unescaped in the file, on one line, so that places inside
+    /// it can be computed.
     pub(super) verbatim: bool,
 }
 

@@ -1,4 +1,5 @@
-//! A value of a document with its place and its path, for files that are read without knowing all of their keys.
+//! A value of a document with its place and its path, for files that are read without knowing all
+//! of their keys.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +8,8 @@ use std::sync::Arc;
 use crate::problem::{Place, Problem};
 use crate::tree::{Mark, Node, Value};
 
-/// Mappings of Envoy and of Kubernetes whose keys are names: `readAll` and `read_all` are two of them.
+/// Mappings of Envoy and of Kubernetes whose keys are names: `readAll` and `read_all` are two of
+/// them.
 const WITH_NAMES: [&str; 14] = [
     "annotations",
     "context_extensions",
@@ -45,8 +47,8 @@ impl<'n> View<'n> {
         Self { node, at: node.at, file, path: String::new() }
     }
 
-    /// The value at a path of keys, such as `metadata/name`, unless it is nothing. Fields of Envoy may
-    /// be written in snake case or in camel case; here they are in snake case.
+    /// The value at a path of keys, such as `metadata/name`, unless it is nothing. Fields of Envoy
+    /// may be written in snake case or in camel case; here they are in snake case.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<Self> {
         path.split('/').try_fold(self.clone(), |view, key| {
@@ -121,8 +123,8 @@ impl<'n> View<'n> {
             .collect()
     }
 
-    /// The items of a list; another value is the only one. Envoy's parser of protocol buffers takes `key: value` for
-    /// `key: [value]` where a list is expected.
+    /// The items of a list; another value is the only one. Envoy's parser of protocol buffers takes
+    /// `key: value` for `key: [value]` where a list is expected.
     #[must_use]
     pub fn one_or_more(&self) -> Vec<Self> {
         if self.is_list() { self.items() } else { vec![self.clone()] }
@@ -179,9 +181,9 @@ impl<'n> View<'n> {
         self.get(path).and_then(|value| value.boolean()) == Some(true)
     }
 
-    /// This value as a boolean of Envoy: YAML 1.1 has `yes`, `on` and `y` beside `true`, and protocol buffers take a text such as
-    /// `"t"` or `"1"` for one, too. `None` for other values, with which Envoy does not start. (Policies know `true` and
-    /// `false` only.)
+    /// This value as a boolean of Envoy: YAML 1.1 has `yes`, `on` and `y` beside `true`, and
+    /// protocol buffers take a text such as `"t"` or `"1"` for one, too. `None` for other values,
+    /// with which Envoy does not start. (Policies know `true` and `false` only.)
     #[must_use]
     pub fn boolean(&self) -> Option<bool> {
         match &*self.text()?.to_ascii_lowercase() {
@@ -191,8 +193,8 @@ impl<'n> View<'n> {
         }
     }
 
-    /// Checks that no field in or below this value is there in snake case and in camel case. [`View::get`] would find one of them,
-    /// and Envoy joins lists of both.
+    /// Checks that no field in or below this value is there in snake case and in camel case.
+    /// [`View::get`] would find one of them, and Envoy joins lists of both.
     ///
     /// # Errors
     /// If one is.
@@ -201,7 +203,8 @@ impl<'n> View<'n> {
     }
 
     fn in_one_spelling_under(&self, key: &str) -> Result<(), Problem> {
-        let is_struct = || self.text_of("@type").is_some_and(|name| name.ends_with("google.protobuf.Struct"));
+        let is_struct =
+            || self.text_of("@type").is_some_and(|name| name.ends_with("google.protobuf.Struct"));
         if FREE.contains(&key) || is_struct() {
             return Ok(());
         }

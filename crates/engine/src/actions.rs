@@ -45,7 +45,8 @@ mod tests {
     #[test]
     fn actions_of_any_length_are_found() {
         let mut actions = Actions::default();
-        let names = ["GET", "", "indices:data/read/search", "indices:data/read/scroll", "sixteen-letters!"];
+        let names =
+            ["GET", "", "indices:data/read/search", "indices:data/read/scroll", "sixteen-letters!"];
         let many = (0..100).map(|number| format!("action-{number}"));
         let names: Vec<String> = names.map(str::to_owned).into_iter().chain(many).collect();
         for (id, name) in (0..).map(ActionId).zip(&names) {
@@ -55,9 +56,14 @@ mod tests {
         for (id, name) in (0..).map(ActionId).zip(&names) {
             assert_eq!(actions.find(name.as_bytes()), id);
         }
-        for other in
-            ["get", "GETX", "G", "indices:data/read/searcH", "indices:data/Read/search", "sixteen-letters!!"]
-        {
+        for other in [
+            "get",
+            "GETX",
+            "G",
+            "indices:data/read/searcH",
+            "indices:data/Read/search",
+            "sixteen-letters!!",
+        ] {
             assert_eq!(actions.find(other.as_bytes()), ActionId::UNKNOWN, "{other}");
         }
     }

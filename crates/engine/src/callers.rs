@@ -48,9 +48,11 @@ impl Callers {
         let reserved: SmallVec<[RoleId; 2]> =
             graph.role(ANYONE).into_iter().chain(graph.role(AUTHENTICATED)).collect();
         let authenticated = sets.share(closure.of(reserved.iter().copied()));
-        let (users, granted) = granted(policy.grants.iter().map(|grant| (grant.role, &*grant.users)));
+        let (users, granted) =
+            granted(policy.grants.iter().map(|grant| (grant.role, &*grant.users)));
         let sets_of_users = sets_of(&granted, &reserved, &mut closure, &mut sets);
-        let (groups, granted) = self::granted(policy.grants.iter().map(|grant| (grant.role, &*grant.groups)));
+        let (groups, granted) =
+            self::granted(policy.grants.iter().map(|grant| (grant.role, &*grant.groups)));
         let sets_of_groups = sets_of(&granted, &reserved, &mut closure, &mut sets);
         Self { graph, users, sets_of_users, groups, sets_of_groups, sets, anonymous, authenticated }
     }
@@ -68,7 +70,8 @@ impl Callers {
         roles: impl IntoIterator<Item = &'n str>,
     ) -> RoleSet {
         let user = self.users.find(user.as_bytes());
-        let base = user.map_or(&self.authenticated, |user| self.sets.at(*self.sets_of_users.at(user)));
+        let base =
+            user.map_or(&self.authenticated, |user| self.sets.at(*self.sets_of_users.at(user)));
         let groups = groups.into_iter().filter_map(|name| self.groups.find(name.as_bytes()));
         let groups = groups.map(|group| self.sets.at(*self.sets_of_groups.at(group)));
         let mut groups = groups.filter(|set| set.words() != base.words()).peekable();
@@ -77,10 +80,15 @@ impl Callers {
             return base.clone();
         }
         let mut closure = Closure::new(&self.graph);
-        self.sets.find_or_make(closure.of(base.iter().chain(groups.flat_map(RoleSet::iter)).chain(roles)))
+        self.sets.find_or_make(
+            closure.of(base.iter().chain(groups.flat_map(RoleSet::iter)).chain(roles)),
+        )
     }
 
-    pub(crate) fn role_names<'e>(&'e self, roles: &RoleSet) -> impl Iterator<Item = &'e str> + use<'e> {
+    pub(crate) fn role_names<'e>(
+        &'e self,
+        roles: &RoleSet,
+    ) -> impl Iterator<Item = &'e str> + use<'e> {
         roles.iter().map(|role| &**self.graph.names.at(role))
     }
 }
@@ -118,8 +126,9 @@ fn sets_of<I: Id + Ord>(
     let mut known: HashTable<(&[(I, RoleId)], RoleSetId)> = HashTable::new();
     let sets = granted.chunk_by(|a, b| a.0 == b.0).map(|grants| {
         let roles = grants.iter().map(|(_, role)| *role);
-        let is_same =
-            |(other, _): &(&[(I, RoleId)], _)| roles.clone().eq(other.iter().map(|(_, role)| *role));
+        let is_same = |(other, _): &(&[(I, RoleId)], _)| {
+            roles.clone().eq(other.iter().map(|(_, role)| *role))
+        };
         if let Some((_, set)) = known.find(hash(grants), is_same) {
             return *set;
         }
@@ -145,7 +154,8 @@ impl Graph {
             roles.add(role.name.as_bytes());
         }
         let names = policy.roles.iter().map(|role| Arc::clone(&role.name)).collect();
-        let extends = policy.roles.iter().map(|role| role.extends.clone().into_boxed_slice()).collect();
+        let extends =
+            policy.roles.iter().map(|role| role.extends.clone().into_boxed_slice()).collect();
         Self { roles, names, extends }
     }
 
@@ -232,7 +242,8 @@ impl Sets {
     }
 
     fn find_or_make(&self, words: &[u64]) -> RoleSet {
-        let found = self.index.find(self.seed.hash_one(words), |other| self.at(*other).words() == words);
+        let found =
+            self.index.find(self.seed.hash_one(words), |other| self.at(*other).words() == words);
         found.map_or_else(|| RoleSet::from_words(words), |id| self.at(*id).clone())
     }
 }

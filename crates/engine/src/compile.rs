@@ -38,7 +38,13 @@ fn rules(policy: &Policy) -> impl Iterator<Item = (RuleId, RoleId, &Rule, Effect
 }
 
 /// The row entries of a rule: one for each of its actions.
-fn entries(id: RuleId, role: RoleId, rule: &Rule, effect: Effect, actions: &mut Actions) -> Vec<Entry> {
+fn entries(
+    id: RuleId,
+    role: RoleId,
+    rule: &Rule,
+    effect: Effect,
+    actions: &mut Actions,
+) -> Vec<Entry> {
     match &rule.actions {
         pattern::Actions::Any => vec![Entry::new(id, role, effect, None)],
         pattern::Actions::These(these) => {

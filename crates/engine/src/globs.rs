@@ -121,9 +121,11 @@ impl GlobsBuilder {
     /// or not canonical.
     fn pieces_of(&mut self, glob: &Glob) -> Option<Pieces> {
         let [first, middle @ .., last] = &*glob.0 else { return None };
-        let mut end = |text: &str| if text.is_empty() { Some(None) } else { self.piece(text).map(Some) };
+        let mut end =
+            |text: &str| if text.is_empty() { Some(None) } else { self.piece(text).map(Some) };
         let (first, last) = (end(first)?, end(last)?);
-        let middle = middle.iter().map(|text| self.piece(text)).collect::<Option<Vec<PieceId>>>()?;
+        let middle =
+            middle.iter().map(|text| self.piece(text)).collect::<Option<Vec<PieceId>>>()?;
         Some(Pieces { first, middle, last })
     }
 
@@ -132,7 +134,8 @@ impl GlobsBuilder {
         if let Some(known) = self.known.get(text) {
             return Some(*known);
         }
-        let characters = self.alphabet.add(text.as_bytes()).filter(|characters| !characters.is_empty())?;
+        let characters =
+            self.alphabet.add(text.as_bytes()).filter(|characters| !characters.is_empty())?;
         let length = narrow(text.len());
         let id = self.pieces.push(NewPiece { characters, length, middle: false, last: false });
         self.known.insert(text.into(), id);

@@ -35,13 +35,20 @@ struct Literal {
     start: u32,
 }
 
-const FREE: Literal = Literal { bytes: [0; 2], length: 0, from: NodeId::NONE, to: NodeId::NONE, start: 0 };
+const FREE: Literal =
+    Literal { bytes: [0; 2], length: 0, from: NodeId::NONE, to: NodeId::NONE, start: 0 };
 
 impl Literals {
     /// The target of the edge for the segment with this prefix, which starts at `start` of the
     /// resource.
     #[inline]
-    pub(crate) fn find(&self, from: NodeId, prefix: Prefix, resource: &[u8], start: usize) -> NodeId {
+    pub(crate) fn find(
+        &self,
+        from: NodeId,
+        prefix: Prefix,
+        resource: &[u8],
+        start: usize,
+    ) -> NodeId {
         if prefix.is_whole() {
             self.edge(from, prefix, &[], |_| true).1.to
         } else {
@@ -160,7 +167,10 @@ impl Literal {
 #[inline]
 fn hash(from: NodeId, prefix: Prefix, segment: &[u8], seed: &RandomState) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
-    #[expect(clippy::cast_possible_truncation, reason = "a table has fewer places than a usize can say")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a table has fewer places than a usize can say"
+    )]
     let hash = (prefix.hash(segment, seed) ^ u64::from(from.0).wrapping_mul(ODD)) as usize;
     hash
 }
@@ -179,7 +189,11 @@ mod tests {
         let long = |number: u32| format!("a-segment-of-more-than-sixteen-bytes-{number}");
         let all: Vec<(u32, String)> = (0..3_000)
             .flat_map(|number| {
-                [(number, "same".to_owned()), (0, format!("item-{number}")), (number % 7, long(number))]
+                [
+                    (number, "same".to_owned()),
+                    (0, format!("item-{number}")),
+                    (number % 7, long(number)),
+                ]
             })
             .collect();
         for (to, (from, segment)) in (1..).zip(&all) {

@@ -60,7 +60,8 @@ impl Prefix {
 /// is faster than a loop over its bytes.
 pub(crate) fn first_sixteen(bytes: &[u8]) -> [u64; 2] {
     let length = bytes.len();
-    if let (Some(first), Some((_, second))) = (bytes.first_chunk(), bytes.split_first_chunk::<8>()) {
+    if let (Some(first), Some((_, second))) = (bytes.first_chunk(), bytes.split_first_chunk::<8>())
+    {
         let first = u64::from_le_bytes(*first);
         let second = match (second.first_chunk(), bytes.last_chunk()) {
             (Some(second), _) => u64::from_le_bytes(*second),
@@ -72,7 +73,8 @@ pub(crate) fn first_sixteen(bytes: &[u8]) -> [u64; 2] {
         let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
         [u64::from(first) | u64::from(last) << (8 * (length - 4)), 0]
     } else if let [first, ..] = *bytes {
-        let at = |place: usize| u64::from(bytes.get(place).copied().unwrap_or_default()) << (8 * place);
+        let at =
+            |place: usize| u64::from(bytes.get(place).copied().unwrap_or_default()) << (8 * place);
         [u64::from(first) | at(length / 2) | at(length - 1), 0]
     } else {
         [0, 0]
@@ -100,12 +102,18 @@ mod tests {
         let from = [b'/', 0, b'.', b'0', 0x80, 0xff];
         let mut rng = Rng::new(1);
         let all: Vec<Vec<u8>> = (0..2_000)
-            .map(|number| (0..rng.below(2 + number % 16)).map(|_| *rng.pick(&from).unwrap()).collect())
+            .map(|number| {
+                (0..rng.below(2 + number % 16)).map(|_| *rng.pick(&from).unwrap()).collect()
+            })
             .collect();
         for one in &all {
             for other in &all {
                 assert!(Prefix::new(one).is_whole());
-                assert_eq!(Prefix::new(one) == Prefix::new(other), one == other, "{one:?} and {other:?}");
+                assert_eq!(
+                    Prefix::new(one) == Prefix::new(other),
+                    one == other,
+                    "{one:?} and {other:?}"
+                );
             }
         }
         assert!(!Prefix::new(&[0; 17]).is_whole());

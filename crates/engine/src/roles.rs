@@ -88,7 +88,11 @@ impl RoleRules {
             count
         });
         let before = before.collect();
-        Self { before, words: words.into_boxed_slice(), rules: roles.iter().map(|(_, rule)| *rule).collect() }
+        Self {
+            before,
+            words: words.into_boxed_slice(),
+            rules: roles.iter().map(|(_, rule)| *rule).collect(),
+        }
     }
 
     /// The rule of the lowest role that is in both sets.
@@ -213,7 +217,11 @@ mod tests {
             let set = set(roles);
             assert_eq!(set.iter().map(|role| role.0).collect::<Vec<_>>(), *roles);
             for role in (0..9000).chain(99_000..101_000) {
-                assert_eq!(set.contains(RoleId(role)), roles.contains(&role), "{role} in {roles:?}");
+                assert_eq!(
+                    set.contains(RoleId(role)),
+                    roles.contains(&role),
+                    "{role} in {roles:?}"
+                );
             }
         }
     }
@@ -221,10 +229,12 @@ mod tests {
     #[test]
     fn the_lowest_common_role_of_any_two_sets_gives_its_rule() {
         for ours in SETS {
-            let pairs: Vec<_> = ours.iter().map(|role| (RoleId(*role), RuleId(role * 3 + 1))).collect();
+            let pairs: Vec<_> =
+                ours.iter().map(|role| (RoleId(*role), RuleId(role * 3 + 1))).collect();
             let rules = RoleRules::new(&pairs);
             for theirs in SETS {
-                let wanted = ours.iter().find(|role| theirs.contains(role)).map(|role| RuleId(role * 3 + 1));
+                let wanted =
+                    ours.iter().find(|role| theirs.contains(role)).map(|role| RuleId(role * 3 + 1));
                 assert_eq!(rules.lowest_common(&set(theirs)), wanted, "{ours:?} and {theirs:?}");
             }
         }

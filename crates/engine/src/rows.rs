@@ -127,7 +127,12 @@ impl<'r> Search<'r> {
 
 impl Entry {
     /// `action` is `None` for a rule that applies to every action.
-    pub(crate) fn new(rule: RuleId, role: RoleId, effect: Effect, action: Option<ActionId>) -> Self {
+    pub(crate) fn new(
+        rule: RuleId,
+        role: RoleId,
+        effect: Effect,
+        action: Option<ActionId>,
+    ) -> Self {
         Self { rule, role, action: action.unwrap_or(ActionId::ANY), effect, last: false }
     }
 
@@ -230,7 +235,11 @@ impl RowsBuilder {
     }
 }
 
-fn entries_of<'r>(rows: &'r Rows, of_wide: &'r IdVec<WideId, Box<[Entry]>>, row: RowId) -> &'r [Entry] {
+fn entries_of<'r>(
+    rows: &'r Rows,
+    of_wide: &'r IdVec<WideId, Box<[Entry]>>,
+    row: RowId,
+) -> &'r [Entry] {
     if row.is_wide() {
         return of_wide.at(row.wide());
     }

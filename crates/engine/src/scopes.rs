@@ -56,7 +56,8 @@ impl Scopes {
         found(self.any);
         self.exact.find(scope).into_iter().for_each(&mut found);
         if !self.suffixes.names.is_empty() {
-            let roots = suffixes(scope, self.longest).filter_map(|suffix| self.suffixes.find(suffix));
+            let roots =
+                suffixes(scope, self.longest).filter_map(|suffix| self.suffixes.find(suffix));
             roots.for_each(found);
         }
     }
@@ -93,8 +94,9 @@ mod tests {
 
     #[test]
     fn a_suffix_follows_a_dot_that_is_not_the_first_byte() {
-        let all =
-            |scope: &'static str, longest| -> Vec<&[u8]> { suffixes(scope.as_bytes(), longest).collect() };
+        let all = |scope: &'static str, longest| -> Vec<&[u8]> {
+            suffixes(scope.as_bytes(), longest).collect()
+        };
         assert_eq!(all("a.b.example", 100), [b"example".as_slice(), b"b.example"]);
         assert_eq!(all("a.b.example", 9), [b"example".as_slice(), b"b.example"]);
         assert_eq!(all("a.b.example", 8), [b"example".as_slice()]);

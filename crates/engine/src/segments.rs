@@ -79,13 +79,18 @@ mod tests {
         let from = [b'/', 0, b'.', b'0', 0x80, 0xff, b'/' + 1, b'/' | 0x80];
         let mut rng = Rng::new(1);
         for number in 0..100_000 {
-            let mut resource: Vec<u8> = (0..rng.below(60)).map(|_| *rng.pick(&from).unwrap()).collect();
+            let mut resource: Vec<u8> =
+                (0..rng.below(60)).map(|_| *rng.pick(&from).unwrap()).collect();
             if number % 2 == 0 {
                 resource.retain(|byte| *byte != b'/' || rng.percent(30));
             }
             let start = rng.below(resource.len() + 1);
             let wanted = resource[start..].split(|byte| *byte == b'/').next().unwrap();
-            assert_eq!(segment_at(&resource, start), Some(Prefix::new(wanted)), "{start} in {resource:?}");
+            assert_eq!(
+                segment_at(&resource, start),
+                Some(Prefix::new(wanted)),
+                "{start} in {resource:?}"
+            );
             assert_eq!(segment_at(&resource, resource.len() + 1), None);
         }
     }

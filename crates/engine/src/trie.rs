@@ -145,7 +145,9 @@ impl<'q> Walk<'q> {
 
     /// Whether it is the name without its prefix.
     fn is_user_id(&mut self, start: usize, segment: &[u8]) -> bool {
-        is_name(&mut self.user_id_match, start, segment, || self.subject.map(|subject| subject.id()))
+        is_name(&mut self.user_id_match, start, segment, || {
+            self.subject.map(|subject| subject.id())
+        })
     }
 }
 
@@ -222,7 +224,11 @@ impl Trie {
             *forked = true;
             self.fork(at, node, start, end, walk);
         }
-        if at.has_literals { self.literals.find(node, prefix, walk.resource, start) } else { NodeId::NONE }
+        if at.has_literals {
+            self.literals.find(node, prefix, walk.resource, start)
+        } else {
+            NodeId::NONE
+        }
     }
 
     /// Does the same for all nodes but the first, then matches the globs of all nodes. Returns the
@@ -308,7 +314,9 @@ impl Trie {
         let nodes = globs.len();
         let mut starts: SmallVec<[StepId; 16]> = SmallVec::new();
         for id in globs.drain(..) {
-            starts.extend(self.globs.at(id).match_cheap_or_defer(segment, nodes, |node| next.push(node)));
+            starts.extend(
+                self.globs.at(id).match_cheap_or_defer(segment, nodes, |node| next.push(node)),
+            );
         }
         if !starts.is_empty() {
             self.glob_set.matching(segment, &starts, |node| next.push(node));

@@ -29,14 +29,18 @@ fn generated_pairs_agree_with_the_reference() {
     let policies = pairs / QUESTIONS_OF_A_POLICY;
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let shares: Vec<Shares> = thread::scope(|scope| {
-        let run =
-            |thread| move || (thread..policies).step_by(threads).map(agree_on_one_policy).collect::<Vec<_>>();
+        let run = |thread| {
+            move || (thread..policies).step_by(threads).map(agree_on_one_policy).collect::<Vec<_>>()
+        };
         let running: Vec<_> = (0..threads).map(|thread| scope.spawn(run(thread))).collect();
         running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     let sum = |one: fn(&Shares) -> usize| shares.iter().map(one).sum::<usize>();
-    let (allowed, denied, not_allowed) =
-        (sum(|shares| shares.allowed), sum(|shares| shares.denied), sum(|shares| shares.not_allowed));
+    let (allowed, denied, not_allowed) = (
+        sum(|shares| shares.allowed),
+        sum(|shares| shares.denied),
+        sum(|shares| shares.not_allowed),
+    );
     let all = allowed + denied + not_allowed;
     println!("allowed {allowed}, denied {denied}, not allowed {not_allowed}");
     assert!(all >= pairs, "{all} pairs");
@@ -95,7 +99,13 @@ fn roles_of(engine: &Engine, caller: &OwnedCaller) -> RoleSet {
     let (groups, roles) = (names(&caller.groups), names(&caller.roles));
     caller.user.as_ref().map_or_else(
         || engine.anonymous().clone(),
-        |user| engine.roles_of(user, groups.iter().map(String::as_str), roles.iter().map(String::as_str)),
+        |user| {
+            engine.roles_of(
+                user,
+                groups.iter().map(String::as_str),
+                roles.iter().map(String::as_str),
+            )
+        },
     )
 }
 

@@ -23,7 +23,8 @@ fn a_decision_and_the_roles_of_a_cached_caller_allocate_nothing() {
         let group = caller.groups.first().map(String::as_str);
         let counted = allocation_counter::measure(|| {
             let roles = engine.roles_of(user, [], []);
-            let decision = engine.decide(&roles, Some(PatternSubject::named(user.as_bytes())), request);
+            let decision =
+                engine.decide(&roles, Some(PatternSubject::named(user.as_bytes())), request);
             allowed += usize::from(matches!(decision, Decision::Allowed(_)));
             let roles = engine.roles_of("somebody", group, []);
             let decision = engine.decide(&roles, None, request);
@@ -50,7 +51,13 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
         resources: globs.map(pattern).into(),
         at: at.clone(),
     };
-    let role = Role { name: "anyone".into(), extends: Vec::new(), allow: vec![rule], deny: Vec::new(), at };
+    let role = Role {
+        name: "anyone".into(),
+        extends: Vec::new(),
+        allow: vec![rule],
+        deny: Vec::new(),
+        at,
+    };
     let policy = Policy { roles: vec![role].into(), ..Policy::default() };
     let engine = Engine::compile(&policy);
     for (resource, allowed) in [
@@ -59,7 +66,8 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
         (format!("/{}", "aaaa.gz.js".repeat(100)), false),
     ] {
         let counted = allocation_counter::measure(|| {
-            let request = AccessRequest { action: b"GET", scope: b"", resource: resource.as_bytes() };
+            let request =
+                AccessRequest { action: b"GET", scope: b"", resource: resource.as_bytes() };
             let decision = engine.decide(engine.anonymous(), None, request);
             assert_eq!(matches!(decision, Decision::Allowed(_)), allowed, "{resource}");
         });

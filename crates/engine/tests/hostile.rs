@@ -95,12 +95,18 @@ fn every_pattern_that_matches_is_found_and_no_other() {
             let resource = resource(&mut rng);
             let scope = *rng.pick(&["a.test", "b.test", "test"]).unwrap();
             let subject = rng.percent(50).then_some(PatternSubject::named(b"a"));
-            let request =
-                AccessRequest { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
+            let request = AccessRequest {
+                action: b"GET",
+                scope: scope.as_bytes(),
+                resource: resource.as_bytes(),
+            };
             for ((id, _, rule, _), roles) in policy.rules().zip(&sets) {
                 let matches = (rule.scopes.is_empty()
                     || rule.scopes.iter().any(|scope| scope.matches(request.scope)))
-                    && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject));
+                    && rule
+                        .resources
+                        .iter()
+                        .any(|pattern| pattern.matches(request.resource, subject));
                 let expected = if matches { Decision::Allowed(id) } else { Decision::NotAllowed };
                 let decision = engine.decide(roles, subject, request);
                 assert_eq!(decision, expected, "`{resource}` of `{scope}`: {rule:#?}");

@@ -22,12 +22,19 @@ fn policy(scopes: &[&str], resources: &[&str]) -> Policy {
         resources: resources.iter().map(|text| pattern(text)).collect(),
         at: at.clone(),
     };
-    let role = Role { name: "anyone".into(), extends: Vec::new(), allow: vec![rule], deny: Vec::new(), at };
+    let role = Role {
+        name: "anyone".into(),
+        extends: Vec::new(),
+        allow: vec![rule],
+        deny: Vec::new(),
+        at,
+    };
     Policy { roles: vec![role].into(), ..Policy::default() }
 }
 
 fn scope(text: &str) -> Scope {
-    text.strip_prefix("*.").map_or_else(|| Scope::Exact(text.into()), |suffix| Scope::Below(suffix.into()))
+    text.strip_prefix("*.")
+        .map_or_else(|| Scope::Exact(text.into()), |suffix| Scope::Below(suffix.into()))
 }
 
 /// Reads a pattern as it is written in a policy; the parser has tests of its own.
@@ -56,13 +63,18 @@ struct Request<'a> {
 
 fn is_allowed(policy: &Policy, request: &Request<'_>) -> bool {
     let Request { user, action, scope, resource } = *request;
-    let request =
-        AccessRequest { action: action.as_bytes(), scope: scope.as_bytes(), resource: resource.as_bytes() };
+    let request = AccessRequest {
+        action: action.as_bytes(),
+        scope: scope.as_bytes(),
+        resource: resource.as_bytes(),
+    };
     let caller = Caller { user, ..Caller::default() };
     let expected = reference::decide(policy, &caller, &request);
     let engine = Engine::compile(policy);
-    let roles = user.map_or_else(|| engine.anonymous().clone(), |user| engine.roles_of(user, [], []));
-    let decision = engine.decide(&roles, user.map(|user| PatternSubject::named(user.as_bytes())), request);
+    let roles =
+        user.map_or_else(|| engine.anonymous().clone(), |user| engine.roles_of(user, [], []));
+    let decision =
+        engine.decide(&roles, user.map(|user| PatternSubject::named(user.as_bytes())), request);
     match (expected, decision) {
         (Decision::Allowed(RuleId(0)), Decision::Allowed(RuleId(0))) => true,
         (Decision::NotAllowed, Decision::NotAllowed) => false,
@@ -124,15 +136,22 @@ fn a_host_is_exact_or_one_or_more_labels_before_a_suffix_or_absent() {
         assert!(allowed(&[], host), "{host}");
     }
     assert!(allowed(&["api.example.com"], "api.example.com"));
-    for host in
-        ["example.com", "x.api.example.com", "api.example.com.", "API.example.com", "", "xapi.example.com"]
-    {
+    for host in [
+        "example.com",
+        "x.api.example.com",
+        "api.example.com.",
+        "API.example.com",
+        "",
+        "xapi.example.com",
+    ] {
         assert!(!allowed(&["api.example.com"], host), "{host}");
     }
     for host in ["a.example.com", "b.a.example.com"] {
         assert!(allowed(&["*.example.com"], host), "{host}");
     }
-    for host in ["example.com", ".example.com", "aexample.com", "a.example.com.evil.test", "com", ""] {
+    for host in
+        ["example.com", ".example.com", "aexample.com", "a.example.com.evil.test", "com", ""]
+    {
         assert!(!allowed(&["*.example.com"], host), "{host}");
     }
     for host in ["one.test", "b.two.test"] {
@@ -163,7 +182,15 @@ fn a_placeholder_is_exactly_one_segment_never_empty_never_dots() {
     resources(
         "/people/{id}",
         &["/people/1", "/people/a.b", "/people/...", "/people/%20", "/people/{id}"],
-        &["/people", "/people/", "/people/1/", "/people/1/x", "/people/.", "/people/..", "/other/1"],
+        &[
+            "/people",
+            "/people/",
+            "/people/1/",
+            "/people/1/x",
+            "/people/.",
+            "/people/..",
+            "/other/1",
+        ],
     );
     resources("/{a}/{b}", &["/x/y"], &["/x", "/x/", "//y", "/x/y/z"]);
     resources("/{id}/edit", &["/1/edit"], &["//edit", "/edit", "/1/2/edit"]);
@@ -183,7 +210,8 @@ fn user_matches_exactly_one_segment_equal_to_the_user_name() {
         ],
     );
     let policy = policy(&[], &["/users/{user}"]);
-    let allowed = |user, resource| is_allowed(&policy, &Request { user, action: "GET", scope: "", resource });
+    let allowed =
+        |user, resource| is_allowed(&policy, &Request { user, action: "GET", scope: "", resource });
     assert!(!allowed(None, "/users/alice"));
     assert!(!allowed(None, "/users/"));
     assert!(!allowed(Some(""), "/users/"));
@@ -205,7 +233,11 @@ fn a_glob_is_any_run_of_bytes_inside_a_segment_that_is_not_empty() {
         &["/a.json", "/.json", "/a.b.json"],
         &["/a.jsonx", "/json", "/a/b.json", "/a.json/"],
     );
-    resources("/a*b*c", &["/abc", "/axxbyyc", "/abbcc", "/abcbc"], &["/ac", "/abca", "/acb", "/ab/c"]);
+    resources(
+        "/a*b*c",
+        &["/abc", "/axxbyyc", "/abbcc", "/abcbc"],
+        &["/ac", "/abca", "/acb", "/ab/c"],
+    );
     resources("/a*a", &["/aa", "/aba"], &["/a", "/ab"]);
     resources("/*", &["/a", "/*"], &["/", "/a/", "/a/b", ""]);
     resources("/*a*", &["/a", "/xax"], &["/", "/b"]);
@@ -244,7 +276,8 @@ fn the_asterisk_form_matches_only_itself() {
     resources("*", &["*", "a"], &["/*", "/", "", "*/a", "/a"]);
     let mut star = policy(&[], &["*"]);
     star.roles[0].allow[0].resources[0].segments = vec![Segment::Literal("*".into())];
-    let allowed = |resource| is_allowed(&star, &Request { user: None, action: "GET", scope: "", resource });
+    let allowed =
+        |resource| is_allowed(&star, &Request { user: None, action: "GET", scope: "", resource });
     assert!(allowed("*"));
     assert!(!["/*", "a", "/", "", "**"].into_iter().any(allowed));
 }
@@ -286,8 +319,16 @@ fn many_globs_at_one_place_are_all_found() {
 fn a_triplet_is_one_character_to_many_globs() {
     let of = |glob: fn(usize) -> String| (0..100).map(glob).collect::<Vec<_>>();
     for (globs, matching, others) in [
-        (of(|n| format!("/*{n:02}")), ["/40", "/%4040", "/%2517"], ["/%40", "/a%25", "/%404", "/%25%40"]),
-        (of(|n| format!("/a*{n:02}")), ["/a40", "/a%4040", "/a%C3%A917"], ["/a%40", "/a-%25", "/a4", "/40"]),
+        (
+            of(|n| format!("/*{n:02}")),
+            ["/40", "/%4040", "/%2517"],
+            ["/%40", "/a%25", "/%404", "/%25%40"],
+        ),
+        (
+            of(|n| format!("/a*{n:02}")),
+            ["/a40", "/a%4040", "/a%C3%A917"],
+            ["/a%40", "/a-%25", "/a4", "/40"],
+        ),
         (
             of(|n| format!("/*{n:02}*")),
             ["/40", "/%40a17%20", "/%2517"],
@@ -317,8 +358,11 @@ fn very_long_names_cost_little_and_break_nothing() {
     let dots = ".".repeat(100_000);
     let labels = format!("{}example.com", "a.".repeat(100_000));
     let decide = |scope: &str, resource: &str| {
-        let request =
-            AccessRequest { action: b"GET", scope: scope.as_bytes(), resource: resource.as_bytes() };
+        let request = AccessRequest {
+            action: b"GET",
+            scope: scope.as_bytes(),
+            resource: resource.as_bytes(),
+        };
         engine.decide(engine.anonymous(), Some(PatternSubject::named(b"alice")), request)
     };
     assert_eq!(decide(&labels, &segments), Decision::Allowed(RuleId(0)));
@@ -332,18 +376,23 @@ fn very_long_names_cost_little_and_break_nothing() {
 #[test]
 fn a_name_without_its_prefix_counts_only_from_the_sources_that_the_rule_names() {
     const OTHER: SourceId = SourceId(2);
-    let named = |sources: &[SourceId], user: &'static str, prefix: usize, source: Option<SourceId>| {
-        let mut policy = policy(&[], &["/users/{user}", "/users/{user}/x"]);
-        let rule = &mut policy.roles[0].allow[0];
-        rule.resources[0].segments[1] = Segment::UserId(sources.to_vec());
-        let subject = Some(PatternSubject { user: user.as_bytes(), prefix, source });
-        let request = AccessRequest { action: b"GET", scope: b"", resource: b"/users/ann" };
-        let engine = Engine::compile(&policy);
-        let matches = rule_matches(&policy, subject);
-        let decision = engine.decide(engine.anonymous(), subject, request);
-        assert_eq!(decision == Decision::Allowed(RuleId(0)), matches, "{sources:?} {user} {source:?}");
-        matches
-    };
+    let named =
+        |sources: &[SourceId], user: &'static str, prefix: usize, source: Option<SourceId>| {
+            let mut policy = policy(&[], &["/users/{user}", "/users/{user}/x"]);
+            let rule = &mut policy.roles[0].allow[0];
+            rule.resources[0].segments[1] = Segment::UserId(sources.to_vec());
+            let subject = Some(PatternSubject { user: user.as_bytes(), prefix, source });
+            let request = AccessRequest { action: b"GET", scope: b"", resource: b"/users/ann" };
+            let engine = Engine::compile(&policy);
+            let matches = rule_matches(&policy, subject);
+            let decision = engine.decide(engine.anonymous(), subject, request);
+            assert_eq!(
+                decision == Decision::Allowed(RuleId(0)),
+                matches,
+                "{sources:?} {user} {source:?}"
+            );
+            matches
+        };
     let (basic, issuer) = (SourceId::BASIC, SourceId::of_issuer(0));
     assert!(named(&[basic], "basic:ann", 6, Some(basic)));
     assert!(named(&[basic, issuer], "basic:ann", 6, Some(basic)));
@@ -385,7 +434,10 @@ fn a_policy_of_nothing_allows_nothing() {
     let engine = Engine::compile(&Policy::default());
     let request = AccessRequest { action: b"GET", scope: b"", resource: b"/" };
     let roles = engine.roles_of("alice", ["staff"], ["admin", "anyone", "authenticated"]);
-    assert_eq!(engine.decide(&roles, Some(PatternSubject::named(b"alice")), request), Decision::NotAllowed);
+    assert_eq!(
+        engine.decide(&roles, Some(PatternSubject::named(b"alice")), request),
+        Decision::NotAllowed
+    );
     assert_eq!(engine.decide(engine.anonymous(), None, request), Decision::NotAllowed);
     assert_eq!(engine.role_names(&roles).count(), 0);
 }
@@ -401,7 +453,8 @@ fn of_many_roles_and_actions_at_one_place_the_lowest_rule_decides() {
         let actions = [Actions::These(vec![format!("A{}", number % 20).into()]), Actions::Any];
         role.allow[0].actions = actions[usize::from(number % 3 == 0)].clone();
         if number % 7 == 0 {
-            role.deny = vec![Rule { actions: Actions::These(vec!["A1".into()]), ..role.allow[0].clone() }];
+            role.deny =
+                vec![Rule { actions: Actions::These(vec!["A1".into()]), ..role.allow[0].clone() }];
         }
         policy.roles.push(role);
     }
@@ -412,7 +465,8 @@ fn of_many_roles_and_actions_at_one_place_the_lowest_rule_decides() {
             let roles: Vec<&str> = names.iter().map(String::as_str).collect();
             let caller = Caller { user: Some("alice"), roles: roles.clone(), ..Caller::default() };
             for action in ["A0", "A1", "A2", "A19", "other"] {
-                let request = AccessRequest { action: action.as_bytes(), scope: b"", resource: b"/people" };
+                let request =
+                    AccessRequest { action: action.as_bytes(), scope: b"", resource: b"/people" };
                 let set = engine.roles_of("alice", [], roles.iter().copied());
                 let expected = reference::decide(&policy, &caller, &request);
                 assert_eq!(engine.decide(&set, None, request), expected);

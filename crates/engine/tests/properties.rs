@@ -15,7 +15,9 @@ const POLICIES: u64 = 60;
 const REQUESTS: usize = 400;
 
 /// Some policies, each with callers and their requests.
-fn for_each_policy(mut test: impl FnMut(&Policy, &Engine, &[(OwnedCaller, OwnedAccessRequest)], &mut Rng)) {
+fn for_each_policy(
+    mut test: impl FnMut(&Policy, &Engine, &[(OwnedCaller, OwnedAccessRequest)], &mut Rng),
+) {
     for seed in 0..POLICIES {
         let mut generator = Generator::new(Shape::default(), seed);
         let policy = generator.policy();
@@ -116,7 +118,8 @@ fn an_added_deny_never_allows() {
         other.roles[place].deny.push(generator.rule());
         let other = Engine::compile(&other);
         for (caller, request) in all {
-            let (before, after) = (decide(engine, caller, request), decide(&other, caller, request));
+            let (before, after) =
+                (decide(engine, caller, request), decide(&other, caller, request));
             assert!(!is_allowed(after) || is_allowed(before), "{caller:?}: {request:?}");
             changed += usize::from(is_allowed(before) && !is_allowed(after));
         }
@@ -134,7 +137,8 @@ fn an_added_allow_never_takes_away() {
         other.roles[place].allow.push(generator.rule());
         let other = Engine::compile(&other);
         for (caller, request) in all {
-            let (before, after) = (decide(engine, caller, request), decide(&other, caller, request));
+            let (before, after) =
+                (decide(engine, caller, request), decide(&other, caller, request));
             assert!(is_allowed(after) || !is_allowed(before), "{caller:?}: {request:?}");
             changed += usize::from(is_allowed(after) && !is_allowed(before));
         }
@@ -144,8 +148,11 @@ fn an_added_allow_never_takes_away() {
 
 #[test]
 fn an_unrelated_rule_changes_nothing() {
-    let unrelated =
-        Pattern { absolute: true, segments: vec![Segment::Literal("unrelated".into())], rest: true };
+    let unrelated = Pattern {
+        absolute: true,
+        segments: vec![Segment::Literal("unrelated".into())],
+        rest: true,
+    };
     for_each_policy(|policy, engine, all, rng| {
         let mut other = policy.clone();
         let place = other.roles.len() - 1;
@@ -158,7 +165,11 @@ fn an_unrelated_rule_changes_nothing() {
         };
         // As the last rule of the last role it leaves the numbers of all others as they are.
         other.roles[place].deny.push(rule.clone());
-        other.roles.push(Role { name: "other".into(), allow: vec![rule], ..other.roles[0].clone() });
+        other.roles.push(Role {
+            name: "other".into(),
+            allow: vec![rule],
+            ..other.roles[0].clone()
+        });
         let of_other = Grant {
             role: RoleId(u32::try_from(place + 1).unwrap()),
             users: vec!["somebody-else".into()],
@@ -183,7 +194,8 @@ fn the_names_of_a_set_are_those_of_the_reference_in_the_order_of_the_policy() {
             let wanted = policy::reference::roles_of(policy, &caller.borrowed());
             let wanted: Vec<Arc<str>> =
                 wanted.iter().map(|id| Arc::clone(&policy.roles[id.0 as usize].name)).collect();
-            let names: Vec<Arc<str>> = engine.role_names(&roles_of(engine, caller)).map(Into::into).collect();
+            let names: Vec<Arc<str>> =
+                engine.role_names(&roles_of(engine, caller)).map(Into::into).collect();
             assert_eq!(names, wanted, "{caller:?}");
         }
     });

@@ -16,7 +16,8 @@ pub(crate) const FAILS_OPEN: &str =
 pub(crate) const HTTP_SERVICE: &str = "checks are sent without gRPC, and rolegate answers each with 405, or 415 for a `POST`: \
      every request is denied";
 pub(crate) const STATUS_ON_ERROR: &str = "an error is answered with 403 and looks like a denial";
-pub(crate) const CLOSED_MODULE: &str = "Envoy can unload the library while its threads run, and crash";
+pub(crate) const CLOSED_MODULE: &str =
+    "Envoy can unload the library while its threads run, and crash";
 pub(crate) const HIDDEN_HEADERS: &str = "headers that rolegate does not see cannot be checked or removed: a client can send one \
      that the application reads as an identity header";
 pub(crate) const HIDDEN_HEADERS_FIX: &str = "leave this out: rolegate then sees each header";
@@ -97,7 +98,9 @@ impl<'n> By<'n> {
 }
 
 fn is_ours(config: &View<'_>) -> bool {
-    ["dynamic_module_config/name", "filter_name"].iter().any(|path| config.text_of(path) == Some("rolegate"))
+    ["dynamic_module_config/name", "filter_name"]
+        .iter()
+        .any(|path| config.text_of(path) == Some("rolegate"))
 }
 
 /// Reports unsafe and broken settings of the filter itself.
@@ -162,24 +165,21 @@ pub(crate) fn lint_service<'n>(service: &View<'n>, services: &[View<'n>], findin
 fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
     let filter = &authorizer.filter;
     if let Some(disabled) = unless_off(filter, "disabled") {
-        let message =
-            "the filter is off, except on routes that enable it: other requests pass without authorization";
+        let message = "the filter is off, except on routes that enable it: other requests pass without authorization";
         findings.add(&disabled, Kind::DisabledFilter, message, "disabled: false");
     }
     if let Some(optional) = unless_off(filter, "is_optional") {
         findings.report(&optional, Kind::OptionalFilter);
     }
     if authorizer.has_matcher {
-        let message =
-            "a matcher decides for which requests the filter runs: the others pass without authorization";
+        let message = "a matcher decides for which requests the filter runs: the others pass without authorization";
         let fix = "configure the filter without `ExtensionWithMatcher`, and allow what is for everyone to `anyone` in the policy";
         findings.add(filter, Kind::ConditionalFilter, message, fix);
     }
     if let Some(other) =
         filter.get("config_discovery/default_config").filter(|config| By::of(config).is_none())
     {
-        let message =
-            "until Envoy has the configuration of this filter, requests pass this one, without authorization";
+        let message = "until Envoy has the configuration of this filter, requests pass this one, without authorization";
         let fix = "leave this out: without a default, no request passes until then";
         findings.add(&other, Kind::ConditionalFilter, message, fix);
     }
@@ -198,7 +198,8 @@ fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
 
 /// Whether a `RuntimeFractionalPercent` is 100 % by default, and no runtime key changes it.
 fn is_always(enabled: &View<'_>) -> bool {
-    let numerator = enabled.text_of("default_value/numerator").and_then(|text| text.parse::<u32>().ok());
+    let numerator =
+        enabled.text_of("default_value/numerator").and_then(|text| text.parse::<u32>().ok());
     let whole = match enabled.text_of("default_value/denominator").unwrap_or("HUNDRED") {
         "HUNDRED" => 100,
         "TEN_THOUSAND" => 10_000,
@@ -232,8 +233,7 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
     match config.get("status_on_error") {
         None => findings.add(config, Kind::StatusOnError, STATUS_ON_ERROR, fix),
         Some(status) if !status.text_of("code").is_some_and(is_server_error) => {
-            let message =
-                "the answer to an error is not a 5xx: clients and alerts do not take it for an error";
+            let message = "the answer to an error is not a 5xx: clients and alerts do not take it for an error";
             findings.add(&status, Kind::StatusOnError, message, fix);
         }
         Some(_) => {}

@@ -59,7 +59,8 @@ impl<'a, 'n> Protected<'a, 'n> {
             addresses: BTreeMap::new(),
             has_reported_unseen: Cell::new(false),
         };
-        let targets: Vec<_> = managers.iter().flat_map(|manager| protected.targets(manager)).collect();
+        let targets: Vec<_> =
+            managers.iter().flat_map(|manager| protected.targets(manager)).collect();
         for target in targets {
             let name = if let Target::Cluster(cluster) = target { cluster.text() } else { None };
             for part in name.map(|name| protected.parts(name)).unwrap_or_default() {
@@ -107,8 +108,7 @@ impl<'a, 'n> Protected<'a, 'n> {
             } else if let Some(cluster) = client_routing::literal(&state) {
                 self.lint_cluster(&cluster, &cluster, findings);
             } else {
-                let message =
-                    "without authorization, this listener routes to any cluster that this format gives";
+                let message = "without authorization, this listener routes to any cluster that this format gives";
                 findings.add(&state, Kind::BypassListener, message, FIX);
             }
         }
@@ -207,15 +207,18 @@ impl<'a, 'n> Protected<'a, 'n> {
     /// The targets of a connection manager's routes, also of the tables that it names.
     fn targets(&self, manager: &Manager<'n>) -> Vec<Target<'n>> {
         let names = routes::table_names(&manager.view);
-        let is_named = |table: &&View<'_>| table.text_of("name").is_some_and(|name| names.contains(&name));
+        let is_named =
+            |table: &&View<'_>| table.text_of("name").is_some_and(|name| names.contains(&name));
         let tables = self.route_tables.iter().filter(is_named);
         tables.chain([&manager.view]).flat_map(routes::targets).collect()
     }
 
     /// This cluster, and those that an aggregate or a composite cluster consists of.
     fn parts(&self, name: &'n str) -> Vec<&'n str> {
-        let config = self.clusters.get(name).and_then(|cluster| cluster.get("cluster_type/typed_config"));
-        let aggregated = config.as_ref().and_then(|config| config.texts_of("clusters")).unwrap_or_default();
+        let config =
+            self.clusters.get(name).and_then(|cluster| cluster.get("cluster_type/typed_config"));
+        let aggregated =
+            config.as_ref().and_then(|config| config.texts_of("clusters")).unwrap_or_default();
         // Of a composite cluster, retries choose another one.
         let composed = config.map(|config| config.list("sub_clusters")).unwrap_or_default();
         let composed = composed.into_iter().filter_map(|cluster| cluster.text_of("name"));
@@ -225,7 +228,8 @@ impl<'a, 'n> Protected<'a, 'n> {
     /// The addresses of a cluster's endpoints, and the name under which a control plane has them.
     fn addresses_of(&self, name: &str) -> BTreeSet<String> {
         let Some(cluster) = self.clusters.get(name) else { return BTreeSet::new() };
-        let eds = cluster.get("eds_cluster_config").and_then(|_| cluster::name_of_endpoints(cluster));
+        let eds =
+            cluster.get("eds_cluster_config").and_then(|_| cluster::name_of_endpoints(cluster));
         let static_endpoints = cluster.get("load_assignment");
         let endpoints = static_endpoints.iter().chain(self.endpoints_of(cluster).iter().copied());
         endpoints.flat_map(addresses).chain(eds.map(|name| format!("eds {name}"))).collect()
@@ -267,9 +271,9 @@ fn addresses(view: &View<'_>) -> Vec<String> {
                 addresses.push(format!("{host} {}", port.unwrap_or_default()));
             }
             "pipe" => addresses.extend(value.text_of("path").map(|path| format!("unix {path}"))),
-            "envoy_internal_address" => {
-                addresses.extend(value.text_of("server_listener_name").map(|name| format!("listener {name}")))
-            }
+            "envoy_internal_address" => addresses.extend(
+                value.text_of("server_listener_name").map(|name| format!("listener {name}")),
+            ),
             "health_check_config" => {}
             _ => return true,
         }

@@ -53,7 +53,8 @@ pub(crate) fn by(what: &str, value: &View<'_>, findings: &mut Findings) {
 
 const CONFIG: &str = "extension/typed_config";
 const LUA: &str = "envoy.extensions.router.cluster_specifiers.lua.v3.LuaConfig";
-const MATCHER: &str = "envoy.extensions.router.cluster_specifiers.matcher.v3.MatcherClusterSpecifier";
+const MATCHER: &str =
+    "envoy.extensions.router.cluster_specifiers.matcher.v3.MatcherClusterSpecifier";
 
 /// Whether it chooses one of the clusters in its configuration, as routes do.
 pub(crate) fn is_matcher(plugin: &View<'_>) -> bool {
@@ -66,7 +67,9 @@ pub(crate) fn lint_plugin(plugin: &View<'_>, findings: &mut Findings) {
     let config = plugin.get(CONFIG);
     match config.as_ref().and_then(type_of) {
         Some(MATCHER) => {}
-        Some(LUA) if config.is_some_and(|config| has_text(&config, &|code| code.contains("headers"))) => {
+        Some(LUA)
+            if config.is_some_and(|config| has_text(&config, &|code| code.contains("headers"))) =>
+        {
             by("headers that this code reads", plugin, findings);
         }
         Some(_) | None => findings.report(plugin, Kind::PluginRouting),

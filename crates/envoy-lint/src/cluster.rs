@@ -29,15 +29,18 @@ impl Clusters<'_> {
 
 /// Whether this value, under this key, is a cluster.
 pub(crate) fn is_cluster(view: &View<'_>, key: &str) -> bool {
-    let typed = view.text_of("@type").is_some_and(|name| name.ends_with("envoy.config.cluster.v3.Cluster"));
-    view.get("name").is_some() && (typed || key == "clusters" || view.get("load_assignment").is_some())
+    let typed =
+        view.text_of("@type").is_some_and(|name| name.ends_with("envoy.config.cluster.v3.Cluster"));
+    view.get("name").is_some()
+        && (typed || key == "clusters" || view.get("load_assignment").is_some())
 }
 
 /// Whether this value, under this key, has the endpoints of a cluster from a control plane.
 pub(crate) fn are_endpoints(view: &View<'_>, key: &str) -> bool {
     let kind = view.text_of("@type").unwrap_or_default();
     view.get("cluster_name").is_some()
-        && (kind.ends_with("envoy.config.endpoint.v3.ClusterLoadAssignment") || key == "endpoint_config")
+        && (kind.ends_with("envoy.config.endpoint.v3.ClusterLoadAssignment")
+            || key == "endpoint_config")
 }
 
 /// The name under which a control plane or `/config_dump` has the endpoints of a cluster.
@@ -49,7 +52,8 @@ pub(crate) fn name_of_endpoints<'n>(cluster: &View<'n>) -> Option<&'n str> {
 /// Whether a client can name the address: in the authority, the server name of TLS, or a header.
 pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
     let kind = cluster.text_of("cluster_type/typed_config/@type");
-    kind.is_some_and(|kind| kind.contains(".dynamic_forward_proxy.")) || address_by_header(cluster).is_some()
+    kind.is_some_and(|kind| kind.contains(".dynamic_forward_proxy."))
+        || address_by_header(cluster).is_some()
 }
 
 /// The HTTP filters that requests to a cluster pass (`HttpProtocolOptions`).
@@ -99,12 +103,14 @@ pub(crate) fn lint<'n>(
         if named.peek().is_none() && clusters.are_complete() {
             lint_missing(&name, &clusters.all, findings);
         } else if named.peek().is_none() {
-            let message = "this cluster is not in this file: its protocol and its limits cannot be seen";
+            let message =
+                "this cluster is not in this file: its protocol and its limits cannot be seen";
             findings.add(&name, Kind::UnseenCluster, message, LINT_DUMP);
         }
         // One finding for the cluster, whichever of its services it is found by.
         let retries = services.iter().any(|other| {
-            other.text_of("envoy_grpc/cluster_name") == name.text() && other.get("retry_policy").is_some()
+            other.text_of("envoy_grpc/cluster_name") == name.text()
+                && other.get("retry_policy").is_some()
         });
         for cluster in named {
             lint_protocol(cluster, findings);
@@ -113,7 +119,8 @@ pub(crate) fn lint<'n>(
                 findings.report(cluster, Kind::NoHealthChecks);
             }
             let name = name_of_endpoints(cluster);
-            let is_own = |endpoints: &&View<'_>| name.is_some() && endpoints.text_of("cluster_name") == name;
+            let is_own =
+                |endpoints: &&View<'_>| name.is_some() && endpoints.text_of("cluster_name") == name;
             let endpoints: Vec<&View<'_>> = clusters.endpoints.iter().filter(is_own).collect();
             transport::lint(cluster, &endpoints, secrets, findings);
         }
@@ -144,7 +151,8 @@ fn lint_google(google: &View<'_>, findings: &mut Findings) {
 
 fn lint_protocol(cluster: &View<'_>, findings: &mut Findings) {
     let options = cluster.named_entries_of("typed_extension_protocol_options");
-    let is_http2 = |options: &View<'_>| options.get("explicit_http_config/http2_protocol_options").is_some();
+    let is_http2 =
+        |options: &View<'_>| options.get("explicit_http_config/http2_protocol_options").is_some();
     if !options.iter().any(|(_, options)| is_http2(options))
         && cluster.get("http2_protocol_options").is_none()
     {
@@ -154,10 +162,9 @@ fn lint_protocol(cluster: &View<'_>, findings: &mut Findings) {
 
 fn lint_limits(cluster: &View<'_>, retries: bool, findings: &mut Findings) {
     let thresholds = cluster.get("circuit_breakers/thresholds");
-    let default = cluster
-        .list("circuit_breakers/thresholds")
-        .into_iter()
-        .find(|threshold| threshold.text_of("priority").is_none_or(|priority| priority == "DEFAULT"));
+    let default = cluster.list("circuit_breakers/thresholds").into_iter().find(|threshold| {
+        threshold.text_of("priority").is_none_or(|priority| priority == "DEFAULT")
+    });
     let limit = |key: &str| default.as_ref()?.text_of(key)?.parse::<u64>().ok();
     let has_budget = default.as_ref().is_some_and(|default| default.get("retry_budget").is_some());
     let low: Vec<String> = [
@@ -173,8 +180,10 @@ fn lint_limits(cluster: &View<'_>, retries: bool, findings: &mut Findings) {
     if low.is_empty() {
         return;
     }
-    let message =
-        format!("checks beyond these limits fail, so a burst of clients causes errors: {}", low.join(", "));
+    let message = format!(
+        "checks beyond these limits fail, so a burst of clients causes errors: {}",
+        low.join(", ")
+    );
     let fix = "circuit_breakers: { thresholds: [{ max_requests: 100000, max_pending_requests: 100000, max_retries: 100000 }] }";
     findings.add(thresholds.as_ref().unwrap_or(cluster), Kind::CircuitBreakers, message, fix);
 }

@@ -72,11 +72,14 @@ impl<'n> Configuration<'n> {
     /// Takes this value if it is a part. Returns whether there may be further parts in it.
     fn collect(&mut self, key: &str, view: &View<'n>, discovered: &Discovered<'n>) -> bool {
         let has = |path: &str| view.get(path).is_some();
-        self.has_listeners |= key == "dynamic_listeners" || (key == "resources" && is_listener(view));
+        self.has_listeners |=
+            key == "dynamic_listeners" || (key == "resources" && is_listener(view));
         if has("config_patches") {
             self.envoy_filters.push(view.clone());
         }
-        if self.repeated_pages.contains(&key) || (key == "config_patches" && envoy_filter::removes(view)) {
+        if self.repeated_pages.contains(&key)
+            || (key == "config_patches" && envoy_filter::removes(view))
+        {
             return false;
         }
         let filters = Authorizer::of(&Filter::new(view, discovered));
@@ -138,7 +141,8 @@ impl<'n> Configuration<'n> {
             authorizer::lint(filter, findings);
         }
         // A filter that is given without its name may have any.
-        let name = |filter: &Authorizer<'n>| filter.filter.text_of("name").unwrap_or(routes::UNNAMED);
+        let name =
+            |filter: &Authorizer<'n>| filter.filter.text_of("name").unwrap_or(routes::UNNAMED);
         let names: Vec<&str> = self.authorizers().map(name).collect();
         let filter_services: Vec<View<'_>> =
             self.authorizers().filter_map(Authorizer::grpc_service).collect();
@@ -199,6 +203,8 @@ fn is_plain_listener(view: &View<'_>) -> bool {
 fn is_proxy(view: &View<'_>) -> bool {
     let Some(config) = view.get("typed_config") else { return false };
     let kind = config.text_of("type_url").or_else(|| config.text_of("@type")).unwrap_or_default();
-    [".filters.listener.", ".filters.network.", ".filters.udp."].iter().any(|part| kind.contains(part))
+    [".filters.listener.", ".filters.network.", ".filters.udp."]
+        .iter()
+        .any(|part| kind.contains(part))
         && !kind.contains(".http_connection_manager.")
 }

@@ -36,7 +36,9 @@ impl<'n> Manager<'n> {
 
     /// All filters that authorize, also those for requests that upgrade.
     pub(crate) fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
-        self.filters.authorizers().chain(self.upgrades.iter().flat_map(|(_, own)| own.authorizers()))
+        self.filters
+            .authorizers()
+            .chain(self.upgrades.iter().flat_map(|(_, own)| own.authorizers()))
     }
 
     /// Whether requests that do not upgrade are authorized.
@@ -51,7 +53,8 @@ impl<'n> Manager<'n> {
             return;
         }
         lint_paths(&self.view, true, findings);
-        let routes: Vec<&View<'_>> = [&self.view].into_iter().chain(other_routes.iter().copied()).collect();
+        let routes: Vec<&View<'_>> =
+            [&self.view].into_iter().chain(other_routes.iter().copied()).collect();
         self.filters.lint_early(&routes, findings);
         self.filters.lint_rewrites(&routes, findings);
         let mut own = routes::of_manager(&self.view, other_routes);
@@ -74,8 +77,12 @@ impl<'n> Manager<'n> {
         if !self.authorizers().any(|authorizer| matches!(authorizer.by, By::Module(_))) {
             return;
         }
-        for path in ["http2_protocol_options/allow_metadata", "http3_protocol_options/allow_metadata"] {
-            if let Some(setting) = self.view.get(path).filter(|setting| setting.boolean() == Some(true)) {
+        for path in
+            ["http2_protocol_options/allow_metadata", "http3_protocol_options/allow_metadata"]
+        {
+            if let Some(setting) =
+                self.view.get(path).filter(|setting| setting.boolean() == Some(true))
+            {
                 findings.report(&setting, Kind::MetadataFrames);
             }
         }
@@ -123,11 +130,16 @@ impl<'n> Manager<'n> {
 }
 
 pub(crate) fn is_manager(config: &View<'_>) -> bool {
-    type_of(config).is_some_and(|kind| kind.ends_with(".http_connection_manager.v3.HttpConnectionManager"))
+    type_of(config)
+        .is_some_and(|kind| kind.ends_with(".http_connection_manager.v3.HttpConnectionManager"))
 }
 
 /// Reports settings that are merged into a connection manager with the filter.
-pub(crate) fn lint_merged(settings: &View<'_>, discovered: &Discovered<'_>, findings: &mut Findings) {
+pub(crate) fn lint_merged(
+    settings: &View<'_>,
+    discovered: &Discovered<'_>,
+    findings: &mut Findings,
+) {
     lint_paths(settings, false, findings);
     credentials::lint(settings, findings);
     for upgrade in settings.list("upgrade_configs") {
@@ -161,16 +173,24 @@ fn lint_paths(settings: &View<'_>, are_all: bool, findings: &mut Findings) {
 }
 
 fn lint_slashes(action: &View<'_>, findings: &mut Findings) {
-    findings.add(action, Kind::UnescapedSlashes, UNESCAPED_SLASHES, format!("{SLASHES}: REJECT_REQUEST"));
+    findings.add(
+        action,
+        Kind::UnescapedSlashes,
+        UNESCAPED_SLASHES,
+        format!("{SLASHES}: REJECT_REQUEST"),
+    );
 }
 
 /// Reports the action for escaped slashes that a static runtime sets where this connection manager
 /// does not.
 pub(crate) fn lint_runtime(manager: &View<'_>, runtime: &View<'_>, findings: &mut Findings) {
     let action = manager.text_of(SLASHES).unwrap_or("0");
-    let is_default = action == "0" || action.eq_ignore_ascii_case("IMPLEMENTATION_SPECIFIC_DEFAULT");
+    let is_default =
+        action == "0" || action.eq_ignore_ascii_case("IMPLEMENTATION_SPECIFIC_DEFAULT");
     let value = runtime_value(runtime, &format!("http_connection_manager.{SLASHES}"));
-    if let Some(value) = value.filter(|value| is_default && !value.text().is_some_and(keeps_slashes)) {
+    if let Some(value) =
+        value.filter(|value| is_default && !value.text().is_some_and(keeps_slashes))
+    {
         lint_slashes(&value, findings);
     }
 }
@@ -179,17 +199,18 @@ pub(crate) fn lint_runtime(manager: &View<'_>, runtime: &View<'_>, findings: &mu
 fn runtime_value<'n>(runtime: &View<'n>, name: &str) -> Option<View<'n>> {
     runtime.get(name).or_else(|| {
         let entries = runtime.named_entries();
-        entries
-            .iter()
-            .find_map(|(key, value)| runtime_value(value, name.strip_prefix(&**key)?.strip_prefix('.')?))
+        entries.iter().find_map(|(key, value)| {
+            runtime_value(value, name.strip_prefix(&**key)?.strip_prefix('.')?)
+        })
     })
 }
 
 fn lint_upgrade(upgrade: &View<'_>, findings: &mut Findings) {
     let protocol = upgrade.text_of("upgrade_type").unwrap_or_default();
     let at = upgrade.get("filters").unwrap_or_else(|| upgrade.clone());
-    let message =
-        format!("requests that upgrade to `{protocol}` pass these filters only, without authorization");
+    let message = format!(
+        "requests that upgrade to `{protocol}` pass these filters only, without authorization"
+    );
     let fix = "leave `filters` out, so that they pass `http_filters`";
     findings.add(&at, Kind::UpgradeFilters, message, fix);
 }

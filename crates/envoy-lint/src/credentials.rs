@@ -39,7 +39,8 @@ fn names_credentials(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     let reads_credentials = |part: &str| {
         let Some((operator, arguments)) = part.split_once('(') else { return false };
-        let mut names = arguments.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
+        let mut names =
+            arguments.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '-');
         operator == "cookie" || names.any(|name| HEADERS.contains(&name))
     };
     HEADERS.contains(&&*text) || text.split('%').any(reads_credentials)

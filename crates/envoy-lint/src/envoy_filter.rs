@@ -14,8 +14,7 @@ use crate::{Findings, Kind};
 
 const ROUTER: &str = "envoy.filters.http.router";
 const ANY: &str = "ANY";
-const BEHIND_ROUTER: &str =
-    "the filter is put behind the router, where no request passes it, and Envoy refuses the listener";
+const BEHIND_ROUTER: &str = "the filter is put behind the router, where no request passes it, and Envoy refuses the listener";
 
 #[derive(Debug)]
 struct Patch<'n> {
@@ -51,8 +50,11 @@ pub(crate) fn lint<'n>(
 ) {
     let mut patches: Vec<Patch<'n>> = Vec::new();
     for (resource, spec) in specs.iter().enumerate() {
-        let views = spec.list("config_patches").into_iter().filter(|view| view.get("patch").is_some());
-        let new = |(number, view): (usize, View<'n>)| Patch::new(&view, spec, (resource, number), discovered);
+        let views =
+            spec.list("config_patches").into_iter().filter(|view| view.get("patch").is_some());
+        let new = |(number, view): (usize, View<'n>)| {
+            Patch::new(&view, spec, (resource, number), discovered)
+        };
         patches.extend(views.enumerate().map(new));
     }
     for patch in &patches {
@@ -67,7 +69,8 @@ pub(crate) fn lint<'n>(
         patches.iter().filter(|patch| patch.is_of_filter() && patch.value.is_some()).collect();
     for own in filters.iter().filter(|patch| patch.authorizes) {
         if seen.insert((own.context, &own.labels)) {
-            let same: Vec<_> = filters.iter().copied().filter(|patch| patch.is_for_same(own)).collect();
+            let same: Vec<_> =
+                filters.iter().copied().filter(|patch| patch.is_for_same(own)).collect();
             let list = Filters::new(&order(&same), discovered);
             list.lint_early(routes, findings);
             list.lint_rewrites(routes, findings);
@@ -80,7 +83,8 @@ pub(crate) fn lint<'n>(
 fn lint_removals(patches: &[Patch<'_>], findings: &mut Findings) {
     for removal in patches.iter().filter(|patch| patch.takes_out()) {
         let Some(name) = removal.neighbour else { continue };
-        let own = || patches.iter().filter(move |patch| patch.authorizes && patch.is_for_same(removal));
+        let own =
+            || patches.iter().filter(move |patch| patch.authorizes && patch.is_for_same(removal));
         let inserts = || own().filter(move |patch| patch.inserts(name));
         let is_before =
             |patch: &Patch<'_>| patch.number.0 == removal.number.0 && patch.number < removal.number;
@@ -106,13 +110,13 @@ fn lint_places(patches: &[Patch<'_>], findings: &mut Findings) {
         let changes = patch.changes(name);
         // A patch may replace any filter of this name. A filter that it merges with authorizes.
         let mut others = patches.iter().filter(|other| other.authorizes || !patch.merges());
-        if (changes || patch.merges()) && others.any(|other| other.inserts(name) && other.is_for_same(patch))
+        if (changes || patch.merges())
+            && others.any(|other| other.inserts(name) && other.is_for_same(patch))
         {
             continue;
         }
         if changes {
-            let message =
-                "no patch in this file inserts the filter: whether one does elsewhere cannot be seen";
+            let message = "no patch in this file inserts the filter: whether one does elsewhere cannot be seen";
             findings.add(&patch.view, Kind::UnseenFilter, message, LINT_DUMP);
         } else if let Some(message) = patch.misplaced() {
             let fix = "applyTo: HTTP_FILTER, with operation: INSERT_BEFORE and subFilter: { name: envoy.filters.http.router }";
@@ -122,7 +126,12 @@ fn lint_places(patches: &[Patch<'_>], findings: &mut Findings) {
 }
 
 impl<'n> Patch<'n> {
-    fn new(view: &View<'n>, spec: &View<'n>, number: (usize, usize), discovered: &Discovered<'n>) -> Self {
+    fn new(
+        view: &View<'n>,
+        spec: &View<'n>,
+        number: (usize, usize),
+        discovered: &Discovered<'n>,
+    ) -> Self {
         let labels = spec.named_entries_of("workload_selector/labels");
         let value = view.get("patch/value").filter(|_| !removes(view));
         let filter = value.as_ref().map(|value| Filter::new(value, discovered));
@@ -130,7 +139,10 @@ impl<'n> Patch<'n> {
             view: view.clone(),
             at: view.get("patch").unwrap_or_else(|| view.clone()),
             number,
-            labels: labels.into_iter().filter_map(|(name, label)| Some((name, label.text()?))).collect(),
+            labels: labels
+                .into_iter()
+                .filter_map(|(name, label)| Some((name, label.text()?)))
+                .collect(),
             apply_to: view.text_of("apply_to").unwrap_or_default(),
             context: view.text_of("match/context").unwrap_or(ANY),
             operation: view.text_of("patch/operation").unwrap_or_default(),
@@ -145,7 +157,9 @@ impl<'n> Patch<'n> {
     /// is named.
     fn misplaced(&self) -> Option<&'static str> {
         if !self.is_of_filter() {
-            return Some("this patch is not for the filters of HTTP requests: no request passes it");
+            return Some(
+                "this patch is not for the filters of HTTP requests: no request passes it",
+            );
         }
         match (self.operation, self.neighbour) {
             ("ADD", _) | ("INSERT_AFTER", None | Some(ROUTER)) => Some(BEHIND_ROUTER),
@@ -170,7 +184,8 @@ impl<'n> Patch<'n> {
             other.labels.iter().any(|(other_name, other)| other_name == name && other != value)
         };
         let contexts = [self.context, other.context];
-        (self.context == other.context || contexts.contains(&ANY)) && !self.labels.iter().any(differ)
+        (self.context == other.context || contexts.contains(&ANY))
+            && !self.labels.iter().any(differ)
     }
 
     fn merges(&self) -> bool {

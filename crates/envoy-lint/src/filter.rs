@@ -13,7 +13,8 @@ pub(crate) struct Discovered<'n>(Vec<View<'n>>);
 
 impl<'n> Discovered<'n> {
     pub(crate) fn new(documents: &[View<'n>]) -> Self {
-        const CONTAINERS: [&str; 5] = ["configs", "ecds_filters", "ecds_filter", "resources", "resource"];
+        const CONTAINERS: [&str; 5] =
+            ["configs", "ecds_filters", "ecds_filter", "resources", "resource"];
         let mut resources = Vec::new();
         let mut collect = |key: &str, view: &View<'n>| {
             let is_resource = type_of(view) == Some(RESOURCE);
@@ -47,11 +48,13 @@ pub(crate) struct Filter<'n> {
 
 impl<'n> Filter<'n> {
     pub(crate) fn new(view: &View<'n>, discovered: &Discovered<'n>) -> Self {
-        let mut filter = Self { view: view.clone(), configs: Vec::new(), default: None, unseen: None };
+        let mut filter =
+            Self { view: view.clone(), configs: Vec::new(), default: None, unseen: None };
         if let Some(config) = view.get("typed_config") {
             filter.configs.push(config);
         } else if let Some(discovery) = view.get("config_discovery") {
-            filter.configs = view.text_of("name").map(|name| discovered.named(name)).unwrap_or_default();
+            filter.configs =
+                view.text_of("name").map(|name| discovered.named(name)).unwrap_or_default();
             filter.default = discovery.get("default_config");
             filter.unseen = filter.configs.is_empty().then_some(discovery);
         }
@@ -69,7 +72,8 @@ impl<'n> Filter<'n> {
 
     /// The types that its configuration may have, if it is elsewhere.
     pub(crate) fn possible_types(&self) -> Vec<&'n str> {
-        let urls = self.view.get("config_discovery").and_then(|discovery| discovery.texts_of("type_urls"));
+        let urls =
+            self.view.get("config_discovery").and_then(|discovery| discovery.texts_of("type_urls"));
         urls.unwrap_or_default().into_iter().filter_map(|url| url.rsplit('/').next()).collect()
     }
 
@@ -89,7 +93,8 @@ impl<'n> Filter<'n> {
             [first, others @ ..] if others.iter().all(|other| other == first) => *first,
             _ => "",
         };
-        if ["io.istio.", "istio.", "stats.PluginConfig"].iter().any(|start| name.starts_with(start)) {
+        if ["io.istio.", "istio.", "stats.PluginConfig"].iter().any(|start| name.starts_with(start))
+        {
             return "istio";
         }
         let path = name.strip_prefix("envoy.").and_then(|name| name.split_once("filters.http."));

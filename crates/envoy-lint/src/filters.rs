@@ -28,11 +28,14 @@ impl<'n> Filters<'n> {
         let all: Vec<Filter<'n>> = views.iter().map(|view| Filter::new(view, discovered)).collect();
         let mut authorizers: Vec<(usize, Authorizer<'n>)> = Vec::new();
         for (position, filter) in all.iter().enumerate() {
-            authorizers.extend(Authorizer::of(filter).into_iter().map(|authorizer| (position, authorizer)));
+            authorizers.extend(
+                Authorizer::of(filter).into_iter().map(|authorizer| (position, authorizer)),
+            );
         }
         // Beside a filter that speaks gRPC, one that speaks plain HTTP is another authorization
         // service.
-        let is_http = |(_, filter): &(usize, Authorizer<'n>)| matches!(filter.by, By::HttpService(_));
+        let is_http =
+            |(_, filter): &(usize, Authorizer<'n>)| matches!(filter.by, By::HttpService(_));
         if !authorizers.iter().all(is_http) {
             authorizers.retain(|filter| !is_http(filter));
         }
@@ -72,7 +75,8 @@ impl<'n> Filters<'n> {
                 "health_check" => "it answers requests itself",
                 _ => "it acts on requests that are not authorized, or changes what rolegate sees",
             };
-            let condition = if filter.view.is_true("disabled") { ", where a route enables it" } else { "" };
+            let condition =
+                if filter.view.is_true("disabled") { ", where a route enables it" } else { "" };
             let message = format!("`{name}` runs before `{authorizer}`{condition}: {effect}");
             let fix = format!("move `{name}` behind `{authorizer}`");
             findings.add(&filter.view, Kind::EarlyFilter, message, fix);
@@ -94,7 +98,9 @@ impl<'n> Filters<'n> {
     pub(crate) fn lint_preflights(&self, routes: &[&View<'_>], findings: &mut Findings) {
         let Some((earlier, authorizer)) = self.before_authorizer() else { return };
         let policy = routes.iter().find_map(|routes| routes::cors_policy(routes));
-        if let Some(policy) = policy.filter(|_| !earlier.iter().any(|filter| filter.kind() == "cors")) {
+        if let Some(policy) =
+            policy.filter(|_| !earlier.iter().any(|filter| filter.kind() == "cors"))
+        {
             let message = format!(
                 "no filter `cors` runs before `{authorizer}`: a preflight has no credentials, so it gets 401, and browsers send no request"
             );
@@ -119,21 +125,24 @@ impl<'n> Filters<'n> {
     /// Reports filters from the first that authorizes on which may choose another route than one of
     /// these `routes` for a request, where these have configurations of a filter that authorizes.
     pub(crate) fn lint_cleared_routes(&self, routes: &[&View<'_>], findings: &mut Findings) {
-        let names = || self.authorizers().filter_map(|authorizer| authorizer.filter.text_of("name"));
+        let names =
+            || self.authorizers().filter_map(|authorizer| authorizer.filter.text_of("name"));
         let differs = |name: &&str| routes.iter().any(|routes| routes::differ(routes, name));
-        let (Some((first, _)), Some(authorizer)) = (self.authorizers.first(), names().find(differs)) else {
+        let (Some((first, _)), Some(authorizer)) =
+            (self.authorizers.first(), names().find(differs))
+        else {
             return;
         };
         for (position, filter) in self.all.iter().enumerate().skip(*first) {
-            let by_routes = routes.iter().flat_map(|routes| routes::filter_configs(routes, &[filter.name()]));
+            let by_routes =
+                routes.iter().flat_map(|routes| routes::filter_configs(routes, &[filter.name()]));
             let mut by_routes = by_routes.map(|(_, config)| config);
-            let is_off =
-                filter.view.is_true("disabled") && by_routes.clone().all(|config| config.is_true("disabled"));
+            let is_off = filter.view.is_true("disabled")
+                && by_routes.clone().all(|config| config.is_true("disabled"));
             // Of the library, it is known that it clears none.
-            let is_library = self
-                .authorizers
-                .iter()
-                .any(|(at, own)| *at == position && matches!(own.by, By::Module(_) | By::Unseen(_)));
+            let is_library = self.authorizers.iter().any(|(at, own)| {
+                *at == position && matches!(own.by, By::Module(_) | By::Unseen(_))
+            });
             if is_off || is_library {
                 continue;
             }
@@ -158,7 +167,8 @@ impl<'n> Filters<'n> {
 
 /// Whether this filter runs for a request on one of these routes.
 fn is_on(filter: &Filter<'_>, routes: &[&View<'_>]) -> bool {
-    !filter.view.is_true("disabled") || routes.iter().any(|routes| routes::enable(routes, filter.name()))
+    !filter.view.is_true("disabled")
+        || routes.iter().any(|routes| routes::enable(routes, filter.name()))
 }
 
 /// Whether `jwt_authn` only denies: each of its providers leaves the token in the request.

@@ -33,7 +33,8 @@ impl<'n> Policy<'n> {
     /// Whether one of its targets, which it names, is this object.
     fn refers_to(&self, target: &View<'n>, object: &View<'n>) -> bool {
         let text = |key: &str| target.text_of(key).unwrap_or_default();
-        (text("kind"), text("name"), kubernetes::namespace(&self.view)) == kubernetes::reference(object)
+        (text("kind"), text("name"), kubernetes::namespace(&self.view))
+            == kubernetes::reference(object)
     }
 }
 
@@ -55,7 +56,8 @@ pub(crate) fn lint(objects: &[View<'_>], findings: &mut Findings) {
         for target in &policy.targets {
             lint_missing(policy, target, objects, findings);
         }
-        let others = policies.iter().filter(|other| other.kind == policy.kind && other.authorizer.is_none());
+        let others =
+            policies.iter().filter(|other| other.kind == policy.kind && other.authorizer.is_none());
         for other in others {
             lint_other(policy, other, objects, findings);
         }
@@ -77,7 +79,12 @@ fn lint_ext_auth(ext_auth: &View<'_>, findings: &mut Findings) {
         findings.add(&recompute, Kind::ClearedRoute, message, "leave this out");
     }
     if ext_auth.get("status_on_error").is_none() {
-        findings.add(ext_auth, Kind::StatusOnError, authorizer::STATUS_ON_ERROR, "statusOnError: 503");
+        findings.add(
+            ext_auth,
+            Kind::StatusOnError,
+            authorizer::STATUS_ON_ERROR,
+            "statusOnError: 503",
+        );
     }
     if let Some(http) = ext_auth.get("http") {
         let fix = "grpc: { backendRefs: [{ name: rolegate, port: 9191 }] }";
@@ -86,7 +93,8 @@ fn lint_ext_auth(ext_auth: &View<'_>, findings: &mut Findings) {
 }
 
 fn lint_module(module: &View<'_>, objects: &[View<'_>], findings: &mut Findings) {
-    let mut proxies = objects.iter().filter(|object| object.text_of("kind") == Some("EnvoyProxy")).peekable();
+    let mut proxies =
+        objects.iter().filter(|object| object.text_of("kind") == Some("EnvoyProxy")).peekable();
     if proxies.peek().is_none() {
         return;
     }
@@ -98,7 +106,8 @@ fn lint_module(module: &View<'_>, objects: &[View<'_>], findings: &mut Findings)
             findings.add(&entry, Kind::ClosedModule, authorizer::CLOSED_MODULE, "doNotClose: true");
         }
         None => {
-            let message = format!("no `EnvoyProxy` here has a module `{name}`: every request gets 500");
+            let message =
+                format!("no `EnvoyProxy` here has a module `{name}`: every request gets 500");
             let fix = format!(
                 "dynamicModules: [{{ name: {name}, source: {{ local: {{ path: /modules/librolegate.so }} }}, doNotClose: true }}]"
             );
@@ -124,7 +133,12 @@ fn lint_first(policy: &Policy<'_>, findings: &mut Findings) {
 
 /// Reports a target that is not among these objects, where others of its kind are: Envoy Gateway
 /// does not.
-fn lint_missing<'n>(policy: &Policy<'n>, target: &View<'n>, objects: &[View<'n>], findings: &mut Findings) {
+fn lint_missing<'n>(
+    policy: &Policy<'n>,
+    target: &View<'n>,
+    objects: &[View<'n>],
+    findings: &mut Findings,
+) {
     let (Some(kind), Some(name)) = (target.text_of("kind"), target.text_of("name")) else { return };
     if !objects.iter().any(|object| object.text_of("kind") == Some(kind)) {
         return;
@@ -135,23 +149,37 @@ fn lint_missing<'n>(policy: &Policy<'n>, target: &View<'n>, objects: &[View<'n>]
         section.is_none() || parts.iter().any(|part| part.text_of("name") == section)
     };
     if !objects.iter().any(|object| policy.refers_to(target, object) && has_section(object)) {
-        let part = section.map(|section| format!(" with a section `{section}`")).unwrap_or_default();
+        let part =
+            section.map(|section| format!(" with a section `{section}`")).unwrap_or_default();
         let message = format!(
             "there is no {kind} `{name}`{part} in the namespace of this policy, so it has no effect: requests pass without authorization"
         );
-        findings.add(target, Kind::UnenforcedPolicy, message, "name one that is there, in its namespace");
+        findings.add(
+            target,
+            Kind::UnenforcedPolicy,
+            message,
+            "name one that is there, in its namespace",
+        );
     }
 }
 
 /// Reports a target at which another policy, without authorization, is in effect in place of one
 /// with it.
-fn lint_other<'n>(policy: &Policy<'n>, other: &Policy<'n>, objects: &[View<'n>], findings: &mut Findings) {
+fn lint_other<'n>(
+    policy: &Policy<'n>,
+    other: &Policy<'n>,
+    objects: &[View<'n>],
+    findings: &mut Findings,
+) {
     let name = |policy: &Policy<'n>| kubernetes::reference(&policy.view).1;
     let full = |policy: &Policy<'n>, target: &View<'n>| {
         let text = |key: &str| target.text_of(key);
         (text("kind"), text("name"), text("section_name"), kubernetes::namespace(&policy.view))
     };
-    let pairs = policy.targets.iter().flat_map(|target| other.targets.iter().map(move |more| (target, more)));
+    let pairs = policy
+        .targets
+        .iter()
+        .flat_map(|target| other.targets.iter().map(move |more| (target, more)));
     for (target, more) in pairs {
         if target.get("name").is_some() && full(policy, target) == full(other, more) {
             let message = format!(
@@ -169,7 +197,8 @@ fn lint_other<'n>(policy: &Policy<'n>, other: &Policy<'n>, objects: &[View<'n>],
                 "this policy takes the place of `{}` here, and has no authorization: requests pass without it",
                 name(policy)
             );
-            let fix = "mergeType: StrategicMerge (for a route), or write the authorization here, too";
+            let fix =
+                "mergeType: StrategicMerge (for a route), or write the authorization here, too";
             findings.add(more, Kind::UnenforcedPolicy, message, fix);
         }
     }
@@ -187,12 +216,21 @@ fn rank(target: &View<'_>) -> (u8, bool) {
 
 /// Whether this target may be a part of that one. Of a route that is not here, its gateway is not
 /// known.
-fn may_be_in<'n>(part: &View<'n>, whole: &View<'n>, policy: &Policy<'n>, objects: &[View<'n>]) -> bool {
-    let (Some(name), Some(whole_name)) = (part.text_of("name"), whole.text_of("name")) else { return true };
+fn may_be_in<'n>(
+    part: &View<'n>,
+    whole: &View<'n>,
+    policy: &Policy<'n>,
+    objects: &[View<'n>],
+) -> bool {
+    let (Some(name), Some(whole_name)) = (part.text_of("name"), whole.text_of("name")) else {
+        return true;
+    };
     if part.text_of("kind") == whole.text_of("kind") {
         return name == whole_name;
     }
-    let Some(route) = objects.iter().find(|object| policy.refers_to(part, object)) else { return true };
+    let Some(route) = objects.iter().find(|object| policy.refers_to(part, object)) else {
+        return true;
+    };
     route.get("spec").is_none()
         || route.list("spec/parent_refs").iter().any(|parent| {
             parent.text_of("kind").unwrap_or("Gateway") != "Gateway"

@@ -25,8 +25,13 @@ pub(crate) fn namespace<'n>(object: &View<'n>) -> &'n str {
 
 /// One of these is in each file for Envoy or Istio that has something to lint. Other files of a
 /// `ConfigMap` may be no YAML.
-const ENVOY: [&str; 5] =
-    ["type.googleapis.com/envoy.", "http_filters", "virtual_hosts", "load_assignment", "extensionProviders"];
+const ENVOY: [&str; 5] = [
+    "type.googleapis.com/envoy.",
+    "http_filters",
+    "virtual_hosts",
+    "load_assignment",
+    "extensionProviders",
+];
 
 /// Each configuration in this document, as a text in which every line is where it is in the file.
 ///
@@ -48,7 +53,8 @@ pub(crate) fn configurations(view: &View<'_>, text: &str) -> Result<Vec<String>,
     }
     // A `List` of Kubernetes.
     let items = view.list("items");
-    let inside = items.iter().map(|item| configurations(item, text)).collect::<Result<Vec<_>, _>>()?;
+    let inside =
+        items.iter().map(|item| configurations(item, text)).collect::<Result<Vec<_>, _>>()?;
     Ok(inside.concat())
 }
 

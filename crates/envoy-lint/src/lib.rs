@@ -50,7 +50,8 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     let documents = documents(&mut reader, bytes)?;
     let roots: Vec<View<'_>> = documents.iter().map(|root| View::root(root, &file)).collect();
     // Only one of them would be read.
-    let in_two: Vec<Problem> = roots.iter().filter_map(|root| root.in_one_spelling().err()).collect();
+    let in_two: Vec<Problem> =
+        roots.iter().filter_map(|root| root.in_one_spelling().err()).collect();
     if !in_two.is_empty() {
         return Err(in_two);
     }
@@ -71,7 +72,9 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
             let help = "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
             ("", help)
         };
-        return Err(vec![Problem::error(reader.place(Mark::START), format!("{message}{more}")).help(help)]);
+        return Err(vec![
+            Problem::error(reader.place(Mark::START), format!("{message}{more}")).help(help),
+        ]);
     }
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     Ok(findings.unaccepted(&file, text, accepted))
@@ -82,7 +85,8 @@ fn documents(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem
     let file: Arc<Path> = reader.place(Mark::START).file;
     let mut documents = parsed(reader, bytes)?;
     let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let inner = documents.iter().map(|root| kubernetes::configurations(&View::root(root, &file), text));
+    let inner =
+        documents.iter().map(|root| kubernetes::configurations(&View::root(root, &file), text));
     let inner = inner.collect::<Result<Vec<_>, _>>().map_err(|problem| vec![problem])?;
     for text in inner.concat() {
         documents.extend(parsed(reader, text.as_bytes())?);
@@ -111,7 +115,13 @@ impl Findings {
     }
 
     /// Adds a finding about this value.
-    fn add(&mut self, view: &View<'_>, kind: Kind, message: impl Into<String>, fix: impl Into<String>) {
+    fn add(
+        &mut self,
+        view: &View<'_>,
+        kind: Kind,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
         let (message, fix) = (visible(&message.into()), visible(&fix.into()));
         let finding = Finding { kind, at: view.place(), message, fix };
         if !self.0.contains(&finding) {
@@ -122,8 +132,10 @@ impl Findings {
     /// The findings that neither a comment nor `accepted` accepts, and those about comments.
     fn unaccepted(self, file: &Path, text: &str, accepted: &[Kind]) -> Vec<Finding> {
         let names: Vec<&'static str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        let acceptable = Acceptable { noun: "finding", command: "rolegate lint-envoy", names: &names };
-        let places: Vec<_> = self.0.iter().map(|finding| (&finding.at, finding.kind.name())).collect();
+        let acceptable =
+            Acceptable { noun: "finding", command: "rolegate lint-envoy", names: &names };
+        let places: Vec<_> =
+            self.0.iter().map(|finding| (&finding.at, finding.kind.name())).collect();
         let by_comment = acceptable.accepted([(file, text)].into_iter(), &places);
         let mut findings: Vec<Finding> = self
             .0

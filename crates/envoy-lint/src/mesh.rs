@@ -9,7 +9,8 @@ use crate::{Findings, Kind, authorizer};
 
 /// Whether this policy has another service decide.
 pub(crate) fn authorizes(object: &View<'_>) -> bool {
-    object.text_of("kind") == Some("AuthorizationPolicy") && object.text_of("spec/action") == Some("CUSTOM")
+    object.text_of("kind") == Some("AuthorizationPolicy")
+        && object.text_of("spec/action") == Some("CUSTOM")
 }
 
 pub(crate) fn configs<'n>(documents: &[View<'n>]) -> Vec<View<'n>> {
@@ -28,8 +29,11 @@ pub(crate) fn lint(objects: &[View<'_>], configs: &[View<'_>], findings: &mut Fi
         lint_dry_run(policy, findings);
         let Some(spec) = policy.get("spec") else { continue };
         lint_rules(&spec, findings);
-        let Some(name) = spec.get("provider/name").filter(|_| !configs.is_empty()) else { continue };
-        let names: Vec<&str> = providers.iter().filter_map(|provider| provider.text_of("name")).collect();
+        let Some(name) = spec.get("provider/name").filter(|_| !configs.is_empty()) else {
+            continue;
+        };
+        let names: Vec<&str> =
+            providers.iter().filter_map(|provider| provider.text_of("name")).collect();
         let missing = name.text().unwrap_or_default();
         if !names.contains(&missing) {
             let message = format!(
@@ -44,7 +48,8 @@ pub(crate) fn lint(objects: &[View<'_>], configs: &[View<'_>], findings: &mut Fi
     }
     for config in configs {
         let providers = config.list("extension_providers");
-        let providers = providers.iter().filter_map(|provider| provider.get("envoy_ext_authz_grpc"));
+        let providers =
+            providers.iter().filter_map(|provider| provider.get("envoy_ext_authz_grpc"));
         for (number, provider) in providers.enumerate() {
             lint_provider(&provider, findings);
             if number == 0 {
@@ -90,8 +95,7 @@ fn lint_provider(provider: &View<'_>, findings: &mut Findings) {
     let timeout = provider.text_of("timeout").and_then(authorizer::duration);
     if timeout.is_none_or(|timeout| timeout > authorizer::MAX_TIMEOUT) {
         let at = provider.get("timeout").unwrap_or_else(|| provider.clone());
-        let message =
-            "while rolegate hangs, each request waits for long until it is denied (600 s by default)";
+        let message = "while rolegate hangs, each request waits for long until it is denied (600 s by default)";
         findings.add(&at, Kind::LongTimeout, message, "timeout: 2s");
     }
 }

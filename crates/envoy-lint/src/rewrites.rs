@@ -28,7 +28,8 @@ const HARMLESS: &str = "\
 const PLUGINS: [&str; 4] = ["dynamic_modules", "ext_proc", "golang", "wasm"];
 
 /// The settings of a route that rewrite the path; Envoy accepts one of them.
-const REWRITES: [&str; 4] = ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
+const REWRITES: [&str; 4] =
+    ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
 
 /// Headers that rules are compared with, and their names in messages.
 const HEADERS: [(&str, &str); 4] =
@@ -36,8 +37,7 @@ const HEADERS: [(&str, &str); 4] =
 
 const PATH: &str = "path";
 
-const FIX: &str =
-    "write rules for the paths that clients send, not for those of the application, and accept this";
+const FIX: &str = "write rules for the paths that clients send, not for those of the application, and accept this";
 
 /// Reports rewrites on this route, or on the routes below this value.
 pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
@@ -103,7 +103,12 @@ fn lint_plugin(filter: &Filter<'_>, findings: &mut Findings) {
          may get another path, method or host",
         filter.name()
     );
-    findings.add(&filter.view, Kind::PluginRewrite, message, "accept this if it changes none of these");
+    findings.add(
+        &filter.view,
+        Kind::PluginRewrite,
+        message,
+        "accept this if it changes none of these",
+    );
 }
 
 /// Reports a header that is written and that rules are compared with. Current versions of Envoy
@@ -114,7 +119,9 @@ fn lint_header(header: Option<View<'_>>, findings: &mut Findings) {
     let is_named = |name: &str| key.text().is_some_and(|text| text.eq_ignore_ascii_case(name));
     let Some((name, what)) = HEADERS.iter().find(|(name, _)| is_named(name)) else { return };
     match value {
-        Some(value) if [":authority", "host"].contains(name) => client_routing::by_header(&value, findings),
+        Some(value) if [":authority", "host"].contains(name) => {
+            client_routing::by_header(&value, findings)
+        }
         Some(value) => lint_format(&value, what, findings),
         None => findings.add(&key, Kind::RewrittenPath, rewritten(what), fix(*what == PATH)),
     }
@@ -206,7 +213,11 @@ fn lint_route(route: &View<'_>, findings: &mut Findings) {
 }
 
 /// Why two paths become the same one if `to` replaces this prefix, and what to write.
-fn ambiguous_prefix(prefix: Option<&str>, separated: Option<&str>, to: &str) -> Option<(String, String)> {
+fn ambiguous_prefix(
+    prefix: Option<&str>,
+    separated: Option<&str>,
+    to: &str,
+) -> Option<(String, String)> {
     let (prefix, message) = if let Some(prefix) =
         prefix.filter(|prefix| !prefix.ends_with('/') && to.ends_with('/'))
     {
@@ -235,7 +246,9 @@ fn merges_paths(key: &str, rewrite: &View<'_>, route: &View<'_>) -> bool {
     }
     match key {
         "prefix_rewrite" => prefix.is_none() && route.get("match").is_some(),
-        "regex_rewrite" => !prefix.is_some_and(|prefix| keeps_apart(rewrite, prefix, separated.is_some())),
+        "regex_rewrite" => {
+            !prefix.is_some_and(|prefix| keeps_apart(rewrite, prefix, separated.is_some()))
+        }
         "path_rewrite_policy" => !keeps_variables(route, rewrite),
         _ => route.get("match").is_some(),
     }
@@ -246,7 +259,8 @@ fn merges_paths(key: &str, rewrite: &View<'_>, route: &View<'_>) -> bool {
 fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     // The route has compared the prefix, so escapes in it do not matter.
     let pattern = rewrite.text_of("pattern/regex").unwrap_or_default().replace('\\', "");
-    let Some(rest) = pattern.strip_prefix('^').and_then(|pattern| pattern.strip_prefix(prefix)) else {
+    let Some(rest) = pattern.strip_prefix('^').and_then(|pattern| pattern.strip_prefix(prefix))
+    else {
         return false;
     };
     let to = rewrite.text_of("substitution").unwrap_or_default();
@@ -298,7 +312,8 @@ fn has_any_case(regex: &View<'_>) -> bool {
 fn writes(code: &str, header: &str) -> bool {
     let code = code.to_ascii_lowercase();
     let quotes = [("\"", "\""), ("'", "'"), ("[[", "]]")];
-    let is_named = quotes.iter().any(|(open, close)| code.contains(&format!("{open}{header}{close}")));
+    let is_named =
+        quotes.iter().any(|(open, close)| code.contains(&format!("{open}{header}{close}")));
     is_named && written(&code).any(|argument| literal(argument).is_none_or(|text| text == header))
 }
 

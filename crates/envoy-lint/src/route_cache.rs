@@ -29,7 +29,9 @@ pub(crate) fn may_clear(filter: &Filter<'_>) -> bool {
 
 /// Whether this filter may clear the route by this configuration, also by that of a route.
 pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bool {
-    if config.is_some_and(|config| config.any(&|view| unless_off(view, "clear_route_cache").is_some())) {
+    if config
+        .is_some_and(|config| config.any(&|view| unless_off(view, "clear_route_cache").is_some()))
+    {
         return true;
     }
     let is_on = |key: &str| config.is_some_and(|config| config.any(&|view| view.is_true(key)));
@@ -54,11 +56,13 @@ pub(crate) fn is_elsewhere(config: &View<'_>) -> bool {
 
 fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
     // A change clears it, unless the filter says otherwise.
-    let is_off =
-        |view: &View<'_>| view.get("clear_route_cache").and_then(|value| value.boolean()) == Some(false);
+    let is_off = |view: &View<'_>| {
+        view.get("clear_route_cache").and_then(|value| value.boolean()) == Some(false)
+    };
     let keeps = filter.all_configs().any(|config| config.any(&is_off));
     let may_clear = |code: &str| {
-        let changes = code.contains("envoy_on_request") && CHANGES.iter().any(|change| code.contains(change));
+        let changes =
+            code.contains("envoy_on_request") && CHANGES.iter().any(|change| code.contains(change));
         code.contains("clearRouteCache") || (changes && !keeps)
     };
     is_elsewhere(config) || has_text(config, &may_clear)

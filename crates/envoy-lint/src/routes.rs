@@ -65,13 +65,16 @@ pub(crate) fn lint_unseen(manager: &View<'_>, tables: &[View<'_>], findings: &mu
         // Without a name it can be any of them.
         tables.is_empty()
             || names.is_empty()
-            || !names.iter().all(|name| tables.iter().any(|table| table.text_of("name") == Some(name)))
+            || !names
+                .iter()
+                .all(|name| tables.iter().any(|table| table.text_of("name") == Some(name)))
     };
     let mut unseen = sources(manager);
     unseen.retain(is_unseen);
     unseen.extend(manager.get("route_config/vhds"));
     for at in unseen {
-        let message = "the routes are not in this file: whether one leads past authorization cannot be seen";
+        let message =
+            "the routes are not in this file: whether one leads past authorization cannot be seen";
         findings.add(&at, Kind::UnseenRoutes, message, LINT_DUMP);
     }
 }
@@ -89,8 +92,9 @@ pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
             }
             "weighted_clusters" => {
                 let clusters = value.list("clusters");
-                targets
-                    .extend(clusters.iter().filter_map(|cluster| cluster.get("name")).map(Target::Cluster));
+                targets.extend(
+                    clusters.iter().filter_map(|cluster| cluster.get("name")).map(Target::Cluster),
+                );
                 return true;
             }
             "http_filters" | "access_log" | "typed_per_filter_config" => {}
@@ -109,10 +113,16 @@ pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
             "host_rewrite_path_regex" => client_routing::by("its path", value, findings),
             "inline_cluster_specifier_plugin" => client_routing::lint_plugin(value, findings),
             "cluster_specifier_plugins" => {
-                value.one_or_more().iter().for_each(|plugin| client_routing::lint_plugin(plugin, findings));
+                value
+                    .one_or_more()
+                    .iter()
+                    .for_each(|plugin| client_routing::lint_plugin(plugin, findings));
             }
             "on_request_headers" => {
-                value.one_or_more().iter().for_each(|state| client_routing::lint_state(state, findings));
+                value
+                    .one_or_more()
+                    .iter()
+                    .for_each(|state| client_routing::lint_state(state, findings));
             }
             // A format, such as `%REQ(x-host)%`.
             "host_rewrite" if value.text().is_some_and(|text| text.contains('%')) => {
@@ -158,7 +168,8 @@ pub(crate) fn lint_disabled(view: &View<'_>, names: &[&str], findings: &mut Find
     for (name, config) in filter_configs(view, names) {
         if let Some(at) = disabled(&config) {
             let message = format!("`{name}` is off here: requests pass without authorization");
-            let fix = "leave this out; where a path is for everyone, allow it to `anyone` in the policy";
+            let fix =
+                "leave this out; where a path is for everyone, allow it to `anyone` in the policy";
             findings.add(&at, Kind::DisabledRoute, message, fix);
         }
     }
@@ -167,7 +178,8 @@ pub(crate) fn lint_disabled(view: &View<'_>, names: &[&str], findings: &mut Find
 /// The settings of routes, virtual hosts and weighted clusters for the checks of the filters with
 /// these names.
 pub(crate) fn check_settings<'n>(view: &View<'n>, names: &[&str]) -> Vec<View<'n>> {
-    let configs = filter_configs(view, names).into_iter().flat_map(|(_, config)| unwrapped(&config));
+    let configs =
+        filter_configs(view, names).into_iter().flat_map(|(_, config)| unwrapped(&config));
     configs.filter_map(|config| config.get("check_settings")).collect()
 }
 
@@ -206,7 +218,8 @@ pub(crate) fn cors_policy<'n>(view: &View<'n>) -> Option<View<'n>> {
 pub(crate) fn of_manager<'a, 'n>(manager: &View<'n>, all: &[&'a View<'n>]) -> Vec<&'a View<'n>> {
     let names = table_names(manager);
     let is_own = |table: &View<'_>| {
-        table.get("virtual_hosts").is_none() || table.text_of("name").is_none_or(|name| names.contains(&name))
+        table.get("virtual_hosts").is_none()
+            || table.text_of("name").is_none_or(|name| names.contains(&name))
     };
     all.iter().copied().filter(|table| is_own(table)).collect()
 }
@@ -232,10 +245,9 @@ pub(crate) fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String
 
 /// Whether the type of this configuration is that of `ext_authz`, or of a library.
 fn is_of_authorizer(config: &View<'_>) -> bool {
-    unwrapped(config)
-        .iter()
-        .filter_map(type_of)
-        .any(|kind| kind.ends_with(".ExtAuthzPerRoute") || kind.ends_with(".DynamicModuleFilterPerRoute"))
+    unwrapped(config).iter().filter_map(type_of).any(|kind| {
+        kind.ends_with(".ExtAuthzPerRoute") || kind.ends_with(".DynamicModuleFilterPerRoute")
+    })
 }
 
 /// The setting that turns the filter off: of `ExtAuthzPerRoute`, `FilterConfig`, or the library's

@@ -32,7 +32,8 @@ pub(crate) fn lint<'n>(
     secrets: &[View<'n>],
     findings: &mut Findings,
 ) {
-    let mut remote: Vec<View<'_>> = endpoints.iter().copied().chain([cluster]).flat_map(addresses).collect();
+    let mut remote: Vec<View<'_>> =
+        endpoints.iter().copied().chain([cluster]).flat_map(addresses).collect();
     remote.retain(|address| !address.text().is_some_and(is_loopback));
     let is_known = cluster.get("load_assignment").is_some() || !endpoints.is_empty();
     if is_known && remote.is_empty() {
@@ -43,8 +44,9 @@ pub(crate) fn lint<'n>(
         matches.iter().filter_map(|socket| socket.get("transport_socket")).collect();
     let default = cluster.get("transport_socket");
     // Without a default, Envoy does not encrypt for endpoints that match none of these.
-    let is_unconditional =
-        |socket: &View<'_>| socket.get("match").is_none_or(|condition| condition.entries().is_empty());
+    let is_unconditional = |socket: &View<'_>| {
+        socket.get("match").is_none_or(|condition| condition.entries().is_empty())
+    };
     let mut is_plain = default.is_none() && !matches.iter().any(is_unconditional);
     sockets.extend(default);
     for socket in &sockets {
@@ -93,8 +95,10 @@ fn is_local_target(target: &str) -> bool {
         return true;
     }
     let address = target.rsplit('/').next().unwrap_or_default();
-    let address =
-        ["dns:", "ipv4:", "ipv6:"].iter().find_map(|scheme| address.strip_prefix(scheme)).unwrap_or(address);
+    let address = ["dns:", "ipv4:", "ipv6:"]
+        .iter()
+        .find_map(|scheme| address.strip_prefix(scheme))
+        .unwrap_or(address);
     let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
     is_loopback(host.trim_matches(['[', ']']))
 }
@@ -130,21 +134,31 @@ fn unknown<'n>(socket: &View<'n>) -> Protection<'n> {
     )
 }
 
-fn protection_of_tls<'n>(socket: &View<'n>, tls: &View<'n>, secrets: &[View<'n>]) -> Protection<'n> {
-    let find =
-        |paths: [&str; 2]| paths.iter().find_map(|path| tls.get(&format!("common_tls_context/{path}")));
+fn protection_of_tls<'n>(
+    socket: &View<'n>,
+    tls: &View<'n>,
+    secrets: &[View<'n>],
+) -> Protection<'n> {
+    let find = |paths: [&str; 2]| {
+        paths.iter().find_map(|path| tls.get(&format!("common_tls_context/{path}")))
+    };
     let secret = find([
         "validation_context_sds_secret_config",
         "combined_validation_context/validation_context_sds_secret_config",
     ]);
-    let own = find(["validation_context", "combined_validation_context/default_validation_context"]);
+    let own =
+        find(["validation_context", "combined_validation_context/default_validation_context"]);
     let name = secret.as_ref().and_then(|secret| secret.text_of("name"));
     let is_named = |secret: &&View<'_>| name.is_some() && secret.text_of("name") == name;
-    let mut contexts: Vec<View<'_>> =
-        secrets.iter().filter(is_named).filter_map(|secret| secret.get("validation_context")).collect();
+    let mut contexts: Vec<View<'_>> = secrets
+        .iter()
+        .filter(is_named)
+        .filter_map(|secret| secret.get("validation_context"))
+        .collect();
     let unseen = secret.filter(|_| contexts.is_empty());
     contexts.extend(own);
-    let has = |keys: &[&str]| keys.iter().any(|key| contexts.iter().any(|own| !own.list(key).is_empty()));
+    let has =
+        |keys: &[&str]| keys.iter().any(|key| contexts.iter().any(|own| !own.list(key).is_empty()));
     if let Some(at) = contexts.iter().find_map(accepts_all) {
         return Protection::Reading(at, "Envoy accepts any certificate");
     }
@@ -162,9 +176,10 @@ fn protection_of_tls<'n>(socket: &View<'n>, tls: &View<'n>, secrets: &[View<'n>]
     match (unseen, has_authority, has_name) {
         (_, true, true) => Protection::All,
         (Some(secret), ..) => Protection::Unseen(secret),
-        (None, false, _) => {
-            Protection::Reading(socket.clone(), "without `trusted_ca` Envoy accepts any certificate")
-        }
+        (None, false, _) => Protection::Reading(
+            socket.clone(),
+            "without `trusted_ca` Envoy accepts any certificate",
+        ),
         (None, true, false) => Protection::Reading(
             socket.clone(),
             "without `match_typed_subject_alt_names` Envoy accepts any certificate of these authorities",

@@ -4,7 +4,8 @@ use document::View;
 
 /// What to do about a part that a control plane has.
 pub(crate) const LINT_DUMP: &str = "lint what `/config_dump` of Envoy's admin page prints";
-pub(crate) const LINT_ENDPOINTS: &str = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
+pub(crate) const LINT_ENDPOINTS: &str =
+    "lint what `/config_dump?include_eds` of Envoy's admin page prints";
 
 /// The setting at this path, unless it is missing or off. For settings that are unsafe when they
 /// are on: a value that cannot be read counts as on.

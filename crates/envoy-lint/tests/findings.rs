@@ -1,8 +1,8 @@
-//! What is reported: exactly these lines, for each of the configurations in `findings.txt`, which are `good.yaml` with
-//! some lines replaced; and what is accepted.
+//! What is reported: exactly these lines, for each of the configurations in `findings.txt`, which
+//! are `good.yaml` with some lines replaced; and what is accepted.
 //!
-//! A case has `=== title`, then lines to replace (`- `) and what replaces them (`+ `), then `---` and the findings, word
-//! for word.
+//! A case has `=== title`, then lines to replace (`- `) and what replaces them (`+ `), then `---`
+//! and the findings, word for word.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the tree is what is tested")]
 #![expect(clippy::panic, reason = "the problems are the message of the failed test")]
@@ -89,7 +89,8 @@ fn the_table_of_findings_is_that_of_the_program() {
             Some((name.to_owned(), severity.to_owned()))
         })
         .collect();
-    let kinds = Kind::ALL.iter().map(|kind| (kind.name().to_owned(), kind.severity().name().to_owned()));
+    let kinds =
+        Kind::ALL.iter().map(|kind| (kind.name().to_owned(), kind.severity().name().to_owned()));
     assert_eq!(rows, kinds.collect());
 }
 
@@ -115,13 +116,15 @@ fn every_shipped_configuration_is_neither_unsafe_nor_slow() {
         // Both words are in each configuration that authorizes, and in the EnvoyFilter.
         let is_of_envoy = text.contains("typed_config")
             && (text.contains("v3.ExtAuthz") || text.contains("DynamicModuleFilter"));
-        let policies = ["SecurityPolicy", "EnvoyExtensionPolicy", "AuthorizationPolicy", "IstioOperator"];
+        let policies =
+            ["SecurityPolicy", "EnvoyExtensionPolicy", "AuthorizationPolicy", "IstioOperator"];
         let is_policy = policies.iter().any(|kind| text.contains(&format!("\nkind: {kind}\n")));
         if !is_of_envoy && !is_policy {
             continue;
         }
         checked += 1;
-        let findings = lint(&file, text.as_bytes(), &[]).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let findings =
+            lint(&file, text.as_bytes(), &[]).unwrap_or_else(|problems| panic!("{problems:?}"));
         let counts = |finding: &&Finding| {
             finding.kind.severity() != Severity::Note || finding.kind == Kind::Acceptance
         };
@@ -137,7 +140,10 @@ fn a_kind_is_accepted_by_name() {
         .replace("failure_mode_allow: false", "failure_mode_allow: true")
         .replace("merge_slashes: true", "");
     let left = lint(Path::new("envoy.yaml"), text.as_bytes(), &[Kind::FailsOpen]).unwrap();
-    assert_eq!(left.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::UnmergedSlashes]);
+    assert_eq!(
+        left.iter().map(|finding| finding.kind).collect::<Vec<_>>(),
+        [Kind::UnmergedSlashes]
+    );
 }
 
 #[test]
@@ -146,7 +152,10 @@ fn json_with_other_names_of_fields_is_read() {
         "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz",
         "failureModeAllow": true}}]}"#;
     let kinds: Vec<Kind> = found(text).iter().map(|finding| finding.kind).collect();
-    assert!(kinds.contains(&Kind::FailsOpen) && kinds.contains(&Kind::UnnormalizedPath), "{kinds:?}");
+    assert!(
+        kinds.contains(&Kind::FailsOpen) && kinds.contains(&Kind::UnnormalizedPath),
+        "{kinds:?}"
+    );
 }
 
 /// A `ConfigMap` holds a configuration as text: the places are those in the manifest.
@@ -161,7 +170,10 @@ fn a_configuration_in_a_config_map_is_read_where_it_is() {
     assert_eq!(findings.len(), 1, "{findings:?}");
     let at = &findings.first().unwrap().at;
     let line = text.lines().nth(usize::try_from(at.line).unwrap() - 1).unwrap();
-    assert_eq!(line.get(usize::try_from(at.column).unwrap() - 1..), Some("failure_mode_allow: true"));
+    assert_eq!(
+        line.get(usize::try_from(at.column).unwrap() - 1..),
+        Some("failure_mode_allow: true")
+    );
 }
 
 /// As Envoy reads them with `lds_config` and `cds_config`: also one file each.
@@ -174,9 +186,11 @@ fn a_cluster_in_another_document_is_seen() {
       grpc_service: { envoy_grpc: { cluster_name: authz } }
 ";
     let cluster = "clusters: [{ name: authz, load_assignment: {} }]\n";
-    let kinds = |text: &str| found(text).iter().map(|finding| finding.kind).collect::<BTreeSet<_>>();
+    let kinds =
+        |text: &str| found(text).iter().map(|finding| finding.kind).collect::<BTreeSet<_>>();
     assert!(kinds(listener).contains(&Kind::UnseenCluster));
-    let indented = |text: &str| text.lines().map(|line| format!("    {line}\n")).collect::<String>();
+    let indented =
+        |text: &str| text.lines().map(|line| format!("    {line}\n")).collect::<String>();
     let (lds, cds) = (indented(listener), indented(cluster));
     for both in [
         format!("{listener}---\n{cluster}"),
@@ -203,15 +217,20 @@ fn routes_of_a_config_dump_are_seen() {
           virtual_hosts: [{ typed_per_filter_config: { a: { disabled: true } } }]
 ";
     let kinds: Vec<Kind> = found(text).iter().map(|finding| finding.kind).collect();
-    assert!(kinds.contains(&Kind::DisabledRoute) && !kinds.contains(&Kind::UnseenRoutes), "{kinds:?}");
+    assert!(
+        kinds.contains(&Kind::DisabledRoute) && !kinds.contains(&Kind::UnseenRoutes),
+        "{kinds:?}"
+    );
 }
 
-/// A filter by discovery is linted like one in the listener, with the configuration on the page of ECDS that has its name, or in a
-/// file of its own.
+/// A filter by discovery is linted like one in the listener, with the configuration on the page of
+/// ECDS that has its name, or in a file of its own.
 #[test]
 fn a_filter_by_discovery_is_linted_with_its_configuration() {
-    let kinds = |text: &str| found(text).iter().map(|finding| finding.kind).collect::<BTreeSet<_>>();
-    let authz = "'@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz, failure_mode_allow: true";
+    let kinds =
+        |text: &str| found(text).iter().map(|finding| finding.kind).collect::<BTreeSet<_>>();
+    let authz =
+        "'@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz, failure_mode_allow: true";
     let module = "'@type': x/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter, filter_name: rolegate";
     let resource = |name: &str, config: &str| {
         format!(
@@ -240,7 +259,10 @@ fn a_filter_by_discovery_is_linted_with_its_configuration() {
             assert!(!kinds.contains(&Kind::UnseenFilter), "{text}\n{kinds:?}");
         }
         let without = kinds(&manager);
-        assert!(without.contains(&Kind::UnseenFilter) && without.contains(&Kind::EarlyFilter), "{without:?}");
+        assert!(
+            without.contains(&Kind::UnseenFilter) && without.contains(&Kind::EarlyFilter),
+            "{without:?}"
+        );
         let other = kinds(&format!("{manager}\n---\nresources: [{}]\n", resource("b", config)));
         assert!(other.contains(&Kind::UnseenFilter), "{other:?}");
     }
@@ -268,7 +290,8 @@ spec:
         found(&text).iter().map(|finding| finding.kind).collect()
     };
     let alone = kinds("CLUSTER", "connect_timeout: 1s");
-    let weighted = format!("route: {{ weighted_clusters: {{ clusters: [{{ name: d, {OFF} }}] }} }}");
+    let weighted =
+        format!("route: {{ weighted_clusters: {{ clusters: [{{ name: d, {OFF} }}] }} }}");
     let host = format!("name: b, routes: [{{ name: c, {OFF} }}]");
     let table = format!("name: b, virtual_hosts: [{{ {OFF} }}]");
     let prefix = "match: { prefix: /api }, route: { prefix_rewrite: / }";
@@ -291,7 +314,8 @@ spec:
     }
 }
 
-/// Filters that patches insert, in the order that results; `OURS` stands for the patch that inserts the filter.
+/// Filters that patches insert, in the order that results; `OURS` stands for the patch that inserts
+/// the filter.
 #[test]
 fn filters_that_an_envoy_filter_inserts_are_in_order() {
     const OURS: (&str, &str, &str) = ("INSERT_BEFORE", "envoy.filters.http.router", "");
@@ -299,7 +323,8 @@ fn filters_that_an_envoy_filter_inserts_are_in_order() {
                'function envoy_on_request(h) h:headers():replace(\":path\", \"/b\") end' } }";
     let patch = |(operation, next, value): (&str, &str, &str)| {
         let value = if value.is_empty() { FILTER } else { value };
-        let next = if next.is_empty() { String::new() } else { format!("subFilter: {{ name: {next} }}") };
+        let next =
+            if next.is_empty() { String::new() } else { format!("subFilter: {{ name: {next} }}") };
         format!(
             "    - applyTo: HTTP_FILTER
       match: {{ context: SIDECAR_INBOUND, listener: {{ filterChain: {{ filter: {{ name: hcm, {next} }} }} }} }}
@@ -360,7 +385,8 @@ fn filters_that_an_envoy_filter_inserts_are_in_order() {
     assert!(kinds(&[OURS, first], "ANY").contains(&Kind::EarlyFilter));
 }
 
-/// What a patch merges into the connection manager: what it does not set, the manager has from elsewhere.
+/// What a patch merges into the connection manager: what it does not set, the manager has from
+/// elsewhere.
 #[test]
 fn settings_that_an_envoy_filter_merges_are_seen() {
     let kinds = |settings: &str| -> BTreeSet<Kind> {
@@ -385,13 +411,19 @@ spec:
         ("normalize_path: false", Kind::UnnormalizedPath),
         ("merge_slashes: false", Kind::UnmergedSlashes),
         ("path_with_escaped_slashes_action: UNESCAPE_AND_FORWARD", Kind::UnescapedSlashes),
-        ("upgrade_configs: [{ upgrade_type: websocket, filters: [{ name: router }] }]", Kind::UpgradeFilters),
+        (
+            "upgrade_configs: [{ upgrade_type: websocket, filters: [{ name: router }] }]",
+            Kind::UpgradeFilters,
+        ),
     ] {
         let found = kinds(settings);
         let more: Vec<&Kind> = found.difference(&alone).collect();
         assert_eq!(more, [&kind], "{settings}");
     }
-    assert_eq!(kinds("normalize_path: true, upgrade_configs: [{ upgrade_type: websocket }]"), alone);
+    assert_eq!(
+        kinds("normalize_path: true, upgrade_configs: [{ upgrade_type: websocket }]"),
+        alone
+    );
     assert!(!alone.contains(&Kind::UnnormalizedPath), "{alone:?}");
 }
 
@@ -403,8 +435,7 @@ fn routes_outside_of_a_table_are_seen() {
     };
     let filter = format!("{{ {FILTER} }}");
     let alone = kinds(&filter, "b: c");
-    let host =
-        "name: b\nroutes: [{ match: { prefix: / }, route: { cluster: c, host_rewrite_header: x-host } }]";
+    let host = "name: b\nroutes: [{ match: { prefix: / }, route: { cluster: c, host_rewrite_header: x-host } }]";
     let route = "match: { prefix: /api }\nroute: { cluster: c, prefix_rewrite: / }";
     for (routes, kind) in
         [(OFF, Kind::DisabledRoute), (host, Kind::ClientRouting), (route, Kind::AmbiguousRewrite)]
@@ -413,24 +444,26 @@ fn routes_outside_of_a_table_are_seen() {
         let more: Vec<&Kind> = found.difference(&alone).collect();
         assert_eq!(more, [&kind], "{routes}");
     }
-    // A `VirtualService` of Istio has other routes, and what is beside routes that are none of Envoy's is found.
-    let service =
-        "spec: { http: [{ match: [{ uri: { prefix: /a } }], route: [{ destination: { host: b } }] }] }";
+    // A `VirtualService` of Istio has other routes, and what is beside routes that are none of
+    // Envoy's is found.
+    let service = "spec: { http: [{ match: [{ uri: { prefix: /a } }], route: [{ destination: { host: b } }] }] }";
     assert_eq!(kinds(&filter, service), alone);
     let beside = format!("routes: [{{ name: b, virtual_hosts: [{{ {OFF} }}] }}]");
     assert!(kinds(&filter, &beside).contains(&Kind::DisabledRoute));
     // A virtual host is not the table that has its name, but what it enables runs.
-    let lua =
-        "{ name: l, disabled: true, typed_config: { '@type': x/envoy.extensions.filters.http.lua.v3.Lua } }";
+    let lua = "{ name: l, disabled: true, typed_config: { '@type': x/envoy.extensions.filters.http.lua.v3.Lua } }";
     let manager = format!("http_filters: [{lua}, {{ {FILTER} }}]\nrds: {{ route_config_name: b }}");
     let enabling = "name: b\ndomains: ['*']\ntyped_per_filter_config: { l: { '@type': x/envoy.config.route.v3.FilterConfig } }";
     let (without, with) = (kinds(&manager, "b: c"), kinds(&manager, enabling));
-    assert!(without.contains(&Kind::UnseenRoutes) && !without.contains(&Kind::EarlyFilter), "{without:?}");
+    assert!(
+        without.contains(&Kind::UnseenRoutes) && !without.contains(&Kind::EarlyFilter),
+        "{without:?}"
+    );
     assert!(with.contains(&Kind::UnseenRoutes) && with.contains(&Kind::EarlyFilter), "{with:?}");
 }
 
-/// The page of the bootstrap has the static listeners and clusters, as the pages of the listeners and of
-/// the clusters have; the routes are in the listeners and on a page of their own.
+/// The page of the bootstrap has the static listeners and clusters, as the pages of the listeners
+/// and of the clusters have; the routes are in the listeners and on a page of their own.
 #[test]
 fn what_a_config_dump_has_twice_is_found_once() {
     let routes = "{ virtual_hosts: [{ typed_per_filter_config: { a: { disabled: true } } }] }";
@@ -452,7 +485,8 @@ fn what_a_config_dump_has_twice_is_found_once() {
         typed(&listener),
         typed(routes)
     );
-    let count = |text: &str, kind: Kind| found(text).iter().filter(|finding| finding.kind == kind).count();
+    let count =
+        |text: &str, kind: Kind| found(text).iter().filter(|finding| finding.kind == kind).count();
     let once = [Kind::FailsOpen, Kind::NoRetries, Kind::DisabledRoute, Kind::Http1Cluster];
     assert_eq!(once.map(|kind| count(&dump, kind)), [1, 1, 1, 1], "{:?}", found(&dump));
     // Two listeners of one page are not the same one.
@@ -472,7 +506,8 @@ fn the_limits_of_a_cluster_are_one_finding() {
     let managers = [manager(""), manager("retry_policy: {},")].join(", ");
     let text = format!("managers: [{managers}]\nclusters: [{{ name: authz }}]\n");
     let findings = found(&text);
-    let limits: Vec<_> = findings.iter().filter(|finding| finding.kind == Kind::CircuitBreakers).collect();
+    let limits: Vec<_> =
+        findings.iter().filter(|finding| finding.kind == Kind::CircuitBreakers).collect();
     assert_eq!(limits.len(), 1, "{limits:?}");
     assert!(limits.first().unwrap().message.contains("max_retries"), "{limits:?}");
 }
@@ -493,14 +528,16 @@ fn a_bypass_by_a_table_of_routes_is_seen() {
           name: internal
           virtual_hosts: [{ routes: [{ route: { cluster: application } }] }]
 ";
-    let has_bypass = |text: &str| found(text).iter().any(|finding| finding.kind == Kind::BypassListener);
+    let has_bypass =
+        |text: &str| found(text).iter().any(|finding| finding.kind == Kind::BypassListener);
     assert!(has_bypass(text));
     assert!(!has_bypass(
         &text.replace("name: internal\n          virtual", "name: other\n          virtual")
     ));
 }
 
-/// The endpoints of a control plane are on a page of their own (`/config_dump?include_eds`), or in files of their own.
+/// The endpoints of a control plane are on a page of their own (`/config_dump?include_eds`), or in
+/// files of their own.
 #[test]
 fn a_bypass_by_endpoints_of_a_control_plane_is_seen() {
     let clusters = "clusters:
@@ -553,8 +590,7 @@ fn a_bypass_by_endpoints_of_a_control_plane_is_seen() {
 
 #[test]
 fn a_file_without_authorization_or_without_an_end_is_an_error() {
-    let help =
-        "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
+    let help = "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
     let shown = |text: &str| {
         let problems = lint(Path::new("envoy.yaml"), text.as_bytes(), &[]).unwrap_err();
         problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
@@ -568,11 +604,12 @@ fn a_file_without_authorization_or_without_an_end_is_an_error() {
     // Routes alone are not found to be fine: which listener uses them is not known.
     let action = "match: { prefix: / }, route: { cluster: application }";
     for routes in [
-        &format!("name: local\nvirtual_hosts: [{{ name: all, domains: ['*'], routes: [{{ {action} }}] }}]\n"),
+        &format!(
+            "name: local\nvirtual_hosts: [{{ name: all, domains: ['*'], routes: [{{ {action} }}] }}]\n"
+        ),
         &format!("{{ {action} }}\n"),
     ] {
-        let message =
-            "there is no filter `ext_authz` here, and not rolegate's library: routes alone are not checked";
+        let message = "there is no filter `ext_authz` here, and not rolegate's library: routes alone are not checked";
         let help = "add them as a further document (`---`) to the file with their listener, or give what `/config_dump` prints";
         assert_eq!(shown(routes), format!("envoy.yaml:1:1: error: {message}\n    help: {help}"));
     }
@@ -593,5 +630,8 @@ fn an_alias_is_what_it_stands_for() {
     let text = GOOD
         .replace("failure_mode_allow: false", "failure_mode_allow: *yes")
         .replace("use_remote_address: true", "use_remote_address: &yes true");
-    assert_eq!(found(&text).iter().map(|finding| finding.kind).collect::<Vec<_>>(), [Kind::FailsOpen]);
+    assert_eq!(
+        found(&text).iter().map(|finding| finding.kind).collect::<Vec<_>>(),
+        [Kind::FailsOpen]
+    );
 }

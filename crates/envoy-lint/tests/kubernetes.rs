@@ -55,8 +55,9 @@ fn a_policy_for_a_part_takes_the_place_of_one_for_the_whole() {
 
 #[test]
 fn a_policy_has_the_target_that_it_names() {
-    let policy =
-        |target: &str| object("SecurityPolicy", "a", &format!("targetRefs: [{{ {target} }}], {ROLEGATE}"));
+    let policy = |target: &str| {
+        object("SecurityPolicy", "a", &format!("targetRefs: [{{ {target} }}], {ROLEGATE}"))
+    };
     let route = || object("HTTPRoute", "r", "rules: [{ name: s }]");
     let elsewhere = route().replace("name: r", "name: r, namespace: n");
     for (target, route, expected) in [
@@ -74,13 +75,15 @@ fn a_policy_has_the_target_that_it_names() {
 
 #[test]
 fn a_module_is_one_of_the_proxy_and_the_first() {
-    let policy =
-        |more: &str| object("EnvoyExtensionPolicy", "a", &format!("{}, {MODULE}{more}", to("Gateway", "g")));
+    let policy = |more: &str| {
+        object("EnvoyExtensionPolicy", "a", &format!("{}, {MODULE}{more}", to("Gateway", "g")))
+    };
     let merged = |more: &str| {
         let route = to("HTTPRoute", "r");
         object("EnvoyExtensionPolicy", "b", &format!("{route}, mergeType: StrategicMerge, {more}"))
     };
-    let proxy = |module: &str| object("EnvoyProxy", "p", &format!("dynamicModules: [{{ {module} }}]"));
+    let proxy =
+        |module: &str| object("EnvoyProxy", "p", &format!("dynamicModules: [{{ {module} }}]"));
     for (documents, expected) in [
         (vec![policy(""), proxy("name: rolegate, doNotClose: true")], vec![]),
         (vec![policy(""), proxy("name: rolegate")], vec![Kind::ClosedModule]),
@@ -96,7 +99,11 @@ fn a_module_is_one_of_the_proxy_and_the_first() {
 #[test]
 fn a_policy_of_istio_is_for_each_request_and_names_a_provider() {
     let policy = |rules: &str| {
-        object("AuthorizationPolicy", "a", &format!("action: CUSTOM, provider: {{ name: rolegate }}{rules}"))
+        object(
+            "AuthorizationPolicy",
+            "a",
+            &format!("action: CUSTOM, provider: {{ name: rolegate }}{rules}"),
+        )
     };
     let provider =
         "envoyExtAuthzGrpc: { service: rolegate, port: 9191, timeout: 2s, statusOnError: \"503\" }";
@@ -123,7 +130,10 @@ fn a_policy_of_istio_is_for_each_request_and_names_a_provider() {
         (vec![policy("")], vec![Kind::UnenforcedPolicy]),
         (vec![annotated("true")], vec![Kind::UnenforcedPolicy]),
         (vec![annotated("false")], vec![]),
-        (vec![policy(", rules: [{ to: [{ operation: { paths: [/a] } }] }]")], vec![Kind::ConditionalFilter]),
+        (
+            vec![policy(", rules: [{ to: [{ operation: { paths: [/a] } }] }]")],
+            vec![Kind::ConditionalFilter],
+        ),
         (vec![mesh("rolegate", "BASE")], vec![Kind::UnmergedSlashes]),
         (vec![mesh("rolegate", "NONE")], vec![Kind::UnnormalizedPath]),
         (vec![mesh("rolegate", "DECODE_AND_MERGE_SLASHES")], vec![Kind::UnescapedSlashes]),

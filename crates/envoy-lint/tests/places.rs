@@ -1,4 +1,5 @@
-//! Patches of an `EnvoyFilter` that put the filter where no request passes it, and parts of a configuration that are easily overlooked.
+//! Patches of an `EnvoyFilter` that put the filter where no request passes it, and parts of a
+//! configuration that are easily overlooked.
 
 #![expect(clippy::panic, reason = "the problems are the message of the failed test")]
 
@@ -19,7 +20,8 @@ fn kinds(text: &str) -> Vec<Kind> {
 }
 
 fn patch(apply_to: &str, operation: &str, next: &str, value: &str) -> String {
-    let next = if next.is_empty() { String::new() } else { format!("subFilter: {{ name: {next} }}") };
+    let next =
+        if next.is_empty() { String::new() } else { format!("subFilter: {{ name: {next} }}") };
     format!(
         "    - applyTo: {apply_to}
       match: {{ context: SIDECAR_INBOUND, listener: {{ filterChain: {{ filter: {{ name: hcm, {next} }} }} }} }}
@@ -66,7 +68,10 @@ fn a_filter_that_no_request_passes_is_seen() {
     }
     // Another file may insert what this changes.
     let merged = kinds(&filter(&[patch("HTTP_FILTER", "MERGE", "a", FILTER)]));
-    assert!(merged.contains(&Kind::UnseenFilter) && !merged.contains(&Kind::MisplacedFilter), "{merged:?}");
+    assert!(
+        merged.contains(&Kind::UnseenFilter) && !merged.contains(&Kind::MisplacedFilter),
+        "{merged:?}"
+    );
 }
 
 /// The operation that Istio 1.31 has beside `MERGE` changes a filter, too, and inserts none.
@@ -81,7 +86,10 @@ fn a_filter_that_no_operation_inserts_is_seen() {
     assert!(both.contains(&Kind::UnseenFilter), "{both:?}");
     let replace = || patch("HTTP_FILTER", "REPLACE", "a", FILTER);
     let alone = kinds(&[replace()]);
-    assert!(alone.contains(&Kind::UnseenFilter) && !alone.contains(&Kind::MisplacedFilter), "{alone:?}");
+    assert!(
+        alone.contains(&Kind::UnseenFilter) && !alone.contains(&Kind::MisplacedFilter),
+        "{alone:?}"
+    );
     let other = patch("HTTP_FILTER", "INSERT_FIRST", "", "name: a, typed_config: { '@type': x/y }");
     assert!(!kinds(&[other, replace()]).contains(&Kind::UnseenFilter));
     for operation in ["INSERT", "insert_before", "''"] {
@@ -94,7 +102,8 @@ fn a_filter_that_no_operation_inserts_is_seen() {
 fn a_filter_that_a_patch_takes_out_is_seen() {
     let own = || patch("HTTP_FILTER", "INSERT_BEFORE", ROUTER, FILTER);
     let remove = |name, value| patch("HTTP_FILTER", "REMOVE", name, value);
-    let buffer = "name: b, typed_config: { '@type': x/envoy.extensions.filters.http.buffer.v3.Buffer }";
+    let buffer =
+        "name: b, typed_config: { '@type': x/envoy.extensions.filters.http.buffer.v3.Buffer }";
     let replace = |name| patch("HTTP_FILTER", "REPLACE", name, buffer);
     let anywhere = own().replace("SIDECAR_INBOUND", "ANY");
     for patches in [
@@ -116,7 +125,8 @@ fn a_filter_that_a_patch_takes_out_is_seen() {
         vec![own(), elsewhere],
         vec![own(), replace("b")],
         vec![own(), patch("HTTP_FILTER", "REPLACE", "a", FILTER)],
-        // Istio applies the patches of an `EnvoyFilter` in their order: this removes another filter of that name.
+        // Istio applies the patches of an `EnvoyFilter` in their order: this removes another filter
+        // of that name.
         vec![remove("a", ""), own()],
         vec![replace("a"), own(), patch("HTTP_FILTER", "MERGE", "a", FILTER)],
     ] {
@@ -126,7 +136,10 @@ fn a_filter_that_a_patch_takes_out_is_seen() {
     // The value of such a patch is no filter.
     let only = filter(&[remove("a", FILTER)]);
     let problems = lint(Path::new("envoy.yaml"), only.as_bytes(), &[]).unwrap_err();
-    assert!(problems[0].to_string().contains("there is no filter `ext_authz` here"), "{problems:?}");
+    assert!(
+        problems[0].to_string().contains("there is no filter `ext_authz` here"),
+        "{problems:?}"
+    );
 }
 
 /// Which of two `EnvoyFilter`s Istio applies first, the file does not say.
@@ -144,9 +157,13 @@ fn a_filter_that_another_resource_may_take_out_is_seen() {
         found.retain(|finding| finding.kind == Kind::DisabledFilter);
         found.into_iter().map(|finding| finding.message).collect::<Vec<_>>()
     };
-    for (one, other) in
-        [("", ""), ("app: a", ""), ("", "app: b"), ("app: a", "app: a, tier: b"), ("app: a", "tier: b")]
-    {
+    for (one, other) in [
+        ("", ""),
+        ("app: a", ""),
+        ("", "app: b"),
+        ("app: a", "app: a, tier: b"),
+        ("app: a", "tier: b"),
+    ] {
         for messages in [found(own(one), remove(other)), found(remove(other), own(one))] {
             assert!(
                 messages.len() == 1 && messages[0].starts_with("this may take"),
@@ -164,8 +181,11 @@ fn a_filter_that_another_resource_may_take_out_is_seen() {
     // What other workloads have first is not early here.
     let lua = "name: l, typed_config: { '@type': x/envoy.extensions.filters.http.lua.v3.Lua }";
     let early = |labels| {
-        let text =
-            format!("{}---\n{}", own("app: a"), of(labels, patch("HTTP_FILTER", "INSERT_FIRST", "", lua)));
+        let text = format!(
+            "{}---\n{}",
+            own("app: a"),
+            of(labels, patch("HTTP_FILTER", "INSERT_FIRST", "", lua))
+        );
         self::kinds(&text).contains(&Kind::EarlyFilter)
     };
     assert!(early("app: a") && early("") && !early("app: b"));
@@ -176,7 +196,8 @@ fn a_filter_that_another_resource_may_take_out_is_seen() {
 fn a_filter_without_a_name_may_be_off_on_a_route() {
     let config = "'@type': x/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz\n";
     let table = |kind: &str| {
-        let off = format!("typed_per_filter_config: {{ b: {{ '@type': x/{kind}, disabled: true }} }}");
+        let off =
+            format!("typed_per_filter_config: {{ b: {{ '@type': x/{kind}, disabled: true }} }}");
         format!(
             "virtual_hosts: [{{ name: v, domains: ['*'], routes: [{{ match: {{ prefix: / }}, {off} }}] }}]\n"
         )
@@ -191,7 +212,8 @@ fn a_filter_without_a_name_may_be_off_on_a_route() {
 #[test]
 fn an_entry_of_a_config_map_in_another_form_is_an_error() {
     let filter = format!("http_filters: [{{ {FILTER} }}]");
-    let map = |entry: &str| format!("kind: ConfigMap\ndata:\n  envoy.yaml: |\n    {filter}\n  {entry}\n");
+    let map =
+        |entry: &str| format!("kind: ConfigMap\ndata:\n  envoy.yaml: |\n    {filter}\n  {entry}\n");
     assert!(lint(Path::new("cm.yaml"), map("notes: \"see http\"").as_bytes(), &[]).is_ok());
     for entry in [
         format!("lds.yaml: \"{filter}\""),
@@ -209,7 +231,8 @@ fn an_entry_of_a_config_map_in_another_form_is_an_error() {
 
 #[test]
 fn what_is_not_in_the_file_is_said() {
-    let manager = |filters: &str, routes: &str| format!("- http_filters: [{filters}]\n  {routes}\n");
+    let manager =
+        |filters: &str, routes: &str| format!("- http_filters: [{filters}]\n  {routes}\n");
     let to = |cluster: &str| {
         format!(
             "route_config: {{ virtual_hosts: [{{ name: v, domains: ['*'], routes: [{{ match: {{ prefix: / }}, route: {{ cluster: {cluster} }} }}] }}] }}"
@@ -229,8 +252,7 @@ dynamic_resources: {{ lds_config: {{ path_config_source: {{ path: l }} }} }}
 "
     );
     assert!(kinds(&lds).contains(&Kind::UnseenListeners));
-    let listeners =
-        "---\nresources: [{ '@type': type.googleapis.com/envoy.config.listener.v3.Listener, name: l }]\n";
+    let listeners = "---\nresources: [{ '@type': type.googleapis.com/envoy.config.listener.v3.Listener, name: l }]\n";
     assert!(!kinds(&format!("{lds}{listeners}")).contains(&Kind::UnseenListeners));
     let proxy = "filter_chains: [{ filters: [{ name: p, typed_config: { '@type': x/envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy } }] }]";
     for listeners in [
@@ -242,7 +264,8 @@ dynamic_resources: {{ lds_config: {{ path_config_source: {{ path: l }} }} }}
         assert!(!kinds.contains(&Kind::UnseenListeners), "{listeners} {kinds:?}");
     }
     // Which of two tables a scope leads to is not known.
-    let scoped = "scoped_routes: { name: s, scoped_rds: { scoped_rds_config_source: { ads: {} } } }";
+    let scoped =
+        "scoped_routes: { name: s, scoped_rds: { scoped_rds_config_source: { ads: {} } } }";
     let table = format!("- {}\n", to("app").replace("route_config: { ", "{ name: t, "));
     let unseen = kinds(&format!("{}{table}", manager(&format!("{{ {FILTER} }}"), scoped)));
     assert!(unseen.contains(&Kind::UnseenRoutes), "{unseen:?}");
@@ -266,15 +289,20 @@ fn a_composite_cluster_leads_to_its_parts() {
     assert!(kinds(&text).contains(&Kind::BypassListener), "{:?}", kinds(&text));
 }
 
-/// Envoy joins the lists of both spellings of a field. If only one were read, what is in the other would not be found.
+/// Envoy joins the lists of both spellings of a field. If only one were read, what is in the other
+/// would not be found.
 #[test]
 fn a_field_in_two_spellings_is_an_error() {
     let manager = |more: &str| format!("{{ http_filters: [{{ {FILTER} }}], {more} }}");
     let upgrades = "[{ upgrade_type: websocket, filters: [{ name: envoy.filters.http.router }] }]";
-    assert!(kinds(&manager(&format!("upgradeConfigs: {upgrades}"))).contains(&Kind::UpgradeFilters));
+    assert!(
+        kinds(&manager(&format!("upgradeConfigs: {upgrades}"))).contains(&Kind::UpgradeFilters)
+    );
     let twice = manager(&format!("upgrade_configs: [], upgradeConfigs: {upgrades}"));
     let problems = |text: &str| lint(Path::new("envoy.yaml"), text.as_bytes(), &[]).unwrap_err();
-    for (text, count) in [(twice.clone(), 1), (format!("{}\n---\n[{twice}]\n---\n{twice}", manager("")), 2)] {
+    for (text, count) in
+        [(twice.clone(), 1), (format!("{}\n---\n[{twice}]\n---\n{twice}", manager("")), 2)]
+    {
         let problems = problems(&text);
         assert_eq!(problems.len(), count, "{problems:?}");
         let is_expected = |problem: &document::Problem| {
@@ -282,7 +310,8 @@ fn a_field_in_two_spellings_is_an_error() {
         };
         assert!(problems.iter().all(is_expected), "{problems:?}");
     }
-    // Names are no fields, nor is what is in values of any content, such as those that `/config_dump` prints.
+    // Names are no fields, nor is what is in values of any content, such as those that
+    // `/config_dump` prints.
     let free = "{ aB: [{ cD: 1, c_d: 2 }], a_b: ~ }";
     for more in [
         format!("metadata: {{ filter_metadata: {free} }}"),

@@ -1,5 +1,6 @@
-//! Envoy reads its configuration with a parser of protocol buffers that takes one element for a list of it. What is found in the list
-//! is found in the element, too: otherwise a listener without authorization would pass.
+//! Envoy reads its configuration with a parser of protocol buffers that takes one element for a
+//! list of it. What is found in the list is found in the element, too: otherwise a listener without
+//! authorization would pass.
 #![expect(clippy::panic, reason = "the problems are the message of the failed test")]
 
 use std::collections::BTreeSet;

@@ -46,10 +46,13 @@ fn a_connection_over_a_network_is_verified_and_encrypted() {
     let verified = format!("validation_context: {{ {AUTHORITY}, {NAMES} }}");
     let pinned = "validation_context: { verify_certificate_spki: [a] }";
     let no_names = format!("validation_context: {{ {AUTHORITY} }}");
-    let any =
-        format!("validation_context: {{ {AUTHORITY}, {NAMES}, trust_chain_verification: ACCEPT_UNTRUSTED }}");
+    let any = format!(
+        "validation_context: {{ {AUTHORITY}, {NAMES}, trust_chain_verification: ACCEPT_UNTRUSTED }}"
+    );
     let proxied = |inner: &str| {
-        socket(&format!("proxy_protocol.v3.ProxyProtocolUpstreamTransport, transport_socket: {inner}"))
+        socket(&format!(
+            "proxy_protocol.v3.ProxyProtocolUpstreamTransport, transport_socket: {inner}"
+        ))
     };
     let quic = "quic.v3.QuicUpstreamTransport, upstream_tls_context: { common_tls_context: {} }";
     let by_sni = format!(
@@ -92,10 +95,12 @@ fn a_connection_over_a_network_is_verified_and_encrypted() {
 
 #[test]
 fn what_a_secret_says_counts_where_it_is_here() {
-    let secret = |context: &str| format!("  secrets: [{{ name: ca, validation_context: {{ {context} }} }}]");
+    let secret =
+        |context: &str| format!("  secrets: [{{ name: ca, validation_context: {{ {context} }} }}]");
     let by_secret = "validation_context_sds_secret_config: { name: ca }";
-    let combined =
-        format!("combined_validation_context: {{ default_validation_context: {{ {NAMES} }}, {by_secret} }}");
+    let combined = format!(
+        "combined_validation_context: {{ default_validation_context: {{ {NAMES} }}, {by_secret} }}"
+    );
     let both = format!("{AUTHORITY}, {NAMES}");
     for (common, context, expected) in [
         (by_secret, both.as_str(), None),
@@ -116,17 +121,23 @@ fn what_a_secret_says_counts_where_it_is_here() {
 
 #[test]
 fn googles_client_needs_credentials_over_a_network() {
-    let authority = "channel_args: { args: { grpc.default_authority: { string_value: localhost } } }";
+    let authority =
+        "channel_args: { args: { grpc.default_authority: { string_value: localhost } } }";
     for (target, credentials, is_safe) in [
         ("rolegate.example.com:9191", "", false),
         ("dns:///10.0.0.1:9191", "channel_credentials: {}, ", false),
-        ("dns:///rolegate.example.com:9191", "channel_credentials: { ssl_credentials: {} }, ", true),
+        (
+            "dns:///rolegate.example.com:9191",
+            "channel_credentials: { ssl_credentials: {} }, ",
+            true,
+        ),
         ("unix:/run/rolegate.sock", "", true),
         ("dns:///localhost:9191", "", true),
         ("ipv6:[::1]:9191", "", true),
         ("127.0.0.1:9191", "", true),
     ] {
-        let google = format!("google_grpc: {{ target_uri: \"{target}\", {credentials}{authority} }}");
+        let google =
+            format!("google_grpc: {{ target_uri: \"{target}\", {credentials}{authority} }}");
         let kinds = found(&GOOD.replace("envoy_grpc: { cluster_name: rolegate }", &google));
         assert_eq!(kinds.contains(&Kind::Plaintext), !is_safe, "{target} {kinds:?}");
     }

@@ -110,7 +110,9 @@ fn plain_line(message: &[u8]) -> Option<Header<'_>> {
     const RAW_VALUE: u8 = 3 << 3 | 2;
     let (&[NAME, length @ ..0x80], rest) = message.split_first_chunk()? else { return None };
     let (name, rest) = rest.split_at_checked(usize::from(length))?;
-    let (&[VALUE | RAW_VALUE, length @ ..0x80], value) = rest.split_first_chunk()? else { return None };
+    let (&[VALUE | RAW_VALUE, length @ ..0x80], value) = rest.split_first_chunk()? else {
+        return None;
+    };
     (value.len() == usize::from(length)).then_some(Header { name, value })
 }
 

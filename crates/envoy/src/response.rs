@@ -216,7 +216,8 @@ fn is_path(value: &str) -> bool {
 }
 
 fn check_name(name: &str) -> Result<(), EncodeError> {
-    let token = !name.is_empty() && name.bytes().all(|byte| TOKEN.get(usize::from(byte)) == Some(&true));
+    let token =
+        !name.is_empty() && name.bytes().all(|byte| TOKEN.get(usize::from(byte)) == Some(&true));
     if token { Ok(()) } else { Err(EncodeError::HeaderName) }
 }
 
@@ -257,5 +258,9 @@ const fn is_token(byte: u8) -> bool {
 }
 
 fn check_value(value: &str) -> Result<(), EncodeError> {
-    if value.bytes().any(|byte| byte.is_ascii_control()) { Err(EncodeError::HeaderValue) } else { Ok(()) }
+    if value.bytes().any(|byte| byte.is_ascii_control()) {
+        Err(EncodeError::HeaderValue)
+    } else {
+        Ok(())
+    }
 }

@@ -159,7 +159,10 @@ mod tests {
             (&[0x08], WireError::Truncated),
             (&[0x08, 0x80], WireError::Truncated),
             (&[0x12, 0x02, b'h'], WireError::Truncated),
-            (&[0x12, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01], WireError::Truncated),
+            (
+                &[0x12, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x01],
+                WireError::Truncated,
+            ),
             (&[0x09, 0, 0, 0], WireError::Truncated),
             (&[0x0D, 0, 0, 0], WireError::Truncated),
             // 2^32 and a field number of 2^29.
@@ -171,7 +174,9 @@ mod tests {
 
     #[test]
     fn a_varint_has_its_computed_length_and_decodes() {
-        for value in [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 0x1F_FFFF, 0x20_0000, u32::MAX as usize, usize::MAX] {
+        for value in
+            [0, 1, 0x7F, 0x80, 0x3FFF, 0x4000, 0x1F_FFFF, 0x20_0000, u32::MAX as usize, usize::MAX]
+        {
             let mut buffer = vec![0x08];
             write_varint(&mut buffer, value);
             assert_eq!(buffer.len() - 1, varint_length(value));

@@ -85,7 +85,10 @@ fn the_descriptors_have_every_field_that_envoy_usually_sends() {
         attributes: Some(theirs::AttributeContext {
             source: Some(peer("s", address::Address::SocketAddress(socket))),
             destination: Some(peer("d", address::Address::Pipe(pipe))),
-            request: Some(theirs::attribute_context::Request { http: Some(http), ..Default::default() }),
+            request: Some(theirs::attribute_context::Request {
+                http: Some(http),
+                ..Default::default()
+            }),
             context_extensions: [("c".to_owned(), "d".to_owned())].into(),
             ..Default::default()
         }),
@@ -101,8 +104,9 @@ fn the_descriptors_have_every_field_of_an_answer() {
     let allowed = envoy::Encoder::default()
         .allowed([("x-user", "alice")].into_iter(), ["x-roles"].into_iter())
         .unwrap();
-    let denied =
-        envoy::Encoder::default().denied(401, [("www-authenticate", "Basic")].into_iter(), "no").unwrap();
+    let denied = envoy::Encoder::default()
+        .denied(401, [("www-authenticate", "Basic")].into_iter(), "no")
+        .unwrap();
     for answer in [allowed, denied] {
         let message = ours("envoy.service.auth.v3.CheckResponse", &answer[5..]);
         assert!(nothing_unknown(&message), "{message:?}");

@@ -17,8 +17,9 @@ type Lines = Vec<(Vec<u8>, Vec<u8>)>;
 
 fn decode(message: &[u8]) -> Result<(CheckRequest<'_>, Lines), DecodeError> {
     let mut lines = Lines::new();
-    let request =
-        CheckRequest::decode(message, |Header { name, value }| lines.push((name.to_vec(), value.to_vec())))?;
+    let request = CheckRequest::decode(message, |Header { name, value }| {
+        lines.push((name.to_vec(), value.to_vec()))
+    })?;
     Ok((request, lines))
 }
 
@@ -48,11 +49,8 @@ fn socket_address() -> core::Address {
 }
 
 fn header_value() -> impl Strategy<Value = core::HeaderValue> {
-    (text(), text(), vec(any::<u8>(), 0..40)).prop_map(|(key, value, raw_value)| core::HeaderValue {
-        key,
-        value,
-        raw_value,
-    })
+    (text(), text(), vec(any::<u8>(), 0..40))
+        .prop_map(|(key, value, raw_value)| core::HeaderValue { key, value, raw_value })
 }
 
 prop_compose! {
@@ -93,11 +91,16 @@ fn http_of(request: &auth::CheckRequest) -> &HttpRequest {
 }
 
 fn lines_of(http: &HttpRequest) -> Lines {
-    let map =
-        http.headers.iter().map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
+    let map = http
+        .headers
+        .iter()
+        .map(|(name, value)| (name.clone().into_bytes(), value.clone().into_bytes()));
     let list = http.header_map.iter().flat_map(|map| &map.headers).map(|line| {
-        let value =
-            if line.raw_value.is_empty() { line.value.clone().into_bytes() } else { line.raw_value.clone() };
+        let value = if line.raw_value.is_empty() {
+            line.value.clone().into_bytes()
+        } else {
+            line.raw_value.clone()
+        };
         (line.key.clone().into_bytes(), value)
     });
     let mut lines: Lines = map.chain(list).collect();
@@ -294,14 +297,20 @@ fn harmful_headers_are_not_written() {
             Encoder::default().allowed(set.into_iter(), std::iter::empty()),
             Err(EncodeError::HeaderValue)
         );
-        assert_eq!(Encoder::default().denied(403, set.into_iter(), ""), Err(EncodeError::HeaderValue));
+        assert_eq!(
+            Encoder::default().denied(403, set.into_iter(), ""),
+            Err(EncodeError::HeaderValue)
+        );
     }
 }
 
 #[test]
 fn a_denial_has_a_status_from_400_to_599() {
     for status in [0, 100, 200, 302, 399, 600, u16::MAX] {
-        assert_eq!(Encoder::default().denied(status, std::iter::empty(), ""), Err(EncodeError::Status));
+        assert_eq!(
+            Encoder::default().denied(status, std::iter::empty(), ""),
+            Err(EncodeError::Status)
+        );
     }
 }
 
@@ -322,8 +331,10 @@ fn a_message_without_an_http_request_is_an_error() {
 
 fn with_http(http: HttpRequest) -> Vec<u8> {
     let request = Some(Request { time: None, http: Some(http) });
-    auth::CheckRequest { attributes: Some(auth::AttributeContext { request, ..Default::default() }) }
-        .encode_to_vec()
+    auth::CheckRequest {
+        attributes: Some(auth::AttributeContext { request, ..Default::default() }),
+    }
+    .encode_to_vec()
 }
 
 #[test]
@@ -353,7 +364,10 @@ fn a_known_field_of_another_type_is_an_error() {
     assert_eq!(decode(&[0x08, 1]), Err(DecodeError::Type(1, "CheckRequest")));
     assert_eq!(decode(&[0x0A, 2, 0x20, 1]), Err(DecodeError::Type(4, "AttributeContext")));
     assert_eq!(decode(&[0x0A, 4, 0x22, 2, 0x10, 1]), Err(DecodeError::Type(2, "Request")));
-    assert_eq!(decode(&[0x0A, 6, 0x22, 4, 0x12, 2, 0x10, 1]), Err(DecodeError::Type(2, "HttpRequest")));
+    assert_eq!(
+        decode(&[0x0A, 6, 0x22, 4, 0x12, 2, 0x10, 1]),
+        Err(DecodeError::Type(2, "HttpRequest"))
+    );
 }
 
 /// A client can get any bytes into these, and must not be able to cause an error by them.
@@ -379,7 +393,8 @@ fn a_source_that_cannot_be_read_has_no_address() {
         let attributes = [&[0x22, 2, 0x12, 0, 0x0A, length(&peer)], &peer[..]].concat();
         [&[0x0A, length(&attributes)], &attributes[..]].concat()
     };
-    let socket = |address: &[u8]| decode(&message(address)).map(|(read, _)| read.source_ip().to_vec());
+    let socket =
+        |address: &[u8]| decode(&message(address)).map(|(read, _)| read.source_ip().to_vec());
     assert_eq!(socket(&[0x0A, 3, 0x12, 1, b'x']), Ok(b"x".to_vec()));
     // A pipe, no address, an address that is a number, one cut short.
     for address in [&[0x12, 2, 0x0A, 0][..], &[], &[0x0A, 2, 0x10, 1], &[0x0A, 9]] {

@@ -18,8 +18,8 @@ pub struct CaseOutcome {
     pub rule: Option<String>,
     /// The name of the reason, if the request was denied.
     pub reason: Option<&'static str>,
-    /// If allowed, the headers of the request that the upstream receives; if denied, those of the answer. Names are in
-    /// lower case.
+    /// If allowed, the headers of the request that the upstream receives; if denied, those of the
+    /// answer. Names are in lower case.
     pub headers: Vec<(String, String)>,
     /// How the outcome differs from the expected one, in words. Empty: the case passes.
     pub failures: Vec<String>,
@@ -28,7 +28,8 @@ pub struct CaseOutcome {
 }
 
 impl Explainer<'_> {
-    /// Runs a case. Hashes passwords, so it takes milliseconds. `now` is the time for cases that set none.
+    /// Runs a case. Hashes passwords, so it takes milliseconds. `now` is the time for cases that
+    /// set none.
     #[must_use]
     pub fn run_case(self, case: &Case, now: UnixTime) -> CaseOutcome {
         let now = case.request.at.unwrap_or(now);
@@ -78,7 +79,10 @@ impl Explainer<'_> {
 
     fn malformed_claim(self, claims: &str) -> Option<String> {
         let claims = serde_json::from_str(claims).ok()?;
-        Some(format!("claims: {}", self.authorizer.rules().authenticator().malformed_claim(&claims)?))
+        Some(format!(
+            "claims: {}",
+            self.authorizer.rules().authenticator().malformed_claim(&claims)?
+        ))
     }
 
     /// Says so if a token with these claims would not be valid.
@@ -108,17 +112,27 @@ fn header_lines(case: &Case) -> Vec<(String, String)> {
         Credentials::None | Credentials::Claims(_) | Credentials::User { .. } => None,
     };
     let authorization = authorization.map(|value| ("authorization".to_owned(), value));
-    let others = case.request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+    let others =
+        case.request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
     authorization.into_iter().chain(others).collect()
 }
 
 fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
     let (rule, reason, headers) = match verdict {
         Verdict::Allowed(allowed) => (Some(allowed.rule), None, upstream_headers(allowed, lines)),
-        Verdict::Denied(denied) => (denied.rule, Some(denied.reason.name()), answer_headers(denied)),
+        Verdict::Denied(denied) => {
+            (denied.rule, Some(denied.reason.name()), answer_headers(denied))
+        }
     };
     let rule = rule.map(str::to_owned);
-    CaseOutcome { status: verdict.status(), rule, reason, headers, failures: Vec::new(), warning: None }
+    CaseOutcome {
+        status: verdict.status(),
+        rule,
+        reason,
+        headers,
+        failures: Vec::new(),
+        warning: None,
+    }
 }
 
 /// The headers of an allowed request once Envoy has applied our changes.

@@ -1,5 +1,5 @@
-//! The names in a test case that are probably mistakes. A case that denies its caller passes also with a misspelt group,
-//! and then tests nothing.
+//! The names in a test case that are probably mistakes. A case that denies its caller passes also
+//! with a misspelt group, and then tests nothing.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,22 +12,26 @@ use crate::Explainer;
 use crate::named::known_groups;
 use crate::subjects::{mapped_backend_roles, subject_of_text};
 
-/// The fewest characters of a word that can be misspelt: shorter ones, as in `team-a` and `team-b`, tell names apart.
+/// The fewest characters of a word that can be misspelt: shorter ones, as in `team-a` and `team-b`,
+/// tell names apart.
 const MIN_WORD: usize = 4;
 
 impl Explainer<'_> {
     /// The names of a case that are probably mistakes, each in words.
     ///
-    /// A token can bring any group and any role, and a case may be about a stranger. So of the names in
-    /// a token, only those are mistakes that look like a misspelt name of the policy or the search
-    /// cluster. Of other names, each that the policy or the cluster does not have is a mistake.
+    /// A token can bring any group and any role, and a case may be about a stranger. So of the
+    /// names in a token, only those are mistakes that look like a misspelt name of the policy or
+    /// the search cluster. Of other names, each that the policy or the cluster does not have is a
+    /// mistake.
     #[must_use]
     pub fn doubtful_names(self, case: &Case) -> Vec<String> {
         let host = case.request.host.as_str();
         let cluster = self.cluster_of(host.as_bytes());
         let known_groups = || -> Vec<Cow<'_, str>> {
             match cluster {
-                Some(cluster) => mapped_backend_roles(cluster).map(|pattern| pattern.text().into()).collect(),
+                Some(cluster) => {
+                    mapped_backend_roles(cluster).map(|pattern| pattern.text().into()).collect()
+                }
                 None => known_groups(self.policy()).into_iter().collect(),
             }
         };
@@ -39,13 +43,15 @@ impl Explainer<'_> {
                 let is_mistake = |group: &&Arc<str>| {
                     !self.token_may_bring(host, name, group) || is_misspelt(group, &known_groups)
                 };
-                let groups: Vec<String> = groups.iter().filter(is_mistake).map(ToString::to_string).collect();
+                let groups: Vec<String> =
+                    groups.iter().filter(is_mistake).map(ToString::to_string).collect();
                 let mut names = self.unknown_names(host, user, (&[], &[]));
                 names.extend(self.unknown_names(host, None, (&groups, &[])));
                 names
             }
             Credentials::Claims(claims) => {
-                let Ok(subject) = subject_of_text(self.authorizer.backend(host.as_bytes()), claims) else {
+                let Ok(subject) = subject_of_text(self.authorizer.backend(host.as_bytes()), claims)
+                else {
                     return Vec::new();
                 };
                 let known_groups = known_groups();
@@ -81,13 +87,16 @@ impl Explainer<'_> {
 
 /// Whether a name is probably one of these, misspelt.
 fn is_misspelt(name: &str, known: &[Cow<'_, str>]) -> bool {
-    known.iter().any(|known| closest(name, [&**known]).is_some_and(|meant| !is_another(name, meant)))
+    known
+        .iter()
+        .any(|known| closest(name, [&**known]).is_some_and(|meant| !is_another(name, meant)))
 }
 
-/// Whether a name is similar on purpose: one of a series, such as `team-b` or `unit2` beside `team-a`
-/// and `unit1`, or a name with a word more.
+/// Whether a name is similar on purpose: one of a series, such as `team-b` or `unit2` beside
+/// `team-a` and `unit1`, or a name with a word more.
 fn is_another(name: &str, meant: &str) -> bool {
-    let differing: Vec<_> = words(name).zip(words(meant)).filter(|(one, other)| one != other).collect();
+    let differing: Vec<_> =
+        words(name).zip(words(meant)).filter(|(one, other)| one != other).collect();
     let is_short = |word: &str| word.chars().count() < MIN_WORD;
     words(name).count() != words(meant).count()
         || match differing.as_slice() {

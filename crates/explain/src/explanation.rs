@@ -1,4 +1,5 @@
-//! Why a request is answered as it is, with the name and place of every rule. Reads the policy itself; slow.
+//! Why a request is answered as it is, with the name and place of every rule. Reads the policy
+//! itself; slow.
 
 mod cluster;
 mod nearly;
@@ -7,7 +8,8 @@ mod text;
 use std::collections::{BTreeMap, HashMap};
 
 use authorizer::{
-    Backend, Denied, ParseScratch, ParsedRequest, Reason, Request, Revision, Rules, Scratch, Verdict,
+    Backend, Denied, ParseScratch, ParsedRequest, Reason, Request, Revision, Rules, Scratch,
+    Verdict,
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -24,7 +26,8 @@ use crate::{Explainer, is_false, lossy, notes};
 use nearly::Compared;
 
 pub use cluster::{
-    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, MissingPrivilege, PermittingRole,
+    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, MissingPrivilege,
+    PermittingRole,
 };
 pub(crate) use cluster::{cluster_roles, mapped_from};
 pub use nearly::NearRule;
@@ -76,8 +79,9 @@ pub struct Explanation {
     pub decided_on: Option<String>,
     /// If no rule allowed the request: the rules that would, if the caller had their roles.
     pub missing: Vec<MissingRole>,
-    /// If no rule allowed the request: the caller's rules that match in all respects but one, the first few; if there are
-    /// none, those of other roles that differ only in how the path is written.
+    /// If no rule allowed the request: the caller's rules that match in all respects but one, the
+    /// first few; if there are none, those of other roles that differ only in how the path is
+    /// written.
     pub nearly: Vec<NearRule>,
     /// What was probably meant, where a name is likely a mistake.
     pub notes: Vec<String>,
@@ -85,13 +89,15 @@ pub struct Explanation {
     pub set_headers: Vec<(String, String)>,
     /// The headers that are removed from an allowed request.
     pub remove_headers: Vec<String>,
-    /// What a request to a search cluster needs, and what the caller lacks; `None` for other requests.
+    /// What a request to a search cluster needs, and what the caller lacks; `None` for other
+    /// requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Box<ExplainedCluster>>,
     /// Which policy and which keys decide.
     #[serde(flatten)]
     pub revision: Revision,
-    /// What the text says about the keys if the revision has none; `None` if the policy fetches none.
+    /// What the text says about the keys if the revision has none; `None` if the policy fetches
+    /// none.
     #[serde(skip)]
     pub without_keys: Option<String>,
 }
@@ -134,7 +140,12 @@ pub enum RoleSource {
 impl Explainer<'_> {
     /// Explains the answer to a request. Hashes passwords and evaluates every rule, so it is slow.
     #[must_use]
-    pub fn explain(self, request: &Request<'_>, subject: ExplainedSubject, now: UnixTime) -> Explanation {
+    pub fn explain(
+        self,
+        request: &Request<'_>,
+        subject: ExplainedSubject,
+        now: UnixTime,
+    ) -> Explanation {
         let backend = self.authorizer.backend(request.host);
         let notes = match backend {
             Backend::Rules(_) => notes::notes(request),
@@ -147,7 +158,8 @@ impl Explainer<'_> {
             ExplainedSubject::OfCredentials => {
                 let verdict = self.authorizer.check_inline(request, &mut scratch, now);
                 let caller = authenticated(&verdict);
-                let caller = caller.map(|subject| subject.map(|subject| with_claims(subject, authorization)));
+                let caller = caller
+                    .map(|subject| subject.map(|subject| with_claims(subject, authorization)));
                 (verdict, caller)
             }
             ExplainedSubject::Given(subject) => {
@@ -160,8 +172,11 @@ impl Explainer<'_> {
         };
         let mut parse_scratch = ParseScratch::default();
         let parsed = match backend {
-            Backend::Rules(_) => authorizer::parse(request, &mut parse_scratch)
-                .and_then(|parsed| authorizer::authorization(request.headers).map(|_| Some(parsed))),
+            Backend::Rules(_) => {
+                authorizer::parse(request, &mut parse_scratch).and_then(|parsed| {
+                    authorizer::authorization(request.headers).map(|_| Some(parsed))
+                })
+            }
             Backend::Cluster(_) => authorizer::parse_but_path(request).map(|_| None),
         };
         let parsed = match parsed {
@@ -181,7 +196,10 @@ impl Explainer<'_> {
             }
             (Backend::Rules(_), None) => {}
         }
-        if parsed.is_some() && explanation.without_keys.is_some() && authorization.is_some_and(is_bearer) {
+        if parsed.is_some()
+            && explanation.without_keys.is_some()
+            && authorization.is_some_and(is_bearer)
+        {
             explanation.without_keys = Some("none fetched".to_owned());
         }
         if let Err(error) = caller {
@@ -245,7 +263,8 @@ impl Explainer<'_> {
         match decision {
             Decision::Allowed(id) | Decision::Denied(id) => {
                 let rule = policy.rule(id);
-                explanation.rule = rule.map(|(role, rule, effect)| explained_rule(role, rule, effect));
+                explanation.rule =
+                    rule.map(|(role, rule, effect)| explained_rule(role, rule, effect));
             }
             Decision::NotAllowed => {
                 let matching = matching(policy, parsed.method, parsed.host, path, subject);
@@ -264,13 +283,16 @@ impl Explainer<'_> {
                         }
                         Some(deny) => {
                             let note = format!("the role `{}` would not help: {deny}", role.name);
-                            if !explanation.notes.contains(&note) && explanation.notes.len() < MOST_NOTES {
+                            if !explanation.notes.contains(&note)
+                                && explanation.notes.len() < MOST_NOTES
+                            {
                                 explanation.notes.push(note);
                             }
                         }
                     }
                 }
-                let compared = Compared { policy, method: parsed.method, host: parsed.host, path, subject };
+                let compared =
+                    Compared { policy, method: parsed.method, host: parsed.host, path, subject };
                 explanation.nearly = nearly::nearly(&explanation.roles, compared);
                 if explanation.nearly.is_empty() && explanation.missing.is_empty() {
                     explanation.nearly = nearly::nearly_of_others(&explanation.roles, compared);
@@ -310,7 +332,8 @@ impl<'a> Explainer<'a> {
         found
     }
 
-    /// Says that the identity header of a known caller is set, without its value: a client that has it could pass for the caller.
+    /// Says that the identity header of a known caller is set, without its value: a client that has
+    /// it could pass for the caller.
     fn hide_identity(self, explanation: &mut Explanation) {
         let Some(header) = &self.policy().identity_header else { return };
         if explanation.user.is_some() && explanation.status == 200 {
@@ -328,8 +351,10 @@ impl Explanation {
             Verdict::Denied(Denied { reason, .. }) => self.add_reason(*reason),
             Verdict::Allowed(allowed) => {
                 self.status = 200;
-                self.set_headers =
-                    allowed.set().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                self.set_headers = allowed
+                    .set()
+                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                    .collect();
                 self.remove_headers = allowed.remove().map(str::to_owned).collect();
             }
         }
@@ -350,7 +375,8 @@ impl Explanation {
     fn add_subject(&mut self, policy: &Policy, subject: Option<&Subject>) {
         self.user = subject.map(|subject| subject.user.to_string());
         self.issuer = subject.and_then(|subject| subject.issuer.as_ref()).map(ToString::to_string);
-        self.groups = subject.iter().flat_map(|subject| &subject.groups).map(ToString::to_string).collect();
+        self.groups =
+            subject.iter().flat_map(|subject| &subject.groups).map(ToString::to_string).collect();
         self.roles = roles(policy, subject);
     }
 }
@@ -367,8 +393,9 @@ fn authenticated(verdict: &Verdict<'_>) -> Result<Option<Subject>, CredentialsEr
 
 /// An authenticated subject with the claims of its token, which are not kept with it.
 fn with_claims(subject: Subject, authorization: Option<&[u8]>) -> Subject {
-    let payload =
-        authorization.and_then(signed_part).and_then(|part| part.rsplit(|byte| *byte == b'.').next());
+    let payload = authorization
+        .and_then(signed_part)
+        .and_then(|part| part.rsplit(|byte| *byte == b'.').next());
     let payload = payload.and_then(|payload| BASE64_URL_SAFE_NO_PAD.decode(payload).ok());
     let claims = payload.and_then(|payload| serde_json::from_slice(&payload).ok());
     Subject { claims: claims.unwrap_or_default(), ..subject }
@@ -394,7 +421,8 @@ fn is_bearer(authorization: &[u8]) -> bool {
         .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
 }
 
-/// The roles of a caller and their sources, computed from the policy as the reference evaluator computes them.
+/// The roles of a caller and their sources, computed from the policy as the reference evaluator
+/// computes them.
 pub(crate) fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
     let mut sources: BTreeMap<RoleId, Vec<RoleSource>> = BTreeMap::new();
     for (id, source) in direct_roles(policy, subject) {
@@ -407,20 +435,29 @@ pub(crate) fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<Explained
             if !sources.contains_key(extended) {
                 to_visit.push(*extended);
             }
-            sources.entry(*extended).or_default().push(RoleSource::ExtendedBy(role.name.to_string()));
+            sources
+                .entry(*extended)
+                .or_default()
+                .push(RoleSource::ExtendedBy(role.name.to_string()));
         }
     }
-    let named = sources.into_iter().filter_map(|(id, from)| Some((policy.roles.get(id.0 as usize)?, from)));
-    let role =
-        |(role, from): (&Role, _)| ExplainedRole { name: role.name.to_string(), from, is_missing: false };
+    let named =
+        sources.into_iter().filter_map(|(id, from)| Some((policy.roles.get(id.0 as usize)?, from)));
+    let role = |(role, from): (&Role, _)| ExplainedRole {
+        name: role.name.to_string(),
+        from,
+        is_missing: false,
+    };
     named.map(role).collect()
 }
 
 fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, RoleSource)> {
-    let mut direct: Vec<_> = policy.role(ANYONE).map(|id| (id, RoleSource::Everyone)).into_iter().collect();
+    let mut direct: Vec<_> =
+        policy.role(ANYONE).map(|id| (id, RoleSource::Everyone)).into_iter().collect();
     let Some(subject) = subject else { return direct };
     direct.extend(policy.role(AUTHENTICATED).map(|id| (id, RoleSource::EveryoneAuthenticated)));
-    let of_token = || if subject.issuer.is_some() { RoleSource::CarriedByToken } else { RoleSource::Given };
+    let of_token =
+        || if subject.issuer.is_some() { RoleSource::CarriedByToken } else { RoleSource::Given };
     direct.extend(subject.roles.iter().filter_map(|role| Some((policy.role(role)?, of_token()))));
     for grant in &policy.grants {
         if grant.users.contains(&subject.user) {

@@ -52,6 +52,10 @@ impl Extending {
             to_visit.extend(self.directly(id).filter(|by| seen.insert(*by)));
         }
         let extending = to_visit.iter().skip(1).filter_map(|id| policy.roles.get(id.0 as usize));
-        extending.filter(|role| is_useful(role)).take(MAX_NAMED).map(|role| role.name.to_string()).collect()
+        extending
+            .filter(|role| is_useful(role))
+            .take(MAX_NAMED)
+            .map(|role| role.name.to_string())
+            .collect()
     }
 }

@@ -34,8 +34,8 @@ use policy::Policy;
 
 pub use case::CaseOutcome;
 pub use explanation::{
-    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, ExplainedSubject,
-    Explanation, MissingPrivilege, NearRule, PermittingRole, RoleSource,
+    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole,
+    ExplainedSubject, Explanation, MissingPrivilege, NearRule, PermittingRole, RoleSource,
 };
 pub use matched::{ExplainedRule, MissingRole};
 pub use named::{ImpossibleCaller, NamedCaller, impossible_user, split_target, unknown_roles};
@@ -45,8 +45,8 @@ pub use what_can::{
 };
 pub use who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
 
-/// The maximum number of names, roles, patterns and users of a search cluster that are looked at for a
-/// question on a page. A policy for which that takes too long must not stop the console.
+/// The maximum number of names, roles, patterns and users of a search cluster that are looked at
+/// for a question on a page. A policy for which that takes too long must not stop the console.
 const STEPS_PER_PAGE: usize = 2_000_000;
 
 /// The same for a command, whose reader may wait longer.

@@ -1,5 +1,5 @@
-//! Callers as people name them, for tools: a user, the issuer of its token, its groups and roles; and which of these names are
-//! likely mistakes. And the URL of a request.
+//! Callers as people name them, for tools: a user, the issuer of its token, its groups and roles;
+//! and which of these names are likely mistakes. And the URL of a request.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -33,14 +33,15 @@ pub struct NamedCaller<'a> {
     pub roles: &'a [String],
 }
 
-/// Why no caller can have these names: no token of its issuer gives them. The text says what to name instead.
+/// Why no caller can have these names: no token of its issuer gives them. The text says what to
+/// name instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ImpossibleCaller(String);
 
 impl Explainer<'_> {
-    /// A user with more groups and roles than the policy gives it, as if it were authenticated: by a token of this issuer, or
-    /// by the source that its name can come from.
+    /// A user with more groups and roles than the policy gives it, as if it were authenticated: by
+    /// a token of this issuer, or by the source that its name can come from.
     ///
     /// The inner error is that of its requests, when Basic does not have the user.
     ///
@@ -60,7 +61,8 @@ impl Explainer<'_> {
             return Ok(subject);
         };
         let issuers = &self.policy().identity.jwt;
-        let Some((index, issuer)) = issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name)
+        let Some((index, issuer)) =
+            issuers.iter().enumerate().find(|(_, known)| *known.issuer == *name)
         else {
             let known = issuers.iter().map(|known| &*known.issuer).collect();
             let unknown = unknown("issuer", name, &known, &mut Suggestions::for_a_page());
@@ -78,8 +80,9 @@ impl Explainer<'_> {
         }))
     }
 
-    /// Whether the source that the name of a caller decides can give it these names; if several may have the name, whether one
-    /// of their issuers can give it these roles. More groups of a Basic user are possible: the policy can put it in them.
+    /// Whether the source that the name of a caller decides can give it these names; if several may
+    /// have the name, whether one of their issuers can give it these roles. More groups of a Basic
+    /// user are possible: the policy can put it in them.
     fn possible_by_name(
         self,
         host: &str,
@@ -90,9 +93,15 @@ impl Explainer<'_> {
         let issuers = &self.identity_on(host.as_bytes()).jwt;
         let has_prefix = |issuer: &Issuer| user.starts_with(&*issuer.user_prefix);
         if let (Some(SourceId::BASIC), Some(role)) = (source, roles.first()) {
-            let or = if issuers.iter().any(has_prefix) { ", or name the issuer of its token" } else { "" };
+            let or = if issuers.iter().any(has_prefix) {
+                ", or name the issuer of its token"
+            } else {
+                ""
+            };
             let why = "a user of Basic has only the roles that the policy grants";
-            return Err(ImpossibleCaller(format!("{why}: leave out the role `{role}` of `{user}`{or}")));
+            return Err(ImpossibleCaller(format!(
+                "{why}: leave out the role `{role}` of `{user}`{or}"
+            )));
         }
         let fits = |(index, issuer): &(usize, &Issuer)| match source {
             Some(source) => source == SourceId::of_issuer(*index),
@@ -108,8 +117,8 @@ impl Explainer<'_> {
         impossible.map_or(Ok(()), Err)
     }
 
-    /// The names that a caller is given and the policy, or the search cluster of this host, does not have: probably
-    /// mistakes, each in words.
+    /// The names that a caller is given and the policy, or the search cluster of this host, does
+    /// not have: probably mistakes, each in words.
     #[must_use]
     pub fn unknown_names(
         self,
@@ -129,8 +138,9 @@ impl Explainer<'_> {
         user.into_iter().chain(roles).chain(groups).chain(assumed).collect()
     }
 
-    /// That nobody can sign in on this host, so that an answer about a caller with a name assumes that one could. (What `rolegate
-    /// suggest` writes has no identity sources yet, and is to be tried with the log that it is from.)
+    /// That nobody can sign in on this host, so that an answer about a caller with a name assumes
+    /// that one could. (What `rolegate suggest` writes has no identity sources yet, and is to be
+    /// tried with the log that it is from.)
     #[must_use]
     pub fn without_identity(self, host: &str) -> Option<&'static str> {
         let is_none = self.identity_on(host.as_bytes()).sources().next().is_none();
@@ -143,9 +153,12 @@ impl Explainer<'_> {
     fn assumed_groups(self, host: &str, user: &str, groups: &[String]) -> Option<String> {
         let subject = self.subject_named::<&str>(host.as_bytes(), user, &[], &[]).ok()?;
         let is_of_basic = subject.source == Some(SourceId::BASIC);
-        let group = groups.iter().find(|name| !subject.groups.iter().any(|known| **known == ***name))?;
+        let group =
+            groups.iter().find(|name| !subject.groups.iter().any(|known| **known == ***name))?;
         is_of_basic.then(|| {
-            format!("Basic does not put `{user}` in the group `{group}`: this is the answer if it did")
+            format!(
+                "Basic does not put `{user}` in the group `{group}`: this is the answer if it did"
+            )
         })
     }
 }
@@ -155,8 +168,11 @@ fn possible_by_token(issuer: &Issuer, caller: NamedCaller<'_>) -> Result<(), Imp
     let NamedCaller { user, groups, roles, .. } = caller;
     let name = &issuer.issuer;
     let users = [(&issuer.user_prefix, user)];
-    let names = users.into_iter().chain(groups.iter().map(|group| (&issuer.group_prefix, group.as_str())));
-    if let Some((prefix, bare)) = names.into_iter().find(|(prefix, name)| !name.starts_with(&***prefix)) {
+    let names =
+        users.into_iter().chain(groups.iter().map(|group| (&issuer.group_prefix, group.as_str())));
+    if let Some((prefix, bare)) =
+        names.into_iter().find(|(prefix, name)| !name.starts_with(&***prefix))
+    {
         let why = format!("names of `{name}` have a prefix: did you mean `{prefix}{bare}`?");
         return Err(ImpossibleCaller(why));
     }
@@ -169,7 +185,8 @@ fn possible_by_token(issuer: &Issuer, caller: NamedCaller<'_>) -> Result<(), Imp
         return Err(ImpossibleCaller(why));
     }
     if let Some(role) = roles.iter().find(|role| !issuer.may_give(role)) {
-        let why = format!("`roles_from_token` of `{name}` does not list the role `{role}`: leave it out");
+        let why =
+            format!("`roles_from_token` of `{name}` does not list the role `{role}`: leave it out");
         return Err(ImpossibleCaller(why));
     }
     Ok(())
@@ -207,7 +224,9 @@ fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> O
     let of_issuers = policy.identity.jwt.iter().filter(|issuer| !issuer.user_prefix.is_empty());
     let meant: Vec<String> = of_issuers
         .take(MAX_ISSUERS)
-        .map(|issuer| format!("the user of a token of `{}` is `{}{user}`", issuer.issuer, issuer.user_prefix))
+        .map(|issuer| {
+            format!("the user of a token of `{}` is `{}{user}`", issuer.issuer, issuer.user_prefix)
+        })
         .collect();
     let meant = if meant.is_empty() { String::new() } else { format!("; {}", meant.join(", ")) };
     Some(format!("Basic has no user `{user}`{meant}"))
@@ -221,13 +240,16 @@ pub fn unknown_roles(given: &[String], policy: &Policy) -> Vec<String> {
     given.iter().filter_map(|name| unknown("role", name, &known, suggestions)).collect()
 }
 
-/// The groups of Basic's users, and those that the policy gives a role. Many users are in the same few groups.
+/// The groups of Basic's users, and those that the policy gives a role. Many users are in the same
+/// few groups.
 pub(crate) fn known_groups(policy: &Policy) -> BTreeSet<Cow<'_, str>> {
     let of_basic = policy.identity.basic.iter().flat_map(|basic| {
-        let groups: BTreeSet<&Arc<str>> = basic.users.iter().flat_map(|user| &user.groups).collect();
+        let groups: BTreeSet<&Arc<str>> =
+            basic.users.iter().flat_map(|user| &user.groups).collect();
         groups.into_iter().map(|group| format!("{}{group}", basic.group_prefix).into())
     });
-    let granted = policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| (&**group).into()));
+    let granted =
+        policy.grants.iter().flat_map(|grant| grant.groups.iter().map(|group| (&**group).into()));
     granted.chain(of_basic).collect()
 }
 
@@ -247,28 +269,38 @@ fn unknown_groups(given: &[String], policy: &Policy, suggestions: &mut Suggestio
     given.iter().filter_map(note).collect()
 }
 
-fn unknown(kind: &str, name: &str, known: &BTreeSet<&str>, suggestions: &mut Suggestions) -> Option<String> {
+fn unknown(
+    kind: &str,
+    name: &str,
+    known: &BTreeSet<&str>,
+    suggestions: &mut Suggestions,
+) -> Option<String> {
     if known.contains(name) {
         return None;
     }
-    let meant =
-        suggestions.closest(name, known.iter().copied()).or_else(|| only_one_that_begins(name, known));
+    let meant = suggestions
+        .closest(name, known.iter().copied())
+        .or_else(|| only_one_that_begins(name, known));
     let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
     Some(format!("the policy has no {kind} `{name}`{meant}"))
 }
 
-/// The only one of these names that begins with this: it may be short for that name. Fewer characters say too little.
+/// The only one of these names that begins with this: it may be short for that name. Fewer
+/// characters say too little.
 fn only_one_that_begins<'k>(start: &str, known: &BTreeSet<&'k str>) -> Option<&'k str> {
     let from = (Bound::Included(start), Bound::Unbounded);
-    let mut longer = known.range::<str, _>(from).copied().take_while(|name| name.starts_with(start));
+    let mut longer =
+        known.range::<str, _>(from).copied().take_while(|name| name.starts_with(start));
     let found = longer.next().filter(|_| start.chars().count() >= MIN_START)?;
     longer.next().is_none().then_some(found)
 }
 
-/// Splits a URL into path and host. One without a path has the path `/` (RFC 9110, 4.2.3); what is no URL is a path.
+/// Splits a URL into path and host. One without a path has the path `/` (RFC 9110, 4.2.3); what is
+/// no URL is a path.
 #[must_use]
 pub fn split_target(target: &str) -> (String, Option<&str>) {
-    let Some(rest) = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://")) else {
+    let Some(rest) = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"))
+    else {
         return (target.to_owned(), None);
     };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());

@@ -1,5 +1,5 @@
-//! Hints at likely mistakes: in a request that a person wrote, such as one copied from a rule, and about the roles in a
-//! token.
+//! Hints at likely mistakes: in a request that a person wrote, such as one copied from a rule, and
+//! about the roles in a token.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use policy::model::Issuer;
 
 use crate::Explainer;
 
-/// What was probably meant, where the request looks like a mistake or like a rule: a lower-case method, or a path with a
-/// placeholder.
+/// What was probably meant, where the request looks like a mistake or like a rule: a lower-case
+/// method, or a path with a placeholder.
 pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
     let path = String::from_utf8_lossy(request.path);
     meant_method(request).into_iter().chain(meant_path(&path)).collect()
@@ -26,8 +26,8 @@ pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
         .then(|| format!("methods are in upper case: `{upper}` was probably meant, not `{method}`"))
 }
 
-/// The roles that the subject's token names and that have no effect, and the claims of the policy that it does not have.
-/// Nothing, if the subject has no claims.
+/// The roles that the subject's token names and that have no effect, and the claims of the policy
+/// that it does not have. Nothing, if the subject has no claims.
 pub(crate) fn roles_without_effect(policy: &Policy, subject: &Subject) -> Vec<String> {
     let Some(issuer) = issuer(policy, subject) else { return Vec::new() };
     let named = identity::named_roles(subject, issuer);
@@ -49,8 +49,8 @@ pub(crate) fn missing_claims(policy: &Policy, subject: &Subject) -> Vec<String> 
 }
 
 impl Explainer<'_> {
-    /// Why the roles and groups of a token give its subject none, as far as a line of the decision log says it, which has no
-    /// claims. Nothing on the hosts of a search cluster, which maps them.
+    /// Why the roles and groups of a token give its subject none, as far as a line of the decision
+    /// log says it, which has no claims. Nothing on the hosts of a search cluster, which maps them.
     #[must_use]
     pub fn notes_on_logged(self, host: &[u8], subject: &Subject) -> Vec<String> {
         let policy = self.policy();
@@ -58,7 +58,9 @@ impl Explainer<'_> {
         let Some(issuer) = issuer else { return Vec::new() };
         if !subject.roles.is_empty() || !subject.groups.is_empty() {
             let mut notes = ignored(policy, issuer, &subject.roles);
-            if !subject.roles.is_empty() && subject.roles.iter().all(|role| policy.role(role).is_none()) {
+            if !subject.roles.is_empty()
+                && subject.roles.iter().all(|role| policy.role(role).is_none())
+            {
                 notes.push(
                     "the line has no claims: `explain --bearer` says whether the token has roles of the policy in another claim"
                         .to_owned(),
@@ -67,7 +69,9 @@ impl Explainer<'_> {
             return notes;
         }
         let (what, claims) = match (issuer.role_claim(), &issuer.claims.groups) {
-            (Some(_), Some(_)) => ("no role and no group", "`claims.roles` and `claims.groups` name"),
+            (Some(_), Some(_)) => {
+                ("no role and no group", "`claims.roles` and `claims.groups` name")
+            }
             (Some(_), None) => ("no role", "`claims.roles` names"),
             (None, Some(_)) => ("no group", "`claims.groups` names"),
             (None, None) => return Vec::new(),
@@ -83,7 +87,8 @@ fn issuer<'a>(policy: &'a Policy, subject: &Subject) -> Option<&'a Issuer> {
 
 /// The roles in a token that have no effect, and why.
 fn ignored(policy: &Policy, issuer: &Issuer, named: &[Arc<str>]) -> Vec<String> {
-    let (defined, undefined): (Vec<_>, Vec<_>) = named.iter().partition(|role| policy.role(role).is_some());
+    let (defined, undefined): (Vec<_>, Vec<_>) =
+        named.iter().partition(|role| policy.role(role).is_some());
     let unlisted: Vec<_> = defined.into_iter().filter(|role| !issuer.may_give(role)).collect();
     let of = |roles: &[&Arc<str>]| excerpts(roles.iter().map(|role| &***role));
     let mut notes = Vec::new();
@@ -114,8 +119,8 @@ fn meant_path(path: &str) -> Option<String> {
         let scheme = if first.contains('.') { "https://" } else { "/" };
         return Some(format!("a path starts with `/`: did you mean `{scheme}{path}`?"));
     }
-    let placeholder = path
-        .split('/')
-        .find(|segment| segment.contains('*') || segment.starts_with('{') && segment.ends_with('}'))?;
+    let placeholder = path.split('/').find(|segment| {
+        segment.contains('*') || segment.starts_with('{') && segment.ends_with('}')
+    })?;
     Some(format!("`{placeholder}` in the path is literal text: name the path of one request"))
 }

@@ -2,9 +2,10 @@
 
 use std::fmt::{Display, Formatter, Result, Write};
 
-/// Shows a value in one line, without characters that a terminal obeys: control characters (also those of C1), ends of lines, and what
-/// changes the direction of writing are escaped, and so is what no text of YAML has. A client may put them into the name of an index,
-/// and operators read explanations in a terminal, and suggested policies have such names in comments.
+/// Shows a value in one line, without characters that a terminal obeys: control characters (also
+/// those of C1), ends of lines, and what changes the direction of writing are escaped, and so is
+/// what no text of YAML has. A client may put them into the name of an index, and operators read
+/// explanations in a terminal, and suggested policies have such names in comments.
 #[derive(Clone, Copy, Debug)]
 pub struct OneLine<T>(pub T);
 
@@ -32,7 +33,8 @@ impl Write for Escaped<'_, '_> {
     }
 }
 
-/// Whether a terminal obeys a character instead of showing it, or a comment in YAML cannot have it (YAML 1.2.2, 5.1 and 5.2).
+/// Whether a terminal obeys a character instead of showing it, or a comment in YAML cannot have it
+/// (YAML 1.2.2, 5.1 and 5.2).
 fn is_obeyed(character: char) -> bool {
     character.is_control()
         || matches!(

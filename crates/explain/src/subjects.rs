@@ -81,7 +81,10 @@ pub(crate) fn subject_named<T: AsRef<str>>(
 }
 
 /// The subject of a token with these claims, as JSON.
-pub(crate) fn subject_of_text(backend: Backend<'_>, claims: &str) -> Result<Subject, CredentialsError> {
+pub(crate) fn subject_of_text(
+    backend: Backend<'_>,
+    claims: &str,
+) -> Result<Subject, CredentialsError> {
     let claims = serde_json::from_str(claims).map_err(|_| CredentialsError::MalformedClaims)?;
     match backend {
         Backend::Rules(rules) => rules.authenticator().subject_of(&claims),
@@ -108,14 +111,16 @@ pub(crate) fn unknown_on_cluster(
     backend_roles: &[String],
 ) -> Vec<String> {
     let (identity, backend) = (cluster.identity(), Backend::Cluster(cluster));
-    let is_unknown =
-        |user: &&str| basic_user(backend, user).is_none() && is_of_basic(identity, identity.source_of(user));
+    let is_unknown = |user: &&str| {
+        basic_user(backend, user).is_none() && is_of_basic(identity, identity.source_of(user))
+    };
     let mut suggestions = Suggestions::for_a_page();
     let user = user.filter(is_unknown).map(|user| unknown_user(cluster, user));
     let patterns = || mapped_backend_roles(cluster);
     // Many roles are mapped from the same few.
     let known: BTreeSet<&str> = patterns().map(search::Pattern::text).collect();
-    let unmapped = backend_roles.iter().filter(|name| !patterns().any(|pattern| pattern.matches(name)));
+    let unmapped =
+        backend_roles.iter().filter(|name| !patterns().any(|pattern| pattern.matches(name)));
     let unmapped = unmapped.map(|name| {
         let meant = in_words(suggestions.closest(name, known.iter().copied()));
         format!("no role of the search cluster is mapped from the backend role `{name}`{meant}")
@@ -131,7 +136,11 @@ pub(crate) fn mapped_backend_roles(cluster: &Cluster) -> impl Iterator<Item = &s
 
 /// That the search cluster has no user of this name, in words.
 pub(crate) fn unknown_user(cluster: &Cluster, user: &str) -> String {
-    let names = cluster.identity().basic.iter().flat_map(|basic| basic.users.iter().map(|user| &*user.name));
+    let names = cluster
+        .identity()
+        .basic
+        .iter()
+        .flat_map(|basic| basic.users.iter().map(|user| &*user.name));
     let meant = Suggestions::for_a_page().closest(user, names);
     format!("the search cluster has no user `{user}`{}", in_words(meant))
 }

@@ -21,7 +21,8 @@ pub use mapped::{AskedClusterRoles, ClusterRoles, MappedRole};
 /// What a caller may do. A request is allowed if a rule that allows matches, and none that denies.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WhatCan {
-    /// The name of the reason that every request of this caller gets 401 for; such a caller has no roles and no rules.
+    /// The name of the reason that every request of this caller gets 401 for; such a caller has no
+    /// roles and no rules.
     pub reason: Option<&'static str>,
     /// That reason in words.
     pub because: Option<String>,
@@ -61,15 +62,19 @@ pub struct HeldRule {
 }
 
 impl Explainer<'_> {
-    /// What this caller may do; `None` is an anonymous one. A subject with an empty name stands for every caller that has
-    /// its roles and groups.
+    /// What this caller may do; `None` is an anonymous one. A subject with an empty name stands for
+    /// every caller that has its roles and groups.
     #[must_use]
     pub fn what_can(self, subject: Option<&Subject>) -> WhatCan {
         self.what_rules_allow(subject, |_| true)
     }
 
     /// The same with these rules only.
-    fn what_rules_allow(self, subject: Option<&Subject>, is_listed: impl Fn(&Rule) -> bool) -> WhatCan {
+    fn what_rules_allow(
+        self,
+        subject: Option<&Subject>,
+        is_listed: impl Fn(&Rule) -> bool,
+    ) -> WhatCan {
         let policy = self.policy();
         let roles = explanation::roles(policy, subject);
         let mut rules = Vec::new();
@@ -82,7 +87,8 @@ impl Explainer<'_> {
             let possible: Vec<&Pattern> =
                 rule.resources.iter().filter(|pattern| can_match(pattern, subject)).collect();
             if possible.len() < rule.resources.len() {
-                unknown_source = unknown_source.or(subject.filter(|subject| subject.source.is_none()));
+                unknown_source =
+                    unknown_source.or(subject.filter(|subject| subject.source.is_none()));
             }
             if !possible.is_empty() {
                 let rule_of_role = explained_rule(role, rule, effect);
@@ -100,7 +106,11 @@ impl Explainer<'_> {
             anonymous: subject.is_none(),
             user: named.map(|subject| subject.user.to_string()),
             issuer: subject.and_then(|subject| subject.issuer.as_ref()).map(ToString::to_string),
-            groups: subject.iter().flat_map(|subject| &subject.groups).map(ToString::to_string).collect(),
+            groups: subject
+                .iter()
+                .flat_map(|subject| &subject.groups)
+                .map(ToString::to_string)
+                .collect(),
             roles,
             rules,
             notes: note.into_iter().collect(),
@@ -109,12 +119,14 @@ impl Explainer<'_> {
     }
 }
 
-/// Whether some request of the caller can match: one with `{user}` or `{user.id}` needs a name, and the right source.
+/// Whether some request of the caller can match: one with `{user}` or `{user.id}` needs a name, and
+/// the right source.
 fn can_match(pattern: &Pattern, subject: Option<&Subject>) -> bool {
     pattern.segments.iter().all(|segment| match segment {
         Segment::User => subject.is_some(),
         Segment::UserId(sources) => subject.is_some_and(|subject| {
-            subject.user.is_empty() || subject.source.is_some_and(|source| sources.contains(&source))
+            subject.user.is_empty()
+                || subject.source.is_some_and(|source| sources.contains(&source))
         }),
         Segment::Literal(_) | Segment::One(_) | Segment::Glob(_) => true,
     })
@@ -142,7 +154,8 @@ impl HeldRule {
 }
 
 impl WhatCan {
-    /// What a caller may do whose credentials are invalid for this reason: nothing, not even what `anyone` may.
+    /// What a caller may do whose credentials are invalid for this reason: nothing, not even what
+    /// `anyone` may.
     #[must_use]
     pub fn nothing(user: &str, error: CredentialsError) -> Self {
         let reason = Reason::InvalidCredentials(error);

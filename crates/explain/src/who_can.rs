@@ -1,7 +1,7 @@
 //! Who may make a request: the reverse of authorizing one, computed from the policy itself.
 //!
-//! `matches` finds the rules that match and the roles that have them, `callers` those who may have these roles; `text`
-//! prints them.
+//! `matches` finds the rules that match and the roles that have them, `callers` those who may have
+//! these roles; `text` prints them.
 
 mod callers;
 mod cluster;
@@ -27,9 +27,11 @@ pub struct WhoCan {
     pub because: Option<String>,
     /// The interpretations of the path: a caller must be allowed on each of them.
     pub paths: Vec<String>,
-    /// Who may make the request. Whoever none of these describes may not, unless [some are left out](Self::left_out).
+    /// Who may make the request. Whoever none of these describes may not, unless [some are left
+    /// out](Self::left_out).
     pub callers: Vec<Callers>,
-    /// Whether callers are left out, because finding all of them takes too many steps. A note says so, too.
+    /// Whether callers are left out, because finding all of them takes too many steps. A note says
+    /// so, too.
     #[serde(skip_serializing_if = "is_false")]
     pub left_out: bool,
     /// Every rule that matches, in the order of the policy. Rules that deny win.
@@ -90,7 +92,8 @@ pub enum Attribute {
     Name(String),
     /// An address of the client that this pattern matches.
     Address(String),
-    /// An attribute that counts only for callers whose values make the pattern of a role match the names.
+    /// An attribute that counts only for callers whose values make the pattern of a role match the
+    /// names.
     Where {
         /// The attribute.
         attribute: Box<Attribute>,
@@ -121,22 +124,29 @@ pub struct MatchingRule {
 }
 
 impl Explainer<'_> {
-    /// Who may make this request; only its body and headers that describe the body count beside method, host and path. It
-    /// lists users where the policy knows them, and says what a token must have where only its issuer knows who has such a
-    /// token.
+    /// Who may make this request; only its body and headers that describe the body count beside
+    /// method, host and path. It lists users where the policy knows them, and says what a token
+    /// must have where only its issuer knows who has such a token.
     #[must_use]
     pub fn who_can(self, request: &Request<'_>, now: UnixTime) -> WhoCan {
         self.who_can_within(request, now, usize::MAX, STEPS_PER_COMMAND)
     }
 
-    /// The same for a page: with at most so many rules, and so many roles of each. A thousand rules of roles that extend each other
-    /// have half a million roles. On a search cluster it ends after fewer steps.
+    /// The same for a page: with at most so many rules, and so many roles of each. A thousand rules
+    /// of roles that extend each other have half a million roles. On a search cluster it ends after
+    /// fewer steps.
     #[must_use]
     pub fn who_can_listing(self, request: &Request<'_>, now: UnixTime, most: usize) -> WhoCan {
         self.who_can_within(request, now, most, STEPS_PER_PAGE)
     }
 
-    fn who_can_within(self, request: &Request<'_>, now: UnixTime, most: usize, max_steps: usize) -> WhoCan {
+    fn who_can_within(
+        self,
+        request: &Request<'_>,
+        now: UnixTime,
+        most: usize,
+        max_steps: usize,
+    ) -> WhoCan {
         if let Some(cluster) = self.cluster_of(request.host) {
             return self.who_can_on_cluster(cluster, request, now, Steps::new(max_steps));
         }
@@ -150,7 +160,8 @@ impl Explainer<'_> {
         let matches = Matches::new(self.policy(), &parsed);
         let (rules, number) = matches.rules(most);
         let more_rules = number.saturating_sub(rules.len());
-        let left_out = (more_rules > 0).then(|| format!("{more_rules} more rules match and are not listed"));
+        let left_out =
+            (more_rules > 0).then(|| format!("{more_rules} more rules match and are not listed"));
         WhoCan {
             paths: parsed.paths.all().map(lossy).collect(),
             callers: callers::callers(self.policy(), &matches),

@@ -49,14 +49,16 @@ fn with_inventory(policy: &str, inventory: &str) -> Authorizer {
         .and("os/roles_mapping.yml", MAPPING)
         .and("os/internal_users.yml", USERS)
         .and("inventory.json", inventory);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
 fn named(authorizer: &Authorizer, user: &str) -> ExplainedSubject {
     ExplainedSubject::Given(
-        Explainer::new(authorizer).subject_named::<&str>(b"search.example.com", user, &[], &[]).unwrap(),
+        Explainer::new(authorizer)
+            .subject_named::<&str>(b"search.example.com", user, &[], &[])
+            .unwrap(),
     )
 }
 
@@ -97,7 +99,8 @@ fn explain_by(
 /// The lines of the explanation, without those about the policy and its keys.
 fn lines(explanation: &Explanation) -> Vec<String> {
     let text = explanation.to_string();
-    let lines = text.lines().filter(|line| !line.starts_with("policy: ") && !line.starts_with("keys: "));
+    let lines =
+        text.lines().filter(|line| !line.starts_with("policy: ") && !line.starts_with("keys: "));
     lines.map(str::to_owned).collect()
 }
 
@@ -185,8 +188,14 @@ fn by_which_index_or_alias_a_permission_holds_is_explained() {
         ]
     );
     let denied = found("ann", ("GET", "/red-all/_doc/1", ""));
-    assert_eq!(denied[0], "needs:   indices:data/read/get on red-all, which stands for logs-1, old");
-    assert!(denied[1].starts_with("missing: indices:data/read/get on old (not granted): "), "{denied:?}");
+    assert_eq!(
+        denied[0],
+        "needs:   indices:data/read/get on red-all, which stands for logs-1, old"
+    );
+    assert!(
+        denied[1].starts_with("missing: indices:data/read/get on old (not granted): "),
+        "{denied:?}"
+    );
     assert_eq!(denied.len(), 2, "{denied:?}");
 }
 
@@ -196,7 +205,10 @@ fn a_denied_request_is_explained_by_what_is_missing_and_the_roles_that_permit_it
     let cluster = why.cluster.as_deref().unwrap();
     assert_eq!((why.status, why.reason), (403, Some("not_permitted")));
     assert!(cluster.missing.iter().all(|missing| missing.granted_by[0] == "writer"), "{cluster:?}");
-    assert!(lines(&why).contains(&"permits: the role `writer`, mapped from the address `10.*`".to_owned()));
+    assert!(
+        lines(&why)
+            .contains(&"permits: the role `writer`, mapped from the address `10.*`".to_owned())
+    );
     assert_eq!(cluster.permitting[0].name, "writer", "the cluster's own roles come first");
     let why = explain("ann", "10.1.2.3", ("PUT", "/logs-1/_doc/1", "{}"));
     assert_eq!(why.status, 200);
@@ -216,7 +228,8 @@ fn that_a_request_needs_nothing_is_explained() {
 fn what_a_body_needs_is_explained() {
     let body = r#"{"query": {"terms": {"a": {"index": "people", "id": "1", "path": "p"}}}}"#;
     let why = explain("ann", "", ("POST", "/logs-1/_search", body));
-    let missing = "\nmissing: indices:data/read/get on people (not granted): granted by masked, all_access, ";
+    let missing =
+        "\nmissing: indices:data/read/get on people (not granted): granted by masked, all_access, ";
     assert!(why.to_string().contains(missing), "{why}");
 }
 
@@ -249,7 +262,8 @@ fn a_holder_of_a_token_has_its_groups_as_backend_roles_and_its_claims() {
     let lines = lines(&why);
     assert!(
         lines.contains(
-            &"caller:  carol, by a token of https://id.example.com, with the backend roles dev-a".to_owned()
+            &"caller:  carol, by a token of https://id.example.com, with the backend roles dev-a"
+                .to_owned()
         ),
         "{why}"
     );
@@ -280,7 +294,10 @@ fn a_scroll_is_continued_only_where_the_cluster_checks_whose_it_is() {
     assert_eq!(status("cluster_checks_scrolls: false, "), 403);
     assert_eq!(status("cluster_checks_scrolls: true, "), 200);
     // Nobody knows what to hide of what it answers.
-    assert_eq!(status("cluster_checks_scrolls: true, document_security: { header: x-hide }, "), 403);
+    assert_eq!(
+        status("cluster_checks_scrolls: true, document_security: { header: x-hide }, "),
+        403
+    );
 }
 
 #[test]
@@ -289,7 +306,8 @@ fn an_operation_that_is_not_known_and_other_hosts_are_explained() {
     assert_eq!((why.status, why.reason), (403, Some("unknown_operation")));
     assert_eq!(why.cluster.unwrap().operation, None);
     let authorizer = authorizer();
-    let request = Request { method: b"GET", host: b"other.example.com", path: b"/a", ..Request::default() };
+    let request =
+        Request { method: b"GET", host: b"other.example.com", path: b"/a", ..Request::default() };
     let why = Explainer::new(&authorizer).explain(
         &request,
         ExplainedSubject::OfCredentials,
@@ -307,7 +325,8 @@ fn a_token_that_can_have_the_name_of_a_user_is_a_warning() {
             .and("os/internal_users.yml", USERS)
             .and("inventory.json", INVENTORY);
         let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
-        let (_, warnings) = Authorizer::compile(loaded.clone(), &identity::FetchedKeys::new(), None).unwrap();
+        let (_, warnings) =
+            Authorizer::compile(loaded.clone(), &identity::FetchedKeys::new(), None).unwrap();
         let left = document::unaccepted(&loaded.files, warnings);
         left.iter()
             .map(ToString::to_string)
@@ -317,20 +336,27 @@ fn a_token_that_can_have_the_name_of_a_user_is_a_warning() {
     let found = warnings(POLICY);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with("policy.yaml:3:"), "{found:?}");
-    assert!(found[0].contains("can have the name `ann` of a user of the search cluster"), "{found:?}");
+    assert!(
+        found[0].contains("can have the name `ann` of a user of the search cluster"),
+        "{found:?}"
+    );
     assert!(found[0].contains("os/internal_users.yml:2:1: the user"), "{found:?}");
     assert!(warnings(&POLICY.replace("audiences", "user_prefix: 'id:', audiences")).is_empty());
-    let accepted =
-        POLICY.replace("identity:", "# accept: ambiguous-name because both are the same people\nidentity:");
+    let accepted = POLICY.replace(
+        "identity:",
+        "# accept: ambiguous-name because both are the same people\nidentity:",
+    );
     assert!(warnings(&accepted).is_empty());
     // A comment in a file of the cluster accepts its warnings, too.
-    let roles = ROLES.replace("team: {", "# accept: unused-role because it is for later\nlater: {}\nteam: {");
+    let roles = ROLES
+        .replace("team: {", "# accept: unused-role because it is for later\nlater: {}\nteam: {");
     let files = document::MapFiles::of("policy.yaml", POLICY)
         .and("os/roles.yml", roles.as_str())
         .and("os/roles_mapping.yml", MAPPING)
         .and("inventory.json", INVENTORY);
     let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
-    let (_, all) = Authorizer::compile(loaded.clone(), &identity::FetchedKeys::new(), None).unwrap();
+    let (_, all) =
+        Authorizer::compile(loaded.clone(), &identity::FetchedKeys::new(), None).unwrap();
     let unused = |problems: &[document::Problem]| {
         problems.iter().filter(|problem| problem.to_string().contains("unused-role")).count()
     };
@@ -367,7 +393,9 @@ fn that_not_each_role_was_tried_is_explained() {
     let cluster = why.cluster.as_deref().unwrap();
     assert!(cluster.roles_left_out && !cluster.permitting.is_empty(), "{why}");
     assert!(
-        lines(&why).contains(&"permits: maybe other roles, too: there are too many to try each".to_owned())
+        lines(&why).contains(
+            &"permits: maybe other roles, too: there are too many to try each".to_owned()
+        )
     );
     assert!(!explain("ann", "", ("GET", "/people/_doc/1", "")).cluster.unwrap().roles_left_out);
 }
@@ -376,7 +404,8 @@ fn that_not_each_role_was_tried_is_explained() {
 #[test]
 fn a_claim_that_was_rounded_is_no_attribute() {
     for (team, expected) in [("17", 200), ("18446744073709551617", 403)] {
-        let claims: serde_json::Value = serde_json::from_str(&format!("{{\"team\": {team}}}")).unwrap();
+        let claims: serde_json::Value =
+            serde_json::from_str(&format!("{{\"team\": {team}}}")).unwrap();
         let path = format!("/{}-a/_search", claims.get("team").unwrap()).replace('+', "%2B");
         let subject = Subject {
             user: "eve".into(),
@@ -394,7 +423,8 @@ fn a_claim_that_was_rounded_is_no_attribute() {
             ..Request::default()
         };
         let now = Duration::from_secs(1_800_000_000);
-        let why = Explainer::new(&authorizer()).explain(&request, ExplainedSubject::Given(subject), now);
+        let why =
+            Explainer::new(&authorizer()).explain(&request, ExplainedSubject::Given(subject), now);
         assert_eq!(why.status, expected, "{why}");
     }
 }

@@ -10,7 +10,8 @@ use explain::{AskedClusterRoles, ClusterRoles, Explainer};
 const HASH: &str = "$2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW";
 
 fn authorizer(policy: &str) -> Authorizer {
-    let head = |kind: &str, text: &str| format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}");
+    let head =
+        |kind: &str, text: &str| format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}");
     let roles = "reader: { cluster_permissions: [cluster_composite_ops_ro], index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }\n\
                  own: { index_permissions: [{ index_patterns: ['own-${user.name}'], allowed_actions: [crud] }] }\n\
                  masked: { index_permissions: [{ index_patterns: [red-1], allowed_actions: [read], fls: [~a] }] }\n\
@@ -18,14 +19,15 @@ fn authorizer(policy: &str) -> Authorizer {
     let mapping = "reader: { users: [ann], backend_roles: [dev-*], and_backend_roles: [a, b], hosts: [127.0.0.1] }\n\
                    own: { users: ['*', ann] }\nmasked: { backend_roles: [intern] }\n\
                    gone: { users: [bob] }\nreadall: { users: [bob] }\n";
-    let users =
-        format!("ann: {{ hash: {HASH} }}\nbob: {{ hash: {HASH}, opendistro_security_roles: [masked] }}\n");
+    let users = format!(
+        "ann: {{ hash: {HASH} }}\nbob: {{ hash: {HASH}, opendistro_security_roles: [masked] }}\n"
+    );
     let files = document::MapFiles::of("policy.yaml", policy)
         .and("os/roles.yml", head("roles", roles).as_str())
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
         .and("os/internal_users.yml", head("internalusers", &users).as_str());
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
@@ -49,7 +51,10 @@ fn roles_are_listed_with_those_who_may_have_them() {
         ]
     );
     assert_eq!(of("own").mapped_from, ["everybody with valid credentials"]);
-    assert_eq!(of("masked").mapped_from, ["the backend role `intern`", "the user `bob` (without a mapping)"]);
+    assert_eq!(
+        of("masked").mapped_from,
+        ["the backend role `intern`", "the user `bob` (without a mapping)"]
+    );
     assert_eq!(of("unused").mapped_from, Vec::<String>::new());
     assert!(of("gone").is_missing && !of("readall").is_missing);
     let own = of("own").role.index_permissions.first().unwrap();
@@ -79,8 +84,12 @@ fn roles_are_searched_by_user_name_and_index() {
 
 #[test]
 fn a_policy_without_a_search_cluster_has_none() {
-    let files = document::MapFiles::of("policy.yaml", "version: 1\nroles: { anyone: { allow: [GET /a] } }\n");
+    let files = document::MapFiles::of(
+        "policy.yaml",
+        "version: 1\nroles: { anyone: { allow: [GET /a] } }\n",
+    );
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
-    let authorizer = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
+    let authorizer =
+        Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
     assert_eq!(Explainer::new(&authorizer).cluster_roles(AskedClusterRoles::default(), 100), None);
 }

@@ -26,8 +26,8 @@ allow_response: { set_headers: { x-user: "{user}", x-groups: "{groups}" } }
 
 fn authorizer(policy: &str) -> Authorizer {
     let files = document::MapFiles::of("policy.yaml", policy);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
@@ -55,7 +55,11 @@ fn explain_under(policy: &str, method: &str, path: &str, subject: ExplainedSubje
         headers: &[],
         ..Request::default()
     };
-    Explainer::new(&authorizer(policy)).explain(&request, subject, Duration::from_secs(1_800_000_000))
+    Explainer::new(&authorizer(policy)).explain(
+        &request,
+        subject,
+        Duration::from_secs(1_800_000_000),
+    )
 }
 
 #[test]
@@ -65,23 +69,36 @@ fn an_allowed_request_is_explained_by_its_rule_and_the_sources_of_the_roles() {
     let rule = why.rule.unwrap();
     assert_eq!((&*rule.role, &*rule.rule, rule.denies), ("staff", "* /people/{id}", false));
     assert!(rule.at.starts_with("policy.yaml:7:"), "{}", rule.at);
-    let roles: Vec<(&str, &[RoleSource])> = why.roles.iter().map(|role| (&*role.name, &*role.from)).collect();
+    let roles: Vec<(&str, &[RoleSource])> =
+        why.roles.iter().map(|role| (&*role.name, &*role.from)).collect();
     let expected: [(&str, &[RoleSource]); 5] = [
         ("anyone", &[RoleSource::Everyone]),
         ("authenticated", &[RoleSource::EveryoneAuthenticated]),
-        ("guest", &[RoleSource::GrantedToUser("bob".into()), RoleSource::ExtendedBy("staff".into())]),
-        ("staff", &[RoleSource::GrantedToUser("bob".into()), RoleSource::GrantedToGroup("hr".into())]),
+        (
+            "guest",
+            &[RoleSource::GrantedToUser("bob".into()), RoleSource::ExtendedBy("staff".into())],
+        ),
+        (
+            "staff",
+            &[RoleSource::GrantedToUser("bob".into()), RoleSource::GrantedToGroup("hr".into())],
+        ),
         ("auditor", &[RoleSource::Given, RoleSource::GrantedToGroup("hr".into())]),
     ];
     assert_eq!(roles, expected);
-    assert_eq!(why.set_headers, [("x-user".into(), "bob".into()), ("x-groups".into(), "hr".into())]);
+    assert_eq!(
+        why.set_headers,
+        [("x-user".into(), "bob".into()), ("x-groups".into(), "hr".into())]
+    );
 }
 
 #[test]
 fn a_denied_request_is_explained_by_its_deny_rule() {
     let why = explain("DELETE", "/people/1", given("bob", &[], &[]));
     assert_eq!((why.status, why.reason), (403, Some("denied")));
-    assert_eq!(why.rule.map(|rule| (rule.rule, rule.denies)), Some(("DELETE /people/1".into(), true)));
+    assert_eq!(
+        why.rule.map(|rule| (rule.rule, rule.denies)),
+        Some(("DELETE /people/1".into(), true))
+    );
     let why = explain("GET", "/open/closed/../x", given("bob", &[], &[]));
     assert_eq!((why.status, why.decided_on.as_deref()), (403, Some("/open/closed/../x")));
     assert_eq!(why.paths, ["/open/x"]);
@@ -102,7 +119,10 @@ fn a_request_that_no_rule_allows_is_explained_by_the_missing_roles() {
 #[test]
 fn an_anonymous_caller_has_only_the_role_anyone() {
     let why = explain("GET", "/people", ExplainedSubject::OfCredentials);
-    assert_eq!((why.status, why.reason, why.user.as_deref()), (401, Some("missing_credentials"), None));
+    assert_eq!(
+        (why.status, why.reason, why.user.as_deref()),
+        (401, Some("missing_credentials"), None)
+    );
     assert_eq!(why.roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["anyone"]);
     assert_eq!(why.missing.len(), 1);
 }
@@ -113,8 +133,13 @@ fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
     assert_eq!((why.status, why.reason), (400, Some("invalid_path")));
     assert_eq!(why.because.as_deref(), Some("dot segments that climb above the root"));
     let headers = [Header { name: b"authorization", value: b"Bearer secret-token" }];
-    let request =
-        Request { method: b"GET", host: b"", path: b"/open/x", headers: &headers, ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        host: b"",
+        path: b"/open/x",
+        headers: &headers,
+        ..Request::default()
+    };
     let why = Explainer::new(&authorizer(POLICY)).explain(
         &request,
         ExplainedSubject::OfCredentials,
@@ -128,9 +153,15 @@ fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
 #[test]
 fn an_explanation_agrees_with_the_verdict() {
     let authorizer = authorizer(POLICY);
-    for path in
-        ["/people", "/open/a;b", "/open/closed/x", "/users/alice/x", "/users/%61lice//x", "/a/../log", "/%2F"]
-    {
+    for path in [
+        "/people",
+        "/open/a;b",
+        "/open/closed/x",
+        "/users/alice/x",
+        "/users/%61lice//x",
+        "/a/../log",
+        "/%2F",
+    ] {
         for who in [None, Some(given("alice", &[], &[])), Some(given("carol", &["hr"], &[]))] {
             let request = Request {
                 method: b"GET",
@@ -150,7 +181,9 @@ fn an_explanation_agrees_with_the_verdict() {
             );
             let mut scratch = authorizer::Scratch::default();
             assert_eq!(
-                authorizer.check_as(&request, Ok(subject), &mut scratch, std::time::Duration::ZERO).status(),
+                authorizer
+                    .check_as(&request, Ok(subject), &mut scratch, std::time::Duration::ZERO)
+                    .status(),
                 why.status,
                 "{path}"
             );
@@ -169,7 +202,10 @@ fn a_denial_names_the_rules_that_match_in_all_respects_but_one() {
         near("GET", "/users/cora/1", "carl", &["guest"]),
         ["GET /users/{user}/**: `{user}` is `carl`, the path has `cora`"]
     );
-    assert!(near("GET", "/users/cora/1", "carl", &[]).is_empty(), "a rule of a role that the caller has not");
+    assert!(
+        near("GET", "/users/cora/1", "carl", &[]).is_empty(),
+        "a rule of a role that the caller has not"
+    );
     assert_eq!(near("POST", "/whoami", "carl", &[]), ["GET /whoami: it is for `GET`, not `POST`"]);
     assert_eq!(
         near("GET", "/whoami/", "carl", &[]),
@@ -180,7 +216,10 @@ fn a_denial_names_the_rules_that_match_in_all_respects_but_one() {
         ["GET /whoami: it has `whoami`, the path has `Whoami`: paths are case-sensitive"]
     );
     assert!(near("POST", "/Whoami", "carl", &[]).is_empty(), "two respects");
-    assert_eq!(near("GET", "/whoam", "carl", &[]), ["GET /whoami: it has `whoami`, the path has `whoam`"]);
+    assert_eq!(
+        near("GET", "/whoam", "carl", &[]),
+        ["GET /whoami: it has `whoami`, the path has `whoam`"]
+    );
     assert_eq!(
         near("GET", "/user/carl/1", "carl", &["guest"]),
         ["GET /users/{user}/**: it has `users`, the path has `user`"]
@@ -203,7 +242,10 @@ fn a_denial_names_the_rules_that_match_in_all_respects_but_one() {
     let text = why.to_string();
     assert!(text.contains("(policy.yaml:5:28): it is for `GET`, not `POST`"), "{text}");
     let json = serde_json::to_value(&why).unwrap();
-    assert_eq!(json.pointer("/nearly/0/role").and_then(|role| role.as_str()), Some("authenticated"));
+    assert_eq!(
+        json.pointer("/nearly/0/role").and_then(|role| role.as_str()),
+        Some("authenticated")
+    );
 }
 
 /// What is said to be missing would permit the request.
@@ -214,8 +256,9 @@ fn a_role_that_would_still_be_denied_is_not_missing() {
         base: { deny: ['* /internal/**'] }\n  admin: { extends: [base], allow: ['* /**'] }\n  \
         auditor: { allow: [GET /internal/log, GET /internal/secret] }\n";
     let explain = |path: &str, caller| explain_under(policy, "GET", path, caller);
-    let missing =
-        |why: &Explanation| why.missing.iter().map(|rule| rule.rule.role.clone()).collect::<Vec<_>>();
+    let missing = |why: &Explanation| {
+        why.missing.iter().map(|rule| rule.rule.role.clone()).collect::<Vec<_>>()
+    };
     let why = explain("/internal/log", given("ed", &[], &[]));
     assert_eq!(missing(&why), ["auditor"]);
     let note = "the role `admin` would not help: `base: * /internal/**` (denied at policy.yaml:6:";

@@ -1,5 +1,5 @@
-//! The golden cases of every policy in `policies/`: by the reference evaluator, by the engine, and by the whole
-//! authorizer.
+//! The golden cases of every policy in `policies/`: by the reference evaluator, by the engine, and
+//! by the whole authorizer.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "a test reads the policies from the disk")]
 
@@ -41,7 +41,10 @@ fn every_case_of_every_policy_passes() {
             let outcome = Explainer::new(&authorizer).run_case(case, now());
             count += 1;
             failures.extend(
-                outcome.failures.iter().map(|failure| format!("{}: {}: {failure}", case.at, case.name)),
+                outcome
+                    .failures
+                    .iter()
+                    .map(|failure| format!("{}: {}: {failure}", case.at, case.name)),
             );
         }
     }
@@ -56,7 +59,8 @@ fn every_policy_compiles_without_a_warning() {
         let loaded = Arc::new(loaded(&folder));
         let fetched = identity::FetchedKeys::new();
         let (_, more) = Authorizer::compile(Arc::clone(&loaded), &fetched, None).unwrap();
-        let warnings = document::unaccepted(&loaded.files, [loaded.warnings.clone(), more].concat());
+        let warnings =
+            document::unaccepted(&loaded.files, [loaded.warnings.clone(), more].concat());
         let lines: Vec<String> = warnings.iter().map(ToString::to_string).collect();
         assert!(lines.is_empty(), "{}:\n{}", folder.display(), lines.join("\n"));
     }
@@ -69,11 +73,14 @@ fn the_reference_and_the_engine_give_every_case_the_same_answer() {
         let policy = loaded(&folder).policy;
         let fetched = identity::FetchedKeys::new();
         let authenticator =
-            Authenticator::<()>::compile(&policy.identity, &fetched, identity::Limits::default()).unwrap().0;
+            Authenticator::<()>::compile(&policy.identity, &fetched, identity::Limits::default())
+                .unwrap()
+                .0;
         let engine = Engine::compile(&policy);
         for case in cases(&folder).iter() {
             let Some(subject) = subject(&authenticator, case) else { continue };
-            let Some((reference, engine)) = answers(&policy, &engine, case, subject.as_ref()) else {
+            let Some((reference, engine)) = answers(&policy, &engine, case, subject.as_ref())
+            else {
                 continue;
             };
             assert_eq!(reference, case.expect.status == 200, "{}: {}", case.at, case.name);
@@ -92,7 +99,9 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
     let header = match &case.request.credentials {
         Credentials::None => return Some(None),
         Credentials::Claims(claims) => {
-            return Some(Some(authenticator.subject_of(&serde_json::from_str(claims).unwrap()).ok()?));
+            return Some(Some(
+                authenticator.subject_of(&serde_json::from_str(claims).unwrap()).ok()?,
+            ));
         }
         Credentials::User { .. } => return None,
         Credentials::Basic(pair) => format!("Basic {}", BASE64_STANDARD.encode(pair)),
@@ -100,16 +109,23 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
     };
     let now = case.request.at.unwrap_or_else(now);
     let cache = &mut LocalCache::default();
-    let known = authenticator.authenticate_inline(Some(header.as_bytes()), now, cache, |_| ()).ok()?;
+    let known =
+        authenticator.authenticate_inline(Some(header.as_bytes()), now, cache, |_| ()).ok()?;
     Some(known.map(|known| known.subject.clone()))
 }
 
-/// Whether the reference evaluator and the engine allow every interpretation of a case's path; `None` if its path or
-/// host is invalid.
-fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subject>) -> Option<(bool, bool)> {
+/// Whether the reference evaluator and the engine allow every interpretation of a case's path;
+/// `None` if its path or host is invalid.
+fn answers(
+    policy: &Policy,
+    engine: &Engine,
+    case: &Case,
+    subject: Option<&Subject>,
+) -> Option<(bool, bool)> {
     let action = case.request.method.as_bytes();
     let mut buffers = Buffers::default();
-    let interpretations = canonical::path(action, case.request.path.as_bytes(), &mut buffers).ok()?;
+    let interpretations =
+        canonical::path(action, case.request.path.as_bytes(), &mut buffers).ok()?;
     let mut lowered = Vec::new();
     let scope = canonical::host(case.request.host.as_bytes(), &mut lowered).ok()?;
     let caller = subject.map_or_else(Caller::default, caller);
@@ -121,14 +137,18 @@ fn answers(policy: &Policy, engine: &Engine, case: &Case, subject: Option<&Subje
         || engine.anonymous().clone(),
         |user| engine.roles_of(user, caller.groups.iter().copied(), caller.roles.iter().copied()),
     );
-    let by_reference =
-        |resource: &[u8]| reference::decide(policy, &caller, &AccessRequest { action, scope, resource });
+    let by_reference = |resource: &[u8]| {
+        reference::decide(policy, &caller, &AccessRequest { action, scope, resource })
+    };
     let by_engine =
         |resource: &[u8]| engine.decide(&roles, subject, AccessRequest { action, scope, resource });
     Some((all_allow(&interpretations, by_reference), all_allow(&interpretations, by_engine)))
 }
 
-fn all_allow(interpretations: &PathInterpretations<'_>, decide: impl Fn(&[u8]) -> Decision) -> bool {
+fn all_allow(
+    interpretations: &PathInterpretations<'_>,
+    decide: impl Fn(&[u8]) -> Decision,
+) -> bool {
     interpretations.all().all(|path| matches!(decide(path), Decision::Allowed(_)))
         && !interpretations.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))
 }
@@ -144,7 +164,8 @@ fn caller(subject: &Subject) -> Caller<'_> {
 
 fn folders() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
-    let mut folders: Vec<_> = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut folders: Vec<_> =
+        std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path()).collect();
     folders.retain(|folder| folder.join("policy.yaml").is_file());
     folders.sort();
     assert!(!folders.is_empty());
@@ -152,14 +173,15 @@ fn folders() -> Vec<PathBuf> {
 }
 
 fn authorizer(folder: &Path) -> Authorizer {
-    let loaded =
-        lint::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = lint::load(&Disk, &folder.join("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     let compiled = Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None);
     compiled.unwrap_or_else(|problems| panic!("{problems:#?}")).0
 }
 
 fn loaded(folder: &Path) -> policy::Loaded {
-    lint::load(&Disk, &folder.join("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"))
+    lint::load(&Disk, &folder.join("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"))
 }
 
 fn cases(folder: &Path) -> Arc<[Case]> {

@@ -1,5 +1,6 @@
-//! What people ask about a policy costs work that is linear in it, also if its roles extend each other in a long chain: then
-//! there are millions of pairs of a role and one that it has. Allocations are counted, as times depend on the machine.
+//! What people ask about a policy costs work that is linear in it, also if its roles extend each
+//! other in a long chain: then there are millions of pairs of a role and one that it has.
+//! Allocations are counted, as times depend on the machine.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::fmt::Write;
@@ -17,19 +18,23 @@ const ISSUERS: &str = "identity:
     - { issuer: https://id.example.com, audiences: [a], keys: { url: https://id.example.com/k }, claims: { user: sub, roles: roles, groups: groups } }
 ";
 
-/// Each role extends the one before it, is granted to a user, and allows a path that all allow, and one of its own.
+/// Each role extends the one before it, is granted to a user, and allows a path that all allow, and
+/// one of its own.
 fn chain(length: usize) -> Authorizer {
     let mut text = format!("version: 1\n{ISSUERS}roles:\n");
     for role in 0..length {
         let extends = if role > 0 { format!("extends: [r{}], ", role - 1) } else { String::new() };
-        writeln!(text, "  r{role}: {{ {extends}allow: [\"GET /all/{{id}}\", \"GET /{role}/{{user}}\"] }}")
-            .unwrap();
+        writeln!(
+            text,
+            "  r{role}: {{ {extends}allow: [\"GET /all/{{id}}\", \"GET /{role}/{{user}}\"] }}"
+        )
+        .unwrap();
     }
     text += "grants:\n";
     (0..length).for_each(|role| writeln!(text, "  r{role}: {{ users: [u{role}] }}").unwrap());
     let files = document::MapFiles::of("policy.yaml", text);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
@@ -49,13 +54,16 @@ fn is_linear(ask: impl Fn(&Authorizer)) {
 #[test]
 fn who_can_is_linear() {
     for path in ["/all/7", "/0/u7", "/7/nobody", "/nothing/at/all"] {
-        is_linear(|authorizer| drop(Explainer::new(authorizer).who_can_listing(&request(path), NOW, 50)));
+        is_linear(|authorizer| {
+            drop(Explainer::new(authorizer).who_can_listing(&request(path), NOW, 50))
+        });
     }
 }
 
 #[test]
 fn an_explanation_is_linear() {
-    for (path, user) in [("/all/7", "u499"), ("/0/u499", "u499"), ("/nothing", "u499"), ("/all/7", "nobody")]
+    for (path, user) in
+        [("/all/7", "u499"), ("/0/u499", "u499"), ("/nothing", "u499"), ("/all/7", "nobody")]
     {
         is_linear(|authorizer| {
             let named = NamedCaller { user, ..NamedCaller::default() };

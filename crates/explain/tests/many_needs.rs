@@ -17,7 +17,8 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 /// The length of the query of the role that hides documents.
 const QUERY: usize = 2_000;
 
-/// `ann` sees some documents of `logs-*`, of which there are this many, and all of `public-*`, but not `secret`.
+/// `ann` sees some documents of `logs-*`, of which there are this many, and all of `public-*`, but
+/// not `secret`.
 fn authorizer(logs: usize) -> Authorizer {
     let query = "x".repeat(QUERY);
     let roles = format!(
@@ -32,7 +33,8 @@ a:
     let names = all("logs", logs).chain(all("public", logs)).chain(["secret".to_owned()]);
     let indices: Vec<String> =
         names.map(|name| format!(r#"{{"name": "{name}", "attributes": ["open"]}}"#)).collect();
-    let inventory = format!(r#"{{"indices": [{}], "aliases": [], "data_streams": []}}"#, indices.join(","));
+    let inventory =
+        format!(r#"{{"indices": [{}], "aliases": [], "data_streams": []}}"#, indices.join(","));
     let files = MapFiles::of(
         "policy.yaml",
         "version: 1\nidentity: { basic: { verify: false } }\nsearch: { folder: cluster, \
@@ -54,7 +56,8 @@ fn all(prefix: &str, count: usize) -> impl Iterator<Item = String> {
 
 /// The body of a request for a document of each of these indices.
 fn multi_get(names: impl Iterator<Item = String>) -> String {
-    let docs: Vec<String> = names.map(|name| format!(r#"{{"_index":"{name}","_id":"1"}}"#)).collect();
+    let docs: Vec<String> =
+        names.map(|name| format!(r#"{{"_index":"{name}","_id":"1"}}"#)).collect();
     format!(r#"{{"docs":[{}]}}"#, docs.join(","))
 }
 
@@ -77,20 +80,26 @@ fn with_request<T>(body: &str, act: impl FnOnce(&Request<'_>) -> T) -> T {
 
 /// Why it is denied, and what it says.
 fn denied(authorizer: &Authorizer, body: &str) -> Option<(Reason, String)> {
-    with_request(body, |request| match authorizer.check_inline(request, &mut Scratch::default(), NOW) {
-        Verdict::Allowed(_) => None,
-        Verdict::Denied(denied) => Some((denied.reason, denied.body.to_owned())),
+    with_request(body, |request| {
+        match authorizer.check_inline(request, &mut Scratch::default(), NOW) {
+            Verdict::Allowed(_) => None,
+            Verdict::Denied(denied) => Some((denied.reason, denied.body.to_owned())),
+        }
     })
 }
 
-fn explained(authorizer: &Authorizer, names: impl Iterator<Item = String>) -> (u16, ExplainedCluster) {
+fn explained(
+    authorizer: &Authorizer,
+    names: impl Iterator<Item = String>,
+) -> (u16, ExplainedCluster) {
     let why = with_request(&multi_get(names), |request| {
         Explainer::new(authorizer).explain(request, ExplainedSubject::OfCredentials, NOW)
     });
     (why.status, *why.cluster.unwrap())
 }
 
-/// Found by an attack: a request of 1.9 MB with 50,000 names took 1 GB, as each 500 of them added 401 copies of the query.
+/// Found by an attack: a request of 1.9 MB with 50,000 names took 1 GB, as each 500 of them added
+/// 401 copies of the query.
 #[test]
 fn the_filters_of_a_long_request_take_a_bounded_memory() {
     let authorizer = authorizer(5_000);
@@ -119,7 +128,10 @@ fn what_follows_too_many_filters_is_neither_decided_about_nor_permitted() {
     let secret = || ["secret".to_owned()].into_iter();
     // The names are decided about in their order.
     assert_eq!(of(&mut all("logs", 1_200)), Some(Reason::DocumentSecurityTooLong));
-    assert_eq!(of(&mut all("logs", 450).chain(all("public", 1_200))), Some(Reason::DocumentSecurityTooLong));
+    assert_eq!(
+        of(&mut all("logs", 450).chain(all("public", 1_200))),
+        Some(Reason::DocumentSecurityTooLong)
+    );
     assert_eq!(of(&mut all("logs", 1_200).chain(secret())), Some(Reason::DocumentSecurityTooLong));
     // Before that, what is not permitted is the reason, also in a later chunk.
     assert_eq!(of(&mut secret().chain(all("logs", 1_200))), Some(Reason::NotPermitted));
@@ -131,16 +143,23 @@ fn what_follows_too_many_filters_is_neither_decided_about_nor_permitted() {
     assert_eq!(of(&mut all("public", 1_200)), None);
 }
 
-/// Such a request was explained by what is hidden of the names before the one that is not permitted.
+/// Such a request was explained by what is hidden of the names before the one that is not
+/// permitted.
 #[test]
 fn what_is_missing_is_explained_also_behind_names_of_which_something_is_hidden() {
     let authorizer = authorizer(600);
     let secret = || ["secret".to_owned()].into_iter();
     for before in [all("logs", 600), all("logs", 100)] {
-        let (status, explained) = explained(&authorizer, before.chain(all("public", 600)).chain(secret()));
-        let missing: Vec<&str> = explained.missing.iter().map(|missing| missing.name.as_str()).collect();
+        let (status, explained) =
+            explained(&authorizer, before.chain(all("public", 600)).chain(secret()));
+        let missing: Vec<&str> =
+            explained.missing.iter().map(|missing| missing.name.as_str()).collect();
         assert_eq!((status, &*missing), (403, &["secret"][..]));
-        assert!(explained.granted.is_empty() && explained.filters.is_empty(), "{:?}", explained.filters);
+        assert!(
+            explained.granted.is_empty() && explained.filters.is_empty(),
+            "{:?}",
+            explained.filters
+        );
     }
     // Where all is permitted, it is explained what is hidden, whatever stands before it.
     let (status, explained) = explained(&authorizer, all("public", 600).chain(all("logs", 1)));

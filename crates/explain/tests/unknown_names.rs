@@ -12,19 +12,23 @@ use explain::Explainer;
 const HOST: &str = "search.example.com";
 
 fn authorizer(files: &MapFiles) -> Authorizer {
-    let loaded =
-        policy::load(files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
-/// Long names that differ in their numbers, and others of which each is like the one with its number.
+/// Long names that differ in their numbers, and others of which each is like the one with its
+/// number.
 fn names(count: usize) -> [Vec<String>; 2] {
     [("known", count), ("knwon", 100)].map(|(start, count)| {
-        (0..count).map(|number| format!("{start}-{}-{number:04}", "of-a-long-name".repeat(12))).collect()
+        (0..count)
+            .map(|number| format!("{start}-{}-{number:04}", "of-a-long-name".repeat(12)))
+            .collect()
     })
 }
 
-/// A name is looked for among many until that takes too long; then what was meant is not said, and that it is unknown is.
+/// A name is looked for among many until that takes too long; then what was meant is not said, and
+/// that it is unknown is.
 #[test]
 fn what_was_meant_is_looked_for_with_a_bound() {
     let [known, asked] = names(1_000);

@@ -14,8 +14,8 @@ use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
 use policy::model::{
-    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, ListedRole, RolesFromToken, Separator,
-    SourceId,
+    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, ListedRole, RolesFromToken,
+    Separator, SourceId,
 };
 use policy::{AccessRequest, Decision, Loaded, Policy, reference};
 use serde_json::json;
@@ -54,15 +54,16 @@ grants:
 
 fn who_can(method: &str, path: &str) -> WhoCan {
     let files = document::MapFiles::of("policy.yaml", POLICY);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
     asked(&authorizer, (method, "localhost", path))
 }
 
 fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> WhoCan {
     let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
-    Explainer::new(authorizer).who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
+    Explainer::new(authorizer)
+        .who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
 }
 
 /// The lines that say who may, without those about the rules.
@@ -88,7 +89,10 @@ fn tokens_are_described_by_what_they_must_and_must_not_have() {
 fn everyone_and_every_authenticated_caller_are_described_by_source() {
     let tokens = ["any token of https://id.example.com", "any token of https://plain.example.com"];
     let users = "the users `alice` and `bob` by Basic";
-    assert_eq!(callers("GET", "/open"), ["anyone without credentials", users, tokens[0], tokens[1]]);
+    assert_eq!(
+        callers("GET", "/open"),
+        ["anyone without credentials", users, tokens[0], tokens[1]]
+    );
     assert_eq!(callers("GET", "/whoami"), [users, tokens[0], tokens[1]]);
 }
 
@@ -115,7 +119,10 @@ fn a_grant_under_a_deny_rule_lets_nobody_in() {
     assert!(who.callers.is_empty());
     let text = who.to_string();
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "nobody: no caller can have a role that allows it without one that denies it");
+    assert_eq!(
+        lines[0],
+        "nobody: no caller can have a role that allows it without one that denies it"
+    );
     assert!(lines[1].starts_with("rule:  `closed: GET /closed` (denied at policy.yaml:"), "{text}");
     assert!(lines[1].ends_with("on /closed, a rule of the roles `closed` and `opener`"), "{text}");
     assert_eq!(who_can("GET", "/nothing").to_string(), "nobody: no rule allows it");
@@ -137,8 +144,16 @@ fn an_invalid_request_is_allowed_to_nobody() {
 fn what_looks_like_a_rule_is_noted() {
     for (method, path, note) in [
         ("get", "/open", "methods are in upper case: `GET` was probably meant, not `get`"),
-        ("GET", "/people/{id}/a", "`{id}` in the path is literal text: name the path of one request"),
-        ("GET", "/people/**?a={b}", "`**` in the path is literal text: name the path of one request"),
+        (
+            "GET",
+            "/people/{id}/a",
+            "`{id}` in the path is literal text: name the path of one request",
+        ),
+        (
+            "GET",
+            "/people/**?a={b}",
+            "`**` in the path is literal text: name the path of one request",
+        ),
         (
             "GET",
             "api.example.com/open",
@@ -163,9 +178,9 @@ fn each_interpretation_of_the_path_must_be_allowed() {
     );
 }
 
-/// A generated policy has Basic users with groups, one issuer whose tokens name everything, and one whose tokens name
-/// users and groups with prefixes, and some roles or none. Each caller whom the policy can tell from others is decided by the reference
-/// evaluator.
+/// A generated policy has Basic users with groups, one issuer whose tokens name everything, and one
+/// whose tokens name users and groups with prefixes, and some roles or none. Each caller whom the
+/// policy can tell from others is decided by the reference evaluator.
 #[test]
 fn who_can_agrees_with_asking_for_each_caller() {
     let (mut allowed, mut denied, mut nobody) = (0_u64, 0_u64, 0);
@@ -208,7 +223,11 @@ fn who_can_agrees_with_asking_for_each_caller() {
             for caller in callers.skip((seed % 4) as usize).step_by(4) {
                 let says = who.callers.iter().any(|callers| includes(callers, &caller));
                 let is = is_allowed(&policy.policy, asked, &caller);
-                assert_eq!(says, is, "policy {seed}, {asked:?}: {caller:?}\n{who}\n{:#?}", policy.policy);
+                assert_eq!(
+                    says, is,
+                    "policy {seed}, {asked:?}: {caller:?}\n{who}\n{:#?}",
+                    policy.policy
+                );
                 *(if is { &mut allowed } else { &mut denied }) += 1;
             }
         }
@@ -257,14 +276,18 @@ fn is_allowed(policy: &Policy, (method, host, path): (&str, &str, &str), asker: 
     let paths = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers).unwrap();
     let scope = canonical::host(host.as_bytes(), &mut host_buffer).unwrap();
     let decide = |resource| {
-        reference::decide(policy, &caller, &AccessRequest { action: method.as_bytes(), scope, resource })
+        reference::decide(
+            policy,
+            &caller,
+            &AccessRequest { action: method.as_bytes(), scope, resource },
+        )
     };
     paths.all().all(|path| matches!(decide(path), Decision::Allowed(_)))
         && !paths.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))
 }
 
-/// Anonymous, each Basic user, and for each issuer each name with each of the sets of roles and groups that `subsets`
-/// makes.
+/// Anonymous, each Basic user, and for each issuer each name with each of the sets of roles and
+/// groups that `subsets` makes.
 fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
     let mut askers = vec![Asker { source: CallerSource::Anonymous, subject: None }];
     let decoded = path.split('/').map(|segment| canonical::decoded(segment.as_bytes()));
@@ -294,31 +317,42 @@ fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
         Asker { source: CallerSource::Basic, subject }
     }));
     if !basic.verify {
-        let others = names.iter().filter(|name| basic.users.iter().all(|user| *user.name != ***name));
+        let others =
+            names.iter().filter(|name| basic.users.iter().all(|user| *user.name != ***name));
         let others = others.filter(|name| !name.contains(':'));
         askers.extend(
-            others.map(|name| Asker { source: CallerSource::Basic, subject: Some(subject(name, &[])) }),
+            others.map(|name| Asker {
+                source: CallerSource::Basic,
+                subject: Some(subject(name, &[])),
+            }),
         );
     }
     let roles: Vec<String> = policy.roles.iter().map(|role| role.name.to_string()).collect();
     let groups = policy.grants.iter().flat_map(|grant| &grant.groups).map(ToString::to_string);
     let groups: Vec<String> = groups.collect::<BTreeSet<_>>().into_iter().collect();
-    let (authenticator, _) =
-        Authenticator::<()>::compile(&policy.identity, &FetchedKeys::new(), identity::Limits::default())
-            .unwrap();
+    let (authenticator, _) = Authenticator::<()>::compile(
+        &policy.identity,
+        &FetchedKeys::new(),
+        identity::Limits::default(),
+    )
+    .unwrap();
     for issuer in &policy.identity.jwt {
         let own = |prefix: &str, name: &str| {
             Some(name.strip_prefix(prefix)?.to_owned()).filter(|own| !own.is_empty())
         };
-        let users: Vec<String> = names.iter().filter_map(|name| own(&issuer.user_prefix, name)).collect();
-        let groups: Vec<String> = groups.iter().filter_map(|name| own(&issuer.group_prefix, name)).collect();
+        let users: Vec<String> =
+            names.iter().filter_map(|name| own(&issuer.user_prefix, name)).collect();
+        let groups: Vec<String> =
+            groups.iter().filter_map(|name| own(&issuer.group_prefix, name)).collect();
         for user in users {
             for roles in subsets(&roles, rng) {
                 for groups in subsets(&groups, rng) {
-                    let claims =
-                        json!({ "iss": *issuer.issuer, "sub": user, "roles": roles, "groups": groups });
+                    let claims = json!({ "iss": *issuer.issuer, "sub": user, "roles": roles, "groups": groups });
                     let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
-                    askers.push(Asker { source, subject: Some(authenticator.subject_of(&claims).unwrap()) });
+                    askers.push(Asker {
+                        source,
+                        subject: Some(authenticator.subject_of(&claims).unwrap()),
+                    });
                 }
             }
         }
@@ -375,8 +409,10 @@ fn identity(rng: &mut Rng, unverified: bool) -> Identity {
     };
     let some = ["role-3", "role-5"].map(|name| ListedRole { name: name.into(), at: at.clone() });
     let some = if rng.percent(50) { some.into() } else { Vec::new() };
-    let mut jwt =
-        vec![issuer("all", "", RolesFromToken::All), issuer("prefixed", "p:", RolesFromToken::Only(some))];
+    let mut jwt = vec![
+        issuer("all", "", RolesFromToken::All),
+        issuer("prefixed", "p:", RolesFromToken::Only(some)),
+    ];
     if rng.percent(50) {
         jwt.push(Issuer {
             claims: Claims {
@@ -391,7 +427,8 @@ fn identity(rng: &mut Rng, unverified: bool) -> Identity {
     Identity { basic: Some(basic), jwt }
 }
 
-/// Grants each role that a user or group has to the same name with a prefix too, but to each a different one.
+/// Grants each role that a user or group has to the same name with a prefix too, but to each a
+/// different one.
 fn add_prefixed(policy: &mut Policy) {
     let count = policy.grants.len();
     for at in 0..count {

@@ -1,4 +1,5 @@
-//! `who_can` for requests to a search cluster, in words and compared with a decision for each caller.
+//! `who_can` for requests to a search cluster, in words and compared with a decision for each
+//! caller.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 #![expect(clippy::indexing_slicing, reason = "a missing item is a failed test")]
 
@@ -36,14 +37,18 @@ pub(crate) fn head(kind: &str, text: &str) -> String {
     format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}")
 }
 
-fn policy_of(policy: &str, (roles, mapping, users): (&str, &str, &str), inventory: &str) -> Authorizer {
+fn policy_of(
+    policy: &str,
+    (roles, mapping, users): (&str, &str, &str),
+    inventory: &str,
+) -> Authorizer {
     let files = MapFiles::of("policy.yaml", policy)
         .and("os/roles.yml", head("roles", roles).as_str())
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
         .and("os/internal_users.yml", head("internalusers", users).as_str())
         .and("inventory.json", inventory);
-    let loaded =
-        policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+    let loaded = policy::load(&files, Path::new("policy.yaml"))
+        .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
 }
 
@@ -58,7 +63,8 @@ fn policy(roles: &str, mapping: &str, users: &str, has_inventory: bool) -> Polic
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
         .and("os/internal_users.yml", head("internalusers", users).as_str());
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
-    let inventory = has_inventory.then(|| Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap()));
+    let inventory =
+        has_inventory.then(|| Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap()));
     Policy { authorizer, config, inventory, text: format!("{roles}\n{mapping}\n{users}") }
 }
 
@@ -82,15 +88,22 @@ fn what_takes_too_many_steps_is_left_out() {
     let (mut mapping, mut users) = ("reader: { backend_roles: [".to_owned(), String::new());
     (0..3_000).for_each(|number| write!(mapping, "team-{number}, ").unwrap());
     mapping.push_str("all] }\n");
-    (0..1_000)
-        .for_each(|number| writeln!(users, "u{number}: {{ hash: {HASH}, backend_roles: [all] }}").unwrap());
-    let roles = "reader: { index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }\n";
+    (0..1_000).for_each(|number| {
+        writeln!(users, "u{number}: {{ hash: {HASH}, backend_roles: [all] }}").unwrap()
+    });
+    let roles =
+        "reader: { index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }\n";
     let policy = policy(roles, &mapping, &users, true);
     let all = who_can(&policy, ("GET", "/logs-1/_search"));
-    let listed = |who: &WhoCan| who.callers.iter().flat_map(|callers| callers.users.iter().flatten()).count();
+    let listed = |who: &WhoCan| {
+        who.callers.iter().flat_map(|callers| callers.users.iter().flatten()).count()
+    };
     assert_eq!((listed(&all), all.left_out), (1_000, false));
-    let page =
-        Explainer::new(&policy.authorizer).who_can_listing(&request("GET", "/logs-1/_search"), NOW, 50);
+    let page = Explainer::new(&policy.authorizer).who_can_listing(
+        &request("GET", "/logs-1/_search"),
+        NOW,
+        50,
+    );
     assert!(page.left_out && (1..1_000).contains(&listed(&page)), "{} listed", listed(&page));
     assert!(page.to_string().ends_with("finding them takes too many steps"), "{page}");
     // Where none is found, it is not said that there is none.
@@ -110,14 +123,19 @@ fn roles_with_many_patterns_take_a_bounded_number_of_steps() {
         .unwrap();
         writeln!(mapping, "r{role}: {{ backend_roles: [team-{role}] }}").unwrap();
     }
-    let names = (0..5_000).map(|number| format!(r#"{{"name": "i{number}", "attributes": ["open"]}}"#));
+    let names =
+        (0..5_000).map(|number| format!(r#"{{"name": "i{number}", "attributes": ["open"]}}"#));
     let inventory = format!(
         r#"{{"indices": [{}], "aliases": [], "data_streams": []}}"#,
         names.collect::<Vec<_>>().join(",")
     );
     let policy = policy_of(POLICY, (&roles, &mapping, ""), &inventory);
-    let request =
-        Request { method: b"GET", path: b"/_search", body: RequestBody::Whole(b""), ..Request::default() };
+    let request = Request {
+        method: b"GET",
+        path: b"/_search",
+        body: RequestBody::Whole(b""),
+        ..Request::default()
+    };
     let who = Explainer::new(&policy).who_can_listing(&request, NOW, 50);
     assert!(who.left_out && who.callers.is_empty(), "{who}");
 }
@@ -179,8 +197,8 @@ fn users_and_holders_of_tokens_are_described() {
     assert_eq!((unknown.reason, unknown.callers.is_empty()), (Some("unknown_operation"), true));
 }
 
-/// Names take the place of the pattern of a search, but not of that of `_cat/count`: an index that was made since would be
-/// counted with what a role hides of it.
+/// Names take the place of the pattern of a search, but not of that of `_cat/count`: an index that
+/// was made since would be counted with what a role hides of it.
 #[test]
 fn a_pattern_that_stays_is_for_those_from_whom_no_role_hides_anything() {
     let policy = policy(
@@ -210,9 +228,17 @@ fn a_pattern_that_stays_is_for_those_from_whom_no_role_hides_anything() {
                 .subject_named::<&str>(b"search.example.com", name, &[], &[])
                 .unwrap();
             let mut scratch = Scratch::default();
-            let verdict =
-                policy.authorizer.check_as(&request("GET", path), Ok(Some(subject)), &mut scratch, NOW);
-            assert_eq!(matches!(verdict, Decided::Allowed(_)), expected.contains(&name), "{path} {name}");
+            let verdict = policy.authorizer.check_as(
+                &request("GET", path),
+                Ok(Some(subject)),
+                &mut scratch,
+                NOW,
+            );
+            assert_eq!(
+                matches!(verdict, Decided::Allowed(_)),
+                expected.contains(&name),
+                "{path} {name}"
+            );
         }
     }
 }
@@ -227,7 +253,9 @@ fn conditions_of_several_roles_are_a_list() {
          hidden: { index_permissions: [{ index_patterns: ['${attr.jwt.team}-*'], allowed_actions: [read], fls: [~a] }] }\n",
         "reader: { users: ['x*', 'y*'], backend_roles: [dev-*] }\nother: { backend_roles: [red] }\n\
          masked: { backend_roles: [intern], hosts: ['10.*', '11.*'] }\nhidden: { backend_roles: [hr] }\n",
-        &format!("ann: {{ hash: {HASH}, backend_roles: [red], opendistro_security_roles: [reader] }}\n"),
+        &format!(
+            "ann: {{ hash: {HASH}, backend_roles: [red], opendistro_security_roles: [reader] }}\n"
+        ),
         true,
     );
     let who = who_can(&policy, ("GET", "/logs-1,red-1/_search"));
@@ -262,8 +290,9 @@ fn a_role_that_takes_writing_from_another_is_named() {
         ),
         true,
     );
-    let lines =
-        |method| who_can(&policy, (method, "/.kibana")).to_string().lines().map(str::to_owned).collect();
+    let lines = |method| {
+        who_can(&policy, (method, "/.kibana")).to_string().lines().map(str::to_owned).collect()
+    };
     let writing: Vec<String> = lines("DELETE");
     assert_eq!(
         writing,
@@ -292,7 +321,8 @@ fn a_role_that_takes_writing_from_another_is_named() {
 fn a_bulk_request_whose_items_may_be_separated_has_a_note() {
     let notes = |bulk: &str, items: &[&str]| {
         let policy = POLICY.replace("folder: os", &format!("folder: os, bulk: {bulk}"));
-        let authorizer = policy_of(&policy, ("writer: {}", "writer: { users: [ann] }", ""), INVENTORY);
+        let authorizer =
+            policy_of(&policy, ("writer: {}", "writer: { users: [ann] }", ""), INVENTORY);
         let line = |index: &&str| format!("{{\"index\":{{\"_index\":\"{index}\"}}}}\n{{}}\n");
         let body: String = items.iter().map(line).collect();
         let headers = [Header { name: b"content-type", value: b"application/x-ndjson" }];
@@ -387,11 +417,15 @@ fn callers(rng: &mut Rng) -> Vec<(CallerSource, Subject)> {
     let subject = |name: &str, backend: &[&str], team: Option<&str>| Subject {
         name: name.to_owned(),
         backend_roles: backend.iter().map(ToString::to_string).collect(),
-        attributes: team.iter().map(|team| ("attr.jwt.team".to_owned(), (*team).to_owned())).collect(),
+        attributes: team
+            .iter()
+            .map(|team| ("attr.jwt.team".to_owned(), (*team).to_owned()))
+            .collect(),
         address: address(),
         ..Subject::default()
     };
-    let token = |issuer: &str| CallerSource::Token { issuer: format!("https://{issuer}.example.com") };
+    let token =
+        |issuer: &str| CallerSource::Token { issuer: format!("https://{issuer}.example.com") };
     let team = [None, Some("red"), Some("logs"), Some("own")][rng.below(4)];
     let mut callers = vec![
         (CallerSource::Basic, subject("ann", &["hr"], None)),
@@ -415,10 +449,13 @@ fn callers(rng: &mut Rng) -> Vec<(CallerSource, Subject)> {
     callers
 }
 
-/// Whether a caller has an attribute. Patterns must match each name where it is needed, and one where it must not be.
+/// Whether a caller has an attribute. Patterns must match each name where it is needed, and one
+/// where it must not be.
 fn has(subject: &Subject, attribute: &Attribute, is_needed: bool) -> bool {
-    let matches = |pattern: &str, name: &str| Pattern::parse(&pattern.into()).unwrap().matches(name);
-    let backend = |pattern: &String| subject.backend_roles.iter().any(|role| matches(pattern, role));
+    let matches =
+        |pattern: &str, name: &str| Pattern::parse(&pattern.into()).unwrap().matches(name);
+    let backend =
+        |pattern: &String| subject.backend_roles.iter().any(|role| matches(pattern, role));
     match attribute {
         Attribute::Role(_) | Attribute::Group(_) => panic!("only for rules: {attribute:?}"),
         Attribute::Anyone => true,
@@ -430,7 +467,9 @@ fn has(subject: &Subject, attribute: &Attribute, is_needed: bool) -> bool {
         }
         Attribute::Where { attribute, pattern, names, user } => {
             let mut values = vec![("${user.name}", subject.name.as_str())];
-            values.extend(subject.attributes.iter().map(|(_, team)| ("${attr.jwt.team}", team.as_str())));
+            values.extend(
+                subject.attributes.iter().map(|(_, team)| ("${attr.jwt.team}", team.as_str())),
+            );
             let mut text = pattern.clone();
             for (variable, value) in values {
                 text = text.replace(variable, value);
@@ -445,7 +484,8 @@ fn has(subject: &Subject, attribute: &Attribute, is_needed: bool) -> bool {
                         covers.matches(name)
                     }
             };
-            let counts = if is_needed { names.iter().all(matches) } else { names.iter().any(matches) };
+            let counts =
+                if is_needed { names.iter().all(matches) } else { names.iter().any(matches) };
             user.as_ref().is_none_or(|user| *user == subject.name)
                 && counts
                 && has(subject, attribute, is_needed)
@@ -489,17 +529,23 @@ fn who_can_agrees_with_a_decision_for_each_caller() {
         for asked in PATHS {
             let who = who_can(&policy, *asked);
             nobody += usize::from(who.callers.is_empty());
-            with_unless += usize::from(who.callers.iter().any(|callers| !callers.unless.is_empty()));
+            with_unless +=
+                usize::from(who.callers.iter().any(|callers| !callers.unless.is_empty()));
             let request = read_by_search(*asked);
             let mut needs = Vec::new();
             search::read(&request, &mut needs).unwrap();
             for (source, mut subject) in callers(&mut rng) {
                 if source == CallerSource::Basic {
-                    let user = policy.config.users.iter().find(|user| *user.name == *subject.name).unwrap();
+                    let user = policy
+                        .config
+                        .users
+                        .iter()
+                        .find(|user| *user.name == *subject.name)
+                        .unwrap();
                     subject.roles = user.roles.iter().map(ToString::to_string).collect();
                 }
-                let is =
-                    privileges.decide(&privileges.caller(&subject), &needs).verdict == Verdict::Permitted;
+                let is = privileges.decide(&privileges.caller(&subject), &needs).verdict
+                    == Verdict::Permitted;
                 let says = who.callers.iter().any(|callers| includes(callers, &source, &subject));
                 assert_eq!(says, is, "{asked:?} {source:?} {subject:?}\n{}\n{who}", policy.text);
                 *(if is { &mut permitted } else { &mut denied }) += 1;

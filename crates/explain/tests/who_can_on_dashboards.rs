@@ -1,5 +1,6 @@
-//! Requests to the index of Dashboards, for which Dashboards itself needs no tenant: `who_can`, in words and compared with asking the
-//! decision for each caller; and a warning of tokens that can have its name.
+//! Requests to the index of Dashboards, for which Dashboards itself needs no tenant: `who_can`, in
+//! words and compared with asking the decision for each caller; and a warning of tokens that can
+//! have its name.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
 use std::fmt::Write;
@@ -38,7 +39,9 @@ impl ClusterFiles<'_> {
             .and("os/roles_mapping.yml", head("rolesmapping", self.mapping).as_str())
             .and("os/config.yml", head("config", &config).as_str());
         match self.users {
-            Some(users) => files.and("os/internal_users.yml", head("internalusers", users).as_str()),
+            Some(users) => {
+                files.and("os/internal_users.yml", head("internalusers", users).as_str())
+            }
             None => files,
         }
     }
@@ -49,8 +52,8 @@ impl ClusterFiles<'_> {
 
     fn authorizer_with(&self, policy: &str, inventory: &str) -> Authorizer {
         let files = self.all().and("policy.yaml", policy).and("inventory.json", inventory);
-        let loaded =
-            policy::load(&files, Path::new("policy.yaml")).unwrap_or_else(|problems| panic!("{problems:#?}"));
+        let loaded = policy::load(&files, Path::new("policy.yaml"))
+            .unwrap_or_else(|problems| panic!("{problems:#?}"));
         Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
     }
 }
@@ -67,7 +70,8 @@ fn lines(authorizer: &Authorizer, asked: (&str, &str)) -> Vec<String> {
 /// Dashboards needs roles on the index, but none in the tenant.
 #[test]
 fn dashboards_itself_is_listed() {
-    let users = format!("{SERVER}: {{ hash: {HASH} }}\nleo: {{ hash: {HASH}, backend_roles: [oncall] }}\n");
+    let users =
+        format!("{SERVER}: {{ hash: {HASH} }}\nleo: {{ hash: {HASH}, backend_roles: [oncall] }}\n");
     let mut files = ClusterFiles {
         roles: "reader: { index_permissions: [{ index_patterns: [logs-*], allowed_actions: [read] }] }\n",
         mapping: "kibana_server: { users: [kibanaserver] }\nreader: { backend_roles: [oncall] }\n",
@@ -78,7 +82,9 @@ fn dashboards_itself_is_listed() {
     for settings in ["", "privileges_evaluation_type: v4"] {
         files.settings = settings;
         let authorizer = files.authorizer(basic_only);
-        for asked in [("GET", "/.kibana/_search"), ("DELETE", "/.kibana_1"), ("PUT", "/.kibana/_doc/1")] {
+        for asked in
+            [("GET", "/.kibana/_search"), ("DELETE", "/.kibana_1"), ("PUT", "/.kibana/_doc/1")]
+        {
             assert_eq!(
                 lines(&authorizer, asked)[0],
                 "the user `kibanaserver` by Basic",
@@ -118,8 +124,8 @@ fn a_token_with_the_name_of_dashboards_is_listed_with_what_else_it_needs() {
     assert_eq!(lines(&files.authorizer(&is_listed), asked), ["the user `kibanaserver` by Basic"]);
 }
 
-/// Without `do_not_fail_on_forbidden`, too, a request is reduced where Dashboards' index is left out of what it shows, and where its
-/// exclusions leave nothing.
+/// Without `do_not_fail_on_forbidden`, too, a request is reduced where Dashboards' index is left
+/// out of what it shows, and where its exclusions leave nothing.
 #[test]
 fn that_a_request_may_be_reduced_is_said_wherever_it_is_so() {
     let actions = "[read, 'indices:data/read/field_caps*']";
@@ -127,9 +133,10 @@ fn that_a_request_may_be_reduced_is_said_wherever_it_is_so() {
         "reader: {{ index_permissions: [{{ index_patterns: ['*'], allowed_actions: {actions} }}] }}\n"
     );
     let users = format!("leo: {{ hash: {HASH}, backend_roles: [oncall] }}\n");
-    for settings in
-        ["", "privileges_evaluation_type: v4, privileges_evaluation_ignore_unauthorized_indices: false"]
-    {
+    for settings in [
+        "",
+        "privileges_evaluation_type: v4, privileges_evaluation_ignore_unauthorized_indices: false",
+    ] {
         let authorizer = ClusterFiles {
             roles: &reader,
             mapping: "reader: { backend_roles: [oncall] }\n",
@@ -145,40 +152,53 @@ fn that_a_request_may_be_reduced_is_said_wherever_it_is_so() {
         ] {
             let who = who_can(&authorizer, ("GET", path));
             let says = who.notes.iter().any(|note| note.contains("reduced"));
-            assert_eq!((says, who.callers.is_empty()), (is_reduced, is_reduced), "{settings} {path}: {who}");
+            assert_eq!(
+                (says, who.callers.is_empty()),
+                (is_reduced, is_reduced),
+                "{settings} {path}: {who}"
+            );
             let subject = Explainer::new(&authorizer)
                 .subject_named::<&str>(b"search.example.com", "leo", &[], &[])
                 .unwrap();
             let mut scratch = Scratch::default();
-            let verdict = authorizer.check_as(&request("GET", path), Ok(Some(subject)), &mut scratch, NOW);
+            let verdict =
+                authorizer.check_as(&request("GET", path), Ok(Some(subject)), &mut scratch, NOW);
             assert!(matches!(verdict, Decided::Allowed(_)), "{settings} {path}");
         }
     }
 }
 
-/// Who has its name needs no tenant: a token that can have it is worth a warning where there is an index of Dashboards, or where
-/// the files name its user.
+/// Who has its name needs no tenant: a token that can have it is worth a warning where there is an
+/// index of Dashboards, or where the files name its user.
 #[test]
 fn a_token_that_can_have_the_name_of_dashboards_is_a_warning() {
-    let none =
-        r#"{"indices": [{"name": "logs-1", "attributes": ["open"]}], "aliases": [], "data_streams": []}"#;
+    let none = r#"{"indices": [{"name": "logs-1", "attributes": ["open"]}], "aliases": [], "data_streams": []}"#;
     let by_group = "ops: { backend_roles: [oncall], users: ['*'] }\n";
     let by_name = "ops: { users: [kibanaserver] }\n";
     for (settings, mapping, inventory, issuers) in [
         ("", by_group, INVENTORY, vec!["id", "plain"]),
         ("", by_group, none, vec![]),
         ("", by_name, none, vec!["id", "plain"]),
-        ("kibana: { server_username: 'ci:dashboards' }", by_group, INVENTORY, vec!["id", "ci", "plain"]),
+        (
+            "kibana: { server_username: 'ci:dashboards' }",
+            by_group,
+            INVENTORY,
+            vec!["id", "ci", "plain"],
+        ),
         ("kibana: { multitenancy_enabled: false }", by_name, INVENTORY, vec![]),
     ] {
-        let roles = "ops: { index_permissions: [{ index_patterns: ['*'], allowed_actions: [read] }] }\n";
+        let roles =
+            "ops: { index_permissions: [{ index_patterns: ['*'], allowed_actions: [read] }] }\n";
         let cluster = ClusterFiles { roles, mapping, users: None, settings };
         let files = cluster.all().and("policy.yaml", POLICY).and("inventory.json", inventory);
         let loaded = Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
-        let (_, warnings) = Authorizer::compile(loaded, &identity::FetchedKeys::new(), None).unwrap();
+        let (_, warnings) =
+            Authorizer::compile(loaded, &identity::FetchedKeys::new(), None).unwrap();
         let warnings = warnings.iter().map(ToString::to_string);
         let places: Vec<String> = warnings
-            .filter(|text| text.contains("[ambiguous-name]") && text.contains("of Dashboards itself"))
+            .filter(|text| {
+                text.contains("[ambiguous-name]") && text.contains("of Dashboards itself")
+            })
             .map(|text| text.split(':').nth(1).unwrap().to_owned())
             .collect();
         // The lines of the issuers.
@@ -241,7 +261,8 @@ fn who_can_agrees_with_a_decision_about_dashboards() {
             };
             writeln!(roles, "r{number}: {{ index_permissions: [{{ index_patterns: ['{pattern}'], allowed_actions: [{action}] }}]{tenant} }}").unwrap();
             let (users, backend) = (some(&mut rng, USERS), some(&mut rng, BACKEND));
-            writeln!(mapping, "r{number}: {{ users: [{users}], backend_roles: [{backend}] }}").unwrap();
+            writeln!(mapping, "r{number}: {{ users: [{users}], backend_roles: [{backend}] }}")
+                .unwrap();
         }
         let users = format!(
             "ann: {{ hash: {HASH}, backend_roles: [hr] }}\n{SERVER}: {{ hash: {HASH}, backend_roles: [dev-a], opendistro_security_roles: [r{}] }}\n",
@@ -264,11 +285,12 @@ fn who_can_agrees_with_a_decision_about_dashboards() {
             search::read(&request, &mut needs).unwrap();
             for (source, mut subject) in callers() {
                 if source == CallerSource::Basic {
-                    let user = config.users.iter().find(|user| *user.name == *subject.name).unwrap();
+                    let user =
+                        config.users.iter().find(|user| *user.name == *subject.name).unwrap();
                     subject.roles = user.roles.iter().map(ToString::to_string).collect();
                 }
-                let is =
-                    privileges.decide(&privileges.caller(&subject), &needs).verdict == Verdict::Permitted;
+                let is = privileges.decide(&privileges.caller(&subject), &needs).verdict
+                    == Verdict::Permitted;
                 let says = who.callers.iter().any(|callers| includes(callers, &source, &subject));
                 assert_eq!(
                     says, is,
@@ -276,13 +298,19 @@ fn who_can_agrees_with_a_decision_about_dashboards() {
                     files.settings
                 );
                 *(if is { &mut permitted } else { &mut denied }) += 1;
-                let is_server =
-                    config.settings.dashboards.as_ref().is_some_and(|one| *one.server == *subject.name);
+                let is_server = config
+                    .settings
+                    .dashboards
+                    .as_ref()
+                    .is_some_and(|one| *one.server == *subject.name);
                 as_server += usize::from(is && is_server);
             }
         }
     }
-    assert!(permitted > 1_500 && as_server > 300 && denied > 3_000, "{permitted} {as_server} {denied}");
+    assert!(
+        permitted > 1_500 && as_server > 300 && denied > 3_000,
+        "{permitted} {as_server} {denied}"
+    );
 }
 
 /// Callers, each with its source.
@@ -292,7 +320,8 @@ fn callers() -> Vec<(CallerSource, Subject)> {
         backend_roles: backend.iter().map(ToString::to_string).collect(),
         ..Subject::default()
     };
-    let token = |issuer: &str| CallerSource::Token { issuer: format!("https://{issuer}.example.com") };
+    let token =
+        |issuer: &str| CallerSource::Token { issuer: format!("https://{issuer}.example.com") };
     let mut callers = vec![
         (CallerSource::Basic, subject("ann", &["hr"])),
         (CallerSource::Basic, subject(SERVER, &["dev-a"])),

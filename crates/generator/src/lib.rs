@@ -1,8 +1,8 @@
 //! Generates policies and requests from a seed, for tests and benchmarks.
 //!
-//! [`Generator`] makes small random policies from few names, so that rules overlap, features interact and requests
-//! match. [`Regular`] makes policies of any size whose decisions follow from a formula. [`to_yaml`] writes a policy in
-//! the policy language.
+//! [`Generator`] makes small random policies from few names, so that rules overlap, features
+//! interact and requests match. [`Regular`] makes policies of any size whose decisions follow from
+//! a formula. [`to_yaml`] writes a policy in the policy language.
 
 mod random;
 mod regular;
@@ -47,7 +47,11 @@ impl OwnedCaller {
     #[must_use]
     pub fn pattern_subject(&self) -> Option<PatternSubject<'_>> {
         let Self { user, prefix, source, .. } = self;
-        user.as_ref().map(|user| PatternSubject { user: user.as_bytes(), prefix: *prefix, source: *source })
+        user.as_ref().map(|user| PatternSubject {
+            user: user.as_bytes(),
+            prefix: *prefix,
+            source: *source,
+        })
     }
 
     /// Borrows it.
@@ -105,7 +109,8 @@ impl Rng {
     }
 }
 
-/// The place in a file that everything generated gets, because the policy's data model requires one.
+/// The place in a file that everything generated gets, because the policy's data model requires
+/// one.
 fn nowhere() -> Place {
     Place::start_of(Path::new("generated.yaml"))
 }

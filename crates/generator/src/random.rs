@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::{OwnedAccessRequest, Rng, nowhere};
 use document::Place;
 use policy::model::{
-    ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role, RoleId,
-    RolesFromToken, Rule, Separator, SourceId,
+    ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role,
+    RoleId, RolesFromToken, Rule, Separator, SourceId,
 };
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 
@@ -79,8 +79,8 @@ const ACTIONS: &[&str] = &["GET", "HEAD", "POST", "DELETE"];
 const HOSTS: &[&str] = &["test", "a.test", "b.test", "a.b.test", "b.a.test", "c.b.a.test"];
 const REQUEST_HOSTS: &[&str] =
     &["a.test", "b.a.test", "c.b.a.test", "test", "a.b.test", "x.test", "", ".a.test"];
-/// Segments and user names consist of these, so that many are similar. In segments, the last two become triplets
-/// (`%C3%A9` and `%25`), whose last characters equal others in this list.
+/// Segments and user names consist of these, so that many are similar. In segments, the last two
+/// become triplets (`%C3%A9` and `%25`), whose last characters equal others in this list.
 const LETTERS: &[&str] = &["a", "9", "A", "5", "é", "%"];
 
 impl Default for Shape {
@@ -115,7 +115,8 @@ impl Generator {
         Self { shape, rng: Rng::new(seed), place: nowhere() }
     }
 
-    /// A valid policy. Callers authenticate with Basic, which is not verified, or with tokens of two issuers.
+    /// A valid policy. Callers authenticate with Basic, which is not verified, or with tokens of
+    /// two issuers.
     pub fn policy(&mut self) -> Policy {
         let mut roles: Vec<Role> = (0..self.shape.roles).map(|number| self.role(number)).collect();
         self.extend(&mut roles);
@@ -173,7 +174,8 @@ impl Generator {
         }
     }
 
-    /// A caller. Of ten, one is anonymous, two carry roles of their own, and some are unknown to the policy.
+    /// A caller. Of ten, one is anonymous, two carry roles of their own, and some are unknown to
+    /// the policy.
     pub fn caller(&mut self) -> OwnedCaller {
         if self.rng.percent(10) {
             return OwnedCaller::default();
@@ -213,7 +215,8 @@ impl Generator {
     }
 
     fn scope_of(&mut self, rule: Option<&Rule>) -> String {
-        let scope = rule.filter(|_| self.rng.percent(80)).and_then(|rule| self.rng.pick(&rule.scopes));
+        let scope =
+            rule.filter(|_| self.rng.percent(80)).and_then(|rule| self.rng.pick(&rule.scopes));
         match scope {
             Some(Scope::Exact(exact)) => exact.to_string(),
             Some(Scope::Below(suffix)) => format!("a.{suffix}"),
@@ -238,7 +241,8 @@ impl Generator {
         };
         for _ in 0..self.rng.below(self.shape.rules_per_role + 1) {
             let rule = self.rule();
-            let list = if self.rng.percent(self.shape.deny) { &mut role.deny } else { &mut role.allow };
+            let list =
+                if self.rng.percent(self.shape.deny) { &mut role.deny } else { &mut role.allow };
             list.push(rule);
         }
         role
@@ -267,7 +271,10 @@ impl Generator {
             roles.iter().take_while(|role| [ANYONE, AUTHENTICATED].contains(&&*role.name)).count();
         for user in 0..self.shape.users {
             for role in self.some_roles(ungranted, roles.len()) {
-                grants.get_mut(role).into_iter().for_each(|grant| grant.users.push(user_name(user).into()));
+                grants
+                    .get_mut(role)
+                    .into_iter()
+                    .for_each(|grant| grant.users.push(user_name(user).into()));
             }
         }
         for group in 0..self.shape.groups {
@@ -295,8 +302,11 @@ impl Generator {
         if self.rng.percent(self.shape.any_action) {
             return Actions::Any;
         }
-        let chosen: Vec<Box<str>> =
-            ACTIONS.iter().filter(|_| self.rng.percent(35)).map(|action| (*action).into()).collect();
+        let chosen: Vec<Box<str>> = ACTIONS
+            .iter()
+            .filter(|_| self.rng.percent(35))
+            .map(|action| (*action).into())
+            .collect();
         if chosen.is_empty() { Actions::These(vec!["GET".into()]) } else { Actions::These(chosen) }
     }
 
@@ -307,7 +317,11 @@ impl Generator {
 
     fn pattern(&mut self) -> Pattern {
         if self.rng.percent(self.shape.relative) {
-            return Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false };
+            return Pattern {
+                absolute: false,
+                segments: vec![Segment::Literal("*".into())],
+                rest: false,
+            };
         }
         let rest = self.rng.percent(self.shape.rest);
         let at_least = usize::from(!rest);
@@ -456,7 +470,8 @@ fn several(place: &Place) -> Identity {
     }
 }
 
-/// The name that the parser gives to a rule in short form, and another name for a rule without a short form.
+/// The name that the parser gives to a rule in short form, and another name for a rule without a
+/// short form.
 pub(super) fn name_of(rule: &Rule) -> Arc<str> {
     let Rule { actions, scopes, resources, .. } = rule;
     match (&**scopes, &**resources) {
@@ -490,10 +505,12 @@ fn user_name(number: usize) -> String {
     name
 }
 
-/// The name as it appears in a canonical path: unreserved characters raw, others percent-encoded in upper case.
+/// The name as it appears in a canonical path: unreserved characters raw, others percent-encoded in
+/// upper case.
 fn encoded(name: &str) -> String {
     let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let each =
-        |byte: u8| if unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let each = |byte: u8| {
+        if unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
+    };
     name.bytes().map(each).collect()
 }

@@ -8,11 +8,13 @@ use document::Place;
 use policy::model::{Grant, Policy, Role, RoleId, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Segment};
 
-/// The size of a policy. Its resources are distributed evenly among its roles, and its roles among its callers.
+/// The size of a policy. Its resources are distributed evenly among its roles, and its roles among
+/// its callers.
 ///
-/// There are as many rules as resources or as roles, whichever is more. Rule n allows `GET` on resource n (modulo the
-/// number of resources) to role n (modulo the number of roles). Of ten resources, seven are literal, and one each is
-/// matched by `{id}`, by `**` and by a glob. Caller n has every seventh role, starting at n times `roles_per_caller`.
+/// There are as many rules as resources or as roles, whichever is more. Rule n allows `GET` on
+/// resource n (modulo the number of resources) to role n (modulo the number of roles). Of ten
+/// resources, seven are literal, and one each is matched by `{id}`, by `**` and by a glob. Caller n
+/// has every seventh role, starting at n times `roles_per_caller`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regular {
     /// The number of different resource patterns.
@@ -73,10 +75,13 @@ impl Regular {
     #[must_use]
     pub fn allowed(&self, caller: usize, resource: usize) -> bool {
         let roles = self.roles_of(caller);
-        (resource..self.rules()).step_by(self.resources).any(|rule| roles.contains(&(rule % self.roles)))
+        (resource..self.rules())
+            .step_by(self.resources)
+            .any(|rule| roles.contains(&(rule % self.roles)))
     }
 
-    /// A resource that a caller is allowed to use: another one for each `nth`, as long as there are more.
+    /// A resource that a caller is allowed to use: another one for each `nth`, as long as there are
+    /// more.
     #[must_use]
     pub fn allowed_resource(&self, caller: usize, nth: usize) -> usize {
         let roles = self.roles_of(caller);
@@ -87,7 +92,8 @@ impl Regular {
 
     fn roles_of(&self, caller: usize) -> Vec<usize> {
         let count = self.roles_per_caller.min(self.roles);
-        // If seven divides the number of roles, steps of seven would give the same few roles again and again.
+        // If seven divides the number of roles, steps of seven would give the same few roles again
+        // and again.
         let step = if self.roles.is_multiple_of(7) { 1 } else { 7 };
         (0..count).map(|nth| (caller * count + nth * step) % self.roles).collect()
     }

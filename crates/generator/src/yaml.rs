@@ -5,8 +5,8 @@ use std::fmt::Write;
 use policy::model::{Grant, Issuer, Keys, Policy, Role, Rule, SourceId};
 use policy::pattern::{Actions, Segment};
 
-/// The text of a generated policy. Of the sections besides roles and grants, it writes only that Basic is not verified,
-/// and issuers with their prefixes.
+/// The text of a generated policy. Of the sections besides roles and grants, it writes only that
+/// Basic is not verified, and issuers with their prefixes.
 ///
 /// Rules are written in short form if they have one, else in long form with their names.
 #[must_use]
@@ -67,7 +67,8 @@ fn rule_text(policy: &Policy, rule: &Rule) -> String {
     // In the short form, a host of one label is taken for a path without its slash.
     let has_dot = rule.scopes.iter().all(|scope| scope.to_string().contains('.'));
     let sources = sources_of(rule);
-    let is_short = rule.scopes.len() < 2 && rule.resources.len() == 1 && has_dot && sources.is_none();
+    let is_short =
+        rule.scopes.len() < 2 && rule.resources.len() == 1 && has_dot && sources.is_none();
     if is_short && *rule.name == *crate::random::name_of(rule) {
         return quoted(&rule.name);
     }
@@ -77,14 +78,18 @@ fn rule_text(policy: &Policy, rule: &Rule) -> String {
     };
     let hosts: Vec<String> = rule.scopes.iter().map(ToString::to_string).collect();
     let paths: Vec<String> = rule.resources.iter().map(ToString::to_string).collect();
-    let mut text = format!("{{ name: {}, methods: {}", quoted(&rule.name), list(methods.into_iter()));
+    let mut text =
+        format!("{{ name: {}, methods: {}", quoted(&rule.name), list(methods.into_iter()));
     if !hosts.is_empty() {
         let _ = write!(text, ", hosts: {}", list(hosts.iter().map(String::as_str)));
     }
     let _ = write!(text, ", paths: {}", list(paths.iter().map(String::as_str)));
     if let Some(sources) = sources {
-        let names =
-            policy.identity.sources().filter(|(id, ..)| sources.contains(id)).map(|(_, name, _)| name);
+        let names = policy
+            .identity
+            .sources()
+            .filter(|(id, ..)| sources.contains(id))
+            .map(|(_, name, _)| name);
         let _ = write!(text, ", user_id_from: {}", list(names));
     }
     text.push_str(" }");
@@ -103,8 +108,9 @@ fn push_grant(text: &mut String, policy: &Policy, grant: &Grant) {
     let role = policy.roles.at(grant.role);
     let names = [("users", &grant.users), ("groups", &grant.groups)];
     let parts = names.iter().filter(|(_, names)| !names.is_empty());
-    let parts: Vec<String> =
-        parts.map(|(key, names)| format!("{key}: {}", list(names.iter().map(|name| &**name)))).collect();
+    let parts: Vec<String> = parts
+        .map(|(key, names)| format!("{key}: {}", list(names.iter().map(|name| &**name))))
+        .collect();
     if !parts.is_empty() {
         let _ = writeln!(text, "  {}: {{ {} }}", quoted(&role.name), parts.join(", "));
     }

@@ -70,7 +70,9 @@ pub struct Identity<'b> {
 
 /// An identity that does not fit into [`MAX_LEN`], or has more than 255 roles, groups or claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the identity does not fit into {MAX_LEN} bytes, or has more than 255 roles, groups or claims")]
+#[error(
+    "the identity does not fit into {MAX_LEN} bytes, or has more than 255 roles, groups or claims"
+)]
 pub struct TooLarge;
 
 /// Writes all but the MAC to `out`, which is cleared first.
@@ -79,7 +81,8 @@ pub struct TooLarge;
 /// [`TooLarge`].
 pub fn write(claims: &Claims<'_>, key: KeyId, out: &mut Vec<u8>) -> Result<(), TooLarge> {
     let count = |len: usize| u8::try_from(len).map_err(|_| TooLarge);
-    let counts = [count(claims.roles.len())?, count(claims.groups.len())?, count(claims.claims.len())?];
+    let counts =
+        [count(claims.roles.len())?, count(claims.groups.len())?, count(claims.claims.len())?];
     out.clear();
     out.push(VERSION);
     out.extend_from_slice(&key);
@@ -87,8 +90,10 @@ pub fn write(claims: &Claims<'_>, key: KeyId, out: &mut Vec<u8>) -> Result<(), T
     out.extend_from_slice(&counts);
     let pairs = claims.claims.iter().flat_map(|(name, value)| [*name, *value]);
     let strings = [claims.audience, claims.revision, claims.user].into_iter();
-    let strings =
-        strings.chain(claims.roles.iter().copied()).chain(claims.groups.iter().copied()).chain(pairs);
+    let strings = strings
+        .chain(claims.roles.iter().copied())
+        .chain(claims.groups.iter().copied())
+        .chain(pairs);
     let mut total = 0;
     for text in strings.clone() {
         let len = u16::try_from(text.len()).map_err(|_| TooLarge)?;
@@ -116,7 +121,8 @@ pub fn key_id(message: &[u8]) -> Option<KeyId> {
 #[must_use]
 pub fn read(message: &[u8]) -> Option<Identity<'_>> {
     let (fixed, rest) = message.split_first_chunk::<FIXED_LEN>()?;
-    let [VERSION, _, _, _, _, e0, e1, e2, e3, e4, e5, e6, e7, roles, groups, claims] = *fixed else {
+    let [VERSION, _, _, _, _, e0, e1, e2, e3, e4, e5, e6, e7, roles, groups, claims] = *fixed
+    else {
         return None;
     };
     let (roles, groups, claims) = (usize::from(roles), usize::from(groups), usize::from(claims));

@@ -1,6 +1,10 @@
 //! The identity header: test vectors, damaged headers, agreement of writer and reader, allocations.
 
-#![expect(clippy::unwrap_used, clippy::disallowed_methods, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a failed set-up is a failed test"
+)]
 
 use std::path::Path;
 use std::process::Command;
@@ -133,7 +137,11 @@ fn a_header_with_any_flipped_bit_is_refused() {
             for bit in 0..8 {
                 header[at] ^= 1 << bit;
                 let found = verified(&verifier, &header, vector.now());
-                assert!(found.is_string(), "{}: bit {bit} of byte {at}: {found}", vector.text("name"));
+                assert!(
+                    found.is_string(),
+                    "{}: bit {bit} of byte {at}: {found}",
+                    vector.text("name")
+                );
                 header[at] ^= 1 << bit;
             }
         }
@@ -165,7 +173,8 @@ fn a_key_has_32_bytes_or_more() {
 fn a_large_identity_is_refused() {
     let key = Key::new(&[7; 32]).unwrap();
     let (long, many) = ("x".repeat(4090), vec!["r"; 256]);
-    for claims in [Claims { user: &long, ..Claims::default() }, Claims { roles: &many, ..Claims::default() }]
+    for claims in
+        [Claims { user: &long, ..Claims::default() }, Claims { roles: &many, ..Claims::default() }]
     {
         let mut header = String::from("unchanged");
         assert_eq!(encode(&claims, &key, &mut Vec::new(), &mut header), Err(TooLarge));
@@ -203,8 +212,11 @@ fn verifying_allocates_nothing() {
 
 #[test]
 fn the_python_verifier_agrees() {
-    let output =
-        Command::new("python3").arg("test_identity_header.py").current_dir(EXAMPLES).output().unwrap();
+    let output = Command::new("python3")
+        .arg("test_identity_header.py")
+        .current_dir(EXAMPLES)
+        .output()
+        .unwrap();
     let shown = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{shown}");
 }

@@ -20,7 +20,9 @@ use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use document::{Place, Secret};
-use identity::{Authenticator, CredentialsError, FetchedKeys, HashAlgorithm, LocalCache, hash_password};
+use identity::{
+    Authenticator, CredentialsError, FetchedKeys, HashAlgorithm, LocalCache, hash_password,
+};
 use policy::model::{Basic, BasicUser, Identity};
 
 const ROUNDS: usize = 1001;
@@ -79,7 +81,8 @@ fn time_of(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
     let header = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
     let start = Instant::now();
     let mut cache = LocalCache::default();
-    let authenticated = authenticator.authenticate_inline(Some(header.as_bytes()), NOW, &mut cache, |_| ());
+    let authenticated =
+        authenticator.authenticate_inline(Some(header.as_bytes()), NOW, &mut cache, |_| ());
     let took = start.elapsed();
     assert_eq!(authenticated.err(), Some(CredentialsError::BadPassword));
     took

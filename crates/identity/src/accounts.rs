@@ -53,7 +53,8 @@ impl Accounts {
         let accounts: Vec<Arc<Account>> =
             settings.users.iter().map(|user| Arc::new(account(user, settings, problems))).collect();
         problems.extend(warn_of_mixed_hashes(settings, &accounts));
-        let by_name = accounts.iter().map(|account| (account.name.clone(), account.clone())).collect();
+        let by_name =
+            accounts.iter().map(|account| (account.name.clone(), account.clone())).collect();
         let mut decoys = accounts;
         decoys.retain(|account| account.stored.is_some());
         decoys.sort_unstable_by(|a, b| (a.hash(), &a.name).cmp(&(b.hash(), &b.name)));
@@ -160,7 +161,11 @@ fn account(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem
     }
 }
 
-fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>) -> Option<Stored> {
+fn stored(
+    user: &BasicUser,
+    settings: &model::Basic,
+    problems: &mut Vec<Problem>,
+) -> Option<Stored> {
     let name = &user.name;
     let Some(hash) = &user.password else {
         if settings.verify {
@@ -178,7 +183,8 @@ fn stored(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>
                 }
             };
             let message = format!("the password of `{name}` is hashed with {how}");
-            let help = "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`";
+            let help =
+                "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`";
             problems.push(Problem::warning(user.at.clone(), kind, message).help(help));
             Some(stored)
         }
@@ -225,7 +231,8 @@ fn warn_of_mixed_hashes(settings: &model::Basic, accounts: &[Arc<Account>]) -> O
          answer can show that this user exists{more}",
         first.name, usual.name
     );
-    let help = "hash all passwords with the same `--algorithm` and `--cost` of `rolegate hash-password`";
+    let help =
+        "hash all passwords with the same `--algorithm` and `--cost` of `rolegate hash-password`";
     let warning = Problem::warning(first.at.clone(), Warning::MixedHashes, message).help(help);
     Some(warning.related(usual.at.clone(), format!("the password of `{}`", usual.name)))
 }

@@ -27,9 +27,12 @@ use crate::keyed_hasher::KeyedHasher;
 use crate::limits::Limits;
 use crate::local_cache::LocalCache;
 use crate::password::MAX_PASSWORD;
-use crate::verification::{CredentialsResult, PendingCredentials, Verification, VerificationResult};
+use crate::verification::{
+    CredentialsResult, PendingCredentials, Verification, VerificationResult,
+};
 use crate::{
-    CachedSubject, CredentialsError, FetchedKeys, HeapSize, NotAuthenticated, Subject, UnixTime, UnknownKids,
+    CachedSubject, CredentialsError, FetchedKeys, HeapSize, NotAuthenticated, Subject, UnixTime,
+    UnknownKids,
 };
 use basic::Basic;
 pub use unverified::{Attempted, signed_part};
@@ -75,7 +78,8 @@ impl<T: HeapSize> Authenticator<T> {
         limits: Limits,
     ) -> Result<(Self, Vec<Problem>), Vec<Problem>> {
         let mut problems = Vec::new();
-        let basic = settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
+        let basic =
+            settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
         let issuers = settings.jwt.iter().enumerate().map(|(index, issuer)| {
             Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems)
         });
@@ -96,12 +100,13 @@ impl<T: HeapSize> Authenticator<T> {
         Ok((Self { id, basic, issuers, tokens, hasher, limits }, problems))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified, of users whose stored hash is
-    /// the same. Without this, the passwords of all callers would have to be hashed at once after a
-    /// reload. Call it before this authenticator serves requests.
+    /// Carries over the Basic credentials that `previous` has verified, of users whose stored hash
+    /// is the same. Without this, the passwords of all callers would have to be hashed at once
+    /// after a reload. Call it before this authenticator serves requests.
     ///
-    /// It takes locks of `previous` that requests take too. So a thread of low priority, which compiles,
-    /// must not call it: a thread that waits for a CPU while it holds a lock would delay requests.
+    /// It takes locks of `previous` that requests take too. So a thread of low priority, which
+    /// compiles, must not call it: a thread that waits for a CPU while it holds a lock would delay
+    /// requests.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
         self.tokens.continue_count(&previous.tokens);
@@ -150,7 +155,9 @@ impl<T: HeapSize> Authenticator<T> {
         }
         // The key is the hash of the whole header value: with one of the credentials, each hit
         // would first parse the value and decode its base64.
-        cache.get_or_look_up(self.id, self.hasher.hash(value), now, result.is_some(), look_up).map(Some)
+        cache
+            .get_or_look_up(self.id, self.hasher.hash(value), now, result.is_some(), look_up)
+            .map(Some)
     }
 
     /// The same as [`Authenticator::authenticate`], but runs a verification on the calling thread.
@@ -202,7 +209,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// has an empty one.
     #[must_use]
     pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
-        let sets = self.issuers.iter().filter(|issuer| issuer.url() == Some(url)).filter_map(Issuer::keys);
+        let sets =
+            self.issuers.iter().filter(|issuer| issuer.url() == Some(url)).filter_map(Issuer::keys);
         sets.flat_map(KeySet::kids).collect()
     }
 
@@ -225,7 +233,9 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Verified<T>, NotAuthenticated> {
         match (authorization::parse(value), &self.basic) {
-            (Scheme::Basic(encoded), Some(basic)) => self.look_up_basic(basic, encoded, result, now, attach),
+            (Scheme::Basic(encoded), Some(basic)) => {
+                self.look_up_basic(basic, encoded, result, now, attach)
+            }
             (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
                 self.look_up_token(token, result, now, attach)
             }
@@ -262,7 +272,9 @@ impl<T: HeapSize> Authenticator<T> {
             Lookup::Valid(verified) => return Ok(verified),
             Lookup::Expired => true,
             Lookup::Missing => match basic.carried.find(cache_key, now) {
-                Lookup::Valid(account) => return Ok(basic.insert(cache_key, &account.subject, now, attach)),
+                Lookup::Valid(account) => {
+                    return Ok(basic.insert(cache_key, &account.subject, now, attach));
+                }
                 Lookup::Expired => true,
                 Lookup::Missing => false,
             },
@@ -278,7 +290,12 @@ impl<T: HeapSize> Authenticator<T> {
         let key = self.hasher.hash_pair(&cache_key.to_le_bytes(), account.hash().as_bytes());
         let (user, password) = (user.into(), Zeroizing::new(password.to_vec()));
         let credentials = PendingCredentials::Password { account, user, password };
-        Err(NotAuthenticated::Pending(Verification { credentials, cache_key, key, verified_before }))
+        Err(NotAuthenticated::Pending(Verification {
+            credentials,
+            cache_key,
+            key,
+            verified_before,
+        }))
     }
 
     fn look_up_token(
@@ -301,7 +318,8 @@ impl<T: HeapSize> Authenticator<T> {
         }
         let (token, issuers) = (Zeroizing::new(text.into()), Arc::clone(&self.issuers));
         let credentials = PendingCredentials::Token { token, issuers, now };
-        let verification = Verification { credentials, cache_key: key, key, verified_before: false };
+        let verification =
+            Verification { credentials, cache_key: key, key, verified_before: false };
         Err(NotAuthenticated::Pending(verification))
     }
 

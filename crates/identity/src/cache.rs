@@ -146,15 +146,21 @@ impl<V: Clone> Cache<V> {
         if weight > self.max_bytes || self.max_entries == 0 {
             return hit;
         }
-        let entry =
-            Entry { value, window, renewed_by: AtomicU64::new(0), bytes, used: AtomicBool::new(false) };
+        let entry = Entry {
+            value,
+            window,
+            renewed_by: AtomicU64::new(0),
+            bytes,
+            used: AtomicBool::new(false),
+        };
         let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
         self.bytes.fetch_add(weight, Ordering::Relaxed);
         match self.entries.insert(key, entry) {
             Some(replaced) => self.subtract(&replaced),
             None => queue.push_back(key),
         }
-        while queue.len() > self.max_entries || self.bytes.load(Ordering::Relaxed) > self.max_bytes {
+        while queue.len() > self.max_entries || self.bytes.load(Ordering::Relaxed) > self.max_bytes
+        {
             self.evict(&mut queue);
         }
         self.len.store(queue.len(), Ordering::Relaxed);

@@ -36,8 +36,8 @@ pub enum DiscoveryError {
 /// If it is not a discovery document of this issuer, byte for byte, or its `jwks_uri` is not
 /// `https`, or `http` on a loopback address where the document itself is.
 pub fn key_set_url(document: &[u8], at: &KeyUrl, issuer: &str) -> Result<KeyUrl, DiscoveryError> {
-    let members =
-        json::parse(document).map_err(|error| DiscoveryError::NotJson(jwks::not_json(document, &error)))?;
+    let members = json::parse(document)
+        .map_err(|error| DiscoveryError::NotJson(jwks::not_json(document, &error)))?;
     let name = members.get("issuer").and_then(Value::as_str);
     if name != Some(issuer) {
         let found = name.map_or("missing".to_owned(), |name| format!("`{}`", excerpt(name)));
@@ -62,8 +62,7 @@ mod tests {
 
     #[test]
     fn a_document_of_the_issuer_names_its_key_set() {
-        let document =
-            r#"{"issuer":"https://id.example/realms/a","jwks_uri":"https://keys.example/a?v=1","more":[]}"#;
+        let document = r#"{"issuer":"https://id.example/realms/a","jwks_uri":"https://keys.example/a?v=1","more":[]}"#;
         assert_eq!(result(document), Ok("https://keys.example/a?v=1".to_owned()));
     }
 

@@ -9,7 +9,8 @@ const MAX_TEXTS: usize = 4;
 /// control characters, quotes and the like escaped.
 #[must_use]
 pub fn excerpt(text: &str) -> String {
-    let mut excerpt: String = text.chars().take(MAX_CHARACTERS).flat_map(char::escape_debug).collect();
+    let mut excerpt: String =
+        text.chars().take(MAX_CHARACTERS).flat_map(char::escape_debug).collect();
     if text.chars().nth(MAX_CHARACTERS).is_some() {
         excerpt.push('\u{2026}');
     }

@@ -119,9 +119,12 @@ mod tests {
 
     #[test]
     fn a_duplicate_name_is_rejected_at_every_level() {
-        for text in
-            [r#"{"a":1,"a":1}"#, r#"{"b":{"a":1,"a":2}}"#, r#"[{"a":1,"a":2}]"#, r#"{"a":1,"\u0061":2}"#]
-        {
+        for text in [
+            r#"{"a":1,"a":1}"#,
+            r#"{"b":{"a":1,"a":2}}"#,
+            r#"[{"a":1,"a":2}]"#,
+            r#"{"a":1,"\u0061":2}"#,
+        ] {
             assert!(parse(text.as_bytes()).is_err(), "{text}");
         }
     }

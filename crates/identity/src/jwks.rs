@@ -162,13 +162,14 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     if bytes.len() > MAX_BYTES {
         return Err(KeySetError::TooLong);
     }
-    let value = json::parse(bytes).map_err(|error| KeySetError::NotJson(not_json(bytes, &error)))?;
+    let value =
+        json::parse(bytes).map_err(|error| KeySetError::NotJson(not_json(bytes, &error)))?;
     let Value::Object(mut members) = value else { return Err(KeySetError::NotAKeySet) };
     let Some(Value::Array(keys)) = members.remove("keys") else {
         return Err(match members.get("jwks_uri") {
-            Some(Value::String(uri)) => {
-                KeySetError::Discovery { jwks_uri: excerpt(&KeyUrl::from(uri.as_str()).to_string()) }
-            }
+            Some(Value::String(uri)) => KeySetError::Discovery {
+                jwks_uri: excerpt(&KeyUrl::from(uri.as_str()).to_string()),
+            },
             _ => KeySetError::NotAKeySet,
         });
     };
@@ -183,8 +184,8 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     Ok(objects)
 }
 
-/// Why a text is not JSON: what follows `not JSON` in a message. Of the text only markup is shown, as
-/// servers answer that have no key set at this URL: other text may be a secret.
+/// Why a text is not JSON: what follows `not JSON` in a message. Of the text only markup is shown,
+/// as servers answer that have no key set at this URL: other text may be a secret.
 pub(crate) fn not_json(bytes: &[u8], error: &serde_json::Error) -> String {
     let text = String::from_utf8_lossy(bytes.get(..MAX_BEGINNING).unwrap_or(bytes));
     let text = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
@@ -261,7 +262,11 @@ impl Fault {
     }
 
     fn in_key(self, position: usize, jwk: &Map<String, Value>) -> KeyFault {
-        KeyFault { key: label(position, jwk), message: self.message, other_purpose: self.other_purpose }
+        KeyFault {
+            key: label(position, jwk),
+            message: self.message,
+            other_purpose: self.other_purpose,
+        }
     }
 }
 

@@ -105,7 +105,9 @@ mod tests {
     #[test]
     fn every_bit_and_the_length_change_the_hash() {
         let hasher = KeyedHasher::random().unwrap();
-        for length in [0, 1, 15, 16, LONG - 1, LONG, LONG + 1, LONG + 16, LONG + 31, LONG + 32, 900, 8192] {
+        for length in
+            [0, 1, 15, 16, LONG - 1, LONG, LONG + 1, LONG + 16, LONG + 31, LONG + 32, 900, 8192]
+        {
             let bytes = vec![0; length];
             let hash = hasher.hash(&bytes);
             assert_eq!(hash, hasher.clone().hash(&bytes));

@@ -50,7 +50,8 @@ impl Subject {
     fn heap_size(&self) -> usize {
         let lists = [&self.groups, &self.roles];
         let names = lists.into_iter().flatten().chain([&self.user]).map(|name| text(name));
-        let lists = lists.map(|list| allocated(list.capacity().saturating_mul(size_of::<Arc<str>>())));
+        let lists =
+            lists.map(|list| allocated(list.capacity().saturating_mul(size_of::<Arc<str>>())));
         names.chain(lists).sum()
     }
 }

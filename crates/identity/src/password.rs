@@ -75,7 +75,8 @@ pub(crate) enum Weakness {
 /// A parsed hash with its weakness, if it has one.
 type Parsed<T> = Result<(T, Option<Weakness>), HashError>;
 
-const HASH_AGAIN: &str = "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`";
+const HASH_AGAIN: &str =
+    "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`";
 
 impl Stored {
     /// Parses a stored hash.
@@ -90,7 +91,8 @@ impl Stored {
             return Ok((Self(Box::new(Sha1(digest))), None));
         }
         if is_of_ldap(text) {
-            let message = "a hash as LDAP servers store it (`{SSHA}`, `{MD5}`), which is not supported";
+            let message =
+                "a hash as LDAP servers store it (`{SSHA}`, `{MD5}`), which is not supported";
             return Err(HashError { message, help: HASH_AGAIN });
         }
         let Some((id, rest)) = text.strip_prefix('$').and_then(|text| text.split_once('$')) else {
@@ -135,10 +137,13 @@ impl PasswordHash for Sha1 {
 
 /// Whether this begins with a scheme of RFC 2307, 5.3, or of LDAP servers since, that hashes.
 fn is_of_ldap(text: &str) -> bool {
-    let scheme = text.strip_prefix('{').and_then(|text| text.split_once('}')).map(|(scheme, _)| scheme);
+    let scheme =
+        text.strip_prefix('{').and_then(|text| text.split_once('}')).map(|(scheme, _)| scheme);
     let scheme = scheme.unwrap_or_default().to_ascii_uppercase();
     scheme == "CRYPT"
-        || ["SHA", "SSHA", "MD5", "SMD5", "PBKDF2", "ARGON2"].iter().any(|prefix| scheme.starts_with(prefix))
+        || ["SHA", "SSHA", "MD5", "SMD5", "PBKDF2", "ARGON2"]
+            .iter()
+            .any(|prefix| scheme.starts_with(prefix))
 }
 
 fn unsupported(id: &str) -> HashError {

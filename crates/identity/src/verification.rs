@@ -116,7 +116,8 @@ impl Verification {
     pub fn run(self) -> VerificationResult {
         let result = match self.credentials {
             PendingCredentials::Password { account, user, password } => {
-                let matches = account.stored.as_ref().is_some_and(|stored| stored.matches(&password));
+                let matches =
+                    account.stored.as_ref().is_some_and(|stored| stored.matches(&password));
                 CredentialsResult::Password(PasswordResult { account, user, matches })
             }
             PendingCredentials::Token { token, issuers, now } => {

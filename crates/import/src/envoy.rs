@@ -21,8 +21,7 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
     if chains.is_empty() {
         let filter = Filter::new(root);
         if !filter.is_rbac() {
-            let help =
-                "give a bootstrap, a listener, or the `typed_config` of the filter `envoy.filters.http.rbac`";
+            let help = "give a bootstrap, a listener, or the `typed_config` of the filter `envoy.filters.http.rbac`";
             let message = match has_type(root, &MAY_BE_RBAC) {
                 true => "an RBAC filter is not read in this form",
                 false => "there is no RBAC filter here",
@@ -65,10 +64,12 @@ fn find_chains<'n>(
     (listener, network): (Option<&str>, &[View<'n>]),
     chains: &mut Vec<Chain<'n>>,
 ) {
-    let is_listener = view.get("filter_chains").is_some() || view.get("default_filter_chain").is_some();
+    let is_listener =
+        view.get("filter_chains").is_some() || view.get("default_filter_chain").is_some();
     let listener = if is_listener { view.text_of("name") } else { listener };
     if let Some(filters) = view.get("http_filters") {
-        let upgrades = view.list("upgrade_configs").into_iter().filter_map(|upgrade| upgrade.get("filters"));
+        let upgrades =
+            view.list("upgrade_configs").into_iter().filter_map(|upgrade| upgrade.get("filters"));
         chains.push(Chain {
             listener: listener.map(str::to_owned),
             manager: view.clone(),
@@ -106,15 +107,21 @@ fn choose_chain<'n>(
     chains.retain(|chain| {
         (options.listener.is_none() || chain.listener == options.listener) && has_rbac(chain)
     });
-    let names = chains.iter().filter_map(|chain| chain.listener.clone()).collect::<Vec<_>>().join("`, `");
+    let names =
+        chains.iter().filter_map(|chain| chain.listener.clone()).collect::<Vec<_>>().join("`, `");
     match (chains.pop(), chains.is_empty()) {
         (Some(chain), true) => Ok(chain),
         (Some(chain), false) => {
             let help = format!("import one at a time by `--listener`: `{names}`");
-            Err(Problem::error(chain.manager.place(), "there are several lists of HTTP filters with RBAC")
-                .help(help))
+            Err(Problem::error(
+                chain.manager.place(),
+                "there are several lists of HTTP filters with RBAC",
+            )
+            .help(help))
         }
-        (None, _) => Err(Problem::error(root.place(), "there is no listener with an RBAC filter here")),
+        (None, _) => {
+            Err(Problem::error(root.place(), "there is no listener with an RBAC filter here"))
+        }
     }
 }
 
@@ -154,7 +161,9 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
         names.extend(filter.view.text_of("name").map(str::to_owned));
     }
     for filter in chain.network.iter().map(Filter::new) {
-        if filter.config.get("http_filters").is_none() && filter.may_deny("network", HARMLESS_NETWORK) {
+        if filter.config.get("http_filters").is_none()
+            && filter.may_deny("network", HARMLESS_NETWORK)
+        {
             original.notes.push(filter.view.note(Effect::Same, NOT_IMPORTED));
         }
     }
@@ -173,13 +182,15 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
 fn retain_first(filters: &mut Vec<Filter<'_>>, original: &mut Original) {
     let mut sources = Vec::new();
     filters.retain(|filter| {
-        let Some(kind) = filter.kind.filter(|kind| *kind != Kind::Rbac && !filter.is_disabled) else {
+        let Some(kind) = filter.kind.filter(|kind| *kind != Kind::Rbac && !filter.is_disabled)
+        else {
             return true;
         };
         let is_first = !sources.contains(&kind);
         if !is_first {
             // What each verifies, and where, would be that of the other.
-            let condition = filter.view.inexpressible("of several such filters, only the first one is read");
+            let condition =
+                filter.view.inexpressible("of several such filters, only the first one is read");
             original.allow.push(vec![unnamed(&filter.view, "several", condition)]);
         }
         sources.push(kind);
@@ -203,13 +214,17 @@ fn read_upgrade(list: &View<'_>, original: &mut Original) {
     let views = list.one_or_more();
     let filters: Vec<Filter<'_>> = views.iter().map(Filter::new).collect();
     if filters.iter().any(Filter::is_imported) {
-        let condition = list.inexpressible("upgrades have filters of their own, and no rule depends on them");
+        let condition =
+            list.inexpressible("upgrades have filters of their own, and no rule depends on them");
         original.allow.push(vec![unnamed(list, "upgrade", condition)]);
     } else {
         let message = "upgrades have filters of their own, which do not authorize them; the policy does: less is allowed";
         original.notes.push(list.note(Effect::Stricter, message));
     }
-    filters.iter().filter(|filter| !filter.is_imported()).for_each(|filter| note_http(filter, original));
+    filters
+        .iter()
+        .filter(|filter| !filter.is_imported())
+        .for_each(|filter| note_http(filter, original));
 }
 
 /// The note about a filter that is not imported and may deny requests or connections.
@@ -265,7 +280,8 @@ impl<'n> Filter<'n> {
     /// older version of Envoy. Which requests it denies is not known.
     fn is_unreadable(&self) -> bool {
         self.kind.is_none()
-            && (self.is_rbac() || self.is_in_other_form(&["rbac", "jwt_authn", "basic_auth", "composite"]))
+            && (self.is_rbac()
+                || self.is_in_other_form(&["rbac", "jwt_authn", "basic_auth", "composite"]))
     }
 
     fn is_imported(&self) -> bool {
@@ -276,7 +292,8 @@ impl<'n> Filter<'n> {
     fn is_in_other_form(&self, names: &[&str]) -> bool {
         // A name is free where there is a type.
         let is_named = || self.view.text_of("name").is_some_and(|name| contains_one(name, names));
-        self.kind.is_none() && (has_type(&self.view, names) || !has_type(&self.view, &[""]) && is_named())
+        self.kind.is_none()
+            && (has_type(&self.view, names) || !has_type(&self.view, &[""]) && is_named())
     }
 
     /// Whether this filter may deny: it is none of Envoy's own filters of this layer with these
@@ -290,7 +307,9 @@ impl<'n> Filter<'n> {
         };
         let mut parts = name.unwrap_or_default().split('.');
         parts.next() != Some(layer)
-            || !parts.next().is_some_and(|name| harmless.split_whitespace().any(|known| known == name))
+            || !parts
+                .next()
+                .is_some_and(|name| harmless.split_whitespace().any(|known| known == name))
     }
 }
 

@@ -60,9 +60,15 @@ impl Expr {
         let mut merged: Vec<Self> = Vec::new();
         for alternative in alternatives {
             match (merged.last_mut(), alternative) {
-                (Some(Self::Is(Literal::Methods(all))), Self::Is(Literal::Methods(more))) => all.extend(more),
-                (Some(Self::Is(Literal::Hosts(all))), Self::Is(Literal::Hosts(more))) => all.extend(more),
-                (Some(Self::Is(Literal::Paths(all))), Self::Is(Literal::Paths(more))) => all.extend(more),
+                (Some(Self::Is(Literal::Methods(all))), Self::Is(Literal::Methods(more))) => {
+                    all.extend(more)
+                }
+                (Some(Self::Is(Literal::Hosts(all))), Self::Is(Literal::Hosts(more))) => {
+                    all.extend(more)
+                }
+                (Some(Self::Is(Literal::Paths(all))), Self::Is(Literal::Paths(more))) => {
+                    all.extend(more)
+                }
                 (_, alternative) => merged.push(alternative),
             }
         }
@@ -116,7 +122,11 @@ impl Resolver<'_> {
                 let mut note = note.clone();
                 if note.effect != Effect::Wider || !is_under {
                     note.effect = Effect::Stricter;
-                    let hint = if *acceptable && is_under { " (`--allow-wider` accepts that)" } else { "" };
+                    let hint = if *acceptable && is_under {
+                        " (`--allow-wider` accepts that)"
+                    } else {
+                        ""
+                    };
                     let effect = match (self.bound, negated) {
                         (Bound::Under, false) if under.is_never() => "nothing is allowed by it",
                         (Bound::Under, _) => "less is allowed",
@@ -163,7 +173,8 @@ impl Resolver<'_> {
     /// `Under`.
     fn both(&mut self, one: &Term, other: &Term) -> Option<Term> {
         let common_methods = |one: &BTreeSet<String>, other: &BTreeSet<String>| one & other;
-        let methods = common_limit(&one.methods, &other.methods, common_methods, BTreeSet::is_empty)?;
+        let methods =
+            common_limit(&one.methods, &other.methods, common_methods, BTreeSet::is_empty)?;
         let common_hosts = |one: &Vec<Scope>, other: &Vec<Scope>| term::common_hosts(one, other);
         let hosts = common_limit(&one.hosts, &other.hosts, common_hosts, Vec::is_empty)?;
         // If the common paths cannot be written as patterns, the result has both lists.
@@ -194,7 +205,10 @@ impl Resolver<'_> {
             .collect();
         let mut is_exact = true;
         for (is_known, message) in [
-            (are_paths_known, "two patterns of paths must match at once, which cannot be expressed"),
+            (
+                are_paths_known,
+                "two patterns of paths must match at once, which cannot be expressed",
+            ),
             (is_caller_known, "a caller that must be two of these at once cannot be expressed"),
         ] {
             if !is_known {
@@ -220,7 +234,10 @@ impl Resolver<'_> {
 }
 
 /// The limit of two terms at once; `None` if they have nothing in common.
-#[expect(clippy::option_option, reason = "the outer one is whether there is a term, the inner one a limit")]
+#[expect(
+    clippy::option_option,
+    reason = "the outer one is whether there is a term, the inner one a limit"
+)]
 fn common_limit<T: Clone>(
     one: &Option<T>,
     other: &Option<T>,
@@ -265,7 +282,8 @@ pub(crate) trait Notes {
     /// the others match.
     fn unknown(&self, known: &str) -> Option<Expr> {
         let unknown = self.view().besides(known);
-        let conditions = unknown.iter().map(|field| field.inexpressible("a field that is not known"));
+        let conditions =
+            unknown.iter().map(|field| field.inexpressible("a field that is not known"));
         (!unknown.is_empty()).then(|| Expr::All(conditions.collect()))
     }
 

@@ -14,7 +14,11 @@ use crate::expr::{Expr, Notes as _};
 use crate::lower::{Alternative, Original};
 use crate::note::{Effect, Note};
 
-pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> Result<Original, Problem> {
+pub(crate) fn read(
+    documents: &[View<'_>],
+    options: &Options,
+    start: &Place,
+) -> Result<Original, Problem> {
     let mut original = Original::default();
     let (mut policies, mut authentications) = (Vec::new(), Vec::new());
     for view in documents.iter().flat_map(resources) {
@@ -31,18 +35,19 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
     let namespace = workload_namespace(policies.iter().chain(&authentications), options)?;
     let options = &Options { namespace, ..options.clone() };
     let is_given = !policies.is_empty();
-    let allowing = policies.iter().find(|policy| allows(&policy.view)).map(|policy| policy.view.place());
+    let allowing =
+        policies.iter().find(|policy| allows(&policy.view)).map(|policy| policy.view.place());
     retain_workload(&mut policies, options, &mut original);
     if is_given && policies.is_empty() {
         // Istio would allow it everything; more likely is a typing error.
         let message = "no `AuthorizationPolicy` here is for this workload";
-        return Err(Problem::error(start.clone(), message).help("check `--namespace` and `--label`"));
+        return Err(
+            Problem::error(start.clone(), message).help("check `--namespace` and `--label`")
+        );
     }
     if let Some(at) = allowing.filter(|_| !policies.iter().any(|policy| allows(&policy.view))) {
-        let message =
-            "no `ALLOW` policy here is for this workload, so that it would be allowed all that is not denied";
-        let help =
-            "check `--namespace` and `--label`; if it needs none, give only the files of this workload";
+        let message = "no `ALLOW` policy here is for this workload, so that it would be allowed all that is not denied";
+        let help = "check `--namespace` and `--label`; if it needs none, give only the files of this workload";
         return Err(Problem::error(at, message).help(help));
     }
     retain_workload(&mut authentications, options, &mut original);
@@ -58,7 +63,11 @@ pub(crate) fn read(documents: &[View<'_>], options: &Options, start: &Place) -> 
 /// The resources of a document, which may be a list.
 fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     let items = document.get("items").map(|items| items.items()).unwrap_or_default();
-    if items.is_empty() { vec![document.clone()] } else { items.iter().flat_map(resources).collect() }
+    if items.is_empty() {
+        vec![document.clone()]
+    } else {
+        items.iter().flat_map(resources).collect()
+    }
 }
 
 /// A policy, and the workloads for which it is.
@@ -81,9 +90,13 @@ struct Target<'n> {
 impl<'n> Resource<'n> {
     fn new(view: View<'n>) -> Result<Self, Problem> {
         check_workload_fields(&view)?;
-        let namespace = view.text_of("metadata/namespace").filter(|namespace| !namespace.is_empty());
+        let namespace =
+            view.text_of("metadata/namespace").filter(|namespace| !namespace.is_empty());
         let labels = view.named_entries_of("spec/selector/match_labels");
-        let labels = labels.into_iter().map(|(key, value)| (key, value.text().unwrap_or_default())).collect();
+        let labels = labels
+            .into_iter()
+            .map(|(key, value)| (key, value.text().unwrap_or_default()))
+            .collect();
         let targets = view.list("spec/target_refs").into_iter().chain(view.get("spec/target_ref"));
         let target = |target: View<'n>| {
             let text = |key| target.text_of(key).unwrap_or_default();
@@ -105,14 +118,19 @@ impl<'n> Resource<'n> {
 /// were taken for missing, a policy would allow more workloads, or deny none.
 fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
     resource.in_one_spelling()?;
-    let mappings = ["metadata", "spec", "spec/selector", "spec/selector/match_labels", "spec/target_ref"];
-    let targets = resource.get("spec/target_refs").map(|targets| targets.items()).unwrap_or_default();
+    let mappings =
+        ["metadata", "spec", "spec/selector", "spec/selector/match_labels", "spec/target_ref"];
+    let targets =
+        resource.get("spec/target_refs").map(|targets| targets.items()).unwrap_or_default();
     let mut mappings = mappings.iter().filter_map(|path| resource.get(path)).chain(targets);
-    let mut lists = ["spec/target_refs", "spec/jwt_rules"].iter().filter_map(|path| resource.get(path));
+    let mut lists =
+        ["spec/target_refs", "spec/jwt_rules"].iter().filter_map(|path| resource.get(path));
     let labels = resource.named_entries_of("spec/selector/match_labels");
     let no_text = labels.into_iter().map(|(_, value)| value).find(|value| value.text().is_none());
-    let no_text = no_text.or_else(|| resource.get("spec/selector/match_labels").filter(View::lacks_a_value));
-    let namespace = resource.get("metadata/namespace").filter(|namespace| namespace.text().is_none());
+    let no_text =
+        no_text.or_else(|| resource.get("spec/selector/match_labels").filter(View::lacks_a_value));
+    let namespace =
+        resource.get("metadata/namespace").filter(|namespace| namespace.text().is_none());
     let wrong = [
         (mappings.find(|view| !view.is_mapping()), "a mapping"),
         (lists.find(|view| !view.is_list()), "a list"),
@@ -158,7 +176,8 @@ fn workload_namespace<'v, 'n: 'v>(
         None => Ok(Some(namespace.to_owned())),
         Some(second) => {
             let other = second.namespace.unwrap_or_default();
-            let message = format!("the resources are in the namespaces `{namespace}` and `{other}`");
+            let message =
+                format!("the resources are in the namespaces `{namespace}` and `{other}`");
             let help = "name that of the workload by `--namespace`; one that counts for all workloads is \
                         `--root-namespace`";
             Err(Problem::error(second.view.place(), message).help(help))
@@ -217,7 +236,8 @@ fn check_same_workload<'v, 'n: 'v>(
         }
     }
     if let Some(resource) = selected.filter(|_| is_for_all) {
-        let message = "the policy is for the workloads that this selects: others have other policies";
+        let message =
+            "the policy is for the workloads that this selects: others have other policies";
         original.notes.push(resource.view.note(Effect::Same, message));
     }
     Ok(())
@@ -227,8 +247,7 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
     let mut allow = Vec::new();
     for policy in policies {
         if let Some(annotation) = dry_run(policy) {
-            let message =
-                "a dry run decides nothing and is not imported: try a policy by `rolegate serve --shadow`";
+            let message = "a dry run decides nothing and is not imported: try a policy by `rolegate serve --shadow`";
             original.notes.push(annotation.note(Effect::Same, message));
             continue;
         }
@@ -236,9 +255,9 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
         match action(policy) {
             "ALLOW" => allow.extend(alternatives),
             "DENY" => original.deny.extend(alternatives),
-            "AUDIT" => {
-                original.notes.push(policy.note(Effect::Same, "`AUDIT` decides nothing and is not imported"))
-            }
+            "AUDIT" => original
+                .notes
+                .push(policy.note(Effect::Same, "`AUDIT` decides nothing and is not imported")),
             // `CUSTOM`, or an action that is not known, may deny what its rules match.
             _ => {
                 let at = policy.get("spec/action").unwrap_or_else(|| policy.clone());
@@ -252,12 +271,17 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
     }
     if !policies.iter().any(allows) {
         // So it is in Istio; but a file may be missing.
-        let origin = policies
-            .first()
-            .map_or_else(|| (start.clone(), String::new()), |policy| (policy.place(), policy.path.clone()));
+        let origin = policies.first().map_or_else(
+            || (start.clone(), String::new()),
+            |policy| (policy.place(), policy.path.clone()),
+        );
         let message = "no `ALLOW` policy is for this workload: all that is not denied is allowed";
         original.notes.push(Note::new(&origin, Effect::Same, message));
-        allow.push(Alternative { name: "no ALLOW policy".to_owned(), origin, condition: Expr::always() });
+        allow.push(Alternative {
+            name: "no ALLOW policy".to_owned(),
+            origin,
+            condition: Expr::always(),
+        });
     }
     original.allow.push(allow);
 }
@@ -275,7 +299,8 @@ fn allows(policy: &View<'_>) -> bool {
 /// The annotation by which a policy decides nothing. Istio reads it with `strconv.ParseBool` of Go:
 /// other texts than these, such as `yes`, are false.
 fn dry_run<'n>(policy: &View<'n>) -> Option<View<'n>> {
-    let is_true = |value: &View<'_>| matches!(value.text(), Some("1" | "t" | "T" | "TRUE" | "true" | "True"));
+    let is_true =
+        |value: &View<'_>| matches!(value.text(), Some("1" | "t" | "T" | "TRUE" | "true" | "True"));
     let annotations = policy.named_entries_of("metadata/annotations");
     let annotation = annotations.into_iter().find(|(key, _)| key == "istio.io/dry-run");
     annotation.map(|(_, value)| value).filter(is_true)
@@ -302,13 +327,21 @@ fn rules(
     let rules = match rule::items(spec, "rules") {
         Ok(rules) => rules,
         Err(condition) => {
-            return vec![Alternative { name, origin: (spec.place(), spec.path.clone()), condition }];
+            return vec![Alternative {
+                name,
+                origin: (spec.place(), spec.path.clone()),
+                condition,
+            }];
         }
     };
     let rules = rules.into_iter().map(|rule| {
-        let limits = unknown.iter().map(|unknown| unknown.inexpressible("a field that is not known"));
+        let limits =
+            unknown.iter().map(|unknown| unknown.inexpressible("a field that is not known"));
         let condition = Expr::All(
-            [rule::condition(&rule, options, &original.sources)].into_iter().chain(limits).collect(),
+            [rule::condition(&rule, options, &original.sources)]
+                .into_iter()
+                .chain(limits)
+                .collect(),
         );
         Alternative { name: name.clone(), origin: (rule.place(), rule.path.clone()), condition }
     });

@@ -99,7 +99,9 @@ impl Imported {
 pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Imported, Vec<Problem>> {
     let file: Arc<Path> = file.into();
     let mut reader = Reader::new(file.clone());
-    let Some(root) = reader.parse_nonempty(bytes, "give the configuration of Envoy, as YAML or JSON") else {
+    let Some(root) =
+        reader.parse_nonempty(bytes, "give the configuration of Envoy, as YAML or JSON")
+    else {
         return Err(reader.finish());
     };
     if reader.errors() > 0 {
@@ -132,7 +134,8 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
             Some(_) | None => return Err(reader.finish()),
         }
     }
-    let views: Vec<View<'_>> = documents.iter().map(|(file, root)| View::root(root, file)).collect();
+    let views: Vec<View<'_>> =
+        documents.iter().map(|(file, root)| View::root(root, file)).collect();
     let start = Place::start_of(files.first().map_or(Path::new(""), |(file, _)| file));
     as_strict_as_possible(options, |options| {
         let original = istio::read(&views, options, &start).map_err(|problem| vec![problem])?;
@@ -163,8 +166,9 @@ fn without_comments(policy: &str) -> impl Iterator<Item = &str> {
 
 fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {
     let mut notes: BTreeSet<Note> = original.notes.iter().cloned().collect();
-    let roles = lower::roles(&original, &mut notes)
-        .map_err(|expr::TooComplex| vec![Problem::error(start.clone(), "there are too many alternatives")])?;
+    let roles = lower::roles(&original, &mut notes).map_err(|expr::TooComplex| {
+        vec![Problem::error(start.clone(), "there are too many alternatives")]
+    })?;
     let sources = &original.sources;
     notes.extend(sources.notes.borrow().iter().cloned());
     let notes = notes.into_iter().collect();

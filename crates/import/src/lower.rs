@@ -59,7 +59,10 @@ struct Named {
     term: Term,
 }
 
-pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<Vec<Role>, TooComplex> {
+pub(crate) fn roles(
+    original: &Original,
+    notes: &mut BTreeSet<Note>,
+) -> Result<Vec<Role>, TooComplex> {
     let mut rules: Vec<(Rule, Caller)> = Vec::new();
     let limits = denied(original, &mut rules, notes)?;
     let allowed = allowed(original, &limits, notes)?;
@@ -74,7 +77,8 @@ pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<V
                 let common = named.with_common_methods();
                 let message = match &common {
                     Some(_) => {
-                        "only the common methods besides those that are excluded: less is allowed".to_owned()
+                        "only the common methods besides those that are excluded: less is allowed"
+                            .to_owned()
                     }
                     None => format!(
                         "what it excludes, others may do (`{name}`), and a `deny` rule would deny it to them, too: nothing is allowed by it"
@@ -91,7 +95,11 @@ pub(crate) fn roles(original: &Original, notes: &mut BTreeSet<Note>) -> Result<V
     Ok(by_caller(merged(rules)))
 }
 
-fn resolver<'r>(notes: &'r mut BTreeSet<Note>, bound: Bound, origin: &'r (Place, String)) -> Resolver<'r> {
+fn resolver<'r>(
+    notes: &'r mut BTreeSet<Note>,
+    bound: Bound,
+    origin: &'r (Place, String),
+) -> Resolver<'r> {
     Resolver { notes, bound, origin, lost: Vec::new() }
 }
 
@@ -146,7 +154,8 @@ fn allowed(
         let always = |one: &Alternative| matches!(&one.condition, Expr::All(all) if all.is_empty());
         !all.iter().all(always) || all.is_empty()
     };
-    let Some(first) = original.allow.iter().find(is_limit).or_else(|| original.allow.first()) else {
+    let Some(first) = original.allow.iter().find(is_limit).or_else(|| original.allow.first())
+    else {
         return Ok(Vec::new());
     };
     let more: Vec<Expr> = original
@@ -158,14 +167,19 @@ fn allowed(
         .collect();
     let (mut all, mut lost): (Vec<Named>, Vec<Lost>) = Default::default();
     for alternative in first {
-        let condition =
-            Expr::All([alternative.condition.clone()].into_iter().chain(more.iter().cloned()).collect());
+        let condition = Expr::All(
+            [alternative.condition.clone()].into_iter().chain(more.iter().cloned()).collect(),
+        );
         let mut resolver = resolver(notes, Bound::Under, &alternative.origin);
         let terms = resolver.terms(&condition)?;
         lost.append(&mut resolver.lost);
         for mut term in terms {
             if term.simplify() {
-                all.push(Named { name: alternative.name.clone(), origin: alternative.origin.clone(), term });
+                all.push(Named {
+                    name: alternative.name.clone(),
+                    origin: alternative.origin.clone(),
+                    term,
+                });
             }
         }
     }
@@ -230,7 +244,8 @@ impl Rule {
         if (&self.name, self.is_deny) != (&other.name, other.is_deny) {
             return false;
         }
-        let same = (self.methods == other.methods, self.hosts == other.hosts, self.paths == other.paths);
+        let same =
+            (self.methods == other.methods, self.hosts == other.hosts, self.paths == other.paths);
         match same {
             (_, true, true) => self.methods = joined(self.methods.take(), &other.methods),
             (true, _, true) => self.hosts = joined(self.hosts.take(), &other.hosts),
@@ -287,7 +302,10 @@ fn by_caller(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
             }
         }
         for rules in by_name {
-            match roles.iter_mut().find(|role| !reserved && role.rules == rules && !role.is_reserved()) {
+            match roles
+                .iter_mut()
+                .find(|role| !reserved && role.rules == rules && !role.is_reserved())
+            {
                 Some(role) => {
                     role.callers.insert(caller.clone());
                 }

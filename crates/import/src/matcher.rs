@@ -11,7 +11,12 @@ use crate::term::Literal;
 use crate::text_matcher::Matcher;
 
 /// The condition that the path, without its query, is matched.
-pub(crate) fn path(view: &View<'_>, matcher: &Matcher, ignore_case: bool, options: &Options) -> Expr {
+pub(crate) fn path(
+    view: &View<'_>,
+    matcher: &Matcher,
+    ignore_case: bool,
+    options: &Options,
+) -> Expr {
     let PathSet { patterns, difference } = path_set(matcher, ignore_case);
     let over = within(patterns);
     match difference {
@@ -43,7 +48,9 @@ pub(crate) fn path_with_query(
     let before_query = |text: &str| text.split('?').next().unwrap_or_default().to_owned();
     let over = match matcher {
         Matcher::Any => return Expr::always(),
-        Matcher::Prefix(text) if !text.contains('?') => return path(view, matcher, ignore_case, options),
+        Matcher::Prefix(text) if !text.contains('?') => {
+            return path(view, matcher, ignore_case, options);
+        }
         Matcher::Exact(text) | Matcher::Prefix(text) => {
             within(path_set(&Matcher::Exact(before_query(text)), ignore_case).patterns)
         }
@@ -65,7 +72,9 @@ pub(crate) fn host(view: &View<'_>, matcher: &Matcher, options: &Options) -> Exp
             Some(Scope::Exact(name)) => Some(Scope::Below(name)),
             _ => None,
         },
-        Matcher::Prefix(_) | Matcher::Contains(_) | Matcher::Regex(_) | Matcher::Template(_) => None,
+        Matcher::Prefix(_) | Matcher::Contains(_) | Matcher::Regex(_) | Matcher::Template(_) => {
+            None
+        }
     };
     let Some(scope) = scope else {
         return view.inexpressible("rolegate compares whole hosts, and `*.` at their front");
@@ -83,19 +92,24 @@ fn scope(text: &str) -> Option<Scope> {
 }
 
 /// The methods that are registered and common, for conditions on parts of their names.
-pub(crate) const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
+pub(crate) const METHODS: [&str; 8] =
+    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
 /// The condition that the method is matched.
 pub(crate) fn method(view: &View<'_>, matcher: &Matcher, ignore_case: bool) -> Expr {
-    let is_method =
-        |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-');
+    let is_method = |text: &str| {
+        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+    };
     let one_of = |methods: Vec<String>| Expr::Is(Literal::Methods(methods));
     match matcher {
         Matcher::Any => return Expr::always(),
-        Matcher::Exact(text) if is_method(text) && !ignore_case => return one_of(vec![text.clone()]),
+        Matcher::Exact(text) if is_method(text) && !ignore_case => {
+            return one_of(vec![text.clone()]);
+        }
         Matcher::Regex(regex) => {
             let inner = regex.trim_start_matches('^').trim_end_matches('$');
-            let inner = inner.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(inner);
+            let inner =
+                inner.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(inner);
             let methods: Vec<String> = inner.split('|').map(str::to_owned).collect();
             if methods.iter().all(|method| is_method(method)) {
                 return one_of(methods);

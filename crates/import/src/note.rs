@@ -52,7 +52,11 @@ impl Effect {
 
 impl Note {
     /// A note about the value at this place and path.
-    pub(crate) fn new((at, path): &(Place, String), effect: Effect, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        (at, path): &(Place, String),
+        effect: Effect,
+        message: impl Into<String>,
+    ) -> Self {
         Self { at: at.clone(), path: path.clone(), message: message.into(), effect }
     }
 
@@ -71,7 +75,11 @@ impl fmt::Display for Note {
         let path = if self.path.is_empty() { String::new() } else { format!("`{}`: ", self.path) };
         let text = format!("{}: {}: {path}{}", self.at, self.effect.name(), self.message);
         let escape = |letter: char| {
-            if letter.is_control() { letter.escape_default().to_string() } else { letter.to_string() }
+            if letter.is_control() {
+                letter.escape_default().to_string()
+            } else {
+                letter.to_string()
+            }
         };
         f.write_str(&text.chars().map(escape).collect::<String>())
     }

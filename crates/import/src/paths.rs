@@ -35,7 +35,10 @@ impl PathSet {
     }
 
     fn inexact(patterns: Option<Vec<Pattern>>, is_acceptable: bool, message: &'static str) -> Self {
-        Self { patterns, difference: Some(Difference { under: Vec::new(), is_acceptable, message }) }
+        Self {
+            patterns,
+            difference: Some(Difference { under: Vec::new(), is_acceptable, message }),
+        }
     }
 
     /// Which paths match is not known.
@@ -124,8 +127,9 @@ fn prefix(text: &str) -> PathSet {
     let canonical_folder =
         canonical(&probe).map(|path| path.strip_suffix("/x").unwrap_or_default().to_owned());
     let Some(canonical_folder) = canonical_folder else { return PathSet::exactly(Vec::new()) };
-    let is_start = start.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_~!&',=@.".contains(&byte))
-        && ![".", ".."].contains(&start);
+    let is_start =
+        start.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_~!&',=@.".contains(&byte))
+            && ![".", ".."].contains(&start);
     let patterns = below_folder(&canonical_folder, if is_start { start } else { "" });
     if is_start && canonical_folder == folder {
         return approximately(true, patterns);
@@ -143,8 +147,7 @@ fn below_folder(folder: &str, start: &str) -> Vec<Pattern> {
 
 /// `/users/{id}/**` of Envoy.
 fn template(text: &str) -> PathSet {
-    const MESSAGE: &str =
-        "a `{name}` of rolegate is any segment, also with characters such as `=` that a template excludes";
+    const MESSAGE: &str = "a `{name}` of rolegate is any segment, also with characters such as `=` that a template excludes";
     let unknown = || PathSet::unknown("a rule has no such template");
     let is_canonical = |path: String| canonical(&path).is_some_and(|canonical| canonical == path);
     let Some(text) = without_variables(text) else { return unknown() };
@@ -189,8 +192,8 @@ fn template(text: &str) -> PathSet {
 }
 
 /// A template without its first slash, and with the pattern of each variable in its place: `*` for
-/// `{name}`, `a/**` for `{name=a/**}`. `None` if a variable is not valid or begins within a segment:
-/// Envoy does not start with such a text.
+/// `{name}`, `a/**` for `{name=a/**}`. `None` if a variable is not valid or begins within a
+/// segment: Envoy does not start with such a text.
 fn without_variables(template: &str) -> Option<String> {
     let mut flat = String::new();
     let mut rest = template.strip_prefix('/')?;

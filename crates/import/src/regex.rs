@@ -60,8 +60,11 @@ fn alternatives(rest: &mut &str) -> Option<Vec<Vec<Token>>> {
             inner
         } else {
             let literal = if first == '\\' { characters.next()? } else { first };
-            let is_literal =
-                if first == '\\' { literal.is_ascii_punctuation() } else { !"[].*+?{}^$".contains(first) };
+            let is_literal = if first == '\\' {
+                literal.is_ascii_punctuation()
+            } else {
+                !"[].*+?{}^$".contains(first)
+            };
             if !is_literal {
                 return None;
             }
@@ -105,8 +108,10 @@ fn of(tokens: &[Token]) -> Option<Vec<Pattern>> {
     }
     let mut segments = Vec::new();
     for part in tokens.split(|token| *token == Token::Text('/')).skip(1) {
-        let text =
-            || part.iter().filter_map(|token| if let Token::Text(text) = token { Some(*text) } else { None });
+        let text = || {
+            part.iter()
+                .filter_map(|token| if let Token::Text(text) = token { Some(*text) } else { None })
+        };
         segments.push(match part {
             [Token::Segment] => Segment::One("any".into()),
             part if part.contains(&Token::Segment) => return None,
@@ -153,8 +158,8 @@ mod tests {
             assert_eq!(written(regex).as_deref(), Some(expected), "{regex}");
         }
         for regex in [
-            "/a+", "/a[0-9]", "/v[^/]+", "/.*/b", "/a.b", "(/a", "/a)", "/a?", "/a{2}", "a", "/a//b",
-            "/a\\d", "/%61", "(/a)*", "",
+            "/a+", "/a[0-9]", "/v[^/]+", "/.*/b", "/a.b", "(/a", "/a)", "/a?", "/a{2}", "a",
+            "/a//b", "/a\\d", "/%61", "(/a)*", "",
         ] {
             assert_eq!(written(regex), None, "{regex}");
         }

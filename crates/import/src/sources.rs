@@ -103,7 +103,8 @@ impl Sources {
         if self.all.len() == 1 && source == 0 {
             return any;
         }
-        let message = "a grant to all callers of one of several identity sources cannot be expressed";
+        let message =
+            "a grant to all callers of one of several identity sources cannot be expressed";
         view.between(Expr::never(), any, message)
     }
 
@@ -147,7 +148,13 @@ impl Sources {
     }
 
     /// The caller whose claim is this text.
-    pub(crate) fn claim_is(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
+    pub(crate) fn claim_is(
+        &self,
+        view: &View<'_>,
+        source: usize,
+        claim: &[&str],
+        value: &str,
+    ) -> Expr {
         if !self.uses(source, claim, |source| &source.user_claim) {
             return view.inexpressible(OTHER_USER_CLAIM);
         }
@@ -162,7 +169,13 @@ impl Sources {
     }
 
     /// The callers whose claim is a list with this text.
-    pub(crate) fn claim_has(&self, view: &View<'_>, source: usize, claim: &[&str], value: &str) -> Expr {
+    pub(crate) fn claim_has(
+        &self,
+        view: &View<'_>,
+        source: usize,
+        claim: &[&str],
+        value: &str,
+    ) -> Expr {
         match self.uses(source, claim, |source| &source.group_claim) {
             true if is_name(value) && !value.contains(' ') && !value.trim().is_empty() => {
                 self.note_list(view, claim);
@@ -215,9 +228,12 @@ impl Sources {
             let plain = format!("{}:", source.name);
             let numbered = (2..).map(|number| format!("{number}-{plain}"));
             let is_apart = |prefix: &String| {
-                prefixes.iter().all(|other| !other.starts_with(&**prefix) && !prefix.starts_with(&**other))
+                prefixes
+                    .iter()
+                    .all(|other| !other.starts_with(&**prefix) && !prefix.starts_with(&**other))
             };
-            let prefix = std::iter::once(plain.clone()).chain(numbered).find(is_apart).unwrap_or(plain);
+            let prefix =
+                std::iter::once(plain.clone()).chain(numbered).find(is_apart).unwrap_or(plain);
             prefixes.push(prefix);
         }
         prefixes
@@ -225,26 +241,36 @@ impl Sources {
 
     /// The provider of tokens with this name. The users of Basic may be called like one.
     pub(crate) fn of_provider(&self, name: &str) -> Option<usize> {
-        self.all.iter().position(|source| source.name == name && matches!(source.kind, Kind::Jwt(_)))
+        self.all
+            .iter()
+            .position(|source| source.name == name && matches!(source.kind, Kind::Jwt(_)))
     }
 
     /// The header to which Envoy writes the user name of Basic, and the prefix that the name has
     /// here.
     pub(crate) fn user_header(&self) -> Option<(&str, String)> {
         (0..).zip(&self.all).find_map(|(number, source)| match &source.kind {
-            Kind::Basic { header, .. } => header.as_deref().map(|header| (header, self.prefix(number))),
+            Kind::Basic { header, .. } => {
+                header.as_deref().map(|header| (header, self.prefix(number)))
+            }
             Kind::Jwt(_) => None,
         })
     }
 
     /// The issuers whose claims Envoy writes to this key.
     pub(crate) fn of_payload(&self, payload: &str) -> Vec<usize> {
-        self.numbers(|kind| matches!(kind, Kind::Jwt(issuer) if issuer.payload.as_deref() == Some(payload)))
+        self.numbers(
+            |kind| matches!(kind, Kind::Jwt(issuer) if issuer.payload.as_deref() == Some(payload)),
+        )
     }
 
     /// The numbers of the sources for whose kinds a condition holds.
     pub(crate) fn numbers(&self, condition: impl Fn(&Kind) -> bool) -> Vec<usize> {
-        (0..).zip(&self.all).filter(|(_, source)| condition(&source.kind)).map(|(number, _)| number).collect()
+        (0..)
+            .zip(&self.all)
+            .filter(|(_, source)| condition(&source.kind))
+            .map(|(number, _)| number)
+            .collect()
     }
 }
 

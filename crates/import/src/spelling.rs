@@ -31,7 +31,11 @@ pub(crate) fn canonical(path: &str) -> Option<String> {
 }
 
 pub(crate) fn literals(path: &str) -> Vec<Segment> {
-    path.strip_prefix('/').unwrap_or(path).split('/').map(|text| Segment::Literal(text.into())).collect()
+    path.strip_prefix('/')
+        .unwrap_or(path)
+        .split('/')
+        .map(|text| Segment::Literal(text.into()))
+        .collect()
 }
 
 pub(crate) fn one() -> Segment {
@@ -40,11 +44,16 @@ pub(crate) fn one() -> Segment {
 
 /// Whether a rule can match this text and no other spelling of it.
 pub(crate) fn written_once(text: &str) -> bool {
-    !text.contains(['%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"'])
+    !text.contains([
+        '%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"',
+    ])
 }
 
 /// The first free name among those that `name` makes of an empty text, `-2`, `-3`, and so on.
-pub(crate) fn first_free(name: impl Fn(&str) -> String, is_free: impl Fn(&String) -> bool) -> String {
+pub(crate) fn first_free(
+    name: impl Fn(&str) -> String,
+    is_free: impl Fn(&String) -> bool,
+) -> String {
     let numbers = std::iter::once(String::new()).chain((2..).map(|number| format!("-{number}")));
     numbers.map(|number| name(&number)).find(is_free).unwrap_or_default()
 }

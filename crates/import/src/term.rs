@@ -32,7 +32,9 @@ impl Caller {
 
     /// Whether another caller is always this one, too.
     fn covers(&self, other: &Self) -> bool {
-        self == other || *self == Self::Anyone || *self == Self::Authenticated && *other != Self::Anyone
+        self == other
+            || *self == Self::Anyone
+            || *self == Self::Authenticated && *other != Self::Anyone
     }
 }
 
@@ -91,7 +93,8 @@ impl Term {
 
     /// The parts that are limited, as conditions of which all hold.
     pub(crate) fn limits(&self) -> Vec<Literal> {
-        let methods = self.methods.iter().map(|all| Literal::Methods(all.iter().cloned().collect()));
+        let methods =
+            self.methods.iter().map(|all| Literal::Methods(all.iter().cloned().collect()));
         let hosts = self.hosts.iter().cloned().map(Literal::Hosts);
         let paths = self.paths.iter().cloned().map(Literal::Paths);
         let caller = (self.caller != Caller::Anyone).then(|| Literal::Caller(self.caller.clone()));
@@ -112,7 +115,8 @@ impl Term {
                     !common_hosts(hosts, not).is_empty()
                 }),
                 Literal::Paths(not) => {
-                    let has_options = self.methods.as_ref().is_none_or(|methods| methods.contains("OPTIONS"));
+                    let has_options =
+                        self.methods.as_ref().is_none_or(|methods| methods.contains("OPTIONS"));
                     let mut paths = self.paths.take().unwrap_or_else(|| ANY.to_vec());
                     paths.retain(|path| {
                         (path.absolute || has_options) && !not.iter().any(|not| not.covers(path))
@@ -170,7 +174,9 @@ fn covers_all<T>(cover: Option<&[T]>, limit: Option<&[T]>, covers: fn(&T, &T) ->
     match (cover, limit) {
         (None, _) => true,
         (Some(_), None) => false,
-        (Some(cover), Some(limit)) => limit.iter().all(|part| cover.iter().any(|cover| covers(cover, part))),
+        (Some(cover), Some(limit)) => {
+            limit.iter().all(|part| cover.iter().any(|cover| covers(cover, part)))
+        }
     }
 }
 
@@ -267,7 +273,9 @@ fn globs_may_overlap(one: &Glob, other: &Glob) -> bool {
 pub(crate) fn paths_may_overlap(one: Option<&[Pattern]>, other: Option<&[Pattern]>) -> bool {
     match (one, other) {
         (None, _) | (_, None) => true,
-        (Some(one), Some(other)) => one.iter().any(|a| other.iter().any(|b| patterns_may_overlap(a, b))),
+        (Some(one), Some(other)) => {
+            one.iter().any(|a| other.iter().any(|b| patterns_may_overlap(a, b)))
+        }
     }
 }
 
@@ -275,22 +283,21 @@ pub(crate) fn paths_may_overlap(one: Option<&[Pattern]>, other: Option<&[Pattern
 pub(crate) fn common_caller(one: &Caller, other: &Caller) -> Result<Option<Caller>, Unknown> {
     match (one, other) {
         (Caller::Anyone, caller) | (caller, Caller::Anyone) => Ok(Some(caller.clone())),
-        (Caller::Authenticated, caller) | (caller, Caller::Authenticated) => Ok(Some(caller.clone())),
+        (Caller::Authenticated, caller) | (caller, Caller::Authenticated) => {
+            Ok(Some(caller.clone()))
+        }
         (one, other) if one == other => Ok(Some(one.clone())),
         (Caller::User(_, _), Caller::User(_, _)) => Ok(None),
         (Caller::User(a, _) | Caller::Group(a, _), Caller::User(b, _) | Caller::Group(b, _)) => {
-            if a == b {
-                Err(Unknown)
-            } else {
-                Ok(None)
-            }
+            if a == b { Err(Unknown) } else { Ok(None) }
         }
     }
 }
 
 /// Any path: those that begin with a slash, and the one of `OPTIONS *`.
-pub(crate) static ANY: LazyLock<Vec<Pattern>> =
-    LazyLock::new(|| vec![Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]);
+pub(crate) static ANY: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
+    vec![Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]
+});
 
 /// The path `*` of `OPTIONS *`.
 pub(crate) fn asterisk() -> Pattern {

@@ -25,7 +25,9 @@ pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
     fields.retain(|(key, _)| key != "ignore_case");
     let [(key, value)] = fields.as_slice() else { return None };
     Some(match field(key, value)? {
-        Matcher::Prefix(text) | Matcher::Suffix(text) | Matcher::Contains(text) if text.is_empty() => {
+        Matcher::Prefix(text) | Matcher::Suffix(text) | Matcher::Contains(text)
+            if text.is_empty() =>
+        {
             (Matcher::Any, false)
         }
         Matcher::Regex(regex) if [".*", "(.*)", "^.*$"].contains(&&*regex) => (Matcher::Any, false),

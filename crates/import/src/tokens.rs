@@ -12,7 +12,10 @@ use crate::sources::Kind;
 pub(crate) type Unaccepted<'n> = (View<'n>, &'static str);
 
 /// The issuer of a provider, which no other has.
-pub(crate) fn issuer<'n>(provider: &View<'n>, original: &Original) -> Result<&'n str, Unaccepted<'n>> {
+pub(crate) fn issuer<'n>(
+    provider: &View<'n>,
+    original: &Original,
+) -> Result<&'n str, Unaccepted<'n>> {
     let issuer = provider.text_of("issuer").filter(|issuer| !issuer.is_empty());
     let issuer = issuer.ok_or((provider.clone(), "tokens of any issuer cannot be expressed"))?;
     let same = |kind: &Kind| matches!(kind, Kind::Jwt(other) if other.issuer == issuer);
@@ -23,7 +26,10 @@ pub(crate) fn issuer<'n>(provider: &View<'n>, original: &Original) -> Result<&'n
 }
 
 /// Its audiences, or those of the options where it names none.
-pub(crate) fn audiences<'n>(provider: &View<'n>, options: &Options) -> Result<Vec<String>, Unaccepted<'n>> {
+pub(crate) fn audiences<'n>(
+    provider: &View<'n>,
+    options: &Options,
+) -> Result<Vec<String>, Unaccepted<'n>> {
     let named = provider.texts_of("audiences");
     let at = || provider.get("audiences").unwrap_or_else(|| provider.clone());
     let named = named.ok_or_else(|| (at(), "a list of audiences is expected here"))?;
@@ -32,7 +38,8 @@ pub(crate) fn audiences<'n>(provider: &View<'n>, options: &Options) -> Result<Ve
         (false, _) => Ok(audiences),
         (true, false) => Ok(options.audiences.clone()),
         (true, true) => {
-            let message = "tokens for any audience cannot be expressed (`--audience` gives those to accept)";
+            let message =
+                "tokens for any audience cannot be expressed (`--audience` gives those to accept)";
             Err((provider.clone(), message))
         }
     }
@@ -49,16 +56,20 @@ pub(crate) fn read_from_authorization<'n>(
         header.text_of("name").is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
             && header.text_of(prefix).is_some_and(|prefix| prefix.trim_end() == "Bearer")
     };
-    let places = ["from_headers", "from_params", "from_cookies"].map(|key| provider.list(key)).concat();
+    let places =
+        ["from_headers", "from_params", "from_cookies"].map(|key| provider.list(key)).concat();
     original.sources.are_elsewhere |= !places.iter().all(is_authorization);
     if !places.is_empty() && !places.iter().any(is_authorization) {
-        return Err((provider.clone(), "tokens in another place than `Authorization: Bearer` are not read"));
+        return Err((
+            provider.clone(),
+            "tokens in another place than `Authorization: Bearer` are not read",
+        ));
     }
     for place in places.iter().filter(|place| !is_authorization(place)) {
-        original.notes.push(
-            place
-                .note(Effect::Stricter, "tokens are read from `Authorization: Bearer` only: less is allowed"),
-        );
+        original.notes.push(place.note(
+            Effect::Stricter,
+            "tokens are read from `Authorization: Bearer` only: less is allowed",
+        ));
     }
     Ok(())
 }
@@ -80,7 +91,11 @@ pub(crate) fn is_key_url(url: &str) -> bool {
 }
 
 /// Notes why tokens of a provider are not accepted.
-pub(crate) fn note_unaccepted(provider: &View<'_>, (at, message): Unaccepted<'_>, original: &mut Original) {
+pub(crate) fn note_unaccepted(
+    provider: &View<'_>,
+    (at, message): Unaccepted<'_>,
+    original: &mut Original,
+) {
     let message = format!("{message}: nothing is allowed by tokens of this issuer");
     original.notes.push(at.note(Effect::Stricter, message));
     original.sources.unaccepted.push(provider.text_of("issuer").unwrap_or_default().to_owned());

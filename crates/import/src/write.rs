@@ -56,8 +56,11 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
     let inexact = write_roles(&mut text, &prefixes, roles);
     // The header must never be one that the client has sent.
     if let Some((header, _)) = sources.user_header() {
-        let _ =
-            writeln!(text, "allow_response:\n  set_headers: {{ {}: \"{{user}}\" }}", written::quoted(header));
+        let _ = writeln!(
+            text,
+            "allow_response:\n  set_headers: {{ {}: \"{{user}}\" }}",
+            written::quoted(header)
+        );
     }
     Written { policy: text, key_sets, inexact }
 }
@@ -110,7 +113,8 @@ fn write_issuer(
     let _ = writeln!(text, "      keys: {{ {keys} }}");
     let claim = |claim: &RefCell<Option<Vec<String>>>| claim.borrow().as_deref().map(pointer);
     let user = claim(&source.user_claim).unwrap_or_else(|| written::quoted("sub"));
-    let groups = claim(&source.group_claim).map(|claim| format!(", groups: {claim}")).unwrap_or_default();
+    let groups =
+        claim(&source.group_claim).map(|claim| format!(", groups: {claim}")).unwrap_or_default();
     let _ = writeln!(text, "      claims: {{ user: {user}{groups} }}");
     if let Some(skew) = &issuer.clock_skew {
         let _ = writeln!(text, "      clock_skew: {skew}");
@@ -153,7 +157,8 @@ fn pointer(claim: &[String]) -> String {
     match claim {
         [name] if !name.starts_with('/') => written::quoted(name),
         names => {
-            let escaped = names.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")));
+            let escaped =
+                names.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")));
             written::quoted(&escaped.collect::<String>())
         }
     }
@@ -175,7 +180,8 @@ fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) -> BTreeS
         let name = written::quoted(&name);
         let _ = writeln!(text, "  {name}:");
         for (key, is_deny) in [("allow", false), ("deny", true)] {
-            let rules: Vec<&Rule> = role.rules.iter().filter(|rule| rule.is_deny == is_deny).collect();
+            let rules: Vec<&Rule> =
+                role.rules.iter().filter(|rule| rule.is_deny == is_deny).collect();
             if !rules.is_empty() {
                 let _ = writeln!(text, "    {key}:");
             }
@@ -205,8 +211,12 @@ fn holders(prefixes: &[String], role: &Role) -> String {
         };
         names.push(format!("{}{name}", prefixes.get(*source).map_or("", String::as_str)));
     }
-    let lists = [("users", users), ("groups", groups)].into_iter().filter(|(_, names)| !names.is_empty());
-    lists.map(|(key, names)| format!("{key}: [{}]", quoted_list(&names))).collect::<Vec<_>>().join(", ")
+    let lists =
+        [("users", users), ("groups", groups)].into_iter().filter(|(_, names)| !names.is_empty());
+    lists
+        .map(|(key, names)| format!("{key}: [{}]", quoted_list(&names)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// `"ann", "bob"`.
@@ -218,7 +228,8 @@ fn quoted_list(texts: &[String]) -> String {
 fn unique(name: &str, names: &mut BTreeSet<String>) -> String {
     let is_reserved = [policy::model::ANYONE, policy::model::AUTHENTICATED, ""].contains(&name);
     let name = if is_reserved { format!("role-{name}") } else { name.to_owned() };
-    let free = spelling::first_free(|number| format!("{name}{number}"), |name| !names.contains(name));
+    let free =
+        spelling::first_free(|number| format!("{name}{number}"), |name| !names.contains(name));
     names.insert(free.clone());
     free
 }
@@ -229,13 +240,17 @@ fn write_rule(text: &mut String, rule: &Rule, is_named: bool, inexact: &mut BTre
     }
     let paths: Vec<String> = match &rule.paths {
         None => vec!["/**".to_owned()],
-        Some(paths) => paths.iter().filter(|pattern| pattern.absolute).map(written::pattern).collect(),
+        Some(paths) => {
+            paths.iter().filter(|pattern| pattern.absolute).map(written::pattern).collect()
+        }
     };
     let methods = rule.methods.as_ref().map(|methods| methods.iter().cloned().collect::<Vec<_>>());
     let options = "OPTIONS".to_owned();
-    let has_asterisk = rule.paths.as_ref().is_none_or(|paths| paths.iter().any(|path| !path.absolute));
+    let has_asterisk =
+        rule.paths.as_ref().is_none_or(|paths| paths.iter().any(|path| !path.absolute));
     let has_options = methods.as_ref().is_none_or(|methods| methods.contains(&options));
-    let of_server = (has_asterisk && has_options).then(|| (Some(vec![options]), vec!["*".to_owned()]));
+    let of_server =
+        (has_asterisk && has_options).then(|| (Some(vec![options]), vec!["*".to_owned()]));
     for (methods, paths) in [(methods, paths)].into_iter().chain(of_server) {
         if paths.is_empty() {
             continue;
@@ -285,7 +300,8 @@ pub(crate) fn accept_warnings(
             .filter(|(_, kind)| *kind != Warning::UnmatchedDeny || !inexact.contains(&start))
             .collect();
         for (_, kind) in of_line {
-            let _ = writeln!(text, "{:indent$}# accept: {kind} because imported: {}", "", reason(kind));
+            let _ =
+                writeln!(text, "{:indent$}# accept: {kind} because imported: {}", "", reason(kind));
         }
         text.push_str(line);
         text.push('\n');

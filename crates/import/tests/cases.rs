@@ -1,5 +1,6 @@
-//! Originals with the policies and the notes that they become: `cases/*.txt`. Each case is a line `=== name`, with the
-//! options that are set in brackets, then the original, then after `--- policy` the policy and after `--- notes` the notes.
+//! Originals with the policies and the notes that they become: `cases/*.txt`. Each case is a line
+//! `=== name`, with the options that are set in brackets, then the original, then after `---
+//! policy` the policy and after `--- notes` the notes.
 
 #![expect(clippy::disallowed_methods, reason = "the cases are files")]
 
@@ -51,7 +52,8 @@ fn imported(name: &str, original: &str) -> Result<Imported, String> {
     } else {
         envoy_rbac(Path::new("in"), bytes, &options)
     };
-    result.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    result
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
 fn shown(imported: &Result<Imported, String>) -> String {
@@ -59,14 +61,18 @@ fn shown(imported: &Result<Imported, String>) -> String {
         Err(error) => error.clone(),
         Ok(imported) => {
             let notes: String = imported.notes.iter().map(|note| format!("{note}\n")).collect();
-            let files: String =
-                imported.key_sets.iter().map(|(name, text)| format!("file {name}: {text}\n")).collect();
+            let files: String = imported
+                .key_sets
+                .iter()
+                .map(|(name, text)| format!("file {name}: {text}\n"))
+                .collect();
             format!("{}{files}--- notes\n{notes}", imported.policy)
         }
     }
 }
 
-/// Envoy reads `yes` as `true`. Read as `false`, an inverted condition would allow what it is to deny.
+/// Envoy reads `yes` as `true`. Read as `false`, an inverted condition would allow what it is to
+/// deny.
 #[test]
 fn booleans_are_read_as_envoy_reads_them() {
     let with = |value: &str| {
@@ -122,7 +128,8 @@ route_config:
     assert_eq!(with("yes"), with("true"));
 }
 
-/// Istio reads the annotation with `strconv.ParseBool` of Go, and takes what that does not know for false.
+/// Istio reads the annotation with `strconv.ParseBool` of Go, and takes what that does not know for
+/// false.
 #[test]
 fn a_dry_run_is_what_istio_reads_as_one() {
     let with = |value: &str| {
@@ -160,9 +167,11 @@ spec:
         );
         imported("[istio] [audience]", &original).unwrap()
     };
-    for (action, field) in
-        [("DENY", "requestPrincipals"), ("ALLOW", "notRequestPrincipals"), ("ALLOW", "requestPrincipals")]
-    {
+    for (action, field) in [
+        ("DENY", "requestPrincipals"),
+        ("ALLOW", "notRequestPrincipals"),
+        ("ALLOW", "requestPrincipals"),
+    ] {
         let imported = with(action, field, "Alice Smith");
         assert!(imported.policy.contains(r#"users: ["Alice Smith"]"#), "{}", imported.policy);
         assert!(!imported.is_stricter(), "{:?}", imported.notes);
@@ -196,7 +205,8 @@ fn a_user_in_any_case_is_not_one_user() {
     };
     assert!(!with("").is_stricter());
     let imported = with(", ignore_case: true");
-    let is_named = |note: &import::Note| note.message == "a grant names whole users: more is denied";
+    let is_named =
+        |note: &import::Note| note.message == "a grant names whole users: more is denied";
     assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
 }
 
@@ -223,11 +233,16 @@ fn each_key_set_has_a_file_of_its_own() {
     let names: Vec<&str> = imported.key_sets.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["id-a-2.jwks.json", "id-a-3.jwks.json"]);
     for name in names.iter().chain(&["id-a.jwks.json"]) {
-        assert_eq!(imported.policy.matches(&format!("{{ file: \"{name}\" }}")).count(), 1, "{name}");
+        assert_eq!(
+            imported.policy.matches(&format!("{{ file: \"{name}\" }}")).count(),
+            1,
+            "{name}"
+        );
     }
 }
 
-/// With one prefix that begins with another, or the same for two sources, a user of one could have the name of a user of the other.
+/// With one prefix that begins with another, or the same for two sources, a user of one could have
+/// the name of a user of the other.
 #[test]
 fn no_prefix_begins_with_another() {
     let original = "kind: RequestAuthentication
@@ -260,13 +275,18 @@ spec: { rules: [{ from: [{ source: { requestPrincipals: ['https://id.test:8443/a
 ";
     let imported = imported("[audience]", original).unwrap();
     for prefix in ["basic:", "2-basic:"] {
-        assert!(imported.policy.contains(&format!("user_prefix: \"{prefix}\"")), "{}", imported.policy);
+        assert!(
+            imported.policy.contains(&format!("user_prefix: \"{prefix}\"")),
+            "{}",
+            imported.policy
+        );
     }
     let is_named = |note: &import::Note| note.message.ends_with("names with the prefix `basic:`");
     assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
 }
 
-/// Envoy starts with none of these but the one where text follows `**`. What they would match is not known, so all is denied.
+/// Envoy starts with none of these but the one where text follows `**`. What they would match is
+/// not known, so all is denied.
 #[test]
 fn what_a_template_that_is_not_known_would_match_is_denied() {
     for template in [
@@ -305,7 +325,11 @@ fn what_a_template_that_is_not_known_would_match_is_denied() {
         );
         let imported = imported("", &original).unwrap();
         let (_, deny) = imported.policy.split_once("deny:").unwrap_or_default();
-        assert!(imported.is_stricter() && deny.contains("* /**"), "{template}: {}", imported.policy);
+        assert!(
+            imported.is_stricter() && deny.contains("* /**"),
+            "{template}: {}",
+            imported.policy
+        );
     }
 }
 
@@ -338,7 +362,10 @@ spec: {{ targetRefs: [{targets}], rules: [{{ to: [{{ operation: {{ paths: ['/a']
         "",
     ] {
         let error = with(other).unwrap_err();
-        assert!(error.contains("this is for other workloads than those before"), "{other}: {error}");
+        assert!(
+            error.contains("this is for other workloads than those before"),
+            "{other}: {error}"
+        );
     }
 }
 
@@ -404,7 +431,11 @@ fn a_token_without_a_subject_is_not_one_with_any() {
     };
     assert!(with("sub").policy.contains("authenticated"), "{}", with("sub").policy);
     let imported = with("email");
-    assert!(!imported.policy.contains("authenticated") && imported.is_stricter(), "{}", imported.policy);
+    assert!(
+        !imported.policy.contains("authenticated") && imported.is_stricter(),
+        "{}",
+        imported.policy
+    );
 }
 
 /// A selector with more than labels is for fewer workloads, and not for all.

@@ -1,7 +1,11 @@
-//! Imported policies of Istio, compared with an evaluator written from the documentation of `AuthorizationPolicy`, on
-//! random policies and requests.
+//! Imported policies of Istio, compared with an evaluator written from the documentation of
+//! `AuthorizationPolicy`, on random policies and requests.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
 #![expect(clippy::panic, reason = "a difference is a failed test")]
 
 #[path = "istio/evaluator.rs"]
@@ -19,8 +23,20 @@ use serde_json::{Value, json};
 
 const KEYS: &str =
     r#"{"keys":[{"kty":"oct","alg":"HS256","k":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}]}"#;
-const PATHS: [&str; 12] =
-    ["/", "/a", "/a/", "/a/b", "/a/b/c", "/ab", "/b", "/b/info", "/info", "/admin", "/admin/x", "/a/b.json"];
+const PATHS: [&str; 12] = [
+    "/",
+    "/a",
+    "/a/",
+    "/a/b",
+    "/a/b/c",
+    "/ab",
+    "/b",
+    "/b/info",
+    "/info",
+    "/admin",
+    "/admin/x",
+    "/a/b.json",
+];
 const PATTERNS: [&str; 16] = [
     "/a",
     "/a/*",
@@ -53,7 +69,8 @@ fn an_imported_policy_never_allows_more_than_istio() {
         let text = json!({ "items": resources }).to_string();
         let options = Options { allow_wider: rng.u8(..3) == 0, ..Options::default() };
         let files = [(PathBuf::from("istio.json"), text.into_bytes())];
-        let imported = istio(&files, &options).unwrap_or_else(|problems| panic!("{number}: {problems:?}"));
+        let imported =
+            istio(&files, &options).unwrap_or_else(|problems| panic!("{number}: {problems:?}"));
         let policy = loaded(&imported);
         let is_exact = !imported.is_stricter();
         exact += u32::from(is_exact);
@@ -61,25 +78,33 @@ fn an_imported_policy_never_allows_more_than_istio() {
             let request = request(&mut rng);
             let (ours, theirs) = (decide(&policy, &request), is_allowed(&resources, &request));
             let shown = || {
-                format!("{number}: {request:?}\n{resources:#?}\n{}\n{:#?}", imported.policy, imported.notes)
+                format!(
+                    "{number}: {request:?}\n{resources:#?}\n{}\n{:#?}",
+                    imported.policy, imported.notes
+                )
             };
             assert!(theirs || !ours, "rolegate allows more: {}", shown());
-            assert!(ours || !theirs || !is_exact, "rolegate allows less without a note: {}", shown());
+            assert!(
+                ours || !theirs || !is_exact,
+                "rolegate allows less without a note: {}",
+                shown()
+            );
             allowed += u32::from(ours);
             stricter += u32::from(theirs && !ours);
         }
     }
-    println!("{exact} of 1000 exact, {allowed} requests allowed, {stricter} denied only by rolegate");
+    println!(
+        "{exact} of 1000 exact, {allowed} requests allowed, {stricter} denied only by rolegate"
+    );
     assert!(exact > 200 && allowed > 1_000);
 }
 
 fn loaded(imported: &Imported) -> Policy {
-    let files = imported
-        .key_sets
-        .iter()
-        .fold(MapFiles::of("policy.yaml", imported.policy.as_bytes()), |files, (name, key_set)| {
-            files.and(name, key_set.as_bytes())
-        });
+    let files =
+        imported.key_sets.iter().fold(
+            MapFiles::of("policy.yaml", imported.policy.as_bytes()),
+            |files, (name, key_set)| files.and(name, key_set.as_bytes()),
+        );
     let loaded = policy::load(&files, Path::new("policy.yaml"));
     loaded.unwrap_or_else(|problems| panic!("{}\n{problems:?}", imported.policy)).policy
 }
@@ -149,8 +174,7 @@ fn rule(rng: &mut Rng) -> Value {
         rule["from"] = (0..rng.usize(1..3)).map(|_| one(rng)).collect();
     }
     if rng.u8(..4) > 0 {
-        let one =
-            |rng: &mut Rng| json!({ "operation": fields(rng, &["methods", "paths", "paths", "hosts"]) });
+        let one = |rng: &mut Rng| json!({ "operation": fields(rng, &["methods", "paths", "paths", "hosts"]) });
         rule["to"] = (0..rng.usize(1..3)).map(|_| one(rng)).collect();
     }
     if rng.u8(..3) == 0 {
@@ -198,7 +222,8 @@ fn each_note_says_what_it_means() {
     let mut rng = Rng::with_seed(1);
     for _ in 0..200 {
         let text = json!({ "items": resources(&mut rng) }).to_string();
-        let imported = istio(&[(PathBuf::from("x"), text.into_bytes())], &Options::default()).unwrap();
+        let imported =
+            istio(&[(PathBuf::from("x"), text.into_bytes())], &Options::default()).unwrap();
         for note in imported.notes.iter().filter(|note| note.effect == Effect::Stricter) {
             let means = ["nothing is allowed by it", "less is allowed", "more is denied"];
             assert!(means.iter().any(|means| note.message.ends_with(means)), "{note}");

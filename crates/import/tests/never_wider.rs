@@ -1,5 +1,5 @@
-//! An import is never wider than its original without an error or a note that says so: lists that are written as one element,
-//! and values that are not what is expected.
+//! An import is never wider than its original without an error or a note that says so: lists that
+//! are written as one element, and values that are not what is expected.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,8 @@ const FILTERS: &str = "type.googleapis.com/envoy.extensions.filters.http";
 fn envoy(original: &str) -> Result<Imported, String> {
     let original = original.replace("FILTERS", FILTERS);
     let options = Options { audiences: vec!["api".to_owned()], ..Options::default() };
-    envoy_rbac(Path::new("in"), original.as_bytes(), &options).map_err(|problems| format!("{problems:?}"))
+    envoy_rbac(Path::new("in"), original.as_bytes(), &options)
+        .map_err(|problems| format!("{problems:?}"))
 }
 
 fn from_istio(original: &str, options: &Options) -> Result<Imported, String> {
@@ -18,13 +19,17 @@ fn from_istio(original: &str, options: &Options) -> Result<Imported, String> {
     istio(&files, options).map_err(|problems| format!("{problems:?}"))
 }
 
-/// Envoy reads its configuration with a parser of protocol buffers that takes one element for a list of it.
+/// Envoy reads its configuration with a parser of protocol buffers that takes one element for a
+/// list of it.
 #[test]
 fn one_element_is_a_list_of_it() {
     let rbac = |rules: &str| {
-        format!("{{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC, rules: {rules} }} }}")
+        format!(
+            "{{ name: rbac, typed_config: {{ '@type': FILTERS.rbac.v3.RBAC, rules: {rules} }} }}"
+        )
     };
-    let open = rbac("{ policies: { a: { permissions: [{ any: true }], principals: [{ any: true }] } } }");
+    let open =
+        rbac("{ policies: { a: { permissions: [{ any: true }], principals: [{ any: true }] } } }");
     let jwt = |provider: &str, rules: &str, rbac: &str| {
         format!(
             "http_filters: [{{ name: jwt, typed_config: {{ '@type': FILTERS.jwt_authn.v3.JwtAuthentication, rules: {rules},
@@ -46,13 +51,23 @@ fn one_element_is_a_list_of_it() {
     };
     let status = "{ url_path: { path: { exact: /status } } }";
     for template in [
-        of_rules("ALLOW", &format!("<{{ and_rules: {{ rules: <{status}> }} }}>"), "<{ any: true }>"),
+        of_rules(
+            "ALLOW",
+            &format!("<{{ and_rules: {{ rules: <{status}> }} }}>"),
+            "<{ any: true }>",
+        ),
         of_rules("DENY", &format!("<{{ or_rules: {{ rules: <{status}> }} }}>"), "<{ any: true }>"),
-        of_rules("ALLOW", "[{ any: true }]", "<{ not_id: { or_ids: { ids: <{ source_ip: {} }> } } }>"),
+        of_rules(
+            "ALLOW",
+            "[{ any: true }]",
+            "<{ not_id: { or_ids: { ids: <{ source_ip: {} }> } } }>",
+        ),
         of_rules("ALLOW", "[{ any: true }]", "<{ and_ids: { ids: <{ source_ip: {} }> } }>"),
         format!("http_filters: <{open}>"),
         format!("http_filters: [{open}]\nupgrade_configs: <{{ filters: <{open}> }}>"),
-        format!("http_filters: [{open}, {{ config_discovery: {{ type_urls: <FILTERS.rbac.v3.RBAC> }} }}]"),
+        format!(
+            "http_filters: [{open}, {{ config_discovery: {{ type_urls: <FILTERS.rbac.v3.RBAC> }} }}]"
+        ),
         format!(
             "filters: <{{ name: a, typed_config: {{ '@type': x.filters.network.rbac.v3.RBAC }} }}>\nhcm: {{ http_filters: [{open}] }}"
         ),
@@ -76,8 +91,9 @@ fn one_element_is_a_list_of_it() {
             let imported = envoy(template).unwrap();
             // The places are those of other columns, and the paths have no numbers.
             let notes = imported.notes.into_iter();
-            let mut notes: Vec<_> =
-                notes.map(|note| (note.path.replace("[0]", ""), note.message, note.effect)).collect();
+            let mut notes: Vec<_> = notes
+                .map(|note| (note.path.replace("[0]", ""), note.message, note.effect))
+                .collect();
             notes.sort();
             (imported.policy, notes)
         };
@@ -86,7 +102,8 @@ fn one_element_is_a_list_of_it() {
     }
 }
 
-/// Envoy starts with none of these. What they would mean is not known, so nothing is allowed, and all is denied.
+/// Envoy starts with none of these. What they would mean is not known, so nothing is allowed, and
+/// all is denied.
 #[test]
 fn rules_that_are_not_as_expected_allow_nothing() {
     let rules = |action: &str, policy: &str| {
@@ -119,7 +136,9 @@ fn rules_that_are_not_as_expected_allow_nothing() {
         "{ header: { name: ':method', safe_regex_match: { regex: GET, later: true } } }",
         "{ header: { name: ':method', exact_match: GET, invert_match: maybe } }",
     ] {
-        checked(&format!("{{ a: {{ permissions: [{permission}], principals: [{{ any: true }}] }} }}"));
+        checked(&format!(
+            "{{ a: {{ permissions: [{permission}], principals: [{{ any: true }}] }} }}"
+        ));
     }
     for policy in [
         "{ a: { permission: [{ any: true }], principals: [{ any: true }] } }",
@@ -132,22 +151,30 @@ fn rules_that_are_not_as_expected_allow_nothing() {
     ] {
         checked(policy);
     }
-    let with_none =
-        "{ a: ~, b: { permissions: [{ url_path: { path: { exact: /b } } }], principals: [{ any: true }] } }";
+    let with_none = "{ a: ~, b: { permissions: [{ url_path: { path: { exact: /b } } }], principals: [{ any: true }] } }";
     assert_denies_all(&rules("DENY", with_none), with_none);
-    let imported = rules("[DENY]", "{ a: { permissions: [{ any: true }], principals: [{ any: true }] } }");
+    let imported =
+        rules("[DENY]", "{ a: { permissions: [{ any: true }], principals: [{ any: true }] } }");
     assert_allows_nothing(&imported, "action");
 }
 
 /// A note says that the policy is stricter, and it has no `allow`.
 fn assert_allows_nothing(imported: &Imported, original: &str) {
-    assert!(imported.is_stricter() && !imported.policy.contains("allow:"), "{original}: {}", imported.policy);
+    assert!(
+        imported.is_stricter() && !imported.policy.contains("allow:"),
+        "{original}: {}",
+        imported.policy
+    );
 }
 
 /// Everyone is denied everything, with a note.
 fn assert_denies_all(imported: &Imported, original: &str) {
     let (_, deny) = imported.policy.split_once("deny:").unwrap_or_default();
-    assert!(imported.is_stricter() && deny.contains("\"* /**\""), "{original}: {}", imported.policy);
+    assert!(
+        imported.is_stricter() && deny.contains("\"* /**\""),
+        "{original}: {}",
+        imported.policy
+    );
 }
 
 #[test]
@@ -186,7 +213,8 @@ fn claims_that_are_not_as_expected_allow_nothing() {
         checked(&format!("{{ metadata: {{ {metadata} }} }}"));
         checked(&format!("{{ sourced_metadata: {{ metadata_matcher: {{ {metadata} }} }} }}"));
     }
-    for path in ["[{ key: pl }, { key: sub, later: true }]", "[{ key: pl }, sub]", "[{ key: pl }]"] {
+    for path in ["[{ key: pl }, { key: sub, later: true }]", "[{ key: pl }, sub]", "[{ key: pl }]"]
+    {
         checked(&format!(
             "{{ metadata: {{ filter: envoy.filters.http.jwt_authn, path: {path}, value: {{ string_match: {{ exact: eve }} }} }} }}"
         ));
@@ -236,7 +264,8 @@ fn requirements_of_tokens_that_are_not_as_expected_allow_nothing() {
         let imported = with_provider(field, &format!("[{{ match: {{ prefix: / }}, {needed} }}]"));
         assert_denies_all(&imported, field);
     }
-    // The first rule that matches decides. What is not as expected may match nothing, so that the next one decides.
+    // The first rule that matches decides. What is not as expected may match nothing, so that the
+    // next one decides.
     let rest = format!("{{ match: {{ prefix: / }}, {needed} }}");
     for first in [
         "/public",
@@ -250,13 +279,20 @@ fn requirements_of_tokens_that_are_not_as_expected_allow_nothing() {
         "{ match: { safe_regex: { regex: /public, later: true } } }",
     ] {
         let imported = with(&format!("[{first}, {rest}]"));
-        let (anyone, _) = imported.policy.split_once("authenticated").unwrap_or((&imported.policy, ""));
-        assert!(imported.is_stricter() && !anyone.contains("\"* /**\""), "{first}: {}", imported.policy);
+        let (anyone, _) =
+            imported.policy.split_once("authenticated").unwrap_or((&imported.policy, ""));
+        assert!(
+            imported.is_stricter() && !anyone.contains("\"* /**\""),
+            "{first}: {}",
+            imported.policy
+        );
     }
 }
 
 fn policy_of_istio(spec: &str) -> String {
-    format!("kind: AuthorizationPolicy\nmetadata: {{ name: a, namespace: shop }}\nspec: {{ {spec} }}\n")
+    format!(
+        "kind: AuthorizationPolicy\nmetadata: {{ name: a, namespace: shop }}\nspec: {{ {spec} }}\n"
+    )
 }
 
 /// Kubernetes refuses most of these. Istio's newer fields are not known, whatever their type.
@@ -336,7 +372,8 @@ fn workloads_that_cannot_be_read_are_an_error() {
         let error = from_istio(resource, &Options::default()).unwrap_err();
         assert!(error.contains("a mapping is expected here"), "{resource}: {error}");
     }
-    let namespace = "{ kind: AuthorizationPolicy, metadata: { namespace: [shop] }, spec: { rules: [{}] } }";
+    let namespace =
+        "{ kind: AuthorizationPolicy, metadata: { namespace: [shop] }, spec: { rules: [{}] } }";
     let error = from_istio(namespace, &Options::default()).unwrap_err();
     assert!(error.contains("a text is expected here"), "{error}");
     let tokens = "kind: RequestAuthentication\nspec: { jwtRules: { issuer: 'https://a' } }\n";
@@ -344,7 +381,8 @@ fn workloads_that_cannot_be_read_are_an_error() {
     assert!(error.contains("a list is expected here"), "{error}");
 }
 
-/// Envoy's filter removes them from what clients send. Without it an application would believe a client.
+/// Envoy's filter removes them from what clients send. Without it an application would believe a
+/// client.
 #[test]
 fn headers_for_the_application_are_noted_as_what_clients_may_send() {
     let envoy_with = |field: &str| {
@@ -373,7 +411,8 @@ fn headers_for_the_application_are_noted_as_what_clients_may_send() {
         istio_with("outputClaimToHeaders: [{ header: x-sub, claim: sub }], later: true"),
     ] {
         let is_noted = |note: &import::Note| {
-            note.effect == Effect::Unexpected && note.message.contains("remove what clients send in them")
+            note.effect == Effect::Unexpected
+                && note.message.contains("remove what clients send in them")
         };
         assert!(imported.notes.iter().any(is_noted), "{:?}", imported.notes);
     }
@@ -381,15 +420,21 @@ fn headers_for_the_application_are_noted_as_what_clients_may_send() {
 
 #[test]
 fn a_filter_that_is_disabled_denies_nothing() {
-    let open = "rules: { policies: { a: { permissions: [{ any: true }], principals: [{ any: true }] } } }";
+    let open =
+        "rules: { policies: { a: { permissions: [{ any: true }], principals: [{ any: true }] } } }";
     let rbac = |disabled: &str| {
-        format!("{{ name: rbac, {disabled} typed_config: {{ '@type': FILTERS.rbac.v3.RBAC, {open} }} }}")
+        format!(
+            "{{ name: rbac, {disabled} typed_config: {{ '@type': FILTERS.rbac.v3.RBAC, {open} }} }}"
+        )
     };
     let composite =
-        "{ name: a, disabled: true, typed_config: { '@type': FILTERS.composite.v3.Composite } }".to_owned();
-    for filter in
-        [rbac("disabled: true,"), composite, format!("{{ typed_config: {{ {open} }}, disabled: true }}")]
-    {
+        "{ name: a, disabled: true, typed_config: { '@type': FILTERS.composite.v3.Composite } }"
+            .to_owned();
+    for filter in [
+        rbac("disabled: true,"),
+        composite,
+        format!("{{ typed_config: {{ {open} }}, disabled: true }}"),
+    ] {
         let error = envoy(&format!("http_filters: [{filter}]")).unwrap_err();
         assert!(error.contains("no RBAC filter here is active"), "{filter}: {error}");
         assert!(envoy(&format!("http_filters: [{filter}, {}]", rbac(""))).is_ok());
@@ -418,11 +463,14 @@ fn a_filter_that_may_deny_is_to_be_kept() {
 "
         );
         let imported = envoy(&original).unwrap();
-        imported.notes.iter().filter(|note| note.message == "this filter is not imported: keep it").count()
+        imported
+            .notes
+            .iter()
+            .filter(|note| note.message == "this filter is not imported: keep it")
+            .count()
     };
     let router = "{ name: r, typed_config: { '@type': FILTERS.router.v3.Router } }";
-    let tcp =
-        "{ name: t, typed_config: { '@type': envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy } }";
+    let tcp = "{ name: t, typed_config: { '@type': envoy.extensions.filters.network.tcp_proxy.v3.TcpProxy } }";
     assert_eq!(noted(router, tcp), 0);
     let upstream = |inner: &str| {
         format!(
@@ -431,8 +479,14 @@ fn a_filter_that_may_deny_is_to_be_kept() {
     };
     let codec = "{ name: c, typed_config: { '@type': FILTERS.upstream_codec.v3.UpstreamCodec } }";
     assert_eq!(noted(&upstream(codec), tcp), 0);
-    assert_eq!(noted(&upstream(&format!("{codec}, {{ name: envoy.filters.http.ext_authz }}")), tcp), 2);
-    assert_eq!(noted("{ name: envoy.filters.http.cors }", "{ name: envoy.filters.network.tcp_proxy }"), 0);
+    assert_eq!(
+        noted(&upstream(&format!("{codec}, {{ name: envoy.filters.http.ext_authz }}")), tcp),
+        2
+    );
+    assert_eq!(
+        noted("{ name: envoy.filters.http.cors }", "{ name: envoy.filters.network.tcp_proxy }"),
+        0
+    );
     for http in [
         "{ name: envoy.filters.http.dynamic_modules, typed_config: { '@type': FILTERS.dynamic_modules.v3.DynamicModuleFilter } }",
         "{ name: envoy.filters.http.mcp, typed_config: { '@type': acme.authz.v1.Authz } }",
@@ -458,15 +512,21 @@ fn a_filter_that_may_deny_is_to_be_kept() {
     }
 }
 
-/// Envoy joins the lists of both spellings of a field, so that one of them alone is not what it does.
+/// Envoy joins the lists of both spellings of a field, so that one of them alone is not what it
+/// does.
 #[test]
 fn a_field_in_two_spellings_is_an_error() {
     let rbac = "[{ name: rbac, typed_config: { '@type': FILTERS.rbac.v3.RBAC } }]";
-    let rules = "rules: { policies: { a: { permissions: [{ any: true }], principals: [{ any: true }] } } }";
+    let rules =
+        "rules: { policies: { a: { permissions: [{ any: true }], principals: [{ any: true }] } } }";
     for original in [
         format!("http_filters: {rbac}\nhttpFilters: {rbac}"),
-        format!("http_filters: {rbac}\nupgrade_configs: []\nupgradeConfigs: [{{ filters: {rbac} }}]"),
-        format!("http_filters: {rbac}\nroute_config: [{{ requestHeaders: [], request_headers: [] }}]"),
+        format!(
+            "http_filters: {rbac}\nupgrade_configs: []\nupgradeConfigs: [{{ filters: {rbac} }}]"
+        ),
+        format!(
+            "http_filters: {rbac}\nroute_config: [{{ requestHeaders: [], request_headers: [] }}]"
+        ),
         format!("{rules}\nshadow_rules: {{}}\nshadowRules: {{}}"),
         format!("typed_config: {{ {rules} }}\ntypedConfig: {{ {rules} }}"),
         "rules: { policies: { policies: { url_path: {}, urlPath: {} } } }".to_owned(),

@@ -1,6 +1,10 @@
 //! Whatever a matcher of paths is, no imported rule allows a path that the original does not.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
 #![expect(clippy::panic, reason = "a difference is a failed test")]
 
 use std::path::{Path, PathBuf};
@@ -34,10 +38,10 @@ fn no_imported_rule_allows_a_path_that_the_original_does_not() {
         for is_deny in [false, true] {
             let from_envoy = envoy_with((kind, &text, ignore_case), is_deny, &Options::default());
             // Istio's `*` is only at an end.
-            let from_istio =
-                (!text.contains('*')).then(|| istio_with((kind, &text), is_deny, &Options::default()));
-            for (imported, ignores_case) in
-                std::iter::once((from_envoy, ignore_case)).chain(from_istio.map(|imported| (imported, false)))
+            let from_istio = (!text.contains('*'))
+                .then(|| istio_with((kind, &text), is_deny, &Options::default()));
+            for (imported, ignores_case) in std::iter::once((from_envoy, ignore_case))
+                .chain(from_istio.map(|imported| (imported, false)))
             {
                 let policy = loaded(&imported);
                 let is_exact = imported.notes.iter().all(|note| note.effect == Effect::Same);
@@ -52,13 +56,17 @@ fn no_imported_rule_allows_a_path_that_the_original_does_not() {
                             imported.policy, imported.notes
                         )
                     };
-                    // Other spellings of an allowed path are allowed, too. Those of a denied one are not, as long as no
-                    // dot segments lead elsewhere.
+                    // Other spellings of an allowed path are allowed, too. Those of a denied one
+                    // are not, as long as no dot segments lead elsewhere.
                     if is_canonical(&path) || is_deny && !path.contains('.') {
                         assert!(theirs || !ours, "rolegate allows more: {}", shown());
                     }
                     if is_canonical(&path) && is_exact {
-                        assert!(ours || !theirs, "rolegate allows less without a note: {}", shown());
+                        assert!(
+                            ours || !theirs,
+                            "rolegate allows less without a note: {}",
+                            shown()
+                        );
                     }
                     allowed += u32::from(ours);
                 }
@@ -112,7 +120,8 @@ fn path(rng: &mut Rng, text: &str) -> String {
 
 fn matches(kind: Kind, text: &str, path: &str, ignore_case: bool) -> bool {
     let path = path.split(['?', '#']).next().unwrap();
-    let lowered = |text: &str| if ignore_case { text.to_ascii_lowercase() } else { text.to_owned() };
+    let lowered =
+        |text: &str| if ignore_case { text.to_ascii_lowercase() } else { text.to_owned() };
     let (text, path) = (lowered(text), lowered(path));
     match kind {
         Kind::Exact => path == text,
@@ -121,7 +130,11 @@ fn matches(kind: Kind, text: &str, path: &str, ignore_case: bool) -> bool {
     }
 }
 
-fn envoy_with((kind, text, ignore_case): (Kind, &str, bool), is_deny: bool, options: &Options) -> Imported {
+fn envoy_with(
+    (kind, text, ignore_case): (Kind, &str, bool),
+    is_deny: bool,
+    options: &Options,
+) -> Imported {
     let kind = format!("{kind:?}").to_lowercase();
     let original = json!({ "rules": { "action": if is_deny { "DENY" } else { "ALLOW" }, "policies": { "one": {
         "permissions": [{ "url_path": { "path": { kind: text, "ignore_case": ignore_case } } }],

@@ -64,8 +64,8 @@ fn copy(library: &Path, folder: &Path) -> io::Result<u64> {
     {
         return Err(failed(copying)(error));
     }
-    let copied =
-        fs::copy(library, &part).and_then(|bytes| fs::rename(&part, folder.join(LIBRARY)).map(|()| bytes));
+    let copied = fs::copy(library, &part)
+        .and_then(|bytes| fs::rename(&part, folder.join(LIBRARY)).map(|()| bytes));
     copied.map_err(failed(copying))
 }
 

@@ -1,5 +1,5 @@
-//! `deny` rules for one path, or for paths of one depth, that leave open what is below: a `deny` of `/internal`,
-//! `/internal*`, `/internal/{id}` or `/*.env` where `/**` is allowed.
+//! `deny` rules for one path, or for paths of one depth, that leave open what is below: a `deny` of
+//! `/internal`, `/internal*`, `/internal/{id}` or `/*.env` where `/**` is allowed.
 
 use crate::overlap::overlap_but_for_paths;
 use crate::related::Related;
@@ -9,8 +9,8 @@ use document::{Problem, Warning};
 use policy::model::{Effect, Policy, RuleId};
 use policy::pattern::{Pattern, Segment};
 
-/// Warns of each `deny` rule for one path or one depth, where an `allow` rule from further above covers what is below and
-/// no other rule is about that.
+/// Warns of each `deny` rule for one path or one depth, where an `allow` rule from further above
+/// covers what is below and no other rule is about that.
 pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = Related::new(policy);
     let mut budget = Budget::new(2_000_000, 2_000);
@@ -18,7 +18,8 @@ pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
         let mut open: Vec<(&Pattern, End, &Ruled<'_>)> = Vec::new();
         for pattern in &ruled.rule.resources {
             let Some(end) = End::of(pattern) else { continue };
-            let allow = budget.spend(|left| find_open(trie, ruled, pattern, end, &mut related, left));
+            let allow =
+                budget.spend(|left| find_open(trie, ruled, pattern, end, &mut related, left));
             open.extend(allow.map(|allow| (pattern, end, allow)));
         }
         if let Some(((pattern, end, allow), others)) = open.split_first() {
@@ -44,7 +45,13 @@ fn find_open<'s, 'p>(
     allow.filter(|_| *left > 0 && !is_denied)
 }
 
-fn warning(ruled: &Ruled<'_>, pattern: &Pattern, end: End, allow: &Ruled<'_>, others: usize) -> Problem {
+fn warning(
+    ruled: &Ruled<'_>,
+    pattern: &Pattern,
+    end: End,
+    allow: &Ruled<'_>,
+    others: usize,
+) -> Problem {
     let path: String = pattern.segments.iter().map(|segment| format!("/{segment}")).collect();
     let by = &allow.rule.name;
     let mut message =
@@ -75,7 +82,8 @@ enum End {
     Start,
     /// Any one segment.
     Any,
-    /// The end of a name, or a part of it, such as `*.env`: the author thinks of files in all folders.
+    /// The end of a name, or a part of it, such as `*.env`: the author thinks of files in all
+    /// folders.
     File,
 }
 
@@ -88,7 +96,9 @@ impl End {
             pieces => pieces.iter().any(|piece| !piece.is_empty()).then_some(Self::File),
         };
         match last {
-            Segment::Literal(last) if last.is_empty() => (pattern.segments.len() == 1).then_some(Self::Root),
+            Segment::Literal(last) if last.is_empty() => {
+                (pattern.segments.len() == 1).then_some(Self::Root)
+            }
             Segment::Literal(last) => (!is_file(last)).then_some(Self::Name),
             Segment::Glob(glob) => of_glob(&glob.0),
             Segment::One(_) | Segment::User | Segment::UserId(_) => Some(Self::Any),
@@ -123,12 +133,15 @@ impl<'p> Search<'_, 'p> {
         for rest in &node.rests {
             let other = self.trie.rules.at(*rest);
             match other.effect {
-                Effect::Deny => self.is_denied |= overlap_but_for_paths(other.rule, self.ruled.rule),
+                Effect::Deny => {
+                    self.is_denied |= overlap_but_for_paths(other.rule, self.ruled.rule)
+                }
                 // One that begins at this very path has an exception of its own for it.
                 Effect::Allow if segments.is_empty() => {}
                 Effect::Allow => {
                     // A rule for some methods of one path is usual, as a `DELETE` of a collection.
-                    let all = self.end != End::Name || self.ruled.rule.actions.covers(&other.rule.actions);
+                    let all = self.end != End::Name
+                        || self.ruled.rule.actions.covers(&other.rule.actions);
                     if all && overlap_but_for_paths(other.rule, self.ruled.rule) {
                         self.above.push(*rest);
                     }
@@ -157,23 +170,26 @@ impl<'p> Search<'_, 'p> {
         }
     }
 
-    /// Whether a rule denies the same file in every folder below this node: that one tells what is still open.
+    /// Whether a rule denies the same file in every folder below this node: that one tells what is
+    /// still open.
     fn is_denied_deeper(&mut self, node: &Node<'p>, file: &Segment) -> bool {
         let any = |(other, _): &&(&Segment, NodeId)| {
-            matches!(other, Segment::One(_) | Segment::Glob(_)) && other.covers(&Segment::One("dir".into()))
+            matches!(other, Segment::One(_) | Segment::Glob(_))
+                && other.covers(&Segment::One("dir".into()))
         };
         let folders = node.others.iter().filter(any);
         let files: Vec<RuleId> = folders
             .flat_map(|(_, folder)| &self.trie.node(*folder).others)
             .filter(|(other, _)| other.covers(file))
-            .flat_map(|(_, file)| self.trie.node(*file).ends.iter().chain(&self.trie.node(*file).rests))
+            .flat_map(|(_, file)| {
+                self.trie.node(*file).ends.iter().chain(&self.trie.node(*file).rests)
+            })
             .take(*self.left)
             .copied()
             .collect();
         *self.left = self.left.saturating_sub(node.others.len() + files.len());
-        files
-            .into_iter()
-            .map(|id| self.trie.rules.at(id))
-            .any(|other| other.effect == Effect::Deny && overlap_but_for_paths(other.rule, self.ruled.rule))
+        files.into_iter().map(|id| self.trie.rules.at(id)).any(|other| {
+            other.effect == Effect::Deny && overlap_but_for_paths(other.rule, self.ruled.rule)
+        })
     }
 }

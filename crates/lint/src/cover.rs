@@ -8,17 +8,21 @@ use document::{Problem, Warning};
 use policy::model::{Effect, Policy, Rule, RuleId};
 use policy::pattern::Scope;
 
-/// Warns of each rule that another one makes redundant: one of the same role, of a role that it extends, or of
-/// `anyone` or `authenticated`.
+/// Warns of each rule that another one makes redundant: one of the same role, of a role that it
+/// extends, or of `anyone` or `authenticated`.
 pub(crate) fn useless(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = Related::new(policy);
     let mut budget = Budget::new(4_000_000, 2_000);
     let has_denials = trie.rules.entries().any(|(_, ruled)| ruled.effect == Effect::Deny);
     for (id, ruled) in trie.rules.entries() {
         related.find_from(ruled.role, &mut budget.left);
-        let Some(cover) = budget.spend(|left| find_cover(trie, &related, id, None, left)) else { continue };
-        // A denied rule is not allowed by the other rule either: that says more than that it is not needed.
-        let may_be_denied = has_denials && (ruled.effect, cover.effect) == (Effect::Allow, Effect::Allow);
+        let Some(cover) = budget.spend(|left| find_cover(trie, &related, id, None, left)) else {
+            continue;
+        };
+        // A denied rule is not allowed by the other rule either: that says more than that it is not
+        // needed.
+        let may_be_denied =
+            has_denials && (ruled.effect, cover.effect) == (Effect::Allow, Effect::Allow);
         let deny = may_be_denied
             .then(|| budget.spend(|left| find_cover(trie, &related, id, Some(Effect::Deny), left)))
             .flatten();
@@ -40,7 +44,8 @@ fn find_cover<'s, 'p>(
     let found = |other_id: RuleId, left: &mut usize| {
         let other = trie.rules.at(other_id);
         let counts = other_id != id && effect.is_none_or(|effect| effect == other.effect);
-        if counts && related.has(other.role) && is_cover(other, other_id, ruled, id, related, left) {
+        if counts && related.has(other.role) && is_cover(other, other_id, ruled, id, related, left)
+        {
             cover = Some(other);
         }
         cover.is_some()
@@ -92,7 +97,9 @@ fn warning(ruled: &Ruled<'_>, cover: &Ruled<'_>) -> Problem {
         ),
     };
     let note = format!("`{by}` of the role `{of}`");
-    Problem::warning(ruled.rule.at.clone(), kind, message).help(help).related(cover.rule.at.clone(), note)
+    Problem::warning(ruled.rule.at.clone(), kind, message)
+        .help(help)
+        .related(cover.rule.at.clone(), note)
 }
 
 pub(crate) fn covers_paths(cover: &Rule, rule: &Rule) -> bool {
@@ -101,5 +108,6 @@ pub(crate) fn covers_paths(cover: &Rule, rule: &Rule) -> bool {
 
 pub(crate) fn covers_scopes(cover: &[Scope], scopes: &[Scope]) -> bool {
     cover.is_empty()
-        || !scopes.is_empty() && scopes.iter().all(|scope| cover.iter().any(|cover| cover.covers(scope)))
+        || !scopes.is_empty()
+            && scopes.iter().all(|scope| cover.iter().any(|cover| cover.covers(scope)))
 }

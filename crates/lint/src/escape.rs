@@ -1,4 +1,5 @@
-//! `deny` rules that callers escape: without credentials, with another host, or with the other one of `GET` and `HEAD`.
+//! `deny` rules that callers escape: without credentials, with another host, or with the other one
+//! of `GET` and `HEAD`.
 
 use crate::cover::{covers_paths, covers_scopes};
 use crate::overlap::{overlap_but_for_paths, overlapping};
@@ -40,12 +41,14 @@ struct Denial<'s, 'p> {
 impl<'s, 'p> Denial<'s, 'p> {
     fn new(trie: &'s Trie<'p>, ruled: &'s Ruled<'p>, left: &'s mut usize) -> Self {
         let near = overlapping(trie, ruled.rule, left);
-        let near = near.into_iter().map(|id| trie.rules.at(id)).filter(|near| !std::ptr::eq(*near, ruled));
+        let near =
+            near.into_iter().map(|id| trie.rules.at(id)).filter(|near| !std::ptr::eq(*near, ruled));
         let (allowing, denying) = near.partition(|near| near.effect == Effect::Allow);
         Self { ruled, allowing, denying, left }
     }
 
-    /// What every caller may do can be done without credentials, and so without the roles that come with them.
+    /// What every caller may do can be done without credentials, and so without the roles that come
+    /// with them.
     fn without_credentials(&mut self, related: &Related<'_>) -> Option<Problem> {
         if related.is_everybodys(self.ruled.role) {
             return None;
@@ -54,31 +57,39 @@ impl<'s, 'p> Denial<'s, 'p> {
         let is_anonymous =
             |near: &&&Ruled<'_>| related.is_everybodys(near.role) && !is_about_users(near.rule);
         let open: Vec<&Ruled<'_>> = self.allowing.iter().filter(is_anonymous).copied().collect();
-        let closed: Vec<&Rule> = self.denying.iter().filter(is_anonymous).map(|near| near.rule).collect();
+        let closed: Vec<&Rule> =
+            self.denying.iter().filter(is_anonymous).map(|near| near.rule).collect();
         let left = &mut *self.left;
         let reached: Vec<&Ruled<'_>> = open
             .iter()
             .filter(|allow| {
-                let part = Part::of_both(allow.rule, rule, left).filter(|part| !part.is_preflight());
+                let part =
+                    Part::of_both(allow.rule, rule, left).filter(|part| !part.is_preflight());
                 part.is_some_and(|part| !part.is_covered(&closed, left))
             })
             .copied()
             .collect();
         let first = *reached.first()?;
-        let allow = if let Some(wider) = reached.iter().copied().find(|allow| is_exception(rule, allow.rule))
+        let allow = if let Some(wider) =
+            reached.iter().copied().find(|allow| is_exception(rule, allow.rule))
         {
             wider
         } else {
-            // A ban from everything restricts whoever may do more than everybody, and is hardly about the rest.
+            // A ban from everything restricts whoever may do more than everybody, and is hardly
+            // about the rest.
             let open: Vec<&Rule> = open.iter().map(|allow| allow.rule).collect();
-            let mut others = self.allowing.iter().filter(|allow| !related.is_everybodys(allow.role));
+            let mut others =
+                self.allowing.iter().filter(|allow| !related.is_everybodys(allow.role));
             let restricts = others.any(|allow| {
-                Part::of_both(allow.rule, rule, left).is_some_and(|part| !part.is_covered(&open, left))
+                Part::of_both(allow.rule, rule, left)
+                    .is_some_and(|part| !part.is_covered(&open, left))
             });
             (!restricts).then_some(first)?
         };
-        let message =
-            format!("`{}` can be bypassed by omitting credentials: `anyone` allows this", rule.name);
+        let message = format!(
+            "`{}` can be bypassed by omitting credentials: `anyone` allows this",
+            rule.name
+        );
         let help = if *self.ruled.named.name == *AUTHENTICATED {
             "move the `deny` to `anyone`, or the `allow` to `authenticated`"
         } else {
@@ -97,12 +108,15 @@ impl<'s, 'p> Denial<'s, 'p> {
             return None;
         }
         for allow in self.allowing.clone() {
-            let open = if allow.rule.scopes.is_empty() { Vec::new() } else { apexes(rule, allow.rule) };
+            let open =
+                if allow.rule.scopes.is_empty() { Vec::new() } else { apexes(rule, allow.rule) };
             if open.is_empty() && !allow.rule.scopes.is_empty() {
                 continue;
             }
             let apex = open.first().map(ToString::to_string);
-            let Some(mut part) = Part::but_for_scopes(allow.rule, rule, self.left) else { continue };
+            let Some(mut part) = Part::but_for_scopes(allow.rule, rule, self.left) else {
+                continue;
+            };
             part.scopes = open;
             if self.is_open(allow, &part, related) {
                 return Some(self.open_host(allow, apex));
@@ -144,8 +158,10 @@ impl<'s, 'p> Denial<'s, 'p> {
             _ => return None,
         };
         for allow in self.allowing.clone() {
-            // A rule for the other method alone, on no more paths than these, has it open on purpose.
-            let is_meant = !allow.rule.actions.matches(closed.as_bytes()) && covers_paths(rule, allow.rule);
+            // A rule for the other method alone, on no more paths than these, has it open on
+            // purpose.
+            let is_meant =
+                !allow.rule.actions.matches(closed.as_bytes()) && covers_paths(rule, allow.rule);
             if is_meant || !allow.rule.actions.matches(open.as_bytes()) {
                 continue;
             }
@@ -157,16 +173,17 @@ impl<'s, 'p> Denial<'s, 'p> {
                     "`{}` leaves `{open}` open: `{}` allows it on the same paths",
                     rule.name, allow.rule.name
                 );
-                let help =
-                    format!("add `{open}`, or write `*` for every method: a method stands for itself alone");
+                let help = format!(
+                    "add `{open}`, or write `*` for every method: a method stands for itself alone"
+                );
                 return Some(self.warning(Warning::OpenMethod, allow, message, help));
             }
         }
         None
     }
 
-    /// Whether a caller with the role of this rule has that of the `allow` rule, too, and no role that comes with them
-    /// denies this part.
+    /// Whether a caller with the role of this rule has that of the `allow` rule, too, and no role
+    /// that comes with them denies this part.
     fn is_open(&mut self, allow: &Ruled<'_>, part: &Part, related: &mut Related<'_>) -> bool {
         if !related.are_together(self.ruled, allow.role, self.left) {
             return false;
@@ -174,7 +191,9 @@ impl<'s, 'p> Denial<'s, 'p> {
         let mut closed: Vec<&Rule> = Vec::new();
         for role in [allow.role, self.ruled.role] {
             related.find_from(role, self.left);
-            closed.extend(self.denying.iter().filter(|near| related.has(near.role)).map(|near| near.rule));
+            closed.extend(
+                self.denying.iter().filter(|near| related.has(near.role)).map(|near| near.rule),
+            );
         }
         !part.is_covered(&closed, self.left)
     }
@@ -199,16 +218,21 @@ fn is_exception(deny: &Rule, allow: &Rule) -> bool {
     let all_hosts = covers_scopes(&deny.scopes, &allow.scopes);
     let is_within =
         |deny: &Pattern, allow: &Pattern| allow.covers(deny) && !(all_hosts && deny.covers(allow));
-    hosts && deny.resources.iter().any(|deny| allow.resources.iter().any(|allow| is_within(deny, allow)))
+    hosts
+        && deny
+            .resources
+            .iter()
+            .any(|deny| allow.resources.iter().any(|allow| is_within(deny, allow)))
 }
 
-/// The hosts `example.com` of an `allow` rule where the `deny` rule is for `*.example.com` only. Where the `allow` rule is
-/// for no more paths than the `deny` rule, that is on purpose.
+/// The hosts `example.com` of an `allow` rule where the `deny` rule is for `*.example.com` only.
+/// Where the `allow` rule is for no more paths than the `deny` rule, that is on purpose.
 fn apexes(deny: &Rule, allow: &Rule) -> Vec<Scope> {
     let is_apex = |host: &&Scope| {
         let Scope::Exact(host) = host else { return false };
         let is_above = |scope: &Scope| matches!(scope, Scope::Below(name) if name == host);
-        deny.scopes.iter().any(is_above) && !deny.scopes.iter().any(|scope| scope.matches(host.as_bytes()))
+        deny.scopes.iter().any(is_above)
+            && !deny.scopes.iter().any(|scope| scope.matches(host.as_bytes()))
     };
     if covers_paths(deny, allow) {
         Vec::new()
@@ -237,17 +261,20 @@ impl Part {
         Some(Self { actions, scopes: Vec::new(), paths: common_paths(one, other, left)? })
     }
 
-    /// Whether these are preflight requests, which browsers send without credentials: `anyone` has to allow them.
+    /// Whether these are preflight requests, which browsers send without credentials: `anyone` has
+    /// to allow them.
     fn is_preflight(&self) -> bool {
         matches!(&self.actions, Actions::These(all) if all.iter().all(|action| **action == *"OPTIONS"))
     }
 
-    /// Whether one of these rules matches, for each method, host and path. True if no steps are left, so that no warning
-    /// follows.
+    /// Whether one of these rules matches, for each method, host and path. True if no steps are
+    /// left, so that no warning follows.
     fn is_covered(&self, by: &[&Rule], left: &mut usize) -> bool {
         let actions: Vec<Actions> = match &self.actions {
             Actions::Any => vec![Actions::Any],
-            Actions::These(all) => all.iter().map(|action| Actions::These(vec![action.clone()])).collect(),
+            Actions::These(all) => {
+                all.iter().map(|action| Actions::These(vec![action.clone()])).collect()
+            }
         };
         let hosts: Vec<&[Scope]> = if self.scopes.is_empty() {
             vec![<&[Scope]>::default()]
@@ -262,9 +289,9 @@ impl Part {
                     && rule.resources.iter().any(|pattern| pattern.covers(path))
         };
         self.paths.iter().all(|path| {
-            actions
-                .iter()
-                .all(|action| hosts.iter().all(|host| by.iter().any(|rule| covers(rule, action, host, path))))
+            actions.iter().all(|action| {
+                hosts.iter().all(|host| by.iter().any(|rule| covers(rule, action, host, path)))
+            })
         })
     }
 }
@@ -275,15 +302,19 @@ fn common_scopes(one: &Rule, other: &Rule, left: &mut usize) -> Option<Vec<Scope
         return Some([&*one.scopes, &*other.scopes].concat());
     }
     *left = left.saturating_sub(one.scopes.len().saturating_mul(other.scopes.len()));
-    let pairs = one.scopes.iter().flat_map(|one| other.scopes.iter().map(move |other| (one, other)));
-    let both: Vec<Scope> = pairs.take(*left).filter_map(|(one, other)| one.intersection(other)).collect();
+    let pairs =
+        one.scopes.iter().flat_map(|one| other.scopes.iter().map(move |other| (one, other)));
+    let both: Vec<Scope> =
+        pairs.take(*left).filter_map(|(one, other)| one.intersection(other)).collect();
     (!both.is_empty()).then_some(both)
 }
 
 /// The paths that both rules match.
 fn common_paths(one: &Rule, other: &Rule, left: &mut usize) -> Option<Vec<Pattern>> {
     *left = left.saturating_sub(one.resources.len().saturating_mul(other.resources.len()));
-    let pairs = one.resources.iter().flat_map(|one| other.resources.iter().map(move |other| (one, other)));
-    let both: Vec<Pattern> = pairs.take(*left).filter_map(|(one, other)| one.intersection(other)).collect();
+    let pairs =
+        one.resources.iter().flat_map(|one| other.resources.iter().map(move |other| (one, other)));
+    let both: Vec<Pattern> =
+        pairs.take(*left).filter_map(|(one, other)| one.intersection(other)).collect();
     (!both.is_empty()).then_some(both)
 }

@@ -1,7 +1,8 @@
-//! Warnings about policies that are valid but probably not intended. None of them makes a policy unusable.
+//! Warnings about policies that are valid but probably not intended. None of them makes a policy
+//! unusable.
 //!
-//! Each check has a budget: for a policy that is built to be expensive, some warnings are omitted, so that the time
-//! stays proportional to the number of rules.
+//! Each check has a budget: for a policy that is built to be expensive, some warnings are omitted,
+//! so that the time stays proportional to the number of rules.
 
 mod below;
 mod cover;
@@ -33,8 +34,9 @@ pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
     load_with(files, file, |_| Vec::new())
 }
 
-/// Like [`load`]. If the policy has errors, the problems that `check` finds in the identity settings are among them: neither this
-/// crate nor `policy` can check whether a hash or a key is usable, and all problems should be reported at once.
+/// Like [`load`]. If the policy has errors, the problems that `check` finds in the identity
+/// settings are among them: neither this crate nor `policy` can check whether a hash or a key is
+/// usable, and all problems should be reported at once.
 ///
 /// # Errors
 /// Like [`load`], including the problems that `check` found.
@@ -44,7 +46,8 @@ pub fn load_with(
     check: impl FnOnce(&Identity) -> Vec<Problem>,
 ) -> Result<Loaded, Vec<Problem>> {
     let mut parsed = policy::parse(files, file);
-    let more = if parsed.is_broken() { check(&parsed.policy.identity) } else { warnings_of(&parsed) };
+    let more =
+        if parsed.is_broken() { check(&parsed.policy.identity) } else { warnings_of(&parsed) };
     parsed.problems.extend(more);
     parsed.into_loaded()
 }

@@ -34,9 +34,12 @@ pub(crate) fn identities(parsed: &Parsed, warnings: &mut Warnings) {
 fn claims_of_no_token(parsed: &Parsed, warnings: &mut Warnings) {
     for header in &parsed.policy.allow_response.set_headers {
         if header.value.0.iter().any(|piece| matches!(piece, Piece::Claim(_))) {
-            let message = format!("`{}` is always without its claim: no tokens are accepted", header.name);
+            let message =
+                format!("`{}` is always without its claim: no tokens are accepted", header.name);
             let help = "add an issuer under `identity.jwt`, or leave the header out";
-            warnings.push(Problem::warning(header.at.clone(), Warning::UnknownClaim, message).help(help));
+            warnings.push(
+                Problem::warning(header.at.clone(), Warning::UnknownClaim, message).help(help),
+            );
         }
     }
 }
@@ -49,8 +52,8 @@ fn granted(parsed: &Parsed) -> impl Iterator<Item = (&Place, &NameRef, &'static 
     })
 }
 
-/// Why a granted name is not what its author probably means: names are compared byte for byte, and no name stands for
-/// all callers.
+/// Why a granted name is not what its author probably means: names are compared byte for byte, and
+/// no name stands for all callers.
 fn unlikely(name: &str) -> Option<&'static str> {
     let all = "the rules of the role `anyone` apply to every caller, those of `authenticated` to every one with \
                credentials: neither is granted";
@@ -85,8 +88,8 @@ pub(crate) struct Names<'i> {
     only: Option<BTreeSet<&'i str>>,
 }
 
-/// Warns of granted names that two sources could provide, each where it is granted: a comment accepts only
-/// the names on its own line.
+/// Warns of granted names that two sources could provide, each where it is granted: a comment
+/// accepts only the names on its own line.
 fn ambiguous_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     let sources = sources.get(..MAX_SOURCES).unwrap_or(sources);
     let (users, groups) = (sharing(sources, "user"), sharing(sources, "group"));
@@ -106,15 +109,15 @@ fn ambiguous_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warni
 /// The sources that may provide a name that another one may provide too.
 pub(crate) fn sharing<'s, 'i>(sources: &'s [Source<'i>], what: &str) -> Vec<&'s Source<'i>> {
     let meets = |one: &Source<'_>| {
-        sources
-            .iter()
-            .any(|other| !std::ptr::eq(one.at, other.at) && one.names(what).may_meet(other.names(what)))
+        sources.iter().any(|other| {
+            !std::ptr::eq(one.at, other.at) && one.names(what).may_meet(other.names(what))
+        })
     };
     sources.iter().filter(|source| meets(source)).collect()
 }
 
-/// What to write so that no two sources have the same name. A prefix of its own is not enough: with the prefixes `p`
-/// and `pa:` the name `pa:x` is `a:x` of the one and `x` of the other.
+/// What to write so that no two sources have the same name. A prefix of its own is not enough: with
+/// the prefixes `p` and `pa:` the name `pa:x` is `a:x` of the one and `x` of the other.
 pub(crate) fn keep_apart(what: &str) -> String {
     format!("give each a `{what}_prefix` that does not begin with another")
 }
@@ -126,7 +129,8 @@ pub(crate) const MAX_LISTED: usize = 8;
 pub(crate) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
     let more = sources.len().saturating_sub(MAX_LISTED);
     let shown = sources.iter().take(MAX_LISTED);
-    let mut parts: Vec<String> = shown.map(|source| format!("{preposition} {}", source.what)).collect();
+    let mut parts: Vec<String> =
+        shown.map(|source| format!("{preposition} {}", source.what)).collect();
     if more > 0 {
         parts.push(format!("{preposition} {more} more"));
     }
@@ -141,8 +145,9 @@ pub(crate) fn related(problem: Problem, sources: &[&Source<'_>]) -> Problem {
     })
 }
 
-/// Warns of granted names that the source with their prefix does not have. An issuer without a prefix may have a user
-/// with any name, but hardly one that begins with the prefix of another source.
+/// Warns of granted names that the source with their prefix does not have. An issuer without a
+/// prefix may have a user with any name, but hardly one that begins with the prefix of another
+/// source.
 fn names_of_no_source(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     // Names × sources: a policy with very many of both gets only some of these warnings.
     let max_names = MAX_COMPARISONS / sources.len().max(1);
@@ -162,7 +167,8 @@ fn absent(
     sources: &[Source<'_>],
     suggestions: &mut Suggestions,
 ) -> Option<(String, String)> {
-    let is_known = |source: &Source<'_>| source.names(what).only.is_some() && source.names(what).may_be(name);
+    let is_known =
+        |source: &Source<'_>| source.names(what).only.is_some() && source.names(what).may_be(name);
     if let Some(help) = unlikely(name).filter(|_| !sources.iter().any(is_known)) {
         let message = format!("`{name}` is matched literally as the name of a {what}");
         return Some((message, help.to_owned()));
@@ -178,7 +184,10 @@ fn absent(
     }
     let Some(source) = likely.first() else {
         let message = format!("no {what} is called `{name}`: it has the prefix of no source");
-        return Some((message, "write the prefix of its source before it, or leave it out".to_owned()));
+        return Some((
+            message,
+            "write the prefix of its source before it, or leave it out".to_owned(),
+        ));
     };
     let Names { prefix, only } = source.names(what);
     let own = name.strip_prefix(prefix).unwrap_or(name);
@@ -187,8 +196,11 @@ fn absent(
     } else if let Some(near) = suggestions.closest(own, only.iter().flatten().copied()) {
         format!("did you mean `{prefix}{near}`?")
     } else {
-        let place =
-            if sources.len() == 1 { "add it there" } else { "write the prefix of its source before it" };
+        let place = if sources.len() == 1 {
+            "add it there"
+        } else {
+            "write the prefix of its source before it"
+        };
         format!("{place}, or leave it out")
     };
     Some((format!("{} has no {what} that is called `{name}`", source.what), help))
@@ -205,7 +217,9 @@ pub(crate) fn sources(identity: &Identity) -> Vec<Source<'_>> {
         },
         groups: Names {
             prefix: &basic.group_prefix,
-            only: Some(basic.users.iter().flat_map(|user| &user.groups).map(|group| &**group).collect()),
+            only: Some(
+                basic.users.iter().flat_map(|user| &user.groups).map(|group| &**group).collect(),
+            ),
         },
     });
     let jwt = identity.jwt.iter().map(|issuer| Source {
@@ -227,14 +241,17 @@ impl Names<'_> {
         if !self.prefix.starts_with(other.prefix) && !other.prefix.starts_with(self.prefix) {
             return false;
         }
-        let may_have = |one: &Self, names: &Self| match (&names.only, one.prefix.strip_prefix(names.prefix)) {
-            // Without a text for each of perhaps a million users.
-            (Some(only), Some(rest)) if one.only.is_none() => {
-                only.iter().any(|own| own.len() > rest.len() && own.starts_with(rest))
-            }
-            (Some(only), _) => only.iter().any(|own| one.may_be(&format!("{}{own}", names.prefix))),
-            (None, _) => true,
-        };
+        let may_have =
+            |one: &Self, names: &Self| match (&names.only, one.prefix.strip_prefix(names.prefix)) {
+                // Without a text for each of perhaps a million users.
+                (Some(only), Some(rest)) if one.only.is_none() => {
+                    only.iter().any(|own| own.len() > rest.len() && own.starts_with(rest))
+                }
+                (Some(only), _) => {
+                    only.iter().any(|own| one.may_be(&format!("{}{own}", names.prefix)))
+                }
+                (None, _) => true,
+            };
         if other.only.is_some() { may_have(self, other) } else { may_have(other, self) }
     }
 

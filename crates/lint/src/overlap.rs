@@ -61,7 +61,8 @@ impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
             self.relation == Relation::Overlaps && !matches!(segment, Segment::Literal(_));
         overlaps_literals
             && node.literals.iter().any(|(literal, next)| {
-                !self.spend_one() || matches_literal(segment, literal) && self.walk(*next, further, rest)
+                !self.spend_one()
+                    || matches_literal(segment, literal) && self.walk(*next, further, rest)
             })
     }
 
@@ -121,7 +122,8 @@ fn overlap(segment: &Segment, other: &Segment) -> bool {
     }
 }
 
-/// Whether a segment that is not literal may match this literal. A user may have any name, so `{user}` may.
+/// Whether a segment that is not literal may match this literal. A user may have any name, so
+/// `{user}` may.
 fn matches_literal(segment: &Segment, literal: &str) -> bool {
     match segment {
         Segment::User | Segment::UserId(_) => !literal.is_empty(),

@@ -1,4 +1,5 @@
-//! Rules that no request reaches: `deny` rules for what nothing allows, and rules for hosts that a search cluster decides about.
+//! Rules that no request reaches: `deny` rules for what nothing allows, and rules for hosts that a
+//! search cluster decides about.
 
 use crate::overlap::{Relation, Walk, overlap_but_for_paths};
 use crate::trie::{Ruled, Trie};
@@ -53,7 +54,8 @@ pub(crate) fn unused_rules(policy: &Policy, warnings: &mut Warnings) {
             return;
         }
         if !rule.scopes.is_empty() && rule.scopes.iter().all(is_of_cluster) {
-            let message = format!("`{}` is never used: the search cluster decides about its host", rule.name);
+            let message =
+                format!("`{}` is never used: the search cluster decides about its host", rule.name);
             let problem = Problem::warning(rule.at.clone(), Warning::UnusedRule, message)
                 .help("leave it out, or take the host out of `search`")
                 .related(search.at.clone(), "the search cluster");

@@ -39,9 +39,11 @@ impl<'p> Related<'p> {
             return;
         }
         self.current = Some(role);
-        // An anonymous caller has the roles of `anyone` only; whoever has another one is authenticated.
+        // An anonymous caller has the roles of `anyone` only; whoever has another one is
+        // authenticated.
         let authenticated = self.authenticated.filter(|_| !self.is_everybodys(role));
-        let mut open: Vec<RoleId> = [role].into_iter().chain(self.anyone).chain(authenticated).collect();
+        let mut open: Vec<RoleId> =
+            [role].into_iter().chain(self.anyone).chain(authenticated).collect();
         while let Some(next) = open.pop() {
             *left = left.saturating_sub(1);
             if *left == 0 {
@@ -72,10 +74,16 @@ impl<'p> Related<'p> {
         comes_with || self.has(one)
     }
 
-    /// Whether this `deny` rule is about what the role `allow` allows. Of roles that are only granted to the
-    /// same callers this is not known.
-    pub(crate) fn are_together(&mut self, deny: &Ruled<'_>, allow: RoleId, left: &mut usize) -> bool {
-        self.come_together(deny.role, allow, left) || [ANYONE, AUTHENTICATED].contains(&&*deny.named.name)
+    /// Whether this `deny` rule is about what the role `allow` allows. Of roles that are only
+    /// granted to the same callers this is not known.
+    pub(crate) fn are_together(
+        &mut self,
+        deny: &Ruled<'_>,
+        allow: RoleId,
+        left: &mut usize,
+    ) -> bool {
+        self.come_together(deny.role, allow, left)
+            || [ANYONE, AUTHENTICATED].contains(&&*deny.named.name)
     }
 
     /// Whether a caller with the role of the last [`Self::find_from`] has this one, too.

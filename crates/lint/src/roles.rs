@@ -9,7 +9,9 @@ use policy::Parsed;
 use policy::ids::IdVec;
 use policy::model::{ANYONE, AUTHENTICATED, Policy, RoleId, RolesFromToken};
 
-use crate::names::{MAX_COMPARISONS, MAX_LISTED, MAX_SOURCES, Names, Source, listed, related, sources};
+use crate::names::{
+    MAX_COMPARISONS, MAX_LISTED, MAX_SOURCES, Names, Source, listed, related, sources,
+};
 use crate::warnings::Warnings;
 
 /// The reserved roles that the policy defines.
@@ -18,7 +20,10 @@ pub(crate) fn reserved(policy: &Policy) -> impl Iterator<Item = RoleId> {
 }
 
 /// Which roles whoever has these has, too: those that they extend, and they themselves.
-pub(crate) fn with_extended(policy: &Policy, roles: impl IntoIterator<Item = RoleId>) -> IdVec<RoleId, bool> {
+pub(crate) fn with_extended(
+    policy: &Policy,
+    roles: impl IntoIterator<Item = RoleId>,
+) -> IdVec<RoleId, bool> {
     let mut had: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
     let mut open: Vec<RoleId> = roles.into_iter().collect();
     while let Some(role) = open.pop() {
@@ -65,7 +70,8 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
         .entries()
         .filter(|(_, role)| policy.identity.jwt.iter().any(|issuer| issuer.may_give(&role.name)))
         .map(|(id, _)| id);
-    let granted: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).chain(by_token).collect();
+    let granted: Vec<RoleId> =
+        policy.grants.iter().map(|grant| grant.role).chain(by_token).collect();
     let is_granted = !granted.is_empty();
     let had = with_extended(policy, granted.into_iter().chain(reserved(policy)));
     let mut unused = policy.roles.entries().filter(|(id, _)| !*had.at(*id)).map(|(_, role)| role);
@@ -73,8 +79,10 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
         // One warning is enough for all of them.
         if let Some(role) = unused.next() {
             let message = "no role is granted to anybody";
-            let help = "add `grants`, or call the role `anyone` or `authenticated`, which are not granted";
-            warnings.push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
+            let help =
+                "add `grants`, or call the role `anyone` or `authenticated`, which are not granted";
+            warnings
+                .push(Problem::warning(role.at.clone(), Warning::UnusedRole, message).help(help));
         }
         return;
     }
@@ -87,19 +95,23 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
     let everybodys = with_extended(policy, reserved(policy));
     for (_, role) in policy.roles.entries().filter(|(id, _)| *had.at(*id) && !*everybodys.at(*id)) {
         let name = role.name.to_ascii_lowercase();
-        if matches!(&*name, "*" | "all" | "any" | "everyone" | "everybody" | "public" | "anonymous") {
-            let message =
-                format!("`{}` is a role like any other: only callers to whom it is given have it", role.name);
+        if matches!(&*name, "*" | "all" | "any" | "everyone" | "everybody" | "public" | "anonymous")
+        {
+            let message = format!(
+                "`{}` is a role like any other: only callers to whom it is given have it",
+                role.name
+            );
             let help = "call it `anyone`, the role that every caller has, or `authenticated`, that of every caller with \
                         credentials: neither is granted or extended";
-            warnings.push(Problem::warning(role.at.clone(), Warning::LikeAnyone, message).help(help));
+            warnings
+                .push(Problem::warning(role.at.clone(), Warning::LikeAnyone, message).help(help));
         }
     }
 }
 
-/// Warns of each role that is granted to users or groups, and that every token of an issuer can give too, because
-/// `roles_from_token` lists no roles: the administrators of that issuer grant it, too. The warning is where the
-/// role is granted: a comment accepts only that role.
+/// Warns of each role that is granted to users or groups, and that every token of an issuer can
+/// give too, because `roles_from_token` lists no roles: the administrators of that issuer grant it,
+/// too. The warning is where the role is granted: a comment accepts only that role.
 pub(crate) fn token_roles(parsed: &Parsed, warnings: &mut Warnings) {
     let gives_all = |source: &&Source<'_>| {
         source.issuer.is_some_and(|issuer| {
@@ -112,7 +124,9 @@ pub(crate) fn token_roles(parsed: &Parsed, warnings: &mut Warnings) {
         return;
     }
     let help = list_of_roles(parsed);
-    for grant in parsed.grants.iter().filter(|grant| !grant.users.is_empty() || !grant.groups.is_empty()) {
+    for grant in
+        parsed.grants.iter().filter(|grant| !grant.users.is_empty() || !grant.groups.is_empty())
+    {
         let message = format!(
             "the role `{}` is granted here, but each token {} that names it gives it, too",
             grant.role,
@@ -131,7 +145,9 @@ fn list_of_roles(parsed: &Parsed) -> String {
         roles.iter().flat_map(|role| &role.extends).map(|id| &*roles.at(*id).name).collect();
     let mut only_in_tokens: BTreeSet<&str> = roles.iter().map(|role| &*role.name).collect();
     only_in_tokens.retain(|name| {
-        !granted.contains(name) && !extended.contains(name) && ![ANYONE, AUTHENTICATED].contains(name)
+        !granted.contains(name)
+            && !extended.contains(name)
+            && ![ANYONE, AUTHENTICATED].contains(name)
     });
     if only_in_tokens.is_empty() || only_in_tokens.len() > MAX_LISTED {
         return "write `roles_from_token: false`, or list under `roles_from_token` the roles that they may give"

@@ -1,5 +1,5 @@
-//! Roles that deny each other's hosts or paths, as those of tenants do: a host or path that is new is open to all of them, and
-//! each one is open to a caller who has none of these roles.
+//! Roles that deny each other's hosts or paths, as those of tenants do: a host or path that is new
+//! is open to all of them, and each one is open to a caller who has none of these roles.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,9 @@ pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
             let denying: Vec<&Ruled<'_>> = overlapping(trie, allow.rule, left)
                 .into_iter()
                 .map(|id| trie.rules.at(id))
-                .filter(|near| near.effect == Effect::Deny && overlap_but_for_paths(near.rule, allow.rule))
+                .filter(|near| {
+                    near.effect == Effect::Deny && overlap_but_for_paths(near.rule, allow.rule)
+                })
                 .collect();
             for position in positions(allow.rule) {
                 let denied = denied_by_roles(&denying, allow.rule, position);
@@ -54,17 +56,21 @@ pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
 
 /// Where a rule has any host or any name.
 fn positions(allow: &Rule) -> BTreeSet<Position> {
-    let is_open =
-        allow.scopes.is_empty() || allow.scopes.iter().any(|scope| matches!(scope, Scope::Below(_)));
+    let is_open = allow.scopes.is_empty()
+        || allow.scopes.iter().any(|scope| matches!(scope, Scope::Below(_)));
     let segments = allow.resources.iter().flat_map(open_segments).map(Position::Segment);
     is_open.then_some(Position::Host).into_iter().chain(segments).collect()
 }
 
-/// The segments of a pattern that may have any name. Not the first one of `/**`: roles for different parts of an application
-/// differ there, too.
+/// The segments of a pattern that may have any name. Not the first one of `/**`: roles for
+/// different parts of an application differ there, too.
 fn open_segments(pattern: &Pattern) -> impl Iterator<Item = usize> {
     let count = pattern.segments.len();
-    let any = pattern.segments.iter().enumerate().filter(|(_, segment)| matches!(segment, Segment::One(_)));
+    let any = pattern
+        .segments
+        .iter()
+        .enumerate()
+        .filter(|(_, segment)| matches!(segment, Segment::One(_)));
     any.map(|(number, _)| number).chain((pattern.rest && count > 0).then_some(count))
 }
 
@@ -77,7 +83,8 @@ fn denied_by_roles<'s, 'p>(
     let roles = denying.chunk_by(|one, other| one.role == other.role);
     roles
         .filter_map(|rules| {
-            let mut named = rules.iter().filter(|ruled| names(ruled.rule, allow, position).next().is_some());
+            let mut named =
+                rules.iter().filter(|ruled| names(ruled.rule, allow, position).next().is_some());
             let first = named.next()?;
             let names = rules.iter().flat_map(|ruled| names(ruled.rule, allow, position)).collect();
             Some(Denied { first, names })
@@ -85,24 +92,29 @@ fn denied_by_roles<'s, 'p>(
         .collect()
 }
 
-/// The hosts of a `deny` rule that only a pattern of the `allow` rule covers, or the literals in a segment of its paths.
+/// The hosts of a `deny` rule that only a pattern of the `allow` rule covers, or the literals in a
+/// segment of its paths.
 fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> impl Iterator<Item = &'p str> {
     let hosts = deny.scopes.iter().filter_map(move |scope| match scope {
-        Scope::Exact(host) if position == Position::Host && !allow.scopes.contains(scope) => Some(&**host),
+        Scope::Exact(host) if position == Position::Host && !allow.scopes.contains(scope) => {
+            Some(&**host)
+        }
         Scope::Exact(_) | Scope::Below(_) => None,
     });
-    let literals = deny.resources.iter().filter_map(move |pattern| match (position, &*pattern.segments) {
-        (Position::Segment(number), segments) => match segments.get(number)? {
-            Segment::Literal(name) => Some(&**name),
-            Segment::One(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => None,
-        },
-        (Position::Host, _) => None,
-    });
+    let literals =
+        deny.resources.iter().filter_map(move |pattern| match (position, &*pattern.segments) {
+            (Position::Segment(number), segments) => match segments.get(number)? {
+                Segment::Literal(name) => Some(&**name),
+                Segment::One(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => None,
+            },
+            (Position::Host, _) => None,
+        });
     hosts.chain(literals)
 }
 
-/// Two independent roles each of which denies what the other one does not. Of paths, there must also be a name that both deny, a
-/// third tenant: otherwise these may be roles for different parts of an application.
+/// Two independent roles each of which denies what the other one does not. Of paths, there must
+/// also be a name that both deny, a third tenant: otherwise these may be roles for different parts
+/// of an application.
 fn find_mutual<'s, 'p>(
     denied: &[Denied<'s, 'p>],
     position: Position,
@@ -115,9 +127,13 @@ fn find_mutual<'s, 'p>(
             if *left == 0 {
                 return None;
             }
-            let is_nested = one.names.is_subset(&other.names) || one.names.is_superset(&other.names);
+            let is_nested =
+                one.names.is_subset(&other.names) || one.names.is_superset(&other.names);
             let is_alike = position == Position::Host || !one.names.is_disjoint(&other.names);
-            if !is_nested && is_alike && !related.come_together(one.first.role, other.first.role, left) {
+            if !is_nested
+                && is_alike
+                && !related.come_together(one.first.role, other.first.role, left)
+            {
                 return Some((one.first, other.first));
             }
         }
@@ -148,5 +164,8 @@ fn warning(
     Problem::warning(one.rule.at.clone(), Warning::OpenTenant, message)
         .help(format!("allow each role its own {what}s instead"))
         .related(other.rule.at.clone(), format!("`{}` of the role `{other_role}`", other.rule.name))
-        .related(allow.rule.at.clone(), format!("`{}` of the role `{}`", allow.rule.name, allow.named.name))
+        .related(
+            allow.rule.at.clone(),
+            format!("`{}` of the role `{}`", allow.rule.name, allow.named.name),
+        )
 }

@@ -110,14 +110,19 @@ impl<'p> Trie<'p> {
     /// Warns of sibling segments that differ only in case.
     pub(crate) fn case_variants(&self, warnings: &mut Warnings) {
         for node in &self.nodes {
-            if !node.literals.iter().any(|(literal, _)| literal.bytes().any(|byte| byte.is_ascii_uppercase()))
+            if !node
+                .literals
+                .iter()
+                .any(|(literal, _)| literal.bytes().any(|byte| byte.is_ascii_uppercase()))
             {
                 continue;
             }
             let mut seen: HashMap<String, (&str, NodeId)> = HashMap::new();
             for (literal, child) in &node.literals {
                 match seen.get(&literal.to_lowercase()) {
-                    Some((first, other)) => self.warn_of_variant(literal, *child, first, *other, warnings),
+                    Some((first, other)) => {
+                        self.warn_of_variant(literal, *child, first, *other, warnings)
+                    }
                     None => {
                         seen.insert(literal.to_lowercase(), (*literal, *child));
                     }
@@ -126,15 +131,20 @@ impl<'p> Trie<'p> {
         }
     }
 
-    /// Warns of a path that ends in a slash, if no rule with the same effect matches it without: most people who write
-    /// `/admin/` mean all that is below. Only literal paths, so that one look-up is enough.
+    /// Warns of a path that ends in a slash, if no rule with the same effect matches it without:
+    /// most people who write `/admin/` mean all that is below. Only literal paths, so that one
+    /// look-up is enough.
     pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings) {
         for node in self.nodes.iter().filter(|node| node.first.is_some()) {
-            let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty()) else {
+            let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty())
+            else {
                 continue;
             };
             let has = |effect| {
-                node.ends.iter().chain(&node.rests).any(|other| self.rules.at(*other).effect == effect)
+                node.ends
+                    .iter()
+                    .chain(&node.rests)
+                    .any(|other| self.rules.at(*other).effect == effect)
             };
             // Asked once, as both lists may be long.
             let (has_allow, has_deny) = (has(Effect::Allow), has(Effect::Deny));
@@ -165,7 +175,8 @@ impl<'p> Trie<'p> {
     ) {
         let rule = |node: NodeId| self.node(node).first.map(|id| self.rules.at(id));
         if let (Some(rule), Some(other)) = (rule(node), rule(other)) {
-            let message = format!("`{literal}` differs from `{first}` only in case: they are two paths");
+            let message =
+                format!("`{literal}` differs from `{first}` only in case: they are two paths");
             let problem = Problem::warning(rule.rule.at.clone(), Warning::CaseVariant, message)
                 .help(format!("write `{first}` if the same is meant"))
                 .related(other.rule.at.clone(), format!("`{first}` is here"));

@@ -46,7 +46,8 @@ impl Target {
         if authority.as_str().contains('@') {
             return Err(wrong("it contains user information; use `--basic`"));
         }
-        let address = Address::Tcp(bare(authority.host()).to_owned(), authority.port_u16().unwrap_or(80));
+        let address =
+            Address::Tcp(bare(authority.host()).to_owned(), authority.port_u16().unwrap_or(80));
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         Ok(Self { address, authority: authority.to_string(), path, shown: url.to_owned() })
     }

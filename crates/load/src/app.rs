@@ -1,5 +1,6 @@
-//! The sample application: a list of people, over HTTP/1.1 and HTTP/2, as cheap as possible. It stores nothing, so its
-//! responses stay the same however long it runs. [`serve`] serves any other application of one function.
+//! The sample application: a list of people, over HTTP/1.1 and HTTP/2, as cheap as possible. It
+//! stores nothing, so its responses stay the same however long it runs. [`serve`] serves any other
+//! application of one function.
 
 use std::convert::Infallible;
 use std::io;
@@ -60,7 +61,8 @@ fn runtime(threads: usize) -> io::Result<Runtime> {
     }
 }
 
-/// Serves `answer`, which gets each request with its whole body, until `end`. Then completes the requests in progress.
+/// Serves `answer`, which gets each request with its whole body, until `end`. Then completes the
+/// requests in progress.
 pub async fn serve(
     listener: TcpListener,
     end: impl Future<Output = io::Result<()>>,

@@ -26,8 +26,8 @@ pub struct Checked<'a> {
     pub host: &'a str,
     /// The header lines, without the pseudo-headers; Envoy writes names in lower case.
     pub headers: &'a [(&'a str, &'a str)],
-    /// The encoding of the headers: separate lines with the values as bytes (`encode_raw_headers`), or a map of strings
-    /// (Envoy's default).
+    /// The encoding of the headers: separate lines with the values as bytes (`encode_raw_headers`),
+    /// or a map of strings (Envoy's default).
     pub raw_headers: bool,
     /// The body.
     pub body: &'a [u8],
@@ -51,8 +51,12 @@ impl Default for Checked<'_> {
 impl Checked<'_> {
     /// The message, filled in as Envoy does it.
     pub fn message(&self) -> CheckRequest {
-        let pseudo =
-            [(":authority", self.host), (":method", self.method), (":path", self.path), (":scheme", "http")];
+        let pseudo = [
+            (":authority", self.host),
+            (":method", self.method),
+            (":path", self.path),
+            (":scheme", "http"),
+        ];
         let lines = pseudo.iter().chain(self.headers);
         let mut http = HttpRequest {
             id: self.id.to_owned(),
@@ -73,7 +77,8 @@ impl Checked<'_> {
             };
             http.header_map = Some(core::HeaderMap { headers: lines.map(line).collect() });
         } else {
-            http.headers = lines.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            http.headers =
+                lines.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         }
         let attributes = AttributeContext {
             source: self.source.map(|address| peer(address, 51_234)),
@@ -109,7 +114,8 @@ pub fn framed(message: &[u8]) -> Bytes {
     bytes.freeze()
 }
 
-/// `envoy.service.auth.v3.CheckResponse`, reduced to the decision: decoding headers would slow the generator down.
+/// `envoy.service.auth.v3.CheckResponse`, reduced to the decision: decoding headers would slow the
+/// generator down.
 #[derive(Clone, PartialEq, Message)]
 struct Decision {
     #[prost(message, optional, tag = "1")]
@@ -147,8 +153,10 @@ pub(crate) fn read(framed: &[u8]) -> Result<Answer, Fault> {
     if response.error.is_some() {
         return Err("an error instead of a decision".into());
     }
-    let status =
-        response.denied.and_then(|denied| denied.status).and_then(|status| u16::try_from(status.code).ok());
+    let status = response
+        .denied
+        .and_then(|denied| denied.status)
+        .and_then(|status| u16::try_from(status.code).ok());
     // Envoy answers 403 if there is no status.
     Ok(Answer::Denied(status.filter(|code| *code != 0).unwrap_or(403)))
 }
@@ -162,13 +170,15 @@ mod tests {
         let headers = [("authorization", "Basic eA==")];
         for raw_headers in [true, false] {
             let (path, host) = ("/a?b", "app:80");
-            let checked = Checked { path, host, headers: &headers, raw_headers, ..Checked::default() };
+            let checked =
+                Checked { path, host, headers: &headers, raw_headers, ..Checked::default() };
             let message = CheckRequest::decode(&checked.framed()[5..]).unwrap();
             let http = message.attributes.unwrap().request.unwrap().http.unwrap();
             assert_eq!((&*http.method, &*http.path, &*http.host), ("GET", path, host));
             let raw = http.header_map.unwrap_or_default().headers;
-            let raw =
-                raw.into_iter().map(|header| (header.key, String::from_utf8(header.raw_value).unwrap()));
+            let raw = raw
+                .into_iter()
+                .map(|header| (header.key, String::from_utf8(header.raw_value).unwrap()));
             let mut lines: Vec<_> = raw.chain(http.headers).collect();
             lines.sort();
             let names: Vec<&str> = lines.iter().map(|(name, _)| name.as_str()).collect();
@@ -180,9 +190,14 @@ mod tests {
     #[test]
     fn what_is_no_answer_is_never_an_allow() {
         assert_eq!(read(&[0, 0, 0, 0, 0]), Ok(Answer::Allowed));
-        for wrong in
-            [&[][..], &[0, 0, 0, 0], &[1, 0, 0, 0, 0], &[0, 0, 0, 0, 1], &[0, 0, 0, 0, 1, 0xFF], &[0; 6]]
-        {
+        for wrong in [
+            &[][..],
+            &[0, 0, 0, 0],
+            &[1, 0, 0, 0, 0],
+            &[0, 0, 0, 0, 1],
+            &[0, 0, 0, 0, 1, 0xFF],
+            &[0; 6],
+        ] {
             assert!(read(wrong).is_err(), "{wrong:?}");
         }
         // A status of 7 with nothing else, and one with an error response (field 5).

@@ -108,7 +108,8 @@ The calls are those of Envoy with `encode_raw_headers: true`. An allowed call co
 /// The arguments of `http`.
 #[derive(Args)]
 pub struct HttpArgs {
-    /// The URL (`http:` only), such as `http://127.0.0.1:8080/people`; with `--workload` the paths in the file count.
+    /// The URL (`http:` only), such as `http://127.0.0.1:8080/people`; with `--workload` the paths
+    /// in the file count.
     #[arg(value_name = "URL")]
     pub url: String,
     /// Use HTTP/2 with prior knowledge, without TLS.
@@ -151,16 +152,16 @@ pub struct RunArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Load")]
 pub struct LoadArgs {
-    /// Requests per second, however slow the server is (open loop), as long as connections are free: use more (`-c`) if the report
-    /// counts requests that waited for one. With `max` each connection or stream sends its next
-    /// request when the previous one is answered (closed loop).
+    /// Requests per second, however slow the server is (open loop), as long as connections are
+    /// free: use more (`-c`) if the report counts requests that waited for one. With `max` each
+    /// connection or stream sends its next request when the previous one is answered (closed loop).
     #[arg(long, short = 'r', value_name = "N|max", default_value = "100", value_parser = units::rate)]
     pub rate: Rate,
     /// A rate that changes linearly during the run, such as `100..5000`.
     #[arg(long, value_name = "A..B", value_parser = units::ramp, conflicts_with_all = ["rate", "find_max"])]
     pub ramp: Option<Rate>,
-    /// Find the highest rate with a p99 of at most `--p99` at which every request gets an expected answer (`--expect`), in up to nine
-    /// runs of `--duration` each.
+    /// Find the highest rate with a p99 of at most `--p99` at which every request gets an expected
+    /// answer (`--expect`), in up to nine runs of `--duration` each.
     #[arg(long, requires = "p99", conflicts_with = "rate")]
     pub find_max: bool,
     /// The latency limit of `--find-max`.
@@ -169,7 +170,8 @@ pub struct LoadArgs {
     /// Connections to keep open.
     #[arg(long, short = 'c', default_value_t = 8, value_name = "N")]
     pub connections: usize,
-    /// Concurrent requests per connection, with HTTP/2 and `check` [default: 1 with HTTP/2, 32 with `check`].
+    /// Concurrent requests per connection, with HTTP/2 and `check` [default: 1 with HTTP/2, 32 with
+    /// `check`].
     #[arg(long, short = 's', value_name = "N")]
     pub streams: Option<usize>,
     /// How long to measure [default: 10s, without limit if `--requests` is given].
@@ -181,7 +183,8 @@ pub struct LoadArgs {
     /// How long to send requests before the measurement.
     #[arg(long, value_name = "TIME", default_value = "0", value_parser = units::duration)]
     pub warmup: Duration,
-    /// The time from sending after which a missing response counts as an error; also the limit of each attempt to connect.
+    /// The time from sending after which a missing response counts as an error; also the limit of
+    /// each attempt to connect.
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     pub timeout: Duration,
     /// How long to retry connecting to a server that is not up yet.
@@ -190,8 +193,9 @@ pub struct LoadArgs {
     /// Threads of the load generator; use more if one is the limit and other cores are idle.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub threads: usize,
-    /// The seed of the workload's random choices, `uuid` among them: with the same seed and number of threads they are the same again. Times
-    /// (`now`) differ, and with several threads also which request gets which number of a `sequence`.
+    /// The seed of the workload's random choices, `uuid` among them: with the same seed and number
+    /// of threads they are the same again. Times (`now`) differ, and with several threads also
+    /// which request gets which number of a `sequence`.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -200,9 +204,10 @@ pub struct LoadArgs {
 #[derive(Args)]
 #[command(next_help_heading = "Request")]
 pub struct RequestArgs {
-    /// A workload file: a weighted mix of requests with variables, in the format that `rolegate-load http --help` shows. `--host` and
-    /// `--expect` replace those of each request in it, `--gzip` applies to all, and headers and credentials are added: give credentials only if no request in the file has any. Methods, paths and
-    /// bodies are those in the file.
+    /// A workload file: a weighted mix of requests with variables, in the format that
+    /// `rolegate-load http --help` shows. `--host` and `--expect` replace those of each request in
+    /// it, `--gzip` applies to all, and headers and credentials are added: give credentials only if
+    /// no request in the file has any. Methods, paths and bodies are those in the file.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["method", "body", "body_file"])]
     pub workload: Option<PathBuf>,
     /// The method [default: GET, or POST with a body].
@@ -261,10 +266,12 @@ pub struct OutputArgs {
     /// A name for this run in the JSON.
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub labels: String,
-    /// Exit with code 4 if the results meet this condition: `p99>5ms`, `mean>1ms`, `errors>1%`, `rate<990`, `unexpected>0`, `status
-    /// 403>0` (of `check`: the status that the client would get); with `check`, `denied 403>0` means the same, and
-    /// `allowed<1` counts the allowed calls. `errors` are requests without a complete response (of `check` also with a gRPC status other than OK),
-    /// `unexpected` are responses with another status than the expected (`--expect`), such as 404: give both. Can be repeated.
+    /// Exit with code 4 if the results meet this condition: `p99>5ms`, `mean>1ms`, `errors>1%`,
+    /// `rate<990`, `unexpected>0`, `status 403>0` (of `check`: the status that the client would
+    /// get); with `check`, `denied 403>0` means the same, and `allowed<1` counts the allowed calls.
+    /// `errors` are requests without a complete response (of `check` also with a gRPC status other
+    /// than OK), `unexpected` are responses with another status than the expected (`--expect`),
+    /// such as 404: give both. Can be repeated.
     #[arg(long, value_name = "CONDITION")]
     pub fail_if: Vec<Threshold>,
 }

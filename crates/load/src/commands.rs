@@ -20,7 +20,9 @@ const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 pub(crate) fn http(args: &HttpArgs) -> Exit {
     // It would never be true, and a check in CI that can never fail is worse than none.
-    if let Some(threshold) = args.run.output.fail_if.iter().find(|threshold| threshold.is_of_check()) {
+    if let Some(threshold) =
+        args.run.output.fail_if.iter().find(|threshold| threshold.is_of_check())
+    {
         screen::error(&format!(
             "`--fail-if {threshold}` counts answers of `check`; write `status 403>0` for those of an HTTP server"
         ));

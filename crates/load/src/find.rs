@@ -1,4 +1,5 @@
-//! Searches for the highest rate within a latency limit: starts with the rate of a closed loop, then bisects.
+//! Searches for the highest rate within a latency limit: starts with the rate of a closed loop,
+//! then bisects.
 
 use std::time::Duration;
 
@@ -25,15 +26,15 @@ pub struct Step {
 /// The number of rates that are tested after the closed loop.
 const STEPS: usize = 8;
 
-/// The search ends when the highest rate that kept the limit and the lowest that did not differ by less than this
-/// fraction.
+/// The search ends when the highest rate that kept the limit and the lowest that did not differ by
+/// less than this fraction.
 const RATE_TOLERANCE: f64 = 0.02;
 
 /// The fraction of a rate that must have been answered.
 const MIN_ANSWERED_FRACTION: f64 = 0.99;
 
-/// Searches for the highest rate whose corrected p99 is at most `limit`, with expected answers only, and returns the run at that rate, if any. Calls
-/// `tried` after each step.
+/// Searches for the highest rate whose corrected p99 is at most `limit`, with expected answers
+/// only, and returns the run at that rate, if any. Calls `tried` after each step.
 pub fn find_max(
     plan: &Plan,
     limit: Duration,

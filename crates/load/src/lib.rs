@@ -1,8 +1,9 @@
 //! The library of `rolegate-load`: a load generator for HTTP and for Check calls, and its reports.
 //!
-//! A [`Plan`] says what to send, to where and how fast; [`run()`] sends it and returns [`RunResults`], from which all
-//! reports are made; [`find_max`] searches for the highest rate within a latency limit. This crate depends on no other
-//! crate of this workspace and can test any HTTP or ext_authz server.
+//! A [`Plan`] says what to send, to where and how fast; [`run()`] sends it and returns
+//! [`RunResults`], from which all reports are made; [`find_max`] searches for the highest rate
+//! within a latency limit. This crate depends on no other crate of this workspace and can test any
+//! HTTP or ext_authz server.
 
 use std::ffi::OsString;
 

@@ -28,7 +28,8 @@ pub struct Plan {
     pub streams: usize,
     /// Threads of the generator.
     pub threads: usize,
-    /// The time to measure. This, [`Plan::requests`] or both must be given; the run ends at the first limit reached.
+    /// The time to measure. This, [`Plan::requests`] or both must be given; the run ends at the
+    /// first limit reached.
     pub duration: Option<Duration>,
     /// The number of requests to measure.
     pub requests: Option<u64>,
@@ -112,7 +113,8 @@ impl Stop {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Makes the first SIGINT or SIGTERM end the run with the results so far, and the second end the process.
+    /// Makes the first SIGINT or SIGTERM end the run with the results so far, and the second end
+    /// the process.
     pub fn on_signals(&self) {
         let stop = self.clone();
         let wait = move || -> io::Result<()> {
@@ -132,9 +134,11 @@ impl Stop {
     }
 }
 
-/// Waits for SIGTERM or SIGINT. Without a handler, the first process of a container would ignore them.
+/// Waits for SIGTERM or SIGINT. Without a handler, the first process of a container would ignore
+/// them.
 pub async fn signalled() -> io::Result<()> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
@@ -143,14 +147,16 @@ pub async fn signalled() -> io::Result<()> {
 }
 
 impl Plan {
-    /// `GET` on a URL such as `http://127.0.0.1:8080/people`: 8 connections at 100 requests per second for 10 s.
+    /// `GET` on a URL such as `http://127.0.0.1:8080/people`: 8 connections at 100 requests per
+    /// second for 10 s.
     pub fn http(url: &str) -> Result<Self, Failed> {
         let target = Target::http(url)?;
         let request = Request::get(&target.path);
         Ok(Self::new(target, Protocol::Http1, Workload::of(request)))
     }
 
-    /// Check calls to an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`, about `GET /people`.
+    /// Check calls to an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`, about `GET
+    /// /people`.
     pub fn check(address: &str) -> Result<Self, Failed> {
         let target = Target::check(address)?;
         let request = Request::get("/people");

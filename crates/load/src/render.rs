@@ -107,7 +107,10 @@ impl Recipes {
 impl Source {
     /// The requests of thread `number`. Equal seeds give equal requests.
     pub(crate) fn new(recipes: Arc<Recipes>, seed: u64, number: u64) -> Self {
-        Self { recipes, random: Rng::with_seed(seed.wrapping_add(number.wrapping_mul(0x9E37_79B9))) }
+        Self {
+            recipes,
+            random: Rng::with_seed(seed.wrapping_add(number.wrapping_mul(0x9E37_79B9))),
+        }
     }
 
     pub(crate) fn next(&mut self) -> PreparedRequest {
@@ -145,7 +148,9 @@ impl Recipe {
                 host = Some(value.clone());
                 continue;
             }
-            headers.retain(|(existing, _)| existing != "user-agent" || !name.eq_ignore_ascii_case(existing));
+            headers.retain(|(existing, _)| {
+                existing != "user-agent" || !name.eq_ignore_ascii_case(existing)
+            });
             headers.push((name.to_ascii_lowercase(), template(value)?));
         }
         if request.gzip {
@@ -167,13 +172,17 @@ impl Recipe {
 
     fn is_constant(&self) -> bool {
         let texts = [&self.path, &self.host, &self.body];
-        texts.into_iter().chain(self.headers.iter().map(|(_, value)| value)).all(Template::is_constant)
+        texts
+            .into_iter()
+            .chain(self.headers.iter().map(|(_, value)| value))
+            .all(Template::is_constant)
     }
 
     fn plain(&self, scope: &mut Scope<'_>) -> Result<Plain, Failed> {
         let path = self.path.in_path(scope);
         let host = self.host.text(scope);
-        let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.text(scope))).collect();
+        let headers =
+            self.headers.iter().map(|(name, value)| (name.clone(), value.text(scope))).collect();
         let mut body = String::new();
         for line in 0..self.repeat {
             if line > 0 {
@@ -200,13 +209,16 @@ impl Plain {
     fn render(self, protocol: Protocol, authority: &str) -> Result<Rendered, Failed> {
         self.check()?;
         match protocol {
-            Protocol::Http1 => Ok(Rendered::Http1 { bodiless: self.method == "HEAD", bytes: self.http1() }),
+            Protocol::Http1 => {
+                Ok(Rendered::Http1 { bodiless: self.method == "HEAD", bytes: self.http1() })
+            }
             Protocol::Http2 => self.http2(),
             Protocol::Check => self.call(authority),
         }
     }
 
-    /// Returns an error for text that would not be a single request on the wire. The message does not repeat the text.
+    /// Returns an error for text that would not be a single request on the wire. The message does
+    /// not repeat the text.
     fn check(&self) -> Result<(), Failed> {
         if Method::from_bytes(self.method.as_bytes()).is_err() {
             return Err(Failed::plan(format!("`{}` is not a method", self.method)));
@@ -219,7 +231,9 @@ impl Plain {
             return Err(Failed::plan("the host contains a space or a control character"));
         }
         for (name, value) in &self.headers {
-            if HeaderName::from_bytes(name.as_bytes()).is_err() || HeaderValue::from_str(value).is_err() {
+            if HeaderName::from_bytes(name.as_bytes()).is_err()
+                || HeaderValue::from_str(value).is_err()
+            {
                 let why = "has a name or a value that HTTP does not allow";
                 return Err(Failed::plan(format!("the header `{name}` {why}")));
             }
@@ -229,7 +243,8 @@ impl Plain {
 
     fn http1(&self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(512 + self.body.len());
-        let mut put = |parts: &[&str]| parts.iter().for_each(|part| bytes.put_slice(part.as_bytes()));
+        let mut put =
+            |parts: &[&str]| parts.iter().for_each(|part| bytes.put_slice(part.as_bytes()));
         put(&[&self.method, " ", &self.path, " HTTP/1.1\r\nhost: ", &self.host, "\r\n"]);
         for (name, value) in &self.headers {
             put(&[name, ": ", value, "\r\n"]);
@@ -245,7 +260,8 @@ impl Plain {
     /// The value of `content-length`, if it is required (RFC 9110, 8.6).
     fn length(&self) -> Option<String> {
         let said = self.headers.iter().any(|(name, _)| name == "content-length");
-        let meant = !self.body.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
+        let meant =
+            !self.body.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
         (meant && !said).then(|| self.body.len().to_string())
     }
 
@@ -276,8 +292,14 @@ impl Plain {
         let headers: Vec<_> =
             self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let (method, path, host) = (&*self.method, &*self.path, &*self.host);
-        let checked =
-            Checked { method, path, host, headers: &headers, body: &self.body, ..Checked::default() };
+        let checked = Checked {
+            method,
+            path,
+            host,
+            headers: &headers,
+            body: &self.body,
+            ..Checked::default()
+        };
         Ok(Rendered::Check { request, body: checked.framed() })
     }
 }

@@ -50,7 +50,8 @@ pub struct RunResults {
 pub struct GeneratorStats {
     /// Answered requests per second.
     pub achieved: f64,
-    /// Requests sent more than 1 ms late because the generator woke up late. Not caused by the server.
+    /// Requests sent more than 1 ms late because the generator woke up late. Not caused by the
+    /// server.
     pub late: u64,
     /// The worst of these delays.
     pub worst_late: Duration,

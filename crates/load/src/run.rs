@@ -1,8 +1,8 @@
 //! Executes one run: threads send the plan's requests and record the results.
 //!
-//! Each thread has its own runtime and its share of the connections. Threads share limits, but nothing that is written
-//! for each request. `pacer` determines when the next request starts, `worker` sends it, and `tally` records the
-//! result.
+//! Each thread has its own runtime and its share of the connections. Threads share limits, but
+//! nothing that is written for each request. `pacer` determines when the next request starts,
+//! `worker` sends it, and `tally` records the result.
 
 use std::io;
 use std::sync::mpsc;
@@ -64,7 +64,9 @@ pub fn run(plan: &Plan) -> Result<RunResults, Failed> {
     drop(ready);
     for _ in 0..plan.threads {
         // A thread that ends without a message has failed.
-        readiness.recv().unwrap_or_else(|_| Err(Failed::Generator("a thread has ended".to_owned())))?;
+        readiness
+            .recv()
+            .unwrap_or_else(|_| Err(Failed::Generator("a thread has ended".to_owned())))?;
     }
     let limits = Arc::new(self::limits(plan, Instant::now() + START_DELAY));
     let mut results = RunResults::empty(plan, clock() + START_DELAY + plan.warmup);
@@ -115,9 +117,11 @@ fn progress(plan: &Plan, limits: &RunLimits, threads: &[Thread], before: &Progre
     }
     let responses = corrected.len();
     let between = elapsed.saturating_sub(before.elapsed).as_secs_f64().max(1e-9);
-    let of_time =
-        plan.duration.map_or(0.0, |duration| elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-9));
-    let of_count = plan.requests.map_or(0.0, |requests| (responses + errors) as f64 / requests.max(1) as f64);
+    let of_time = plan
+        .duration
+        .map_or(0.0, |duration| elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-9));
+    let of_count =
+        plan.requests.map_or(0.0, |requests| (responses + errors) as f64 / requests.max(1) as f64);
     Progress {
         warming: now < limits.warm,
         elapsed,
@@ -143,14 +147,18 @@ fn check(plan: &Plan) -> Result<(), Failed> {
     if plan.duration.is_none() && plan.requests.is_none() {
         return Err(Failed::plan("a run needs a duration or a number of requests"));
     }
-    if matches!(plan.rate, Rate::Ramp { .. }) && plan.duration.is_none_or(|duration| duration.is_zero()) {
+    if matches!(plan.rate, Rate::Ramp { .. })
+        && plan.duration.is_none_or(|duration| duration.is_zero())
+    {
         return Err(Failed::plan("a ramp needs a duration"));
     }
     if plan.threads == 0 || plan.connections == 0 || plan.streams == 0 {
         return Err(Failed::plan("threads, connections and streams are at least 1"));
     }
     if plan.threads > plan.connections {
-        return Err(Failed::plan("each thread needs a connection: use more connections or fewer threads"));
+        return Err(Failed::plan(
+            "each thread needs a connection: use more connections or fewer threads",
+        ));
     }
     Ok(())
 }

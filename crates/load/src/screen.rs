@@ -23,7 +23,8 @@ pub(crate) fn status(line: &str) {
     put(&mut io::stderr(), &format!("\r\x1b[K{line}"));
 }
 
-/// A reader that closes the pipe (`| head`) is not an error; any other error could not be reported anywhere.
+/// A reader that closes the pipe (`| head`) is not an error; any other error could not be reported
+/// anywhere.
 fn put(to: &mut dyn Write, text: &str) {
     let written = to.write_all(text.as_bytes()).and_then(|()| to.flush());
     if let Err(error) = written

@@ -39,8 +39,8 @@ enum Metric {
 const OPERATORS: [&str; 4] = [">=", "<=", ">", "<"];
 
 impl Threshold {
-    /// Whether the run fails this condition. A latency condition also fails without responses, because nothing proves
-    /// the latency to be low.
+    /// Whether the run fails this condition. A latency condition also fails without responses,
+    /// because nothing proves the latency to be low.
     pub fn is_true(&self, results: &RunResults) -> bool {
         let value = match self.metric {
             Metric::Percentile(_) | Metric::Mean if results.corrected.is_empty() => return true,
@@ -77,7 +77,9 @@ impl FromStr for Threshold {
         let (operator, limit) = OPERATORS
             .into_iter()
             .find_map(|operator| Some((operator, rest.strip_prefix(operator)?)))
-            .ok_or_else(|| Failed::plan("write a condition such as `p99>5ms`: it needs a `>` or a `<`"))?;
+            .ok_or_else(|| {
+                Failed::plan("write a condition such as `p99>5ms`: it needs a `>` or a `<`")
+            })?;
         let metric = parse_metric(metric.trim())?;
         let (limit, is_percent) = parse_limit(limit.trim(), metric)?;
         Ok(Self { text: text.to_owned(), metric, operator, limit, is_percent })
@@ -126,13 +128,15 @@ fn parse_limit(text: &str, metric: Metric) -> Result<(f64, bool), Failed> {
         let time = time.map_err(|error| Failed::plan(format!("`{text}` is {error}")))?;
         return Ok((time.as_secs_f64() * 1e9, false));
     }
-    let (digits, is_percent) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
+    let (digits, is_percent) =
+        text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
     if is_percent && metric == Metric::Rate {
         return Err(Failed::plan("a rate is compared with a number, such as `rate<990`"));
     }
-    let number = digits.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
     let number =
-        number.ok_or_else(|| Failed::plan(format!("`{text}` is not a number such as `5` or `1%`")))?;
+        digits.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+    let number = number
+        .ok_or_else(|| Failed::plan(format!("`{text}` is not a number such as `5` or `1%`")))?;
     Ok((number, is_percent))
 }
 

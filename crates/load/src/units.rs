@@ -8,9 +8,11 @@ use crate::plan::Rate;
 
 /// A duration: a number and `us`, `ms`, `s`, `m` or `h`; or `0`.
 pub fn duration(text: &str) -> Result<Duration, Failed> {
-    let wrong = || Failed::plan("not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`");
-    let end =
-        text.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(text.len());
+    let wrong =
+        || Failed::plan("not a duration: write one such as `250us`, `1.5ms`, `30s` or `5m`");
+    let end = text
+        .find(|character: char| !character.is_ascii_digit() && character != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(end).ok_or_else(wrong)?;
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let seconds = match unit {
@@ -35,17 +37,18 @@ pub fn rate(text: &str) -> Result<Rate, Failed> {
 
 /// A ramp: two rates, such as `100..5000`.
 pub(crate) fn ramp(text: &str) -> Result<Rate, Failed> {
-    let (from, to) =
-        text.split_once("..").ok_or_else(|| Failed::plan("not a ramp: write one such as `100..5000`"))?;
+    let (from, to) = text
+        .split_once("..")
+        .ok_or_else(|| Failed::plan("not a ramp: write one such as `100..5000`"))?;
     let bound = |text: &str| if text == "0" { Ok(0.0) } else { number(text) };
     Ok(Rate::Ramp { from: bound(from)?, to: bound(to)? })
 }
 
 fn number(text: &str) -> Result<f64, Failed> {
     let number: Option<f64> = text.parse().ok();
-    number
-        .filter(|number| number.is_finite() && *number > 0.0 && *number <= 1e7)
-        .ok_or_else(|| Failed::plan("not a rate: write requests per second, such as `1000`, or `max`"))
+    number.filter(|number| number.is_finite() && *number > 0.0 && *number <= 1e7).ok_or_else(|| {
+        Failed::plan("not a rate: write requests per second, such as `1000`, or `max`")
+    })
 }
 
 pub(crate) fn header(text: &str) -> Result<(String, String), Failed> {

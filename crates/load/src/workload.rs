@@ -35,7 +35,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// The body; may be empty.
     pub body: String,
-    /// How often the body is repeated, each time with new values for its variables: the lines of a bulk body.
+    /// How often the body is repeated, each time with new values for its variables: the lines of a
+    /// bulk body.
     pub repeat: u32,
     /// Whether the body is sent compressed, with `content-encoding: gzip`.
     pub gzip: bool,

@@ -100,7 +100,8 @@ pub(crate) fn show(
         logs: None,
         authorization: Arc::new(counters),
     });
-    let console = settings.admin.console.then(|| start_console(settings, runtime, &metrics)).transpose()?;
+    let console =
+        settings.admin.console.then(|| start_console(settings, runtime, &metrics)).transpose()?;
     let policy = &settings.policy.policy;
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
@@ -173,7 +174,10 @@ impl Drop for Shown {
 }
 
 impl AdminListener {
-    fn open(address: &Address, policy: &PolicySource) -> Result<(Self, JoinHandle<()>), StartError> {
+    fn open(
+        address: &Address,
+        policy: &PolicySource,
+    ) -> Result<(Self, JoinHandle<()>), StartError> {
         let BoundSocket { address, listener, file } = BoundSocket::new(address, SOCKET_MODE)?;
         let executor = Builder::new_current_thread().enable_all().build()?;
         let views = Arc::<Views>::default();
@@ -182,7 +186,8 @@ impl AdminListener {
             Admin::new(listener, Pages::All, Arc::clone(&views) as Arc<dyn Backend>)?
         };
         let (end, ended) = oneshot::channel::<()>();
-        let listener = Self { policy: policy.clone(), views, executor: executor.handle().clone(), _end: end };
+        let listener =
+            Self { policy: policy.clone(), views, executor: executor.handle().clone(), _end: end };
         let thread = spawn("rolegate-admin", Priority::Normal, move || {
             executor.block_on(async {
                 tokio::select! {

@@ -6,7 +6,10 @@
 //! which these were 19 (2026-11-22). mimalloc 3 beside it returned them, but took 12 MiB for
 //! itself.
 
-#![expect(unsafe_code, reason = "an allocator is unsafe to define, and memory is mapped by C functions")]
+#![expect(
+    unsafe_code,
+    reason = "an allocator is unsafe to define, and memory is mapped by C functions"
+)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
@@ -78,7 +81,8 @@ unsafe impl GlobalAlloc for LargeBlocks {
 
 /// New memory; null if there is none.
 fn map(size: usize) -> *mut u8 {
-    let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let (access, kind) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: the system chooses an address that nothing uses.
     let mapped = unsafe { libc::mmap(ptr::null_mut(), size, access, kind, -1, 0) };
     if mapped == libc::MAP_FAILED { ptr::null_mut() } else { mapped.cast() }

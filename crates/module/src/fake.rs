@@ -105,7 +105,8 @@ impl<F: Filter> Host<F> {
         let (name, config) = (name.to_vec(), config.to_vec());
         // SAFETY: the name and the configuration live until the hook returns; `envoy` lives longer
         // than the filter.
-        let filter = unsafe { hooks::config_new::<F>(envoy, Buffer::of(&name), Buffer::of(&config)) };
+        let filter =
+            unsafe { hooks::config_new::<F>(envoy, Buffer::of(&name), Buffer::of(&config)) };
         (!filter.is_null()).then(|| Self { filter, metrics, types: PhantomData })
     }
 
@@ -253,7 +254,9 @@ impl<'a, F: Filter> FakeStream<'a, F> {
             return hooks::STOP;
         }
         // SAFETY: the stream has not ended.
-        self.envoy.within(|| unsafe { hooks::request_headers::<F>(object(&self.envoy), slot, end_of_stream) })
+        self.envoy.within(|| unsafe {
+            hooks::request_headers::<F>(object(&self.envoy), slot, end_of_stream)
+        })
     }
 
     /// A part of its body has arrived. Returns the status.
@@ -279,15 +282,17 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         self.envoy.response.headers.replace(lines(headers));
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
-        self.envoy
-            .within(|| unsafe { response::response_headers::<F>(object(&self.envoy), slot, end_of_stream) })
+        self.envoy.within(|| unsafe {
+            response::response_headers::<F>(object(&self.envoy), slot, end_of_stream)
+        })
     }
 
     /// A part of the response's body has arrived. Returns the status.
     pub fn response_body(&self, part: &[u8], end_of_stream: bool) -> u32 {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
-        let hook = || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        let hook =
+            || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
         self.envoy.within(|| self.envoy.response.with_part(part, end_of_stream, hook))
     }
 
@@ -333,7 +338,8 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     pub fn response_buffered_body(&self, pieces: &[&[u8]], end_of_stream: bool) -> u32 {
         let slot = self.envoy.slot.get();
         // SAFETY: the object is null or the stream has not ended.
-        let hook = || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        let hook =
+            || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
         self.envoy.within(|| self.envoy.response.with_buffered(pieces, hook))
     }
 
@@ -370,7 +376,8 @@ impl<'a, F: Filter> FakeStream<'a, F> {
         let slot = self.envoy.slot.get();
         if !slot.is_null() {
             // SAFETY: the stream has not ended.
-            self.envoy.within(|| unsafe { hooks::scheduled::<F>(object(&self.envoy), slot, event) });
+            self.envoy
+                .within(|| unsafe { hooks::scheduled::<F>(object(&self.envoy), slot, event) });
         }
     }
 

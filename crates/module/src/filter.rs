@@ -130,7 +130,8 @@ impl Filter for Authorization {
             self.count(&stream, ErrorKind::NotReady);
             return stream.reply(&ERROR);
         };
-        let exchange = Exchange { filter: self, state, stream, worker: &worker, received: Received::now() };
+        let exchange =
+            Exchange { filter: self, state, stream, worker: &worker, received: Received::now() };
         exchange.authorize(None)
     }
 
@@ -184,7 +185,9 @@ impl Filter for Authorization {
                 exchange.stream.pause()
             }
             // An event that nobody sends.
-            (Wait::Password(_) | Wait::Token(_) | Wait::Body, _) => exchange.fail(ErrorKind::Internal),
+            (Wait::Password(_) | Wait::Token(_) | Wait::Body, _) => {
+                exchange.fail(ErrorKind::Internal)
+            }
         }
     }
 
@@ -273,14 +276,17 @@ impl Exchange<'_, '_> {
         let checked = self.worker.check(&self.stream, None, self.received);
         let Ok(Checked::Pending(verification)) = checked else { return self.conclude(checked) };
         match self.worker.thread.verify(verification) {
-            Ok(verified) => Self { received: self.received.waited(), ..self }.authorize(Some(&verified)),
+            Ok(verified) => {
+                Self { received: self.received.waited(), ..self }.authorize(Some(&verified))
+            }
             Err(kind) => self.fail(kind),
         }
     }
 
     /// Pauses the request until its credentials are verified, or denies it if there is no capacity.
     fn wait(self, verification: Verification) -> Handled {
-        let (Some(scheduler), Some(policy)) = (self.stream.scheduler(), self.worker.policy()) else {
+        let (Some(scheduler), Some(policy)) = (self.stream.scheduler(), self.worker.policy())
+        else {
             return self.fail(ErrorKind::Unanswerable);
         };
         let network = ClientNetwork::of(worker::client(&self.stream));
@@ -347,7 +353,8 @@ impl Exchange<'_, '_> {
             stats.decided(&self.stream, verdict.reason(), latency);
             let now = self.received.at;
             if self.worker.is_time_for_gauges(now)
-                && !SharedPolicy::try_all().is_some_and(|policies| stats.set_gauges(&self.stream, &policies))
+                && !SharedPolicy::try_all()
+                    .is_some_and(|policies| stats.set_gauges(&self.stream, &policies))
             {
                 self.worker.retry_gauges(now);
             }

@@ -60,7 +60,8 @@ impl OwnedVerdict {
                 (self.status, self.reason) = (0, "");
                 for (name, value) in allowed.set() {
                     let replaces = allowed.is_there(name);
-                    let header = SetHeader { name: self.copy(name), value: self.copy(value), replaces };
+                    let header =
+                        SetHeader { name: self.copy(name), value: self.copy(value), replaces };
                     self.set.push(header);
                 }
                 // For each name Envoy makes a hash map of all headers: only for those that it has.
@@ -100,7 +101,11 @@ impl OwnedVerdict {
 
     /// Changes the headers of an allowed request, and the body of a bulk request that goes on in
     /// part. If it returns false, the request must not go on.
-    pub(crate) fn change<F: Filter>(&self, stream: &mut Stream<'_, F>, bulk: Option<&PartialBulk>) -> bool {
+    pub(crate) fn change<F: Filter>(
+        &self,
+        stream: &mut Stream<'_, F>,
+        bulk: Option<&PartialBulk>,
+    ) -> bool {
         if self.status != 0 {
             return true;
         }
@@ -137,7 +142,12 @@ impl OwnedVerdict {
         let headers: SmallVec<[_; 4]> =
             self.set.iter().map(|header| (self.at(&header.name), self.at(&header.value))).collect();
         let body = self.at(&self.body);
-        stream.reply(&Reply { status: self.status, headers: &headers, body, details: "rolegate_denied" })
+        stream.reply(&Reply {
+            status: self.status,
+            headers: &headers,
+            body,
+            details: "rolegate_denied",
+        })
     }
 
     fn describe<F: Filter>(&self, described: &Described, stream: &mut Stream<'_, F>) {
@@ -149,7 +159,8 @@ impl OwnedVerdict {
             ("user", self.at(&described.user)),
             ("revision", self.at(&described.revision)),
         ];
-        let entries: SmallVec<[_; 5]> = entries.into_iter().filter(|(_, value)| !value.is_empty()).collect();
+        let entries: SmallVec<[_; 5]> =
+            entries.into_iter().filter(|(_, value)| !value.is_empty()).collect();
         stream.set_metadata("rolegate", &entries);
     }
 

@@ -90,7 +90,8 @@ impl FilterSettings {
         let mut reader = Reader::new(file.into());
         // JSON is YAML.
         let root = reader.parse(config);
-        let entries = root.map(|root| read_entries(&mut reader, &root, "`filter_config`", &command()));
+        let entries =
+            root.map(|root| read_entries(&mut reader, &root, "`filter_config`", &command()));
         let mut problems = reader.finish();
         let entries = entries.unwrap_or_default();
         if problems.is_empty() && entries.iter().all(|entry| entry.name != "policy") {

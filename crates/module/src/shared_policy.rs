@@ -109,14 +109,16 @@ impl SharedPolicy {
         }
         let runtime = run_bounded(move || loaded.start())??;
         let caching = runtime.policy().clone();
-        let cache_result = Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
+        let cache_result =
+            Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
         let threads = hashing::threads(settings.hashing.hash_threads.into());
         let hashing = Hashing::start(threads, settings.hashing.hash_queue.into(), cache_result)?;
         let hashing = Arc::new(hashing);
         let threads = Threads::default();
         let admin = match address {
             AdminAddress::On(address) => {
-                let counters = Counters { threads: Arc::clone(&threads), hashing: Arc::clone(&hashing) };
+                let counters =
+                    Counters { threads: Arc::clone(&threads), hashing: Arc::clone(&hashing) };
                 Some(admin::show(address, &settings, &runtime, counters)?)
             }
             AdminAddress::Off => None,
@@ -188,7 +190,9 @@ fn load(settings: &FilterSettings) -> Result<LoadedPolicy, StartError> {
 
 /// Opens and reads files while Envoy's main thread waits, but not for ever: until a configuration
 /// is loaded Envoy neither starts nor updates anything. The largest policy takes much less time.
-fn run_bounded<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Unfinished> {
+fn run_bounded<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Unfinished> {
     const MAX_TIME: Duration = Duration::from_secs(60);
     static RUNNING: AtomicUsize = AtomicUsize::new(0);
     run_within(MAX_TIME, &RUNNING, "rolegate-load", work)

@@ -102,7 +102,9 @@ impl Stats {
     ) {
         let counter = match reason {
             None => Some(self.allowed),
-            Some(reason) => self.denied.iter().find(|(name, _)| *name == reason).map(|(_, counter)| *counter),
+            Some(reason) => {
+                self.denied.iter().find(|(name, _)| *name == reason).map(|(_, counter)| *counter)
+            }
         };
         if let Some(counter) = counter {
             stream.count(counter, 1);
@@ -130,19 +132,24 @@ impl Stats {
         for (gauge, (_, count)) in self.counts.iter().zip(COUNTS) {
             stream.set_gauge(*gauge, policies.iter().map(|policy| count(policy)).sum());
         }
-        let shadows: Vec<_> = policies.iter().filter_map(|policy| policy.shadow.as_deref()).collect();
+        let shadows: Vec<_> =
+            policies.iter().filter_map(|policy| policy.shadow.as_deref()).collect();
         if !shadows.is_empty() {
             for (index, gauge) in self.shadow.iter().enumerate() {
                 let counts = shadows.iter().filter_map(|shadow| shadow.results().nth(index));
                 stream.set_gauge(*gauge, counts.map(|(_, count)| count).sum());
             }
-            stream.set_gauge(self.shadow_dropped, shadows.iter().map(|shadow| shadow.dropped()).sum());
+            stream.set_gauge(
+                self.shadow_dropped,
+                shadows.iter().map(|shadow| shadow.dropped()).sum(),
+            );
         }
         let queued = policies.iter().map(|policy| Some(policy.hashing.try_totals()?.queued)).sum();
         if let Some(queued) = queued {
             stream.set_gauge(self.hash_queue, queued);
         }
-        let facts = policies.iter().map(|policy| policy.status.try_facts()).collect::<Option<Vec<_>>>();
+        let facts =
+            policies.iter().map(|policy| policy.status.try_facts()).collect::<Option<Vec<_>>>();
         if let Some(facts) = &facts {
             self.set_facts(stream, facts);
         }
@@ -155,7 +162,8 @@ impl Stats {
         }
         let loaded = facts.iter().map(|facts| facts.policy.loaded).min();
         stream.set_gauge(self.policy_loaded, loaded.unwrap_or_default().as_secs());
-        let fetched = facts.iter().flat_map(|facts| facts.keys.values()).map(|keys| keys.fetched).min();
+        let fetched =
+            facts.iter().flat_map(|facts| facts.keys.values()).map(|keys| keys.fetched).min();
         stream.set_gauge(self.keys_fetched, fetched.unwrap_or_default().as_secs());
     }
 }
@@ -194,8 +202,12 @@ mod tests {
         let names = host.metric_names();
         let defined: BTreeSet<_> =
             names.iter().map(|name| kinds(name.strip_prefix("rolegate.").unwrap())).collect();
-        let rows = testbed::pages::table(include_str!("../../../deploy/module/README.md"), "| name | kind |");
-        let listed = rows.iter().flat_map(|row| testbed::pages::names(row[0])).map(str::to_owned).collect();
+        let rows = testbed::pages::table(
+            include_str!("../../../deploy/module/README.md"),
+            "| name | kind |",
+        );
+        let listed =
+            rows.iter().flat_map(|row| testbed::pages::names(row[0])).map(str::to_owned).collect();
         assert_eq!(defined, listed);
     }
 }

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 
-use authorizer::{Authorizer, Cluster, Header, Limit, Outcome, Request, RequestBody, Scratch, Verdict};
+use authorizer::{
+    Authorizer, Cluster, Header, Limit, Outcome, Request, RequestBody, Scratch, Verdict,
+};
 use identity::{Verification, VerificationResult};
 use runtime::counters::{ErrorKind, ThreadCounters};
 use runtime::{DecisionContext, Received, ThreadAuthorizer};
@@ -76,7 +78,9 @@ impl Worker {
                 workers.retain(|worker| worker.policy.strong_count() > 0);
             }
             let mut existing = workers.iter();
-            if let Some(worker) = existing.find(|worker| worker.policy.as_ptr() == Arc::as_ptr(policy)) {
+            if let Some(worker) =
+                existing.find(|worker| worker.policy.as_ptr() == Arc::as_ptr(policy))
+            {
                 return Rc::clone(worker);
             }
             let worker = Self::new(policy);
@@ -162,13 +166,18 @@ impl Worker {
             };
             let checked = match outcome {
                 Outcome::Pending(verification) => Checked::Pending(verification),
-                Outcome::Decided(verdict) if request.body == RequestBody::Awaited && verdict.needs_body() => {
+                Outcome::Decided(verdict)
+                    if request.body == RequestBody::Awaited && verdict.needs_body() =>
+                {
                     Checked::BodyNeeded
                 }
                 Outcome::Decided(verdict) => {
                     let decided_at = Instant::now();
-                    self.thread.counters().evaluated(decided_at.saturating_duration_since(received.started));
-                    let verdict = self.record(&verdict, authorizer, &request, stream, received, decided_at);
+                    self.thread
+                        .counters()
+                        .evaluated(decided_at.saturating_duration_since(received.started));
+                    let verdict =
+                        self.record(&verdict, authorizer, &request, stream, received, decided_at);
                     Checked::Decided(Decided { verdict, at: decided_at })
                 }
             };
@@ -222,7 +231,8 @@ impl Worker {
         let mut copy = self.buffers.take().unwrap_or_default();
         copy.set(verdict, self.metadata.then_some(&*authorizer.revision().policy));
         let client = if self.thread.logs(verdict) { client(stream) } else { &[] };
-        let context = DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] };
+        let context =
+            DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] };
         self.thread.record(verdict, context);
         copy
     }
@@ -266,5 +276,14 @@ where
     if method == b"CONNECT" {
         body = RequestBody::Unseen;
     }
-    Request { method, host, path, headers: lines, id, body, is_changeable: true, ..Request::default() }
+    Request {
+        method,
+        host,
+        path,
+        headers: lines,
+        id,
+        body,
+        is_changeable: true,
+        ..Request::default()
+    }
 }

@@ -1,9 +1,10 @@
 //! The canonical form of paths and hosts, in which requests are compared with rules.
 //!
-//! A backend may interpret a path differently from rolegate. A path is therefore turned into its canonical form plus
-//! every other plausible interpretation ([`PathInterpretations`]), and a path whose interpretations differ too much is
-//! an error. The steps have a fixed order: cut at `?` and `#`, check raw bytes, decode percent triplets, remove dot
-//! segments, merge slashes. The module `interpretations` lists the interpretations.
+//! A backend may interpret a path differently from rolegate. A path is therefore turned into its
+//! canonical form plus every other plausible interpretation ([`PathInterpretations`]), and a path
+//! whose interpretations differ too much is an error. The steps have a fixed order: cut at `?` and
+//! `#`, check raw bytes, decode percent triplets, remove dot segments, merge slashes. The module
+//! `interpretations` lists the interpretations.
 
 mod buffers;
 pub(crate) mod encoding;
@@ -24,10 +25,12 @@ use buffers::{NONE, Texts};
 
 /// All interpretations of a path that a backend may use.
 ///
-/// A request is allowed only if every interpretation in `all` is allowed and no `deny` rule matches one in `deny_only`.
+/// A request is allowed only if every interpretation in `all` is allowed and no `deny` rule matches
+/// one in `deny_only`.
 #[derive(Clone, Copy, Debug)]
 pub struct PathInterpretations<'a> {
-    /// Apart from the others, so that a canonical path, as nearly all are, is borrowed and no buffer is touched.
+    /// Apart from the others, so that a canonical path, as nearly all are, is borrowed and no
+    /// buffer is touched.
     first: &'a [u8],
     /// Starts with `first`; empty if `first` is the only interpretation.
     all: &'a Texts,
@@ -41,22 +44,23 @@ impl<'a> PathInterpretations<'a> {
         self.first
     }
 
-    /// The interpretations that must all be allowed, without duplicates: the canonical path, then the path without its
-    /// `;` parameters, cut at an encoded `?` or `#`, with reserved characters decoded, decoded twice, and all
-    /// combinations of these.
+    /// The interpretations that must all be allowed, without duplicates: the canonical path, then
+    /// the path without its `;` parameters, cut at an encoded `?` or `#`, with reserved characters
+    /// decoded, decoded twice, and all combinations of these.
     pub fn all(&self) -> impl Iterator<Item = &'a [u8]> {
         std::iter::once(self.first).chain(self.all.iter().skip(1))
     }
 
-    /// The interpretations that no `deny` rule may match, although they need not be allowed: the path with its dot
-    /// segments kept. Adjacent slashes are merged in these too. That loses no match: only `**` matches an empty
-    /// segment before the last one, so a pattern that matches a path with such segments also matches it without them.
+    /// The interpretations that no `deny` rule may match, although they need not be allowed: the
+    /// path with its dot segments kept. Adjacent slashes are merged in these too. That loses no
+    /// match: only `**` matches an empty segment before the last one, so a pattern that matches a
+    /// path with such segments also matches it without them.
     pub fn deny_only(&self) -> impl Iterator<Item = &'a [u8]> {
         self.deny_only.iter()
     }
 
-    /// Whether there is no other interpretation, neither in `all` nor in `deny_only`. Nearly always so, and then each request saves
-    /// the iterators.
+    /// Whether there is no other interpretation, neither in `all` nor in `deny_only`. Nearly always
+    /// so, and then each request saves the iterators.
     #[must_use]
     pub fn is_only(&self) -> bool {
         self.all.is_empty() && self.deny_only.is_empty()
@@ -69,10 +73,12 @@ impl<'a> PathInterpretations<'a> {
 
 /// Interprets the `:path` of a request: raw, with its query.
 ///
-/// An already canonical path is borrowed; the interpretations of any other path are written to `buffers`.
+/// An already canonical path is borrowed; the interpretations of any other path are written to
+/// `buffers`.
 ///
 /// # Errors
-/// If it is malformed, or its interpretations cannot be listed safely (`SECURITY.md`, "Paths, methods and hosts").
+/// If it is malformed, or its interpretations cannot be listed safely (`SECURITY.md`, "Paths,
+/// methods and hosts").
 pub fn path<'a>(
     method: &[u8],
     raw: &'a [u8],
@@ -86,7 +92,8 @@ pub fn path<'a>(
         };
     }
     let (text, seen) = scan(raw);
-    // `scan` does not measure segments, because most paths are shorter than the longest allowed segment.
+    // `scan` does not measure segments, because most paths are shorter than the longest allowed
+    // segment.
     if text.len() > LONGEST_SEGMENT && has_long_segment(text) {
         return Err(PathError::SegmentTooLong);
     }
@@ -98,8 +105,8 @@ pub fn path<'a>(
     }
 }
 
-/// The longest segment of a path, in bytes as received. It is limited because the cost of matching a rule grows with
-/// the segment's length.
+/// The longest segment of a path, in bytes as received. It is limited because the cost of matching
+/// a rule grows with the segment's length.
 pub const LONGEST_SEGMENT: usize = 4 << 10;
 
 /// A byte that no path may contain.
@@ -113,8 +120,8 @@ const SHAPE: u8 = 8;
 /// `?` or `#`.
 const END: u8 = 16;
 
-/// The class of each byte; 0 for an ordinary one. A table, because [`scan`] then takes the same few instructions for
-/// every byte, without a branch for each class.
+/// The class of each byte; 0 for an ordinary one. A table, because [`scan`] then takes the same few
+/// instructions for every byte, without a branch for each class.
 #[expect(
     clippy::indexing_slicing,
     reason = "evaluated when this is compiled, within the length of the array"
@@ -136,8 +143,8 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// Returns the path without query and fragment, and the classes of unusual bytes in it: 0 if it is canonical. Every
-/// request pays for this pass, so it is a single one.
+/// Returns the path without query and fragment, and the classes of unusual bytes in it: 0 if it is
+/// canonical. Every request pays for this pass, so it is a single one.
 fn scan(raw: &[u8]) -> (&[u8], u8) {
     let mut seen = 0;
     let mut counts = !SHAPE;
@@ -152,8 +159,8 @@ fn scan(raw: &[u8]) -> (&[u8], u8) {
     (raw, seen)
 }
 
-/// Whether a segment is longer than [`LONGEST_SEGMENT`]. From the start of a segment it jumps to the last slash within
-/// that length, so it reads few bytes of a path of short segments.
+/// Whether a segment is longer than [`LONGEST_SEGMENT`]. From the start of a segment it jumps to
+/// the last slash within that length, so it reads few bytes of a path of short segments.
 fn has_long_segment(mut text: &[u8]) -> bool {
     while let Some(within_reach) = text.get(..=LONGEST_SEGMENT) {
         match within_reach.iter().rposition(|byte| *byte == b'/') {
@@ -174,7 +181,8 @@ fn unusual<'a>(
         return Err(forbidden(text));
     }
     let as_written = encoding::is_normal(text)?;
-    if as_written && seen & PARAMETER == 0 && encoding::is_opaque(text) && shape::is_resolved(text) {
+    if as_written && seen & PARAMETER == 0 && encoding::is_opaque(text) && shape::is_resolved(text)
+    {
         return Ok(PathInterpretations::one(text));
     }
     if text.len() > interpretations::MAX_LENGTH {

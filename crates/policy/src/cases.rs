@@ -71,8 +71,8 @@ pub struct Expect {
     pub rule: Option<String>,
     /// The reason as in the decision log, such as `invalid_path`.
     pub reason: Option<String>,
-    /// Headers: of the upstream request if the request is allowed, else of the response. An empty value means that the
-    /// header must be absent.
+    /// Headers: of the upstream request if the request is allowed, else of the response. An empty
+    /// value means that the header must be absent.
     pub headers: Vec<(String, String)>,
 }
 
@@ -82,8 +82,9 @@ pub struct Expect {
 /// All problems in it, not just the first.
 pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
     let mut reader = Reader::with_hints(file.into(), HINTS);
-    let cases =
-        reader.parse_nonempty(text, "write a list of cases").map(|root| read::read_cases(&mut reader, &root));
+    let cases = reader
+        .parse_nonempty(text, "write a list of cases")
+        .map(|root| read::read_cases(&mut reader, &root));
     let mut problems = reader.finish();
     problems.sort_by(|a, b| a.at.cmp(&b.at));
     if problems.is_empty() { Ok(cases.unwrap_or_default().into()) } else { Err(problems) }

@@ -1,4 +1,5 @@
-//! Keys and shapes of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and what to write in their place.
+//! Keys and shapes of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and what to write in
+//! their place.
 
 use document::{Hints, KeyHint};
 
@@ -42,7 +43,12 @@ const KEYS: &[KeyHint] = &[
         Some("grants"),
         "write `grants: { ROLE: { users: […], groups: […] } }`",
     ),
-    ("a role", &["rules", "permissions", "paths"], Some("allow"), "write `allow: [\"GET /people\"]`"),
+    (
+        "a role",
+        &["rules", "permissions", "paths"],
+        Some("allow"),
+        "write `allow: [\"GET /people\"]`",
+    ),
     ("a role", &["inherits", "parents", "includes"], Some("extends"), ""),
     (
         "a role",
@@ -58,7 +64,12 @@ const KEYS: &[KeyHint] = &[
         "did you mean `paths`? `/people/**` is a prefix",
     ),
     ("a user", &["hash"], Some("password"), ""),
-    ("a user", &["role", "roles"], None, "grant roles under `grants`, to the user or to its `groups`"),
+    (
+        "a user",
+        &["role", "roles"],
+        None,
+        "grant roles under `grants`, to the user or to its `groups`",
+    ),
     (
         "an entry of `jwt`",
         &["jwks", "jwks_uri", "remote_jwks"],

@@ -3,13 +3,14 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// An index into an [`IdVec`]. Each kind of thing has an id type of its own, so that ids cannot be mixed up. Ids are 32
-/// bits wide: half the size of a `usize` wherever one is stored.
+/// An index into an [`IdVec`]. Each kind of thing has an id type of its own, so that ids cannot be
+/// mixed up. Ids are 32 bits wide: half the size of a `usize` wherever one is stored.
 pub trait Id: Copy {
     /// The id with this index.
     ///
     /// # Panics
-    /// If there are 2³² - 1 or more of a thing. A policy of this size is not used at all: that fails closed.
+    /// If there are 2³² - 1 or more of a thing. A policy of this size is not used at all: that
+    /// fails closed.
     fn from_index(index: usize) -> Self;
 
     /// Its index.
@@ -45,7 +46,8 @@ id_types! {
     /// A role, by its place in the policy.
     pub struct RoleId;
 
-    /// A rule. Rules are counted from 0 over all roles in order; in each role, `allow` comes before `deny`.
+    /// A rule. Rules are counted from 0 over all roles in order; in each role, `allow` comes before
+    /// `deny`.
     pub struct RuleId;
 
     /// An identity source: Basic is 0, and the issuers follow in the order of the policy.
@@ -148,12 +150,16 @@ impl<I: Id, T> IdVec<I, T> {
 /// A size or an index as a 32-bit integer.
 ///
 /// # Panics
-/// If it is 2³² - 1 or more: the highest number stands for "none" where an `Option` would double the size.
+/// If it is 2³² - 1 or more: the highest number stands for "none" where an `Option` would double
+/// the size.
 #[inline]
 #[must_use]
 pub fn narrow(size: usize) -> u32 {
     let narrow = u32::try_from(size).ok().filter(|narrow| *narrow != u32::MAX);
-    #[expect(clippy::expect_used, reason = "a policy of this size is not used at all: failing closed")]
+    #[expect(
+        clippy::expect_used,
+        reason = "a policy of this size is not used at all: failing closed"
+    )]
     narrow.expect("a policy has fewer than 2^32 - 1 of anything")
 }
 

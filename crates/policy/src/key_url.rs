@@ -7,15 +7,17 @@ use std::sync::Arc;
 use crate::canonical;
 use document::Secret;
 
-/// Shorter parts of a URL are not treated as secrets, because they occur in texts by chance: `v`, `1`, `jwks`.
+/// Shorter parts of a URL are not treated as secrets, because they occur in texts by chance: `v`,
+/// `1`, `jwks`.
 const MIN_SECRET: usize = 6;
 
-/// The URL of a key set, of a discovery document that names it, of the inventory of a search cluster, or of
-/// a bundle; and the certificate authorities of one of which its server needs a certificate.
+/// The URL of a key set, of a discovery document that names it, of the inventory of a search
+/// cluster, or of a bundle; and the certificate authorities of one of which its server needs a
+/// certificate.
 ///
-/// Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes the
-/// query, without user, password and fragment. All output, logs and metric labels use these. Two URLs that
-/// differ only in a hidden part look the same, but are not equal.
+/// Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes
+/// the query, without user, password and fragment. All output, logs and metric labels use these.
+/// Two URLs that differ only in a hidden part look the same, but are not equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyUrl {
     url: Arc<str>,
@@ -38,11 +40,15 @@ impl KeyUrl {
     /// The URL of an issuer's discovery document (OpenID Connect Discovery 1.0, 4.1).
     #[must_use]
     pub fn of_discovery(issuer: &Arc<str>) -> Self {
-        let url = format!("{}/.well-known/openid-configuration", issuer.strip_suffix('/').unwrap_or(issuer));
+        let url = format!(
+            "{}/.well-known/openid-configuration",
+            issuer.strip_suffix('/').unwrap_or(issuer)
+        );
         Self { document: Document::Discovery(issuer.clone()), ..url.as_str().into() }
     }
 
-    /// The URL of the inventory of the search cluster at `url`, with the `user:password` that the cluster is asked with.
+    /// The URL of the inventory of the search cluster at `url`, with the `user:password` that the
+    /// cluster is asked with.
     #[must_use]
     pub fn of_inventory(url: &str, credentials: Option<&str>) -> Self {
         let url = format!("{}/_resolve/index/*?expand_wildcards=all", url.trim_end_matches('/'));
@@ -50,7 +56,8 @@ impl KeyUrl {
         Self { document: Document::Inventory(credentials), ..url.as_str().into() }
     }
 
-    /// What is wrong with the URL, and how to fix it, if it may not be fetched. Neither shows anything of it.
+    /// What is wrong with the URL, and how to fix it, if it may not be fetched. Neither shows
+    /// anything of it.
     #[must_use]
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
         url_fault(&self.url)
@@ -62,7 +69,8 @@ impl KeyUrl {
         matches!(self.document, Document::Inventory(_))
     }
 
-    /// The `user:password` that its server is asked with, if any. Only for fetching; never log or print it.
+    /// The `user:password` that its server is asked with, if any. Only for fetching; never log or
+    /// print it.
     #[must_use]
     pub fn credentials(&self) -> Option<&str> {
         match &self.document {
@@ -77,11 +85,12 @@ impl KeyUrl {
         Self { trusted_ca: Some(trusted_ca), ..self }
     }
 
-    /// The URL of the key set that a discovery document at this URL names, trusting the same certificate authorities.
+    /// The URL of the key set that a discovery document at this URL names, trusting the same
+    /// certificate authorities.
     ///
     /// # Errors
-    /// What is wrong with it. The policy could not name it either; and a document that was fetched over `https` must
-    /// not lead to a URL without.
+    /// What is wrong with it. The policy could not name it either; and a document that was fetched
+    /// over `https` must not lead to a URL without.
     pub fn key_set(&self, jwks_uri: &str) -> Result<Self, &'static str> {
         if let Some((fault, _)) = url_fault(jwks_uri) {
             return Err(fault);
@@ -107,7 +116,8 @@ impl KeyUrl {
         }
     }
 
-    /// Certificate authorities in PEM: its server needs a certificate of one of these; `None` for those of the system.
+    /// Certificate authorities in PEM: its server needs a certificate of one of these; `None` for
+    /// those of the system.
     #[must_use]
     pub fn trusted_ca(&self) -> Option<&Arc<[u8]>> {
         self.trusted_ca.as_ref()
@@ -139,13 +149,13 @@ impl From<&str> for KeyUrl {
 
 impl fmt::Display for KeyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The parser accepts only `https://` and `http://`. For anything else, rather too much is hidden than
-        // too little.
+        // The parser accepts only `https://` and `http://`. For anything else, rather too much is
+        // hidden than too little.
         let scheme = self.url.split_once("//").map(|(scheme, _)| scheme);
         let scheme = scheme.filter(|scheme| scheme.is_empty() || scheme.ends_with(':'));
         let scheme = scheme.map_or(String::new(), |scheme| format!("{scheme}//"));
-        // RFC 3986, 3.2: the authority ends at the first of these, and the part before its last `@` is user
-        // information.
+        // RFC 3986, 3.2: the authority ends at the first of these, and the part before its last `@`
+        // is user information.
         let after_scheme = self.url.strip_prefix(&*scheme).unwrap_or(&self.url);
         let shown = after_scheme.split(['?', '#']).next().unwrap_or_default();
         let end = shown.find(['/', '\\']).unwrap_or(shown.len());

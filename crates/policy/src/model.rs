@@ -1,4 +1,5 @@
-//! A policy as plain data. All of it is validated: names are resolved, patterns are canonical, and nothing is cyclic.
+//! A policy as plain data. All of it is validated: names are resolved, patterns are canonical, and
+//! nothing is cyclic.
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,8 +56,8 @@ pub struct Role {
 /// A rule: some actions on some resources in some scopes.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The rule's name in explanations, headers and logs: its `name` if it has one, else its short-form text, such as
-    /// `GET|HEAD /people/**`.
+    /// The rule's name in explanations, headers and logs: its `name` if it has one, else its
+    /// short-form text, such as `GET|HEAD /people/**`.
     pub name: Arc<str>,
     /// HTTP methods.
     pub actions: Actions,
@@ -95,8 +96,8 @@ pub struct Basic {
     pub realm: Arc<str>,
     /// The users, from `users` or from `users_file`, with distinct names.
     pub users: Vec<BasicUser>,
-    /// Whether passwords are verified. If not, a component in front of rolegate has done so, and the user name in every
-    /// well-formed header is trusted.
+    /// Whether passwords are verified. If not, a component in front of rolegate has done so, and
+    /// the user name in every well-formed header is trusted.
     pub verify: bool,
     /// Prepended to user names.
     pub user_prefix: Arc<str>,
@@ -111,8 +112,8 @@ pub struct Basic {
 pub struct BasicUser {
     /// The name, without a prefix.
     pub name: Arc<str>,
-    /// The hash as written (PHC, bcrypt, SHA-crypt or `{SHA}`), not yet validated. `None` only if [`Basic::verify`] is
-    /// false.
+    /// The hash as written (PHC, bcrypt, SHA-crypt or `{SHA}`), not yet validated. `None` only if
+    /// [`Basic::verify`] is false.
     pub password: Option<Secret>,
     /// Its groups, without a prefix.
     pub groups: Vec<Arc<str>>,
@@ -169,7 +170,8 @@ impl Issuer {
     /// The claim that names roles, unless none of them counts.
     #[must_use]
     pub fn role_claim(&self) -> Option<&ClaimPath> {
-        let none = matches!(&self.roles_from_token, RolesFromToken::Only(listed) if listed.is_empty());
+        let none =
+            matches!(&self.roles_from_token, RolesFromToken::Only(listed) if listed.is_empty());
         self.claims.roles.as_ref().filter(|_| !none)
     }
 
@@ -186,8 +188,8 @@ impl Issuer {
     }
 }
 
-/// The source of an issuer's keys (a JWKS, RFC 7517). `Debug` omits a file's contents, which may include a shared
-/// secret.
+/// The source of an issuer's keys (a JWKS, RFC 7517). `Debug` omits a file's contents, which may
+/// include a shared secret.
 #[derive(Clone)]
 pub enum Keys {
     /// In a file, read when the policy is loaded.
@@ -201,7 +203,8 @@ pub enum Keys {
     },
     /// At a URL, fetched in the background.
     Url {
-        /// `https:`, or `http:` on a loopback address. Of the key set, or of the discovery document that names it.
+        /// `https:`, or `http:` on a loopback address. Of the key set, or of the discovery document
+        /// that names it.
         url: KeyUrl,
         /// The interval between fetches; 5 min if not set.
         refresh: Duration,
@@ -229,19 +232,21 @@ pub enum Separator {
     /// Spaces, as in the claim `scope` (RFC 8693, 4.2).
     #[default]
     Spaces,
-    /// Commas, with spaces and control characters around names ignored: as the security plugin of a search cluster reads it.
+    /// Commas, with spaces and control characters around names ignored: as the security plugin of a
+    /// search cluster reads it.
     Commas,
 }
 
-/// The path of a claim: names from the outermost object inwards. `sub` is `["sub"]`; the JSON pointer (RFC 6901)
-/// `/realm_access/roles` is `["realm_access", "roles"]`.
+/// The path of a claim: names from the outermost object inwards. `sub` is `["sub"]`; the JSON
+/// pointer (RFC 6901) `/realm_access/roles` is `["realm_access", "roles"]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimPath(pub Vec<Box<str>>);
 
 /// Changes to the headers of an allowed request.
 #[derive(Clone, Debug, Default)]
 pub struct AllowResponse {
-    /// Headers that are set, replacing any existing ones. A header with an empty value is removed instead.
+    /// Headers that are set, replacing any existing ones. A header with an empty value is removed
+    /// instead.
     pub set_headers: Vec<SetHeader>,
     /// Headers that are removed.
     pub remove_headers: Vec<Arc<str>>,
@@ -271,7 +276,8 @@ pub struct IdentityHeader {
     pub issuer: Arc<str>,
     /// The application that it is meant for.
     pub audience: Arc<str>,
-    /// The time from its making to its expiry, 30 s to 5 min; 60 s if not set. It is made anew after half of this time.
+    /// The time from its making to its expiry, 30 s to 5 min; 60 s if not set. It is made anew
+    /// after half of this time.
     pub lifetime: Duration,
     /// Further claims: their names in the header, and their places in the token of the caller.
     pub claims: Vec<(Box<str>, ClaimPath)>,
@@ -284,7 +290,8 @@ pub struct IdentityHeader {
 pub enum IdentityFormat {
     /// A JWT (RFC 7519), signed with a private key.
     Jwt,
-    /// The binary form of the crate `identity-header`, with a code made with a secret that the application has, too.
+    /// The binary form of the crate `identity-header`, with a code made with a secret that the
+    /// application has, too.
     Compact,
 }
 
@@ -317,8 +324,8 @@ pub enum Piece {
     Text(Box<str>),
     /// `{user}`: the subject's user name; empty if anonymous.
     User,
-    /// `{roles}`: the names of all the subject's roles but [`ANYONE`] and [`AUTHENTICATED`], in policy order, joined by
-    /// commas.
+    /// `{roles}`: the names of all the subject's roles but [`ANYONE`] and [`AUTHENTICATED`], in
+    /// policy order, joined by commas.
     Roles,
     /// `{groups}`: the subject's groups, in their original order, joined by commas.
     Groups,
@@ -353,18 +360,17 @@ pub enum ContentType {
     Html,
 }
 
-/// The name of Basic among the identity sources (`basic` or a JWT issuer); the name of an issuer is its `iss`.
+/// The name of Basic among the identity sources (`basic` or a JWT issuer); the name of an issuer is
+/// its `iss`.
 pub const BASIC: &str = "basic";
 
 impl Identity {
     /// Every configured identity source, with its name and its `user_prefix`.
     pub fn sources(&self) -> impl Iterator<Item = (SourceId, &str, &str)> {
         let basic = self.basic.iter().map(|basic| (SourceId::BASIC, BASIC, &*basic.user_prefix));
-        let issuers = self
-            .jwt
-            .iter()
-            .enumerate()
-            .map(|(index, issuer)| (SourceId::of_issuer(index), &*issuer.issuer, &*issuer.user_prefix));
+        let issuers = self.jwt.iter().enumerate().map(|(index, issuer)| {
+            (SourceId::of_issuer(index), &*issuer.issuer, &*issuer.user_prefix)
+        });
         basic.chain(issuers)
     }
 
@@ -374,12 +380,14 @@ impl Identity {
         self.sources().find(|(id, ..)| *id == source).map_or("", |(.., prefix)| prefix)
     }
 
-    /// The source of a user name, where only one can be: the only source, or the one with the longest prefix that the
-    /// name has.
+    /// The source of a user name, where only one can be: the only source, or the one with the
+    /// longest prefix that the name has.
     #[must_use]
     pub fn source_of(&self, user: &str) -> Option<SourceId> {
-        let fitting =
-            || self.sources().filter(|(.., prefix)| user.len() > prefix.len() && user.starts_with(prefix));
+        let fitting = || {
+            self.sources()
+                .filter(|(.., prefix)| user.len() > prefix.len() && user.starts_with(prefix))
+        };
         let longest = fitting().map(|(.., prefix)| prefix.len()).max()?;
         let mut likely = fitting().filter(|(.., prefix)| prefix.len() == longest);
         let (source, ..) = likely.next()?;
@@ -391,7 +399,9 @@ impl Policy {
     /// The rule with this id, with its role and its effect.
     #[must_use]
     pub fn rule(&self, id: RuleId) -> Option<(&Role, &Rule, Effect)> {
-        self.rules().find(|(rule_id, ..)| *rule_id == id).map(|(_, role, rule, effect)| (role, rule, effect))
+        self.rules()
+            .find(|(rule_id, ..)| *rule_id == id)
+            .map(|(_, role, rule, effect)| (role, rule, effect))
     }
 
     /// Every rule with its id, in order.

@@ -1,7 +1,7 @@
 //! Parses the files of a policy, including the ones that it includes.
 //!
-//! `unresolved` is the policy as written, in which roles are still names; `resolve` turns it into a [`Policy`].
-//! The other modules parse one section or one kind of value each.
+//! `unresolved` is the policy as written, in which roles are still names; `resolve` turns it into a
+//! [`Policy`]. The other modules parse one section or one kind of value each.
 
 mod basic;
 mod cached_files;
@@ -28,7 +28,8 @@ use std::path::{Path, PathBuf};
 use crate::hints::HINTS;
 use crate::model::{Identity, Policy};
 use document::{
-    Fields, Files, Key, Node, Place, PolicyFile, Problem, Reader, Scalar, Severity, Text, Value, normalized,
+    Fields, Files, Key, Node, Place, PolicyFile, Problem, Reader, Scalar, Severity, Text, Value,
+    normalized,
 };
 
 use self::cached_files::{CachedFiles, beside, is_file_name};
@@ -47,8 +48,10 @@ const POLICY: &[&str] = &[
     "search",
 ];
 
-/// Sections whose entries restrict something. `version` and `search` are read even if they are empty.
-const NEVER_EMPTY: &[&str] = &["identity", "allow_response", "deny_response", "identity_header", "include"];
+/// Sections whose entries restrict something. `version` and `search` are read even if they are
+/// empty.
+const NEVER_EMPTY: &[&str] =
+    &["identity", "allow_response", "deny_response", "identity_header", "include"];
 
 const MAX_DEPTH: usize = 16;
 
@@ -59,7 +62,8 @@ pub struct Loaded {
     pub policy: Policy,
     /// Warnings, which do not prevent its use.
     pub warnings: Vec<Problem>,
-    /// Every file that was read, in order of reading: the policy, included files, password files and key files.
+    /// Every file that was read, in order of reading: the policy, included files, password files
+    /// and key files.
     pub files: Vec<PolicyFile>,
 }
 
@@ -78,8 +82,8 @@ pub struct Parsed {
     pub files: Vec<PolicyFile>,
 }
 
-/// Loads the policy in `file`, with all files that it names. [`lint::load`](../lint/fn.load.html) also warns
-/// of policies that are probably not intended.
+/// Loads the policy in `file`, with all files that it names. [`lint::load`](../lint/fn.load.html)
+/// also warns of policies that are probably not intended.
 ///
 /// # Errors
 /// All problems in all files, including warnings, sorted by place.
@@ -173,8 +177,10 @@ impl PolicyParser<'_> {
 
     fn read_sections(&mut self, reader: &mut Reader, fields: &Fields<'_>) {
         read_version(reader, fields, self.open.len() == 1);
-        // A section that is indented below another one is missing. The keys of `roles` and `grants` are names.
-        let mut with_keys = fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
+        // A section that is indented below another one is missing. The keys of `roles` and `grants`
+        // are names.
+        let mut with_keys =
+            fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
         if fields.means("include") || with_keys.any(|(_, node)| has_section(node)) {
             self.all_missing();
         }
@@ -194,15 +200,27 @@ impl PolicyParser<'_> {
         if let Some(node) = fields.value("grants") {
             roles::read_grants(reader, node, policy);
         }
-        keep_once(reader, fields, "allow_response", &mut policy.allow_response, |reader, (_, node)| {
-            response::read_allow(reader, node)
-        });
-        keep_once(reader, fields, "deny_response", &mut policy.deny_response, |reader, (_, node)| {
-            response::read_deny(reader, node)
-        });
-        keep_once(reader, fields, "identity_header", &mut policy.identity_header, |reader, (_, node)| {
-            identity_header::read(reader, files, node)
-        });
+        keep_once(
+            reader,
+            fields,
+            "allow_response",
+            &mut policy.allow_response,
+            |reader, (_, node)| response::read_allow(reader, node),
+        );
+        keep_once(
+            reader,
+            fields,
+            "deny_response",
+            &mut policy.deny_response,
+            |reader, (_, node)| response::read_deny(reader, node),
+        );
+        keep_once(
+            reader,
+            fields,
+            "identity_header",
+            &mut policy.identity_header,
+            |reader, (_, node)| identity_header::read(reader, files, node),
+        );
         keep_once(reader, fields, "search", &mut policy.search, |reader, field| {
             search::read(reader, files, field)
         });
@@ -237,7 +255,11 @@ impl PolicyParser<'_> {
             None => ("", text.text),
         };
         if folder.contains('*') {
-            reader.error_help(text.at, "`*` is allowed only in the name of a file", "name each folder");
+            reader.error_help(
+                text.at,
+                "`*` is allowed only in the name of a file",
+                "name each folder",
+            );
             return Vec::new();
         }
         if !name.contains('*') {
@@ -247,9 +269,10 @@ impl PolicyParser<'_> {
         let Some(names) = self.files.list(reader, text.at, &folder) else { return Vec::new() };
         let current = self.open.last();
         let matching: Vec<&String> = names.iter().filter(|file| matches(name, file)).collect();
-        // `Files::list` replaces bytes that are not UTF-8. The file may have a rule that denies, and another one
-        // may really have the replaced name.
-        if let Some(file) = matching.iter().find(|file| file.contains(char::REPLACEMENT_CHARACTER)) {
+        // `Files::list` replaces bytes that are not UTF-8. The file may have a rule that denies,
+        // and another one may really have the replaced name.
+        if let Some(file) = matching.iter().find(|file| file.contains(char::REPLACEMENT_CHARACTER))
+        {
             let path = folder.join(file);
             let message = format!("the name of the file `{}` is not UTF-8", path.display());
             reader.error_help(text.at, message, "rename the file");
@@ -293,7 +316,11 @@ fn has_section(node: &Node) -> bool {
     matches!(&node.value, Value::Map(entries) if entries.iter().any(|(key, _)| POLICY.contains(&&*key.text)))
 }
 
-fn read_identity(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Option<Identity> {
+fn read_identity(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    node: &Node,
+) -> Option<Identity> {
     let fields = reader.fields(node, "`identity`", &["basic", "jwt"])?;
     // An empty `basic` is reported as one without users.
     reader.report_empty(&fields, &["jwt"]);
@@ -339,7 +366,11 @@ fn read_version(reader: &mut Reader, fields: &Fields<'_>, required: bool) {
     match &node.value {
         Value::Scalar(Scalar { text, plain: true, .. }) if **text == *"1" => {}
         Value::Scalar(Scalar { text, plain: true, .. }) if text.parse::<f64>().is_ok() => {
-            reader.error_help(at, format!("unknown version `{text}`"), "this program reads `version: 1`");
+            reader.error_help(
+                at,
+                format!("unknown version `{text}`"),
+                "this program reads `version: 1`",
+            );
         }
         Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
             reader.error_help(at, "the version is not a number", "write `version: 1`");
@@ -347,8 +378,8 @@ fn read_version(reader: &mut Reader, fields: &Fields<'_>, required: bool) {
     }
 }
 
-/// Whether a file name matches a pattern in which `*` matches any characters. Hidden files match only patterns that
-/// start with a dot.
+/// Whether a file name matches a pattern in which `*` matches any characters. Hidden files match
+/// only patterns that start with a dot.
 fn matches(pattern: &str, name: &str) -> bool {
     let pieces = pattern.split('*').map(Box::from).collect();
     (pattern.starts_with('.') || !name.starts_with('.'))

@@ -1,9 +1,9 @@
 //! What a rule matches: actions, scopes and resources.
 //!
-//! The names are neutral because the engine is: for HTTP, an action is a method, a scope is a host and a resource is a
-//! canonical path. All comparisons are byte by byte, so callers must pass canonical values. In these, `%` occurs only
-//! at the start of a triplet (RFC 3986, 2.1). A triplet is one character: no glob splits it. `Display` shows the text
-//! of the policy language.
+//! The names are neutral because the engine is: for HTTP, an action is a method, a scope is a host
+//! and a resource is a canonical path. All comparisons are byte by byte, so callers must pass
+//! canonical values. In these, `%` occurs only at the start of a triplet (RFC 3986, 2.1). A triplet
+//! is one character: no glob splits it. `Display` shows the text of the policy language.
 
 mod cover;
 mod intersect;
@@ -23,29 +23,31 @@ pub enum Actions {
     These(Vec<Box<str>>),
 }
 
-/// One scope (host) of a rule. A rule without scopes applies to every scope, including an empty one.
+/// One scope (host) of a rule. A rule without scopes applies to every scope, including an empty
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// `api.example.com`: exactly this host; lower case, without port or trailing dot.
     Exact(Box<str>),
-    /// `*.example.com`: one or more labels before this suffix, which is stored without its leading `*.`.
+    /// `*.example.com`: one or more labels before this suffix, which is stored without its leading
+    /// `*.`.
     Below(Box<str>),
 }
 
 /// One resource pattern (path) of a rule.
 ///
-/// A resource name is split at `/`. A leading `/` is not part of the first segment: it makes the name absolute, and
-/// absolute and relative names never match each other. So `/people/` is absolute, with the segments `people` and an
-/// empty one; `/` is absolute, with one empty segment; `*`, the asterisk-form of `OPTIONS` (RFC 9110, 7.1), is
-/// relative, with one segment.
+/// A resource name is split at `/`. A leading `/` is not part of the first segment: it makes the
+/// name absolute, and absolute and relative names never match each other. So `/people/` is
+/// absolute, with the segments `people` and an empty one; `/` is absolute, with one empty segment;
+/// `*`, the asterisk-form of `OPTIONS` (RFC 9110, 7.1), is relative, with one segment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// Whether the name starts with `/`.
     pub absolute: bool,
     /// The segments, in order.
     pub segments: Vec<Segment>,
-    /// Whether any number of further segments may follow, including none (`/**`). Without segments, this matches every
-    /// absolute (or relative) name.
+    /// Whether any number of further segments may follow, including none (`/**`). Without segments,
+    /// this matches every absolute (or relative) name.
     pub rest: bool,
 }
 
@@ -54,12 +56,13 @@ pub struct Pattern {
 pub enum Segment {
     /// Exactly these bytes. May be empty: the segment after a trailing slash.
     Literal(Box<str>),
-    /// Exactly one segment, except an empty one, `.` or `..` (`{id}`). The name is only for readers.
+    /// Exactly one segment, except an empty one, `.` or `..` (`{id}`). The name is only for
+    /// readers.
     One(Box<str>),
     /// Exactly one segment, equal to the subject's user name (`{user}`).
     User,
-    /// Exactly one segment, equal to the subject's user name without the prefix of its source (`{user.id}`), if the
-    /// subject is from one of these sources.
+    /// Exactly one segment, equal to the subject's user name without the prefix of its source
+    /// (`{user.id}`), if the subject is from one of these sources.
     UserId(Vec<SourceId>),
     /// Exactly one segment that is not empty and matches the glob.
     Glob(Glob),
@@ -67,8 +70,9 @@ pub enum Segment {
 
 /// A glob over the characters of one segment: the literal pieces between the `*`s, at least two.
 ///
-/// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`. Adjacent `*`s count as
-/// one. A percent triplet is one character: `*9` does not match `%C3%A9`, and no piece contains a part of a triplet.
+/// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`.
+/// Adjacent `*`s count as one. A percent triplet is one character: `*9` does not match `%C3%A9`,
+/// and no piece contains a part of a triplet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Glob(pub Vec<Box<str>>);
 
@@ -98,7 +102,8 @@ impl<'a> PatternSubject<'a> {
 }
 
 impl Scope {
-    /// Whether this scope includes `scope`, which is in canonical form (lower case, no port, no trailing dot).
+    /// Whether this scope includes `scope`, which is in canonical form (lower case, no port, no
+    /// trailing dot).
     #[must_use]
     pub fn matches(&self, scope: &[u8]) -> bool {
         match self {
@@ -153,13 +158,18 @@ impl Segment {
             Self::One(_) => !matches!(name, b"" | b"." | b".."),
             Self::User => {
                 !name.is_empty()
-                    && subject.is_some_and(|subject| crate::canonical::segment_is_name(name, subject.user))
+                    && subject.is_some_and(|subject| {
+                        crate::canonical::segment_is_name(name, subject.user)
+                    })
             }
             Self::UserId(sources) => {
-                let subject =
-                    subject.filter(|subject| subject.source.is_some_and(|source| sources.contains(&source)));
+                let subject = subject.filter(|subject| {
+                    subject.source.is_some_and(|source| sources.contains(&source))
+                });
                 !name.is_empty()
-                    && subject.is_some_and(|subject| crate::canonical::segment_is_name(name, subject.id()))
+                    && subject.is_some_and(|subject| {
+                        crate::canonical::segment_is_name(name, subject.id())
+                    })
             }
             Self::Glob(glob) => !name.is_empty() && glob.matches(name),
         }
@@ -178,18 +188,22 @@ impl Glob {
         self.matches_from(name, |_| true)
     }
 
-    /// Whether `name` matches, where a piece after a `*` may start only at places for which `may_start` is true. Each
-    /// piece is matched at its first place after the piece before it, which leaves the most for the pieces after it.
+    /// Whether `name` matches, where a piece after a `*` may start only at places for which
+    /// `may_start` is true. Each piece is matched at its first place after the piece before it,
+    /// which leaves the most for the pieces after it.
     fn matches_from(&self, name: &[u8], may_start: impl Fn(usize) -> bool) -> bool {
         let matches_at = |place, piece: &str| starts_at(name, place, piece) && may_start(place);
         let Some((first, rest)) = self.0.split_first() else { return false };
         let Some((last, middle)) = rest.split_last() else { return first.as_bytes() == name };
-        let Some(end) = name.len().checked_sub(last.len()).filter(|_| starts_at(name, 0, first)) else {
+        let Some(end) = name.len().checked_sub(last.len()).filter(|_| starts_at(name, 0, first))
+        else {
             return false;
         };
         let mut place = first.len();
         for piece in middle {
-            let Some(found) = (place..=end).find(|place| matches_at(*place, piece)) else { return false };
+            let Some(found) = (place..=end).find(|place| matches_at(*place, piece)) else {
+                return false;
+            };
             place = found + piece.len();
         }
         place <= end && matches_at(end, last)
@@ -258,8 +272,10 @@ mod tests {
     fn texts(parts: &[&str], most: usize) -> BTreeSet<String> {
         let mut texts = BTreeSet::from([String::new()]);
         for _ in 0..most {
-            let longer: Vec<String> =
-                texts.iter().flat_map(|text| parts.iter().map(move |part| format!("{text}{part}"))).collect();
+            let longer: Vec<String> = texts
+                .iter()
+                .flat_map(|text| parts.iter().map(move |part| format!("{text}{part}")))
+                .collect();
             texts.extend(longer);
         }
         texts
@@ -282,7 +298,9 @@ mod tests {
             (None, _) => name.is_empty(),
             (Some((&"*", after)), None) => matches(after, name),
             (Some((&"*", after)), Some((_, left))) => matches(after, name) || matches(glob, left),
-            (Some((one, after)), Some((character, left))) => one == character && matches(after, left),
+            (Some((one, after)), Some((character, left))) => {
+                one == character && matches(after, left)
+            }
             (Some(_), None) => false,
         }
     }
@@ -317,7 +335,8 @@ mod tests {
 
     #[test]
     fn only_the_digits_of_a_triplet_are_its_rest() {
-        let cut: Vec<usize> = (0..=10).filter(|place| cuts_triplet(b"%25a%40%C3", *place)).collect();
+        let cut: Vec<usize> =
+            (0..=10).filter(|place| cuts_triplet(b"%25a%40%C3", *place)).collect();
         assert_eq!(cut, [1, 2, 5, 6, 8, 9]);
         assert!(!cuts_triplet(b"", 0) && !cuts_triplet(b"%20", 3) && !cuts_triplet(b"%20", 4));
     }

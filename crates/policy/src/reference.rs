@@ -1,5 +1,5 @@
-//! The reference evaluator: the meaning of a policy, slow and obvious. It checks every rule of every role of the
-//! caller.
+//! The reference evaluator: the meaning of a policy, slow and obvious. It checks every rule of
+//! every role of the caller.
 //!
 //! The engine must agree with it on every policy and request. It is never optimized.
 
@@ -19,7 +19,8 @@ pub struct AccessRequest<'a> {
     pub resource: &'a [u8],
 }
 
-/// The result of an evaluation. If several rules decide alike, it names the one with the lowest [`RuleId`].
+/// The result of an evaluation. If several rules decide alike, it names the one with the lowest
+/// [`RuleId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// Allowed by this rule.
@@ -78,7 +79,8 @@ fn matches(rule: &Rule, request: &AccessRequest<'_>, subject: Option<PatternSubj
         && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject))
 }
 
-/// All roles of a caller: those granted, those from its token, the reserved ones, and those that these extend.
+/// All roles of a caller: those granted, those from its token, the reserved ones, and those that
+/// these extend.
 #[must_use]
 pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
     let mut roles = BTreeSet::new();

@@ -41,7 +41,9 @@ pub fn pattern(pattern: &Pattern) -> String {
     }
     let segment = |segment: &Segment| match segment {
         Segment::Literal(text) => literal(text),
-        Segment::Glob(glob) => glob.0.iter().map(|piece| literal(piece)).collect::<Vec<_>>().join("*"),
+        Segment::Glob(glob) => {
+            glob.0.iter().map(|piece| literal(piece)).collect::<Vec<_>>().join("*")
+        }
         Segment::One(_) | Segment::User | Segment::UserId(_) => segment.to_string(),
     };
     let rest = pattern.rest.then(|| "**".to_owned());

@@ -34,7 +34,9 @@ fn the_examples_of_the_language_are_read() {
 "#,
     );
     assert_eq!(cases[0].name, "a guest cannot add people");
-    assert!(matches!(&cases[0].request.credentials, Credentials::Basic(pair) if pair == "alice:wonderland"));
+    assert!(
+        matches!(&cases[0].request.credentials, Credentials::Basic(pair) if pair == "alice:wonderland")
+    );
     assert_eq!(cases[0].expect.status, 403);
     let Credentials::Claims(claims) = &cases[1].request.credentials else { panic!("claims") };
     let expected = json!({ "iss": "https://id.example.com", "sub": "carol", "groups": ["staff"] });
@@ -73,14 +75,14 @@ fn a_caller_may_be_a_name_with_groups() {
 #[test]
 fn a_header_may_have_several_lines() {
     let request = one_request("{ path: /x, headers: { authorization: [a, b], x-n: 7 } }").request;
-    let lines: Vec<_> = request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let lines: Vec<_> =
+        request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(lines, [("authorization", "a"), ("authorization", "b"), ("x-n", "7")]);
 }
 
 #[test]
 fn a_header_without_a_value_must_be_absent() {
-    let text =
-        "- { name: x, request: { path: /x }, expect: { status: 200, headers: { a: \"\", b: , c: d } } }";
+    let text = "- { name: x, request: { path: /x }, expect: { status: 200, headers: { a: \"\", b: , c: d } } }";
     let headers = cases(text).remove(0).expect.headers;
     assert_eq!(headers.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>(), ["", "", "d"]);
 }
@@ -91,9 +93,12 @@ fn the_clock_is_set() {
         let request = one_request(&format!("{{ path: /x, at: {time} }}")).request;
         assert_eq!(request.at.unwrap().as_secs(), 1_767_225_600, "{time}");
     }
-    for wrong in ["2026-01-01", "2026-01-01T00:00:00", "2025-02-29T00:00:00Z", "1969-12-31T23:59:59Z"] {
-        let messages =
-            messages(&format!("- {{ name: x, request: {{ path: /x, at: {wrong} }}, expect: 200 }}"));
+    for wrong in
+        ["2026-01-01", "2026-01-01T00:00:00", "2025-02-29T00:00:00Z", "1969-12-31T23:59:59Z"]
+    {
+        let messages = messages(&format!(
+            "- {{ name: x, request: {{ path: /x, at: {wrong} }}, expect: 200 }}"
+        ));
         assert_eq!(messages, [format!("1:39: `{wrong}` is not a time")]);
     }
 }

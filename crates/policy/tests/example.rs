@@ -92,8 +92,11 @@ fn the_example_names_its_files() {
 
 #[test]
 fn the_example_is_warned_of_names_and_roles_that_two_sources_may_give() {
-    let warnings: Vec<String> =
-        example().warnings.iter().map(|warning| format!("{}: {}", warning.at, warning.message)).collect();
+    let warnings: Vec<String> = example()
+        .warnings
+        .iter()
+        .map(|warning| format!("{}: {}", warning.at, warning.message))
+        .collect();
     let issuer = "may come from Basic and from `https://id.example.com`";
     let gives = "but each token of `https://id.example.com` that names it gives it, too";
     let expected = [

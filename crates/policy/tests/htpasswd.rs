@@ -13,8 +13,10 @@ fn users_are_read_with_their_places() {
         .iter()
         .map(|user| (&*user.name, &*user.password.as_ref().unwrap().0, user.at.to_string()))
         .collect();
-    let expected =
-        [("alice", "$2y$05$abc", "users:2:7".to_owned()), ("b\u{f6}b", "$6$x$y:z", "users:5:5".to_owned())];
+    let expected = [
+        ("alice", "$2y$05$abc", "users:2:7".to_owned()),
+        ("b\u{f6}b", "$6$x$y:z", "users:5:5".to_owned()),
+    ];
     assert_eq!(read, expected);
 }
 

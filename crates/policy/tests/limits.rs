@@ -13,7 +13,8 @@ fn loaded(text: impl Into<Vec<u8>>) -> Result<Loaded, Vec<Problem>> {
 
 fn first(text: impl Into<Vec<u8>>) -> String {
     let problems = loaded(text).unwrap_err();
-    let problem = problems.iter().find(|problem| problem.severity == document::Severity::Error).unwrap();
+    let problem =
+        problems.iter().find(|problem| problem.severity == document::Severity::Error).unwrap();
     format!("{}:{} {}", problem.at.line, problem.at.column, problem.message)
 }
 
@@ -42,7 +43,10 @@ fn a_compressed_file_is_named_as_such() {
 #[test]
 fn a_file_that_is_not_there_is_an_error() {
     let problems = load(&MapFiles::default(), Path::new("policy.yaml")).unwrap_err();
-    assert_eq!(problems[0].to_string(), "policy.yaml:1:1: error: cannot read the policy: no such file");
+    assert_eq!(
+        problems[0].to_string(),
+        "policy.yaml:1:1: error: cannot read the policy: no such file"
+    );
 }
 
 #[test]
@@ -81,7 +85,8 @@ fn a_long_name_is_not_compared_with_others() {
     assert!(first(text).contains("unknown role"));
 }
 
-/// A request with a longer segment is refused, so that such a rule would look like protection and be none.
+/// A request with a longer segment is refused, so that such a rule would look like protection and
+/// be none.
 #[test]
 fn a_segment_of_a_rule_is_no_longer_than_one_of_a_request() {
     let never = "a segment of over 4096 bytes never matches: such a request is denied";
@@ -89,7 +94,8 @@ fn a_segment_of_a_rule_is_no_longer_than_one_of_a_request() {
     for segment in [format!("{half}{half}"), format!("{half}*{half}"), "%40".repeat(2_700)] {
         assert!(loaded(with_rules(&format!("GET /x/{segment}/y"))).is_ok(), "{}", segment.len());
     }
-    for segment in [format!("{half}{half}b"), format!("{half}*{half}b"), "é".repeat(700), "%20".repeat(1_366)]
+    for segment in
+        [format!("{half}{half}b"), format!("{half}*{half}b"), "é".repeat(700), "%20".repeat(1_366)]
     {
         assert_eq!(first(with_rules(&format!("GET /x/{segment}/y"))), format!("4:20 {never}"));
     }
@@ -99,7 +105,11 @@ fn a_segment_of_a_rule_is_no_longer_than_one_of_a_request() {
 fn so_many_problems_are_counted_not_listed() {
     let problems = loaded(with_rules(&"get /a, ".repeat(20_000))).unwrap_err();
     assert_eq!(problems.iter().filter(|problem| problem.message.contains("`get`")).count(), 10_000);
-    assert!(problems.iter().any(|problem| problem.message == "there are 10000 more problems in this file"));
+    assert!(
+        problems
+            .iter()
+            .any(|problem| problem.message == "there are 10000 more problems in this file")
+    );
 }
 
 #[test]
@@ -129,14 +139,19 @@ fn includes_end() {
         files = files.and(&format!("{number}.yaml"), format!("include: [{}.yaml]\n", number + 1));
     }
     let problems = load(&files, Path::new("policy.yaml")).unwrap_err();
-    assert_eq!(problems[0].to_string(), "14.yaml:1:11: error: files include each other more than 16 deep");
+    assert_eq!(
+        problems[0].to_string(),
+        "14.yaml:1:11: error: files include each other more than 16 deep"
+    );
 }
 
 #[test]
 fn the_same_file_is_read_once_whatever_it_is_called() {
-    let files =
-        MapFiles::of("p/policy.yaml", "version: 1\ninclude: [a.yaml, ./a.yaml, b/../a.yaml, \"*.yaml\"]\n")
-            .and("p/a.yaml", "roles: { anyone: { allow: [GET /a] } }\n");
+    let files = MapFiles::of(
+        "p/policy.yaml",
+        "version: 1\ninclude: [a.yaml, ./a.yaml, b/../a.yaml, \"*.yaml\"]\n",
+    )
+    .and("p/a.yaml", "roles: { anyone: { allow: [GET /a] } }\n");
     let loaded = load(&files, Path::new("p/policy.yaml")).unwrap();
     assert_eq!(loaded.files.len(), 2);
     assert_eq!(loaded.policy.roles[0].at.to_string(), "p/a.yaml:1:10");

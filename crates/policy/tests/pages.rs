@@ -1,5 +1,5 @@
-//! The pages of the policy language: their examples, and the keys of the reference against those that the parser knows.
-//! `wrong_examples.txt` has the wrong examples with their messages.
+//! The pages of the policy language: their examples, and the keys of the reference against those
+//! that the parser knows. `wrong_examples.txt` has the wrong examples with their messages.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::disallowed_methods, reason = "the parser's source is read from files")]
 
@@ -13,16 +13,20 @@ use policy::{AccessRequest, Decision, cases, reference};
 
 const REFERENCE: &str = include_str!("../../../policies/README.md");
 const GUIDE: &str = include_str!("../../../docs/policy.md");
-const PAGES: [&str; 4] =
-    [REFERENCE, GUIDE, include_str!("../../../policies/search.md"), include_str!("../../../docs/callers.md")];
+const PAGES: [&str; 4] = [
+    REFERENCE,
+    GUIDE,
+    include_str!("../../../policies/search.md"),
+    include_str!("../../../docs/callers.md"),
+];
 const WRONG_EXAMPLES: &str = include_str!("wrong_examples.txt");
 
 /// The reference says that its examples without an `identity` have this one.
 const IDENTITY: &str = r#"identity: { basic: { users: { alice: { password: "$6$x$y", groups: [staff] }, bob: { password: "$6$x$y" } } } }
 "#;
 
-/// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in which it has only the
-/// key `?`.
+/// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in
+/// which it has only the key `?`.
 const MAPPINGS: [(&str, &str, &str); 19] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
@@ -57,7 +61,13 @@ fn every_example_gives_the_messages_below_it() {
         for (example, after) in examples_in(page) {
             let expected = if is_wrong(example) {
                 wrong += 1;
-                after.trim_start().strip_prefix("```text\n").expect(example).split_once("```").unwrap().0
+                after
+                    .trim_start()
+                    .strip_prefix("```text\n")
+                    .expect(example)
+                    .split_once("```")
+                    .unwrap()
+                    .0
             } else {
                 right += 1;
                 ""
@@ -77,14 +87,16 @@ fn the_reference_has_the_keys_that_the_parser_knows() {
     for (what, heading, example) in MAPPINGS {
         // The help for an unknown key lists the known ones.
         let help = messages(example);
-        let (_, known) = help.split_once(&format!("help: {what} has ")).unwrap_or_else(|| panic!("{help}"));
-        let known: BTreeSet<&str> = known.lines().next().unwrap().split('`').skip(1).step_by(2).collect();
+        let (_, known) =
+            help.split_once(&format!("help: {what} has ")).unwrap_or_else(|| panic!("{help}"));
+        let known: BTreeSet<&str> =
+            known.lines().next().unwrap().split('`').skip(1).step_by(2).collect();
         assert_eq!(keys_of(section_of_a_page(heading)), known, "{heading}");
     }
 }
 
-/// A right example on the page shows each key, and a wrong one what its misuse gives. Those of a test case are under
-/// `expect`.
+/// A right example on the page shows each key, and a wrong one what its misuse gives. Those of a
+/// test case are under `expect`.
 #[test]
 fn every_key_has_a_right_and_a_wrong_example() {
     for (_, heading, example) in MAPPINGS {
@@ -95,8 +107,9 @@ fn every_key_has_a_right_and_a_wrong_example() {
                 .filter(|(example, _)| is_wrong(example) == wrong)
                 .map(|(example, _)| example)
                 .collect();
-            let words: BTreeSet<&str> =
-                shown.split(|character: char| !(character.is_alphanumeric() || character == '_')).collect();
+            let words: BTreeSet<&str> = shown
+                .split(|character: char| !(character.is_alphanumeric() || character == '_'))
+                .collect();
             for key in keys_of(section_of_a_page(heading)) {
                 assert!(words.contains(key), "{heading}: `{key}`, wrong: {wrong}");
             }
@@ -111,7 +124,8 @@ fn no_mapping_is_left_out() {
     for folder in [source.clone(), source.join("parse"), source.join("cases")] {
         for file in rust_files(&folder) {
             let text = fs::read_to_string(file).unwrap();
-            let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+            let code: String =
+                text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
             for call in code.split("fields(").skip(1) {
                 let arguments = call.split_once(')').map_or(call, |(arguments, _)| arguments);
                 if let Some((_, what)) = arguments.split_once(", \"") {
@@ -129,15 +143,20 @@ fn every_placeholder_of_a_header_is_explained() {
     let help = messages("allow_response: { set_headers: { x-a: \"{nothing}\" } }");
     let (_, known) = help.split_once("help: there are ").unwrap();
     let (known, _) = known.split_once(';').unwrap();
-    let (_, table) =
-        section_of_a_page("### `allow_response`").split_once("| placeholder | its value |\n").unwrap();
+    let (_, table) = section_of_a_page("### `allow_response`")
+        .split_once("| placeholder | its value |\n")
+        .unwrap();
     let rows = table.lines().take_while(|line| line.starts_with('|'));
-    let explained: Vec<&str> =
-        rows.flat_map(|row| row.split('`').skip(1).step_by(2)).filter(|name| name.ends_with('}')).collect();
+    let explained: Vec<&str> = rows
+        .flat_map(|row| row.split('`').skip(1).step_by(2))
+        .filter(|name| name.ends_with('}'))
+        .collect();
     for name in known.split('`').skip(1).step_by(2) {
         assert!(explained.contains(&name), "{name}");
     }
-    for name in explained.iter().filter(|name| !name.starts_with("{claims.") && !name.starts_with('}')) {
+    for name in
+        explained.iter().filter(|name| !name.starts_with("{claims.") && !name.starts_with('}'))
+    {
         assert!(known.contains(&format!("`{name}`")), "{name}");
     }
 }
@@ -154,12 +173,15 @@ fn what_is_denied_to_all_but_one_role_is_allowed_to_that_one() {
     let mut examples = 0;
     let heading = "### Denied to all but one role";
     let wrong_examples = section(WRONG_EXAMPLES, heading).unwrap();
-    for (example, _) in [section_of_a_page(heading), wrong_examples].into_iter().flat_map(examples_in) {
+    for (example, _) in
+        [section_of_a_page(heading), wrong_examples].into_iter().flat_map(examples_in)
+    {
         let files = MapFiles::of("policy.yaml", completed(example, IDENTITY));
         let policy = load(&files, Path::new("policy.yaml")).unwrap().policy;
         let may = |user| {
             let caller = reference::Caller { user: Some(user), ..reference::Caller::default() };
-            let question = AccessRequest { action: b"GET", scope: b"localhost", resource: b"/internal/a" };
+            let question =
+                AccessRequest { action: b"GET", scope: b"localhost", resource: b"/internal/a" };
             matches!(reference::decide(&policy, &caller, &question), Decision::Allowed(_))
         };
         assert_eq!((may("alice"), may("bob")), (false, !is_wrong(example)), "{example}");
@@ -189,7 +211,8 @@ fn section_of_a_page(heading: &str) -> &'static str {
 
 /// The first column of a section's table of keys.
 fn keys_of(section: &'static str) -> BTreeSet<&'static str> {
-    let (_, table) = section.split_once("| key | type | default | meaning |\n|---|---|---|---|\n").unwrap();
+    let (_, table) =
+        section.split_once("| key | type | default | meaning |\n|---|---|---|---|\n").unwrap();
     let rows = table.lines().take_while(|line| line.starts_with('|'));
     rows.map(|row| row.split('`').nth(1).unwrap()).collect()
 }
@@ -223,7 +246,8 @@ fn messages_with(identity: &str, example: &str) -> String {
     problems.map(|problem| format!("{problem}\n")).collect()
 }
 
-/// A policy that the example is part of. The rest is added at the end, so that lines keep their numbers.
+/// A policy that the example is part of. The rest is added at the end, so that lines keep their
+/// numbers.
 fn completed(example: &str, identity: &str) -> String {
     let mut policy = format!("{example}\n");
     for (key, part) in [("version:", "version: 1\n"), ("identity:", identity)] {
@@ -237,7 +261,10 @@ fn completed(example: &str, identity: &str) -> String {
 fn problems_of(policy: &str) -> Vec<Problem> {
     let files = MapFiles::of("policy.yaml", policy)
         .and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n")
-        .and("broken", WRONG_EXAMPLES.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0)
+        .and(
+            "broken",
+            WRONG_EXAMPLES.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0,
+        )
         .and("jwks.json", "{}")
         .and("identity.pem", "")
         .and("identity.key", "")

@@ -1,7 +1,8 @@
-//! The messages for broken and doubtful policies: exactly these lines, for each of the policies in `problems/`.
+//! The messages for broken and doubtful policies: exactly these lines, for each of the policies in
+//! `problems/`.
 //!
-//! A file there has cases: `=== title`, the text of `policy.yaml`, for each further file `>>> name` and its text, then
-//! `---` and the messages, word for word.
+//! A file there has cases: `=== title`, the text of `policy.yaml`, for each further file `>>> name`
+//! and its text, then `---` and the messages, word for word.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::path::Path;
@@ -121,10 +122,14 @@ fn what_a_help_for_a_rule_suggests_is_no_error() {
                 _ => continue,
             };
             suggested += 1;
-            let policy =
-                format!("version: 1\nroles:\n  anyone: {{ user_id_from: [a], allow: ['{rule}'] }}\n");
-            let policy =
-                if rule.contains("{user.id}") { policy } else { policy.replace("user_id_from: [a], ", "") };
+            let policy = format!(
+                "version: 1\nroles:\n  anyone: {{ user_id_from: [a], allow: ['{rule}'] }}\n"
+            );
+            let policy = if rule.contains("{user.id}") {
+                policy
+            } else {
+                policy.replace("user_id_from: [a], ", "")
+            };
             let policy = format!(
                 "{policy}identity: {{ jwt: [{{ issuer: a, audiences: [x], keys: {{ file: k }} }}] }}"
             );
@@ -156,8 +161,8 @@ fn messages(given: &str) -> String {
         let (name, text) = file.split_once('\n').unwrap();
         files = files.and(name, text);
     }
-    let problems =
-        load(&files, Path::new("policy.yaml")).map_or_else(|errors| errors, |loaded| unaccepted(&loaded));
+    let problems = load(&files, Path::new("policy.yaml"))
+        .map_or_else(|errors| errors, |loaded| unaccepted(&loaded));
     problems.iter().map(|problem| format!("{problem}\n")).collect()
 }
 

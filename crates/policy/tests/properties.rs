@@ -98,7 +98,10 @@ fn check_problems(problems: &[Problem]) {
     assert!(problems.iter().any(|problem| problem.severity == Severity::Error));
     for problem in problems {
         assert!(problem.at.line > 0 && problem.at.column > 0);
-        assert!(!problem.message.is_empty() && !problem.message.contains(char::is_control), "{problem}");
+        assert!(
+            !problem.message.is_empty() && !problem.message.contains(char::is_control),
+            "{problem}"
+        );
     }
 }
 
@@ -153,9 +156,15 @@ proptest! {
 /// Checking a suggestion for these must not lead to the same suggestion.
 #[test]
 fn braces_within_braces_are_an_error() {
-    for rule in
-        ["GET /{?*{}", "GET /{a{}", "GET /x{{}y}", "GET /${{}", "GET /{{{}}}", "GET /*{*{*}*", "GET /${${a}}"]
-    {
+    for rule in [
+        "GET /{?*{}",
+        "GET /{a{}",
+        "GET /x{{}y}",
+        "GET /${{}",
+        "GET /{{{}}}",
+        "GET /*{*{*}*",
+        "GET /${${a}}",
+    ] {
         let text = format!("version: 1\nroles: {{ r: {{ allow: [{rule:?}] }} }}\n");
         assert!(load_text(text.as_bytes()).is_err(), "{rule}");
     }
@@ -206,7 +215,8 @@ fn order_and_repetition_never_matter() {
     for seed in 0..150 {
         let mut generator = Generator::new(Shape::default(), seed);
         let policy = generator.policy();
-        let other = load_text(to_yaml(&repeated(&reordered(&policy, seed), seed)).as_bytes()).unwrap();
+        let other =
+            load_text(to_yaml(&repeated(&reordered(&policy, seed), seed)).as_bytes()).unwrap();
         for _ in 0..60 {
             let caller = generator.caller();
             let request = generator.request(&policy, &caller);

@@ -25,7 +25,8 @@ impl Files for Disk {
 fn shipped() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../policies");
     let folders = fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
-    let mut folders: Vec<PathBuf> = folders.filter(|path| path.join("policy.yaml").exists()).collect();
+    let mut folders: Vec<PathBuf> =
+        folders.filter(|path| path.join("policy.yaml").exists()).collect();
     folders.sort();
     folders
 }
@@ -47,6 +48,10 @@ fn every_shipped_case_is_read() {
         let file = folder.join("cases.yaml");
         let cases = cases::parse(&file, &fs::read(&file).unwrap());
         let lines = cases.err().unwrap_or_default();
-        assert!(lines.is_empty(), "{}", lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"));
+        assert!(
+            lines.is_empty(),
+            "{}",
+            lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The kinds of callers that two policies distinguish.
 //!
-//! A caller is who holds credentials: nobody, a user of Basic, or a token of an issuer. Under each policy it has a name
-//! and roles. Under a policy that does not accept its credentials it can do what callers without credentials can.
+//! A caller is who holds credentials: nobody, a user of Basic, or a token of an issuer. Under each
+//! policy it has a name and roles. Under a policy that does not accept its credentials it can do
+//! what callers without credentials can.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -39,7 +40,8 @@ pub enum CallerSource {
 pub struct NameLike {
     /// The glob, as a path has it.
     pub glob: String,
-    /// The prefix of the name that the glob sees; the name without it is what the caller authenticates with.
+    /// The prefix of the name that the glob sees; the name without it is what the caller
+    /// authenticates with.
     pub prefix: String,
     /// Whether the name matches.
     pub matches: bool,
@@ -114,9 +116,11 @@ impl<'p> Side<'p> {
 
     fn user(&self, source: SourceId, prefix: &str, raw: &str, groups: &[String]) -> OnSide {
         let name = format!("{prefix}{raw}");
-        let reserved = [ANYONE, AUTHENTICATED].into_iter().filter_map(|role| self.policy.role(role));
+        let reserved =
+            [ANYONE, AUTHENTICATED].into_iter().filter_map(|role| self.policy.role(role));
         let of_user = self.to_user.get(name.as_str()).into_iter().flatten();
-        let of_groups = groups.iter().filter_map(|group| self.to_group.get(group.as_str())).flatten();
+        let of_groups =
+            groups.iter().filter_map(|group| self.to_group.get(group.as_str())).flatten();
         let roles = self.all(reserved.chain(of_user.chain(of_groups).copied()));
         OnSide { name: Some(name), prefix: prefix.len(), source: Some(source), roles }
     }
@@ -147,15 +151,22 @@ pub(crate) fn sources(sides: &[Side<'_>; 2]) -> Result<Vec<Source>, TooComplex> 
     let names = OwnNames::new(sides)?;
     let mut sources = vec![Source {
         source: CallerSource::Anonymous,
-        kinds: vec![Kind { users: Users::Named(Vec::new()), sides: [old.anonymous(), new.anonymous()] }],
+        kinds: vec![Kind {
+            users: Users::Named(Vec::new()),
+            sides: [old.anonymous(), new.anonymous()],
+        }],
         attributes: Vec::new(),
     }];
-    let basic = sides.each_ref().map(|side| side.policy.identity.basic.as_ref().map(Accepted::basic));
+    let basic =
+        sides.each_ref().map(|side| side.policy.identity.basic.as_ref().map(Accepted::basic));
     if basic.iter().any(Option::is_some) {
         sources.push(source(CallerSource::Basic, sides, &basic, &names)?);
     }
-    let issuers: BTreeSet<&str> =
-        sides.iter().flat_map(|side| &side.policy.identity.jwt).map(|issuer| &*issuer.issuer).collect();
+    let issuers: BTreeSet<&str> = sides
+        .iter()
+        .flat_map(|side| &side.policy.identity.jwt)
+        .map(|issuer| &*issuer.issuer)
+        .collect();
     for name in issuers {
         let accepted = sides.each_ref().map(|side| {
             let mut issuers = side.policy.identity.jwt.iter().enumerate();
@@ -227,23 +238,27 @@ fn source(
     accepted: &[Option<Accepted<'_>>; 2],
     names: &OwnNames<'_>,
 ) -> Result<Source, TooComplex> {
-    let pairs = || sides.iter().zip(accepted).filter_map(|(side, accepted)| Some((side, accepted.as_ref()?)));
-    let prefixes: BTreeSet<&str> = pairs().map(|(_, accepted)| accepted.user_prefix).chain([""]).collect();
+    let pairs = || {
+        sides.iter().zip(accepted).filter_map(|(side, accepted)| Some((side, accepted.as_ref()?)))
+    };
+    let prefixes: BTreeSet<&str> =
+        pairs().map(|(_, accepted)| accepted.user_prefix).chain([""]).collect();
     let is_open = pairs().any(|(_, accepted)| accepted.is_open);
-    let mut raw: BTreeSet<String> =
-        pairs().flat_map(|(_, accepted)| accepted.users.keys().map(|user| (*user).to_owned())).collect();
+    let mut raw: BTreeSet<String> = pairs()
+        .flat_map(|(_, accepted)| accepted.users.keys().map(|user| (*user).to_owned()))
+        .collect();
     if is_open {
         let granted = pairs().flat_map(|(side, accepted)| {
             side.to_user.keys().filter_map(|user| user.strip_prefix(accepted.user_prefix))
         });
-        let of_paths = prefixes
-            .iter()
-            .flat_map(|prefix| names.words.iter().filter_map(move |word| word.strip_prefix(*prefix)));
+        let of_paths = prefixes.iter().flat_map(|prefix| {
+            names.words.iter().filter_map(move |word| word.strip_prefix(*prefix))
+        });
         // A Basic user name has no colon (RFC 7617, 2).
         let has_colon = |name: &str| source == CallerSource::Basic && name.contains(':');
-        let possible = granted
-            .chain(of_paths)
-            .filter(|name| !name.is_empty() && !has_colon(name) && !name.contains(char::is_control));
+        let possible = granted.chain(of_paths).filter(|name| {
+            !name.is_empty() && !has_colon(name) && !name.contains(char::is_control)
+        });
         raw.extend(possible.map(str::to_owned));
     }
     let on_sides = |raw: &str| {
@@ -312,7 +327,8 @@ fn attributes(
     all.into_iter().filter_map(|(key, roles)| Some((shown.remove(&key)?, roles))).collect()
 }
 
-/// What rules with `{user}` or `{user.id}` distinguish names by: other patterns that match at the same place of a path.
+/// What rules with `{user}` or `{user.id}` distinguish names by: other patterns that match at the
+/// same place of a path.
 struct OwnNames<'p> {
     words: BTreeSet<String>,
     globs: BTreeSet<&'p Glob>,
@@ -351,7 +367,8 @@ impl<'p> OwnNames<'p> {
         Ok(names)
     }
 
-    /// Whether a pattern besides those with `{user}` tells this user, by its name without prefix, from others.
+    /// Whether a pattern besides those with `{user}` tells this user, by its name without prefix,
+    /// from others.
     fn matters(&self, raw: &str, prefixes: &BTreeSet<&str>) -> bool {
         prefixes.iter().any(|prefix| {
             let name = format!("{prefix}{raw}");
@@ -367,14 +384,18 @@ impl<'p> OwnNames<'p> {
         raw: &BTreeSet<String>,
         prefixes: &BTreeSet<&str>,
     ) -> Result<Vec<(String, Vec<NameLike>)>, TooComplex> {
-        let pairs: Vec<(&Glob, &str)> =
-            self.globs.iter().flat_map(|glob| prefixes.iter().map(move |prefix| (*glob, *prefix))).collect();
+        let pairs: Vec<(&Glob, &str)> = self
+            .globs
+            .iter()
+            .flat_map(|glob| prefixes.iter().map(move |prefix| (*glob, *prefix)))
+            .collect();
         let encoded = |name: &str| encodings(name.as_bytes()).next().unwrap_or_default();
         let readings: Result<Vec<Reading<'_>>, _> =
             pairs.iter().map(|(glob, prefix)| Reading::new(glob, &encoded(prefix))).collect();
         let known: Vec<String> = raw.iter().flat_map(|name| encodings(name.as_bytes())).collect();
         let found = witnesses(&readings?, &known.iter().map(String::as_str).collect())?;
-        let names = found.iter().filter_map(|text| String::from_utf8(decoded(text.as_bytes())).ok());
+        let names =
+            found.iter().filter_map(|text| String::from_utf8(decoded(text.as_bytes())).ok());
         let like = |name: &str| {
             let one = |(glob, prefix): &(&Glob, &str)| NameLike {
                 glob: glob.0.join("*"),
@@ -387,14 +408,16 @@ impl<'p> OwnNames<'p> {
     }
 }
 
-/// The canonical forms of a name in a path: only unreserved characters are the same with and without encoding (RFC 3986,
-/// 2.2).
+/// The canonical forms of a name in a path: only unreserved characters are the same with and
+/// without encoding (RFC 3986, 2.2).
 pub(crate) fn encodings(name: &[u8]) -> impl Iterator<Item = String> + use<> {
     let encoded = |also: &[u8]| -> String {
-        let is_plain =
-            |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte);
-        let one =
-            |byte: &u8| if is_plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
+        let is_plain = |byte: u8| {
+            byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte)
+        };
+        let one = |byte: &u8| {
+            if is_plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") }
+        };
         name.iter().map(one).collect()
     };
     [encoded(b""), encoded(b"!$&'()*+,=:@")].into_iter()

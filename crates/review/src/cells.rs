@@ -1,7 +1,8 @@
 //! The kinds of paths that patterns distinguish, each with a representative.
 //!
-//! A walk over all patterns at the same time, segment by segment: it tries each segment that some pattern tells from the
-//! others, and goes on with the patterns that match. It follows only paths that a pattern of a changed rule can match.
+//! A walk over all patterns at the same time, segment by segment: it tries each segment that some
+//! pattern tells from the others, and goes on with the patterns that match. It follows only paths
+//! that a pattern of a changed rule can match.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -28,8 +29,8 @@ pub(crate) type Cell = Vec<usize>;
 /// All kinds of paths that a changed pattern matches.
 pub(crate) fn cells(items: &[Item<'_>], known: &mut Known) -> Result<BTreeSet<Cell>, TooComplex> {
     let mut walk = Walk { items, known, cells: BTreeSet::new(), visited: HashSet::new(), steps: 0 };
-    let (absolute, relative): (Vec<usize>, Vec<usize>) =
-        (0..items.len()).partition(|index| walk.item(*index).is_some_and(|item| item.pattern.absolute));
+    let (absolute, relative): (Vec<usize>, Vec<usize>) = (0..items.len())
+        .partition(|index| walk.item(*index).is_some_and(|item| item.pattern.absolute));
     // The only canonical path that does not begin with a slash.
     let matches = |item: &Item<'_>| item.pattern.matches(b"*", item.subject);
     walk.add(relative.into_iter().filter(|index| items.get(*index).is_some_and(matches)).collect());
@@ -69,8 +70,9 @@ impl Walk<'_, '_> {
         if self.steps > MAX_STEPS {
             return Err(TooComplex);
         }
-        let is_over =
-            |index: &usize| self.item(*index).is_some_and(|item| item.pattern.segments.len() <= depth);
+        let is_over = |index: &usize| {
+            self.item(*index).is_some_and(|item| item.pattern.segments.len() <= depth)
+        };
         let (over, open): (Vec<usize>, Vec<usize>) = live.iter().copied().partition(is_over);
         if open.is_empty() {
             let has_rest = |index: &usize| self.item(*index).is_some_and(|item| item.pattern.rest);
@@ -107,7 +109,9 @@ impl Walk<'_, '_> {
         for (segment, subject) in own {
             match segment {
                 Segment::Literal(literal) => _ = words.insert(literal.to_string()),
-                Segment::User => words.extend(subject.iter().flat_map(|subject| encodings(subject.user))),
+                Segment::User => {
+                    words.extend(subject.iter().flat_map(|subject| encodings(subject.user)))
+                }
                 Segment::UserId(_) => {
                     words.extend(subject.iter().flat_map(|subject| encodings(subject.id())))
                 }
@@ -144,7 +148,9 @@ mod tests {
         }
         let segment = |text: &&str| match *text {
             "{id}" => Segment::One("id".into()),
-            text if text.contains('*') => Segment::Glob(Glob(text.split('*').map(Into::into).collect())),
+            text if text.contains('*') => {
+                Segment::Glob(Glob(text.split('*').map(Into::into).collect()))
+            }
             text => Segment::Literal(text.into()),
         };
         Pattern { absolute: true, segments: segments.iter().map(segment).collect(), rest }

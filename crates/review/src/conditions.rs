@@ -1,6 +1,7 @@
 //! With which roles and groups of a token the answer to a request differs.
 //!
-//! Each name that a token can have allows a request, denies it, or means nothing to it, by each of the two policies.
+//! Each name that a token can have allows a request, denies it, or means nothing to it, by each of
+//! the two policies.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +27,8 @@ pub enum Attribute {
     Group(String),
 }
 
-/// What a token must have for a change to apply. It is about tokens that have no other role and group of the policies.
+/// What a token must have for a change to apply. It is about tokens that have no other role and
+/// group of the policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Condition {
     /// It has one of each list.
@@ -71,11 +73,12 @@ pub(crate) struct Answer {
     pub(crate) allowed: [bool; 2],
 }
 
-/// The answers for no attribute and for each that means something, and for two where their answers differ and those for
-/// one do not.
+/// The answers for no attribute and for each that means something, and for two where their answers
+/// differ and those for one do not.
 ///
-/// More need not be asked: if the answers for some attributes differ, one of them allows by one policy, and by the other
-/// policy either that is not allowed for this one alone, or another one of them denies it.
+/// More need not be asked: if the answers for some attributes differ, one of them allows by one
+/// policy, and by the other policy either that is not allowed for this one alone, or another one of
+/// them denies it.
 pub(crate) fn answers(old: &Effects, new: &Effects) -> Vec<Answer> {
     let answer = |has: Vec<usize>| Answer { allowed: [old.allow(&has), new.allow(&has)], has };
     let mut meaning = BTreeSet::new();
@@ -107,11 +110,14 @@ mod tests {
 
     /// Bit 0 is every caller, the others are attributes.
     fn holders(mask: usize) -> Holders {
-        Holders { all: mask & 1 == 1, attributes: (0..3).filter(|bit| mask >> (bit + 1) & 1 == 1).collect() }
+        Holders {
+            all: mask & 1 == 1,
+            attributes: (0..3).filter(|bit| mask >> (bit + 1) & 1 == 1).collect(),
+        }
     }
 
-    /// For every meaning that three attributes can have: if the answers differ for some of them, they do so for at most
-    /// two of these.
+    /// For every meaning that three attributes can have: if the answers differ for some of them,
+    /// they do so for at most two of these.
     #[test]
     fn a_difference_for_many_attributes_is_one_for_two() {
         for mask in 0_usize..65_536 {
@@ -123,7 +129,8 @@ mod tests {
                 let has: Vec<usize> = (0..3).filter(|bit| subset >> bit & 1 == 1).collect();
                 let allowed = [old.allow(&has), new.allow(&has)];
                 let said = found.iter().any(|answer| {
-                    answer.allowed == allowed && answer.has.iter().all(|attribute| has.contains(attribute))
+                    answer.allowed == allowed
+                        && answer.has.iter().all(|attribute| has.contains(attribute))
                 });
                 assert!(allowed[0] == allowed[1] || said, "{has:?}: {old:?} {new:?}: {found:?}");
             }

@@ -1,5 +1,5 @@
-//! Compares two policies: for each kind of callers, the requests whose answer differs, described by the rules that make
-//! the difference.
+//! Compares two policies: for each kind of callers, the requests whose answer differs, described by
+//! the rules that make the difference.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,7 +25,8 @@ const MAX_POINTS: u32 = 50_000_000;
 /// What a change of a policy means.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
-    /// Who may do what they could not do before, then who may no longer do what they could do before.
+    /// Who may do what they could not do before, then who may no longer do what they could do
+    /// before.
     pub changes: Vec<Change>,
     /// What else is different: users, passwords, issuers, keys, responses.
     pub settings: Vec<SettingChange>,
@@ -100,7 +101,11 @@ pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
         let mut found = Vec::new();
         for kind in &source.kinds {
             let differs = contents.may_differ(kind, &source);
-            found.push(if differs { differences(&sides, &source, kind, &mut known)? } else { Vec::new() });
+            found.push(if differs {
+                differences(&sides, &source, kind, &mut known)?
+            } else {
+                Vec::new()
+            });
         }
         changes.add(&source, &found);
     }
@@ -147,9 +152,11 @@ fn differences(
             cells_of.get_mut(*item).into_iter().for_each(|cells| _ = cells.insert(number));
         }
     }
-    let [method_count, host_count, cell_count] = [methods.len() + 1, hosts.witnesses().count(), cells.len()]
-        .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-    let points = method_count.checked_mul(host_count).and_then(|points| points.checked_mul(cell_count));
+    let [method_count, host_count, cell_count] =
+        [methods.len() + 1, hosts.witnesses().count(), cells.len()]
+            .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    let points =
+        method_count.checked_mul(host_count).and_then(|points| points.checked_mul(cell_count));
     if points.is_none_or(|points| points > MAX_POINTS) {
         return Err(TooComplex);
     }
@@ -161,7 +168,8 @@ fn differences(
         patterns: &patterns,
         cells_of: &cells_of,
     };
-    let meets: Vec<Meets> = compared.rules.iter().map(|held| Meets::new(held, &methods, &hosts)).collect();
+    let meets: Vec<Meets> =
+        compared.rules.iter().map(|held| Meets::new(held, &methods, &hosts)).collect();
     let mut asked = Asked { compared: &compared, meets: &meets, answers: HashMap::new() };
     let mut sets: BTreeMap<Vec<usize>, Sets> = BTreeMap::from([(Vec::new(), Sets::default())]);
     for (cell, rules) in (0..).zip(&rules_of_cells) {
@@ -179,10 +187,18 @@ fn differences(
     let mut add = |has: &[usize], set: &Sets, base: Option<&Sets>| {
         for direction in [Direction::Granted, Direction::Revoked] {
             let (changed, fitting) = set.changed(direction, base);
-            let may_have = |held: &Held<'_>| held.all || has.iter().any(|has| held.attributes.contains(has));
+            let may_have =
+                |held: &Held<'_>| held.all || has.iter().any(|has| held.attributes.contains(has));
             let rules = compared.rules.iter().zip(&meets).filter(|(held, _)| may_have(held));
-            for (region, held) in describe(&compared, rules, &dimensions, direction, changed, &fitting) {
-                differences.push(Difference { direction, has: has.to_vec(), region, cause: cause(held) });
+            for (region, held) in
+                describe(&compared, rules, &dimensions, direction, changed, &fitting)
+            {
+                differences.push(Difference {
+                    direction,
+                    has: has.to_vec(),
+                    region,
+                    cause: cause(held),
+                });
             }
         }
     };
@@ -191,7 +207,8 @@ fn differences(
     Ok(differences)
 }
 
-/// The kinds of requests that were asked for some attributes, and those that each policy allows with them.
+/// The kinds of requests that were asked for some attributes, and those that each policy allows
+/// with them.
 #[derive(Default)]
 struct Sets {
     asked: RoaringBitmap,
@@ -208,7 +225,8 @@ impl Sets {
         }
     }
 
-    /// What is granted or revoked, but not with less attributes; and everything to which the new policy answers like that.
+    /// What is granted or revoked, but not with less attributes; and everything to which the new
+    /// policy answers like that.
     fn changed(&self, direction: Direction, base: Option<&Self>) -> (RoaringBitmap, RoaringBitmap) {
         let [old, new] = &self.allowed;
         let mut changed = match direction {
@@ -254,9 +272,11 @@ impl Meets {
         };
         let methods = (0..=others).filter(meets).collect();
         let scopes = &held.rule.scopes;
-        let meets =
-            |host: &str| scopes.is_empty() || scopes.iter().any(|scope| scope.matches(host.as_bytes()));
-        let hosts = (0..).zip(hosts.witnesses()).filter(|(_, host)| meets(host)).map(|(number, _)| number);
+        let meets = |host: &str| {
+            scopes.is_empty() || scopes.iter().any(|scope| scope.matches(host.as_bytes()))
+        };
+        let hosts =
+            (0..).zip(hosts.witnesses()).filter(|(_, host)| meets(host)).map(|(number, _)| number);
         Self { methods, hosts: hosts.collect() }
     }
 }
@@ -293,11 +313,13 @@ impl Asked<'_, '_> {
     }
 }
 
-/// How many more exceptions an exact description may have than one that includes what does not change.
+/// How many more exceptions an exact description may have than one that includes what does not
+/// change.
 const MAX_EXACT: usize = 2;
 
-/// Describes kinds of requests by the rules that make the difference: the rule that matches most of them first. `fitting`
-/// are all requests with the same answer by the new policy: they are included where that makes a description shorter.
+/// Describes kinds of requests by the rules that make the difference: the rule that matches most of
+/// them first. `fitting` are all requests with the same answer by the new policy: they are included
+/// where that makes a description shorter.
 fn describe<'c, 'p: 'c>(
     compared: &Compared<'p>,
     rules: impl Iterator<Item = (&'c Held<'p>, &'c Meets)>,
@@ -309,10 +331,12 @@ fn describe<'c, 'p: 'c>(
     if left.is_empty() {
         return Vec::new();
     }
-    // What grants: a rule of the new policy that allows, or one of the old policy that denies. One of them has changed.
+    // What grants: a rule of the new policy that allows, or one of the old policy that denies. One
+    // of them has changed.
     let allowing_side = usize::from(direction == Direction::Granted);
-    let makes_it =
-        |held: &Held<'_>| held.changed && (held.side == allowing_side) == (held.effect == Effect::Allow);
+    let makes_it = |held: &Held<'_>| {
+        held.changed && (held.side == allowing_side) == (held.effect == Effect::Allow)
+    };
     let is_changed = |item: &usize| compared.items.get(*item).is_some_and(|item| item.changed);
     let candidates = rules.filter(|(held, _)| makes_it(held));
     let mut candidates: Vec<(&Held<'_>, Vec<usize>, RoaringBitmap)> = candidates
@@ -325,7 +349,8 @@ fn describe<'c, 'p: 'c>(
     let mut found = Vec::new();
     while !left.is_empty() {
         candidates.retain(|(.., points)| !points.is_disjoint(&left));
-        let best = candidates.iter().rev().max_by_key(|(.., points)| points.intersection_len(&left));
+        let best =
+            candidates.iter().rev().max_by_key(|(.., points)| points.intersection_len(&left));
         let Some((held, items, points)) = best else { break };
         let exact = points & &left;
         let wider = dimensions.widened(&exact, &(points & fitting));
@@ -402,13 +427,14 @@ impl Changes {
                     .find(|(known, needs)| *known == kinds && has.len() == 1 && needs.len() == 1);
                 match known {
                     Some((_, needs)) => needs.iter_mut().for_each(|list| list.extend(has)),
-                    None => {
-                        kinds_by_needs.push((kinds, has.iter().map(|attribute| vec![*attribute]).collect()))
-                    }
+                    None => kinds_by_needs
+                        .push((kinds, has.iter().map(|attribute| vec![*attribute]).collect())),
                 }
             }
             let named = |list: &Vec<usize>| {
-                list.iter().filter_map(|index| Some(source.attributes.get(*index)?.0.clone())).collect()
+                list.iter()
+                    .filter_map(|index| Some(source.attributes.get(*index)?.0.clone()))
+                    .collect()
             };
             if !self.who.contains_key(&key) {
                 self.order.push(key.clone());
@@ -441,17 +467,19 @@ fn who(source: &Source, kinds: &BTreeSet<usize>, condition: &Condition) -> Vec<W
         names.sort();
         names
     };
-    let one = |users: Option<Vec<String>>, except_users: Vec<String>, names_like: Vec<NameLike>| Who {
-        source: source.source.clone(),
-        users: users.map(sorted),
-        except_users: sorted(except_users),
-        names_like,
-        condition: condition.clone(),
-    };
+    let one =
+        |users: Option<Vec<String>>, except_users: Vec<String>, names_like: Vec<NameLike>| Who {
+            source: source.source.clone(),
+            users: users.map(sorted),
+            except_users: sorted(except_users),
+            names_like,
+            condition: condition.clone(),
+        };
     if source.source == CallerSource::Anonymous {
         return vec![one(None, Vec::new(), Vec::new())];
     }
-    let (mut named, mut not_named, mut others, mut other_count) = (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut named, mut not_named, mut others, mut other_count) =
+        (Vec::new(), Vec::new(), Vec::new(), 0);
     for (index, kind) in source.kinds.iter().enumerate() {
         match &kind.users {
             Users::Named(users) if kinds.contains(&index) => named.extend(users.iter().cloned()),

@@ -44,8 +44,10 @@ impl Contents {
         let mut has_own_names = false;
         let of = sides.each_ref().map(|side| {
             let roles = side.policy.roles.iter().map(|role| {
-                let allow = role.allow.iter().map(|rule| text(rule, Effect::Allow, &side.policy.identity));
-                let deny = role.deny.iter().map(|rule| text(rule, Effect::Deny, &side.policy.identity));
+                let allow =
+                    role.allow.iter().map(|rule| text(rule, Effect::Allow, &side.policy.identity));
+                let deny =
+                    role.deny.iter().map(|rule| text(rule, Effect::Deny, &side.policy.identity));
                 let rules: BTreeSet<String> = allow.chain(deny).collect();
                 has_own_names |= rules.iter().any(|rule| rule.contains("{user"));
                 let next = known.len();
@@ -158,7 +160,8 @@ pub(crate) fn compare<'p>(sides: &[Side<'p>; 2], kind: &'p Kind, source: &Source
         }
         for (id, role) in policy.roles.entries() {
             let all = on_side.roles.contains(&id);
-            let attributes = if all { Vec::new() } else { by_attribute.remove(&id).unwrap_or_default() };
+            let attributes =
+                if all { Vec::new() } else { by_attribute.remove(&id).unwrap_or_default() };
             if !all && attributes.is_empty() {
                 continue;
             }
@@ -174,7 +177,16 @@ pub(crate) fn compare<'p>(sides: &[Side<'p>; 2], kind: &'p Kind, source: &Source
                 });
                 let items: Vec<usize> = items.collect();
                 let attributes = attributes.clone();
-                let held = Held { side: index, role, rule, effect, all, attributes, items, changed: false };
+                let held = Held {
+                    side: index,
+                    role,
+                    rule,
+                    effect,
+                    all,
+                    attributes,
+                    items,
+                    changed: false,
+                };
                 compared.rules.push(held);
             }
         }
@@ -189,9 +201,17 @@ impl Compared<'_> {
         type Key = (usize, Effect, String, String, bool, Vec<usize>);
         let mut on_sides: HashMap<Key, usize> = HashMap::new();
         let keys = |rule: &Held<'_>| -> Vec<Key> {
-            let (actions, scopes) = (actions_text(&rule.rule.actions), scopes_text(&rule.rule.scopes));
+            let (actions, scopes) =
+                (actions_text(&rule.rule.actions), scopes_text(&rule.rule.scopes));
             let key = |item: &usize| {
-                (*item, rule.effect, actions.clone(), scopes.clone(), rule.all, rule.attributes.clone())
+                (
+                    *item,
+                    rule.effect,
+                    actions.clone(),
+                    scopes.clone(),
+                    rule.all,
+                    rule.attributes.clone(),
+                )
             };
             rule.items.iter().map(key).collect()
         };

@@ -1,7 +1,8 @@
-//! The kinds of hosts that rules distinguish, each with a representative, and sets of them in the words of a policy.
+//! The kinds of hosts that rules distinguish, each with a representative, and sets of them in the
+//! words of a policy.
 //!
-//! Of two scopes, one includes the other or they share no host. So they form a tree, and a kind of hosts is what one
-//! scope includes and no scope below it.
+//! Of two scopes, one includes the other or they share no host. So they form a tree, and a kind of
+//! hosts is what one scope includes and no scope below it.
 
 use std::collections::BTreeSet;
 
@@ -37,15 +38,19 @@ impl HostRegion {
 }
 
 /// Serializes a list by its texts.
-pub(crate) fn texts<S: Serializer>(all: &[impl ToString], serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn texts<S: Serializer>(
+    all: &[impl ToString],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(all.iter().map(ToString::to_string))
 }
 
 impl Hosts {
     pub(crate) fn new<'r>(scopes: impl IntoIterator<Item = &'r Scope>) -> Self {
         let scopes: BTreeSet<&Scope> = scopes.into_iter().collect();
-        let is_taken =
-            |host: &str| scopes.iter().any(|scope| matches!(scope, Scope::Exact(exact) if **exact == *host));
+        let is_taken = |host: &str| {
+            scopes.iter().any(|scope| matches!(scope, Scope::Exact(exact) if **exact == *host))
+        };
         let fresh = |end: &str| {
             let mut label = String::from("x");
             while is_taken(&format!("{label}{end}")) {
@@ -67,7 +72,8 @@ impl Hosts {
         };
         let parent = |index: usize| {
             let outer = (0..kinds.len()).filter(|other| {
-                *other != index && kinds.get(*other).is_some_and(|(scope, _)| includes(scope, index, &kinds))
+                *other != index
+                    && kinds.get(*other).is_some_and(|(scope, _)| includes(scope, index, &kinds))
             });
             // The innermost scope is included in all others that include the host.
             let closest = outer.max_by_key(|other| {
@@ -89,7 +95,8 @@ impl Hosts {
         let mut plain = HostRegion { hosts: Vec::new(), except: Vec::new() };
         let mut regions = Vec::new();
         for (kind, (scope, _)) in self.kinds.iter().enumerate() {
-            let is_first = kind == 0 || !self.parents.get(kind).is_some_and(|parent| set.contains(parent));
+            let is_first =
+                kind == 0 || !self.parents.get(kind).is_some_and(|parent| set.contains(parent));
             if !set.contains(&kind) || !is_first {
                 continue;
             }
@@ -99,7 +106,9 @@ impl Hosts {
                 .collect();
             match scope {
                 Some(scope) if except.is_empty() => plain.hosts.push(scope.clone()),
-                scope => regions.push(HostRegion { hosts: scope.iter().cloned().collect(), except }),
+                scope => {
+                    regions.push(HostRegion { hosts: scope.iter().cloned().collect(), except })
+                }
             }
         }
         if !plain.hosts.is_empty() {
@@ -137,7 +146,8 @@ mod tests {
     fn a_description_includes_the_kinds_of_its_set_and_no_other() {
         let exact = |host: &str| Scope::Exact(host.into());
         let below = |host: &str| Scope::Below(host.into());
-        let scopes = [below("test"), below("a.test"), exact("b.a.test"), exact("x.test"), exact("x")];
+        let scopes =
+            [below("test"), below("a.test"), exact("b.a.test"), exact("x.test"), exact("x")];
         let hosts = Hosts::new(&scopes);
         let all: Vec<&str> = hosts.witnesses().collect();
         assert_eq!(all.len(), 6);

@@ -1,14 +1,19 @@
 //! What a change of a policy means: who may do what after it and could not before, and vice versa.
 //!
-//! [`diff()`] compares what two policies allow, not their texts. Requests and callers are infinitely many, but a policy
-//! distinguishes only finitely many kinds of them. So it compares one representative of each kind:
+//! [`diff()`] compares what two policies allow, not their texts. Requests and callers are
+//! infinitely many, but a policy distinguishes only finitely many kinds of them. So it compares one
+//! representative of each kind:
 //!
-//! * `callers`: the kinds of callers: each source of credentials, the users that a policy names, those that it does not;
-//! * `held`: the rules that a caller can have under each policy, and what a token must have for that;
-//! * `cells`: the kinds of paths, by the patterns that match; `segments` finds the representatives of one segment;
+//! * `callers`: the kinds of callers: each source of credentials, the users that a policy names,
+//!   those that it does not;
+//! * `held`: the rules that a caller can have under each policy, and what a token must have for
+//!   that;
+//! * `cells`: the kinds of paths, by the patterns that match; `segments` finds the representatives
+//!   of one segment;
 //! * `hosts`: the kinds of hosts;
 //! * `conditions`: with which roles and groups of a token the answer differs;
-//! * `regions`: describes for people, with the patterns of the policies, which requests get another answer;
+//! * `regions`: describes for people, with the patterns of the policies, which requests get another
+//!   answer;
 //! * `settings`: the differences besides roles and grants; `text` and `markdown` print all of it.
 //!
 //! [`Usage`] goes the other way: from requests that were allowed to a policy for them.

@@ -20,16 +20,22 @@ impl Diff {
             return writeln!(text, "No difference: everybody may do the same under both policies.");
         }
         if self.changes.iter().any(|change| change.to_anyone) {
-            writeln!(text, "**Warning: this grants requests to anyone, also without credentials.**\n")?;
+            writeln!(
+                text,
+                "**Warning: this grants requests to anyone, also without credentials.**\n"
+            )?;
         }
-        for (direction, head) in [(Direction::Granted, "Granted"), (Direction::Revoked, "Revoked")] {
-            let mut changes = self.changes.iter().filter(|change| change.direction == direction).peekable();
+        for (direction, head) in [(Direction::Granted, "Granted"), (Direction::Revoked, "Revoked")]
+        {
+            let mut changes =
+                self.changes.iter().filter(|change| change.direction == direction).peekable();
             if changes.peek().is_none() {
                 continue;
             }
             writeln!(text, "### {head}\n\n| requests | callers | because |\n|---|---|---|")?;
             for change in changes {
-                let who: Vec<String> = change.who.iter().map(|who| cell(&who.to_string())).collect();
+                let who: Vec<String> =
+                    change.who.iter().map(|who| cell(&who.to_string())).collect();
                 let mark = if change.to_anyone { "**anyone** " } else { "" };
                 let requests = code(&change.region.to_string());
                 let part = match (change.region.in_part, direction) {
@@ -59,7 +65,8 @@ impl Diff {
 /// Text in a cell of a table: nothing in it is markup but code.
 fn cell(text: &str) -> String {
     let parts = text.split('`').enumerate();
-    let part = |(index, part): (usize, &str)| if index % 2 == 1 { code(part) } else { escaped(part) };
+    let part =
+        |(index, part): (usize, &str)| if index % 2 == 1 { code(part) } else { escaped(part) };
     parts.map(part).collect()
 }
 

@@ -1,8 +1,8 @@
 //! Sets of requests in the words of a policy: methods, hosts, and path patterns with exceptions.
 //!
-//! The answers of two policies differ for some of the requests that a rule matches. If for all, the rule's own patterns
-//! say which. If not, other patterns of the policies tell the rest apart: those that must not match, and, rarely, those
-//! that must match too.
+//! The answers of two policies differ for some of the requests that a rule matches. If for all, the
+//! rule's own patterns say which. If not, other patterns of the policies tell the rest apart: those
+//! that must not match, and, rarely, those that must match too.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -55,7 +55,8 @@ impl Methods {
 }
 
 impl Region {
-    /// The same region by the narrowest of the patterns that must match: whatever matches it matches those around it.
+    /// The same region by the narrowest of the patterns that must match: whatever matches it
+    /// matches those around it.
     fn narrowed(mut self) -> Self {
         while let [path] = self.paths.as_mut_slice()
             && let Some(place) = self.also_matching.iter().position(|also| is_within(also, path))
@@ -69,7 +70,8 @@ impl Region {
     }
 }
 
-/// Whether a pattern matches only what another one matches too. It may be so where this says that it is not.
+/// Whether a pattern matches only what another one matches too. It may be so where this says that
+/// it is not.
 fn is_within(inner: &Pattern, outer: &Pattern) -> bool {
     let (fewest, least) = (inner.segments.len(), outer.segments.len());
     let segment = |(inner, outer): (&Segment, &Segment)| match (inner, outer) {
@@ -148,7 +150,8 @@ impl Dimensions<'_> {
     fn methods(&self, set: &BTreeSet<u32>) -> Methods {
         let others = u32::try_from(self.methods.len()).unwrap_or(u32::MAX);
         let has_others = set.contains(&others);
-        let named = (0..others).zip(self.methods).filter(|(index, _)| set.contains(index) != has_others);
+        let named =
+            (0..others).zip(self.methods).filter(|(index, _)| set.contains(index) != has_others);
         let names = named.map(|(_, name)| (*name).to_owned()).collect();
         if has_others { Methods::AllBut(names) } else { Methods::Only(names) }
     }
@@ -165,11 +168,16 @@ impl Dimensions<'_> {
                 whole.push(*pattern);
                 left -= all;
             }
-            // The path that the fewest patterns match first: the description of a rule's rest is the shortest.
-            while let Some(first) = (&left & all).iter().min_by_key(|cell| self.patterns_of(*cell).count()) {
+            // The path that the fewest patterns match first: the description of a rule's rest is
+            // the shortest.
+            while let Some(first) =
+                (&left & all).iter().min_by_key(|cell| self.patterns_of(*cell).count())
+            {
                 let (also, except) = self.apart(*pattern, first, &others, &(all & wanted));
                 let mut described = all.clone();
-                also.iter().filter_map(|also| self.cells_of.get(*also)).for_each(|also| described &= also);
+                also.iter()
+                    .filter_map(|also| self.cells_of.get(*also))
+                    .for_each(|also| described &= also);
                 except
                     .iter()
                     .filter_map(|except| self.cells_of.get(*except))
@@ -194,8 +202,9 @@ impl Dimensions<'_> {
             .map(|(index, _)| index)
     }
 
-    /// What tells a path that a pattern matches from all of `others`, which it matches too: patterns that must match, and
-    /// patterns that must not. They leave as many as possible of `wanted`.
+    /// What tells a path that a pattern matches from all of `others`, which it matches too:
+    /// patterns that must match, and patterns that must not. They leave as many as possible of
+    /// `wanted`.
     fn apart(
         &self,
         pattern: usize,
@@ -203,9 +212,11 @@ impl Dimensions<'_> {
         others: &RoaringBitmap,
         wanted: &RoaringBitmap,
     ) -> (Vec<usize>, Vec<usize>) {
-        let matching: BTreeSet<usize> = self.patterns_of(cell).filter(|index| *index != pattern).collect();
+        let matching: BTreeSet<usize> =
+            self.patterns_of(cell).filter(|index| *index != pattern).collect();
         let not_matching = self.cells_of.iter().enumerate();
-        let not_matching = not_matching.filter(|(index, _)| *index != pattern && !matching.contains(index));
+        let not_matching =
+            not_matching.filter(|(index, _)| *index != pattern && !matching.contains(index));
         let not_matching: Vec<(usize, &RoaringBitmap)> = not_matching.collect();
         // Those that match no other pattern can be told apart only by one that they do not match.
         let mut alone = others.clone();
@@ -213,9 +224,12 @@ impl Dimensions<'_> {
         let mut others = others.clone();
         let mut also: Vec<usize> = Vec::new();
         while !alone.is_empty() {
-            let candidates = matching.iter().filter_map(|index| Some((*index, self.cells_of.get(*index)?)));
+            let candidates =
+                matching.iter().filter_map(|index| Some((*index, self.cells_of.get(*index)?)));
             let best = candidates.min_by_key(|(_, cells)| alone.intersection_len(cells));
-            let Some((index, cells)) = best.filter(|(_, cells)| !alone.is_subset(cells)) else { break };
+            let Some((index, cells)) = best.filter(|(_, cells)| !alone.is_subset(cells)) else {
+                break;
+            };
             also.push(index);
             alone &= cells;
             others &= cells;

@@ -1,7 +1,8 @@
 //! Representatives of the segments that globs distinguish.
 //!
-//! All globs read a segment at the same time, character by character, as one automaton. A breadth-first search over its
-//! states finds, for each set of globs that some segment matches, a shortest such segment.
+//! All globs read a segment at the same time, character by character, as one automaton. A
+//! breadth-first search over its states finds, for each set of globs that some segment matches, a
+//! shortest such segment.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
@@ -98,8 +99,8 @@ impl<'w> Words<'w> {
     }
 }
 
-/// Where the globs and the words are after a part of a segment, and the bytes of its last character if that is not
-/// complete: a canonical path is UTF-8.
+/// Where the globs and the words are after a part of a segment, and the bytes of its last character
+/// if that is not complete: a canonical path is UTF-8.
 type State = (Vec<u128>, Option<usize>, Vec<u8>);
 
 /// The segments that were found for globs and words. Most kinds of callers need the same.
@@ -119,8 +120,10 @@ impl Known {
         match self.found.entry(key) {
             Entry::Occupied(known) => Ok(known.into_mut()),
             Entry::Vacant(new) => {
-                let readings: Result<Vec<_>, _> = globs.iter().map(|glob| Reading::new(glob, "")).collect();
-                let found = witnesses(&readings?, &new.key().1.iter().map(String::as_str).collect())?;
+                let readings: Result<Vec<_>, _> =
+                    globs.iter().map(|glob| Reading::new(glob, "")).collect();
+                let found =
+                    witnesses(&readings?, &new.key().1.iter().map(String::as_str).collect())?;
                 Ok(new.insert(found))
             }
         }
@@ -128,7 +131,10 @@ impl Known {
 }
 
 /// For each set of these globs that a segment matches which is none of `words`, such a segment.
-pub(crate) fn witnesses(globs: &[Reading<'_>], words: &BTreeSet<&str>) -> Result<Vec<String>, TooComplex> {
+pub(crate) fn witnesses(
+    globs: &[Reading<'_>],
+    words: &BTreeSet<&str>,
+) -> Result<Vec<String>, TooComplex> {
     if globs.is_empty() {
         return Ok(vec![fresh_segment(words.iter().copied())]);
     }
@@ -144,7 +150,8 @@ pub(crate) fn witnesses(globs: &[Reading<'_>], words: &BTreeSet<&str>) -> Result
     let fresh = fresh_unit(|unit| alphabet.contains(unit) || in_words.contains(unit));
     // Any other byte that goes on with a character which begins like one of a glob.
     let continuation = (0x80..=0xBF).map(|byte| format!("%{byte:02X}"));
-    let continuations: Vec<String> = continuation.filter(|unit| !alphabet.contains(unit.as_str())).collect();
+    let continuations: Vec<String> =
+        continuation.filter(|unit| !alphabet.contains(unit.as_str())).collect();
     alphabet.insert(&fresh);
     let start: State = (globs.iter().map(|glob| glob.places).collect(), Some(0), Vec::new());
     let mut visited: HashSet<State> = HashSet::from([start.clone()]);
@@ -153,14 +160,16 @@ pub(crate) fn witnesses(globs: &[Reading<'_>], words: &BTreeSet<&str>) -> Result
     while let Some(((places, node, partial), text)) = open.pop_front() {
         let is_word = node.is_some_and(|node| known.ends.contains(&node));
         if !text.is_empty() && !is_word && partial.is_empty() {
-            let accepted = globs.iter().zip(&places).map(|(glob, places)| glob.accepts(*places)).collect();
+            let accepted =
+                globs.iter().zip(&places).map(|(glob, places)| glob.accepts(*places)).collect();
             found.entry(accepted).or_insert_with(|| text.clone());
         }
         let of_words = node.and_then(|node| children.get(&node)).into_iter().flatten();
         let going_on = continuations.iter().map(String::as_str).filter(|_| !partial.is_empty());
         for unit in alphabet.iter().chain(of_words).copied().chain(going_on) {
             let Some(partial) = completed(&partial, unit) else { continue };
-            let places = globs.iter().zip(&places).map(|(glob, places)| glob.step(*places, unit)).collect();
+            let places =
+                globs.iter().zip(&places).map(|(glob, places)| glob.step(*places, unit)).collect();
             let node = node.and_then(|node| known.next.get(&(node, unit)).copied());
             let next = (places, node, partial);
             if visited.insert(next.clone()) {
@@ -174,7 +183,8 @@ pub(crate) fn witnesses(globs: &[Reading<'_>], words: &BTreeSet<&str>) -> Result
     Ok(found.into_values().collect())
 }
 
-/// The bytes of the last character after one more unit, if that is not complete; `None` if this is not UTF-8.
+/// The bytes of the last character after one more unit, if that is not complete; `None` if this is
+/// not UTF-8.
 fn completed(partial: &[u8], unit: &str) -> Option<Vec<u8>> {
     let bytes = [partial, &decoded(unit.as_bytes())].concat();
     match std::str::from_utf8(&bytes) {
@@ -228,11 +238,15 @@ mod tests {
     /// Which sets of globs a segment can match, by the globs themselves.
     fn found(globs: &[&str], words: &[&str]) -> BTreeSet<Vec<bool>> {
         let globs: Vec<Glob> = globs.iter().map(|text| glob(text)).collect();
-        let readings: Vec<Reading<'_>> = globs.iter().map(|glob| Reading::new(glob, "").unwrap()).collect();
+        let readings: Vec<Reading<'_>> =
+            globs.iter().map(|glob| Reading::new(glob, "").unwrap()).collect();
         let words = words.iter().copied().collect();
         let found = witnesses(&readings, &words).unwrap();
         assert!(found.iter().all(|text| !words.contains(text.as_str())), "{found:?}");
-        found.iter().map(|text| globs.iter().map(|glob| glob.matches(text.as_bytes())).collect()).collect()
+        found
+            .iter()
+            .map(|text| globs.iter().map(|glob| glob.matches(text.as_bytes())).collect())
+            .collect()
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The differences of two policies besides roles and grants: who is known and how, and the headers and
-//! bodies of responses. Passwords and keys are never shown.
+//! The differences of two policies besides roles and grants: who is known and how, and the headers
+//! and bodies of responses. Passwords and keys are never shown.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -31,12 +31,18 @@ pub struct SettingChange {
 /// The settings that are different.
 pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     let tell_roles = tells_role_names(old) && tells_role_names(new);
-    let (old_settings, new_settings) = (Settings::new(old, tell_roles), Settings::new(new, tell_roles));
+    let (old_settings, new_settings) =
+        (Settings::new(old, tell_roles), Settings::new(new, tell_roles));
     let (old_values, new_values) = (old_settings.by_path(), new_settings.by_path());
     let mut changes = Vec::new();
     for (path, old_value) in &old_settings.0 {
-        let change =
-            SettingChange { setting: path.join("."), old: None, new: None, change: "removed", warning: None };
+        let change = SettingChange {
+            setting: path.join("."),
+            old: None,
+            new: None,
+            change: "removed",
+            warning: None,
+        };
         match new_values.get(path.as_slice()) {
             None if is_within_missing(path, &old_values, &new_values) => {}
             None => changes.push(change),
@@ -50,7 +56,9 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
         }
     }
     for (path, _) in &new_settings.0 {
-        if old_values.contains_key(path.as_slice()) || is_within_missing(path, &new_values, &old_values) {
+        if old_values.contains_key(path.as_slice())
+            || is_within_missing(path, &new_values, &old_values)
+        {
             continue;
         }
         let is_audience = path.iter().any(|part| part.starts_with("audiences: "));
@@ -59,7 +67,8 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
             old: None,
             new: None,
             change: "added",
-            warning: is_audience.then_some("tokens that were issued for this audience are accepted now"),
+            warning: is_audience
+                .then_some("tokens that were issued for this audience are accepted now"),
         });
     }
     changes.sort_by(|change, next| change.setting.cmp(&next.setting));
@@ -67,8 +76,8 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     changes
 }
 
-/// The settings of a policy, each with its path. A setting whose path begins with the path of another
-/// one is a part of that one.
+/// The settings of a policy, each with its path. A setting whose path begins with the path of
+/// another one is a part of that one.
 struct Settings<'p>(Vec<(Vec<String>, Value<'p>)>);
 
 /// The value of a setting.
@@ -98,7 +107,8 @@ fn is_within_missing(path: &[String], own: &Values<'_, '_>, other: &Values<'_, '
 
 impl PartialEq for Value<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.compared == other.compared && (self.compared != Compared::Shown || self.shown == other.shown)
+        self.compared == other.compared
+            && (self.compared != Compared::Shown || self.shown == other.shown)
     }
 }
 
@@ -122,7 +132,8 @@ impl<'p> Settings<'p> {
         settings.list(&[], "allow_response.remove_headers", &response.remove_headers);
         if tell_roles {
             let names = policy.roles.iter().map(|role| Arc::clone(&role.name));
-            let names: Vec<_> = names.filter(|name| ![ANYONE, AUTHENTICATED].contains(&&**name)).collect();
+            let names: Vec<_> =
+                names.filter(|name| ![ANYONE, AUTHENTICATED].contains(&&**name)).collect();
             settings.list(&[], "role names for headers with `{roles}`", &names);
         }
         let response = &policy.deny_response;
@@ -208,7 +219,9 @@ impl<'p> Settings<'p> {
         self.show(&[path, "roles_from_token"], Some(roles));
         self.list(&[path], "audiences", &issuer.audiences);
         let (shown, compared) = match &issuer.keys {
-            Keys::File { path, bytes, .. } => (format!("the file {path}"), Compared::Bytes(vec![&**bytes])),
+            Keys::File { path, bytes, .. } => {
+                (format!("the file {path}"), Compared::Bytes(vec![&**bytes]))
+            }
             Keys::Url { url, refresh, .. } => {
                 (format!("{url}, every {refresh:?}"), Compared::Url(url, *refresh))
             }
@@ -226,7 +239,8 @@ impl<'p> Settings<'p> {
             let name = file.path.file_name().unwrap_or_default().to_string_lossy();
             self.hide(&[PATH, &format!("folder: {name}")], [&*file.bytes]);
         }
-        let evaluation = search.evaluation.map(|evaluation| format!("{evaluation:?}").to_lowercase());
+        let evaluation =
+            search.evaluation.map(|evaluation| format!("{evaluation:?}").to_lowercase());
         self.show(&[PATH, "evaluation"], evaluation);
         let do_not_fail = search.do_not_fail_on_forbidden.map(|value| value.to_string());
         self.show(&[PATH, "do_not_fail_on_forbidden"], do_not_fail);
@@ -247,7 +261,9 @@ impl<'p> Settings<'p> {
         // The source is not shown: a URL with its credentials, or the contents of a file.
         let (inventory, max_age) = match &search.inventory {
             None => (Compared::Shown, None),
-            Some(Inventory::File { source, at: _ }) => (Compared::Bytes(vec![&*source.bytes]), None),
+            Some(Inventory::File { source, at: _ }) => {
+                (Compared::Bytes(vec![&*source.bytes]), None)
+            }
             Some(Inventory::Url { url, refresh, max_age, at: _ }) => {
                 (Compared::Url(url, *refresh), Some(format!("{max_age:?}")))
             }
@@ -311,9 +327,10 @@ fn text(value: &Arc<str>) -> Option<String> {
 fn claim(path: &ClaimPath) -> String {
     match &*path.0 {
         [name] => name.to_string(),
-        names => {
-            names.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect()
-        }
+        names => names
+            .iter()
+            .map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")))
+            .collect(),
     }
 }
 

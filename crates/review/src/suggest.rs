@@ -1,7 +1,7 @@
 //! A small policy that allows the requests which were allowed, as a starting point for one.
 //!
-//! Each caller gets rules for its own requests. Segments that look like ids, of which there are several, become `{id}`,
-//! unless that allows a request that was denied.
+//! Each caller gets rules for its own requests. Segments that look like ids, of which there are
+//! several, become `{id}`, unless that allows a request that was denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,8 +12,8 @@ use policy::written::{MAX_METHODS, is_method, literal, quoted};
 /// How many different ids at one place of a path become `{id}`.
 const SEVERAL_IDS: usize = 3;
 
-/// Placeholders in the path of a rule. They begin with a character that no canonical path has: a client may send a path
-/// with the text `{id}`, which must not become one.
+/// Placeholders in the path of a rule. They begin with a character that no canonical path has: a
+/// client may send a path with the text `{id}`, which must not become one.
 const ID: &str = "\0id";
 const USER: &str = "\0user";
 const USER_ID: &str = "\0user.id";
@@ -61,8 +61,8 @@ struct Caller<'a> {
 }
 
 impl Usage {
-    /// Adds a request of this user; `None` is an anonymous caller. An invalid request is no use of a policy. `id` is given
-    /// if the source of the user has a prefix.
+    /// Adds a request of this user; `None` is an anonymous caller. An invalid request is no use of
+    /// a policy. `id` is given if the source of the user has a prefix.
     pub fn add(
         &mut self,
         (user, id): (Option<&str>, Option<UserId<'_>>),
@@ -80,7 +80,8 @@ impl Usage {
         let id = id.map(|UserId { id, source }| (id.to_owned(), source.to_owned()));
         let new = || Requests { id: id.clone(), ..Requests::default() };
         let requests = self.callers.entry(user.map(str::to_owned)).or_insert_with(new);
-        // Users of two sources with the same name: a rule about those of one would not match the others.
+        // Users of two sources with the same name: a rule about those of one would not match the
+        // others.
         if requests.id != id {
             requests.id = None;
         }
@@ -122,9 +123,11 @@ impl Usage {
     /// The roles and grants of a policy that allows what was allowed and denies what was denied.
     #[must_use]
     pub fn policy(&self) -> String {
-        let anyone = self.callers.get(&None).map(|requests| self.rules(None, requests)).unwrap_or_default();
+        let anyone =
+            self.callers.get(&None).map(|requests| self.rules(None, requests)).unwrap_or_default();
         // Callers with the same rules have one role.
-        let mut roles: BTreeMap<(BTreeSet<Request>, BTreeSet<Request>), Vec<&str>> = BTreeMap::new();
+        let mut roles: BTreeMap<(BTreeSet<Request>, BTreeSet<Request>), Vec<&str>> =
+            BTreeMap::new();
         for (user, requests) in &self.callers {
             let Some(user) = user else { continue };
             let mut allow = self.rules(Some(user), requests);
@@ -192,7 +195,8 @@ impl Usage {
         rules
     }
 
-    /// Whether a rule matches a request that was denied to this caller, or to any caller if it is for anyone.
+    /// Whether a rule matches a request that was denied to this caller, or to any caller if it is
+    /// for anyone.
     fn is_denied(&self, user: Option<&str>, requests: &Requests, rule: &Request) -> bool {
         let any = |requests: &Requests| {
             requests.denied.iter().any(|denied| rule.matches(denied, requests.caller(user)))
@@ -217,8 +221,8 @@ impl Request {
     /// The same with `{id}` for each segment that looks like an id, at these places of the path.
     fn with_ids_at(&self, is_general: impl Fn(usize) -> bool) -> Self {
         let segments = self.path.split('/').enumerate();
-        let segments =
-            segments.map(|(at, segment)| if is_id(segment) && is_general(at) { ID } else { segment });
+        let segments = segments
+            .map(|(at, segment)| if is_id(segment) && is_general(at) { ID } else { segment });
         Self { path: segments.collect::<Vec<_>>().join("/"), ..self.clone() }
     }
 
@@ -236,12 +240,15 @@ impl Request {
     }
 }
 
-/// Splits requests that differ in ids alone into groups, each with its rule: `{id}` stands only where the group has several
-/// different ids. Where it has one or two, such as the only tenant of a caller, the rule has the id itself.
+/// Splits requests that differ in ids alone into groups, each with its rule: `{id}` stands only
+/// where the group has several different ids. Where it has one or two, such as the only tenant of a
+/// caller, the rule has the id itself.
 fn with_several_ids(of: BTreeSet<&Request>) -> Vec<(Request, BTreeSet<&Request>)> {
     let mut ids: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
     for request in &of {
-        for (at, segment) in request.path.split('/').enumerate().filter(|(_, segment)| is_id(segment)) {
+        for (at, segment) in
+            request.path.split('/').enumerate().filter(|(_, segment)| is_id(segment))
+        {
             ids.entry(at).or_default().insert(segment);
         }
     }
@@ -266,7 +273,8 @@ fn is_name(segment: &str, name: Option<&str>) -> bool {
 fn is_id(segment: &str) -> bool {
     let hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
     !segment.is_empty()
-        && (segment.bytes().all(|byte| byte.is_ascii_digit()) || segment.len() >= 16 && hex(segment))
+        && (segment.bytes().all(|byte| byte.is_ascii_digit())
+            || segment.len() >= 16 && hex(segment))
 }
 
 fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &BTreeSet<Request>) {
@@ -282,13 +290,23 @@ fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &B
             methods.entry((host, path, user_id_from)).or_default().push(quoted(method));
         }
         for ((host, path, from), methods) in methods {
-            let from =
-                if from.is_empty() { String::new() } else { format!(", user_id_from: [{}]", quoted(from)) };
-            let host = if host.is_empty() { String::new() } else { format!(" hosts: [{}],", quoted(host)) };
+            let from = if from.is_empty() {
+                String::new()
+            } else {
+                format!(", user_id_from: [{}]", quoted(from))
+            };
+            let host = if host.is_empty() {
+                String::new()
+            } else {
+                format!(" hosts: [{}],", quoted(host))
+            };
             let path = quoted(&written(path));
             for methods in methods.chunks(MAX_METHODS) {
                 let methods = methods.join(", ");
-                let _ = writeln!(text, "      - {{ methods: [{methods}],{host} paths: [{path}]{from} }}");
+                let _ = writeln!(
+                    text,
+                    "      - {{ methods: [{methods}],{host} paths: [{path}]{from} }}"
+                );
             }
         }
     }

@@ -106,7 +106,9 @@ impl Display for Who {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (&self.source, &self.users) {
             (CallerSource::Anonymous, _) => f.write_str("anyone without credentials")?,
-            (CallerSource::Basic, Some(users)) => write!(f, "{} by Basic", the("user", users, "and"))?,
+            (CallerSource::Basic, Some(users)) => {
+                write!(f, "{} by Basic", the("user", users, "and"))?
+            }
             (CallerSource::Basic, None) => f.write_str("any user by Basic")?,
             (CallerSource::Token { issuer }, Some(users)) => {
                 write!(f, "any token of {issuer} for {}", the("user", users, "or"))?;
@@ -179,7 +181,8 @@ fn any_of(attributes: &[Attribute]) -> String {
 fn the(kind: &str, names: &[String], last: &str) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };
     let more = names.len().saturating_sub(MAX_NAMES);
-    let mut quoted: Vec<String> = names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
+    let mut quoted: Vec<String> =
+        names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
     if more > 0 {
         quoted.push(format!("{more} more"));
     }

@@ -1,7 +1,11 @@
-//! The difference of two policies against the reference evaluator: for generated pairs of policies, callers and requests,
-//! a request is granted or revoked exactly where the two answers say so.
+//! The difference of two policies against the reference evaluator: for generated pairs of policies,
+//! callers and requests, a request is granted or revoked exactly where the two answers say so.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -74,7 +78,11 @@ fn is_allowed(policy: &Policy, caller: &OwnedCaller, request: &AccessRequest<'_>
     matches!(reference::decide(policy, &caller.borrowed(), request), Decision::Allowed(_))
 }
 
-fn includes(change: &Change, request: &AccessRequest<'_>, subject: Option<PatternSubject<'_>>) -> bool {
+fn includes(
+    change: &Change,
+    request: &AccessRequest<'_>,
+    subject: Option<PatternSubject<'_>>,
+) -> bool {
     let region = &change.region;
     let matches = |pattern: &policy::pattern::Pattern| pattern.matches(request.resource, subject);
     region.methods.include(std::str::from_utf8(request.action).unwrap())
@@ -94,7 +102,8 @@ fn is_like(like: &NameLike, name: &str) -> bool {
     Glob(like.glob.split('*').map(Into::into).collect()).matches(encoded.as_bytes()) == like.matches
 }
 
-/// Whether a description includes this caller. With `alone`, it has no roles and groups but those that are described.
+/// Whether a description includes this caller. With `alone`, it has no roles and groups but those
+/// that are described.
 fn is_one_of(who: &Who, caller: &OwnedCaller, alone: bool) -> bool {
     let issuer = |number: u32| ["https://id.test", "https://ci.test"][number as usize - 1];
     let source = match caller.source {
@@ -166,7 +175,8 @@ fn agree_on_one_pair(number: u64) -> Met {
         let policy = if asked % 2 == 0 { &old } else { &new };
         let request = generator.request(policy, &caller);
         let request = request.borrowed();
-        let (before, after) = (is_allowed(&old, &caller, &request), is_allowed(&new, &caller, &request));
+        let (before, after) =
+            (is_allowed(&old, &caller, &request), is_allowed(&new, &caller, &request));
         for (direction, is_so) in
             [(Direction::Granted, !before && after), (Direction::Revoked, before && !after)]
         {
@@ -189,13 +199,15 @@ fn agree_on_one_pair(number: u64) -> Met {
 fn agree(pairs: u64) {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let all: Vec<Met> = thread::scope(|scope| {
-        let run =
-            |first: u64| move || (first..pairs).step_by(threads).map(agree_on_one_pair).collect::<Vec<_>>();
+        let run = |first: u64| {
+            move || (first..pairs).step_by(threads).map(agree_on_one_pair).collect::<Vec<_>>()
+        };
         let running: Vec<_> = (0..).take(threads).map(|first| scope.spawn(run(first))).collect();
         running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     let sum = |one: fn(&Met) -> usize| all.iter().map(one).sum::<usize>();
-    let (granted, revoked, same) = (sum(|met| met.granted), sum(|met| met.revoked), sum(|met| met.same));
+    let (granted, revoked, same) =
+        (sum(|met| met.granted), sum(|met| met.revoked), sum(|met| met.same));
     assert!(granted > all.len() && revoked > all.len(), "{granted} granted, {revoked} revoked");
     assert!(same > all.len() / 4, "{same} pairs without difference");
 }

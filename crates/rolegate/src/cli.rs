@@ -15,11 +15,14 @@ use clap_complete::Shell;
 
 use crate::settings::ServeArgs;
 pub use bundle::BundleArgs;
-pub(crate) use bundle::{BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify};
+pub(crate) use bundle::{
+    BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify,
+};
 use examples::{
-    BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES, EXPLAIN_USAGE,
-    HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES,
-    SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES,
+    EXPLAIN_USAGE, HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES,
+    PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES,
+    TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 pub use explain::ExplainArgs;
 pub(crate) use explain::RequestArgs;
@@ -66,16 +69,15 @@ Exit codes:
      `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
 
 /// The help of the policies of `diff` and `suggest`.
-const NEW_POLICY: &str =
-    "The new policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default `./policy.yaml`";
+const NEW_POLICY: &str = "The new policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default `./policy.yaml`";
 const PRESENT_POLICY: &str = "The present policy, to list its rules that decided no request: a file, a folder that contains a \
      `policy.yaml`, or a bundle";
 
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and the TLS files,
-    /// and fetches keys and bundles.
+    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and the TLS
+    /// files, and fetches keys and bundles.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
     /// Asks the admin listener of a running `rolegate serve` whether it is ready, for exec probes.
@@ -87,7 +89,8 @@ pub enum Command {
     /// Runs the test cases of a policy.
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
-    /// Explains why a policy allows or denies one request, or what is missing for the denials of a log.
+    /// Explains why a policy allows or denies one request, or what is missing for the denials of a
+    /// log.
     #[command(after_help = EXPLAIN_EXAMPLES, override_usage = EXPLAIN_USAGE)]
     Explain(Box<ExplainArgs>),
     /// Lists who may make a request: users, and what a token must have.
@@ -102,29 +105,34 @@ pub enum Command {
     /// Evaluates the requests of a decision log again, and says what another policy would change.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
-    /// Prints a small policy that allows what a decision log shows was used, as a starting point. Ids in paths become `{id}`, so it
-    /// allows more than these requests: read it before you use it.
+    /// Prints a small policy that allows what a decision log shows was used, as a starting point.
+    /// Ids in paths become `{id}`, so it allows more than these requests: read it before you use
+    /// it.
     #[command(
         after_help = SUGGEST_EXAMPLES,
         mut_arg("POLICY", |arg| arg.help(PRESENT_POLICY)),
         mut_arg("policy", |arg| arg.env(None::<&str>))
     )]
     Suggest(SuggestArgs),
-    /// Prints a policy with the same answers as the configuration of another system, apart from exceptions that the help of each
-    /// subcommand lists, where it can be expressed; with `--partial` it prints one even if that has to be stricter.
+    /// Prints a policy with the same answers as the configuration of another system, apart from
+    /// exceptions that the help of each subcommand lists, where it can be expressed; with
+    /// `--partial` it prints one even if that has to be stricter.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
-    /// Reports what makes rolegate unsafe, broken or slow in a configuration of Envoy, as FILE:LINE:COLUMN, and what to write instead.
+    /// Reports what makes rolegate unsafe, broken or slow in a configuration of Envoy, as
+    /// FILE:LINE:COLUMN, and what to write instead.
     #[command(after_help = LINT_ENVOY_EXAMPLES)]
     LintEnvoy(LintEnvoyArgs),
-    /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive, which `serve --policy URL`
-    /// fetches.
+    /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive,
+    /// which `serve --policy URL` fetches.
     #[command(after_help = BUNDLE_EXAMPLES)]
     Bundle(BundleArgs),
-    /// Hashes a password, for the users of a policy: prompts for it, or reads a line of standard input.
+    /// Hashes a password, for the users of a policy: prompts for it, or reads a line of standard
+    /// input.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
-    /// Sets the password of a user in a file of `user:hash` lines: prompts for it, or reads a line of standard input.
+    /// Sets the password of a user in a file of `user:hash` lines: prompts for it, or reads a line
+    /// of standard input.
     #[command(after_help = PASSWD_EXAMPLES)]
     Passwd(PasswdArgs),
     /// Prints a JSON Schema of the files that you write, for editors, or of the decision log.
@@ -138,10 +146,12 @@ pub enum Command {
 /// The arguments of `health`.
 #[derive(Args, Debug)]
 pub struct HealthArgs {
-    /// Address of the server's admin listener. The settings file of the server is not read: repeat here what `admin` says there.
+    /// Address of the server's admin listener. The settings file of the server is not read: repeat
+    /// here what `admin` says there.
     #[arg(long, env = "ROLEGATE_ADMIN", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub(crate) admin: AdminAddress,
-    /// Ask only whether the process answers (/healthz): a server that is draining or has no policy is alive but not ready.
+    /// Ask only whether the process answers (/healthz): a server that is draining or has no policy
+    /// is alive but not ready.
     #[arg(long)]
     pub(crate) live: bool,
 }
@@ -149,8 +159,8 @@ pub struct HealthArgs {
 /// The arguments of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because REASON`, where NAME is what
-    /// the warning shows in brackets.
+    /// Fail on warnings too. A policy accepts a warning by a comment: `# accept: NAME because
+    /// REASON`, where NAME is what the warning shows in brackets.
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -160,10 +170,12 @@ pub struct CheckArgs {
 /// The arguments of `test`.
 #[derive(Args, Debug)]
 pub struct TestArgs {
-    /// The test cases: a file, or a folder or bundle that contains a `cases.yaml`; by default those beside the policy.
+    /// The test cases: a file, or a folder or bundle that contains a `cases.yaml`; by default those
+    /// beside the policy.
     #[arg(value_name = "DIR|FILE")]
     pub(crate) cases: Option<PathBuf>,
-    /// The policy; by default the one beside the cases, or in this folder. A file, a folder or a bundle.
+    /// The policy; by default the one beside the cases, or in this folder. A file, a folder or a
+    /// bundle.
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<PathBuf>,
     /// Print failures only.
@@ -188,21 +200,22 @@ pub(crate) struct CallerArgs {
     /// The caller's JWT, without `Bearer`; `-` reads it from standard input.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
     pub(crate) bearer: Option<String>,
-    /// The caller's user name, with its prefix, if the policy sets one; no credentials are checked. A Basic user of the
-    /// policy has the groups that the policy gives it.
+    /// The caller's user name, with its prefix, if the policy sets one; no credentials are checked.
+    /// A Basic user of the policy has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// The issuer of the user's token, for a user whose name can come from more than one identity source (`basic`
-    /// or a JWT issuer).
+    /// The issuer of the user's token, for a user whose name can come from more than one identity
+    /// source (`basic` or a JWT issuer).
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
-    /// A role in addition to those that the policy grants, as if the token of `--user`, which this needs, named it; repeat
-    /// the flag for more than one. One that the issuer does not give is an error, and so is any if the user is one of `basic`,
-    /// who has only granted roles.
+    /// A role in addition to those that the policy grants, as if the token of `--user`, which this
+    /// needs, named it; repeat the flag for more than one. One that the issuer does not give is an
+    /// error, and so is any if the user is one of `basic`, who has only granted roles.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub(crate) roles: Vec<String>,
-    /// A further group of `--user`, which this needs, with its prefix, if the policy sets one; repeat the flag for more than one.
-    /// It is an error if the policy takes no groups from tokens of the user's issuer.
+    /// A further group of `--user`, which this needs, with its prefix, if the policy sets one;
+    /// repeat the flag for more than one. It is an error if the policy takes no groups from tokens
+    /// of the user's issuer.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub(crate) groups: Vec<String>,
 }
@@ -210,8 +223,8 @@ pub(crate) struct CallerArgs {
 /// The body of a request. Only a search cluster's roles depend on it.
 #[derive(Args, Debug)]
 pub(crate) struct BodyArgs {
-    /// The body of a request to a search cluster, or `@FILE`; `-` reads it from standard input. Without this flag it is
-    /// empty.
+    /// The body of a request to a search cluster, or `@FILE`; `-` reads it from standard input.
+    /// Without this flag it is empty.
     #[arg(long, value_name = "TEXT|@FILE|-")]
     pub(crate) body: Option<String>,
     /// The type of the body.
@@ -233,26 +246,30 @@ pub struct WhoCanArgs {
 /// The arguments of `what-can`.
 #[derive(Args, Debug)]
 pub struct WhatCanArgs {
-    /// A role that the caller has: one of the policy, or on a host of a search cluster (see `--host`) one of that cluster; repeat
-    /// the flag for more than one. With `--user`, a role of the policy is one that the user's token names: one that its issuer does not
-    /// give is an error, and so is any if the user is one of `basic`.
+    /// A role that the caller has: one of the policy, or on a host of a search cluster (see
+    /// `--host`) one of that cluster; repeat the flag for more than one. With `--user`, a role of
+    /// the policy is one that the user's token names: one that its issuer does not give is an
+    /// error, and so is any if the user is one of `basic`.
     #[arg(long = "role", value_name = "NAME")]
     pub(crate) roles: Vec<String>,
-    /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that the policy grants; a
-    /// Basic user of the policy has its groups too.
+    /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that
+    /// the policy grants; a Basic user of the policy has its groups too.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// The issuer of the user's token. By default the name decides: it is `basic` if that has this user; otherwise, of the identity
-    /// sources (`basic` or a JWT issuer) whose `user_prefix` it begins with, the one with the longest. If two fit equally, such as two without a
-    /// prefix, the source is unknown, and rules with `{user.id}`, the user name without its prefix, are left out.
+    /// The issuer of the user's token. By default the name decides: it is `basic` if that has this
+    /// user; otherwise, of the identity sources (`basic` or a JWT issuer) whose `user_prefix` it
+    /// begins with, the one with the longest. If two fit equally, such as two without a prefix, the
+    /// source is unknown, and rules with `{user.id}`, the user name without its prefix, are left
+    /// out.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
-    /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a search cluster; repeat the
-    /// flag for more than one.
+    /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a
+    /// search cluster; repeat the flag for more than one.
     #[arg(long = "group", value_name = "NAME")]
     pub(crate) groups: Vec<String>,
-    /// The host of the caller's requests: only rules for it are listed; on a host of a search cluster, the caller's
-    /// privileges by the cluster's own roles [default: the rules for all hosts, or the privileges if all hosts are the cluster's].
+    /// The host of the caller's requests: only rules for it are listed; on a host of a search
+    /// cluster, the caller's privileges by the cluster's own roles [default: the rules for all
+    /// hosts, or the privileges if all hosts are the cluster's].
     #[arg(long)]
     pub(crate) host: Option<String>,
     #[command(flatten)]
@@ -363,11 +380,16 @@ mod tests {
     #[test]
     fn a_format_has_both_names() {
         fn check(command: &clap::Command) {
-            let formats = command
-                .get_arguments()
-                .filter(|arg| arg.get_long() == Some("output") && !arg.get_possible_values().is_empty());
+            let formats = command.get_arguments().filter(|arg| {
+                arg.get_long() == Some("output") && !arg.get_possible_values().is_empty()
+            });
             for arg in formats {
-                assert_eq!(arg.get_visible_aliases(), Some(vec!["format"]), "{}", command.get_name());
+                assert_eq!(
+                    arg.get_visible_aliases(),
+                    Some(vec!["format"]),
+                    "{}",
+                    command.get_name()
+                );
             }
             command.get_subcommands().for_each(check);
         }

@@ -64,11 +64,11 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub enum Unparsed {
-    /// An argument or the value of an environment variable is not valid, or the arguments ask for help
-    /// or the version.
+    /// An argument or the value of an environment variable is not valid, or the arguments ask for
+    /// help or the version.
     Arguments(#[from] clap::Error),
-    /// The settings file cannot be read or is not valid, or the environment has a variable that looks
-    /// like a setting and is none.
+    /// The settings file cannot be read or is not valid, or the environment has a variable that
+    /// looks like a setting and is none.
     Settings(#[from] SettingsError),
 }
 
@@ -78,8 +78,8 @@ pub fn command() -> clap::Command {
     settings::with_environment(Cli::command())
 }
 
-/// Parses the command line. A setting that it does not have comes from the environment, then from the
-/// settings file, then from the defaults.
+/// Parses the command line. A setting that it does not have comes from the environment, then from
+/// the settings file, then from the defaults.
 ///
 /// # Errors
 /// When an argument, an environment variable or an entry of the settings file is not valid.

@@ -1,8 +1,8 @@
 //! The process log, on standard error. Decisions have a log of their own, see `decisions`.
 //!
-//! No thread waits for the reader of the log: a full pipe would otherwise block the thread that loads policies, or
-//! the one that answers probes, until the log is read. Lines that do not fit into the queue of [`Lines`] are
-//! dropped and counted.
+//! No thread waits for the reader of the log: a full pipe would otherwise block the thread that
+//! loads policies, or the one that answers probes, until the log is read. Lines that do not fit
+//! into the queue of [`Lines`] are dropped and counted.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
@@ -49,15 +49,16 @@ impl Logs {
         self.counts.clone()
     }
 
-    /// Puts a line of text into the log. To print it on standard error instead would wait for its reader, for ever if that has
-    /// stopped reading.
+    /// Puts a line of text into the log. To print it on standard error instead would wait for its
+    /// reader, for ever if that has stopped reading.
     pub(crate) fn text(&self, line: &str) {
         if let Some(lines) = &*self.queue.0.load() {
             lines.offer(format!("{line}\n").into_bytes());
         }
     }
 
-    /// Closes the log and waits, for a limited time, until its lines are written. Later lines are lost.
+    /// Closes the log and waits, for a limited time, until its lines are written. Later lines are
+    /// lost.
     pub(crate) fn finish(self) {
         self.queue.0.store(None);
         self.writer.finish(LAST_LINES);
@@ -101,8 +102,8 @@ pub(crate) fn is_text(format: LogFormat) -> bool {
 
 fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), TryInitError> {
     let text = is_text(format);
-    // A line that cannot be written is lost. The formatter would report it on standard error, which has just failed,
-    // and panic: in the thread that accepts connections, for example.
+    // A line that cannot be written is lost. The formatter would report it on standard error, which
+    // has just failed, and panic: in the thread that accepts connections, for example.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(move || queue.clone())
         .with_ansi(io::stderr().is_terminal())
@@ -116,8 +117,8 @@ fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), Try
     tracing_subscriber::registry().with(lines.with_filter(filter(level))).try_init()
 }
 
-/// Only this project's own lines have the chosen level: at `debug` the HTTP stack would print headers, and with them
-/// credentials.
+/// Only this project's own lines have the chosen level: at `debug` the HTTP stack would print
+/// headers, and with them credentials.
 fn filter(level: LogLevel) -> Targets {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,

@@ -1,6 +1,7 @@
 //! `rolegate serve`: starts, runs and stops the server.
 //!
-//! Everything that can fail comes first: the policy is loaded and every address is bound before anything is answered.
+//! Everything that can fail comes first: the policy is loaded and every address is bound before
+//! anything is answered.
 
 use std::io;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ use crate::exit::Exit;
 use crate::logs;
 use crate::settings::Settings;
 
-/// Signals to stop that come within this time after the first are the same one: some programs, such as GNU `timeout`,
-/// signal the process and then its process group.
+/// Signals to stop that come within this time after the first are the same one: some programs, such
+/// as GNU `timeout`, signal the process and then its process group.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
 /// The same as [`LAST_LINES`] after a second signal: for what can be written at once.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
@@ -58,9 +59,12 @@ pub(crate) fn run(settings: Settings) -> Result<Exit, CommandError> {
             | ServeError::SameAddress(_)
             | ServeError::Settings(_),
         ) => Exit::Arguments,
-        Err(ServeError::Bind(_) | ServeError::Tls(_) | ServeError::System(_) | ServeError::Interrupted) => {
-            Exit::Failed
-        }
+        Err(
+            ServeError::Bind(_)
+            | ServeError::Tls(_)
+            | ServeError::System(_)
+            | ServeError::Interrupted,
+        ) => Exit::Failed,
     })
 }
 
@@ -91,8 +95,8 @@ fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     {
         let _entered = runtime.enter();
-        // SIGHUP would end the process while the policy is loaded. The handler stays when this stream of
-        // signals is dropped.
+        // SIGHUP would end the process while the policy is loaded. The handler stays when this
+        // stream of signals is dropped.
         drop(signal(SignalKind::hangup())?);
     }
     let server = Server::new(settings, logs)?;
@@ -129,7 +133,9 @@ enum ServeError {
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
     /// Two listeners have the same address.
-    #[error("two of `listen`, `admin` and `metrics` are the address `{0}`: choose another one for each")]
+    #[error(
+        "two of `listen`, `admin` and `metrics` are the address `{0}`: choose another one for each"
+    )]
     SameAddress(Address),
     /// An address cannot be bound.
     #[error(transparent)]
@@ -160,7 +166,9 @@ impl Server {
         };
         let listeners = settings.listen.iter().map(&mut bind).collect::<Result<_, _>>()?;
         let mut pages = Vec::new();
-        for (which, address) in [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)] {
+        for (which, address) in
+            [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)]
+        {
             if let AdminAddress::On(address) = address {
                 let (address, listener) = bind(address)?;
                 pages.push((which, address, listener));
@@ -169,8 +177,8 @@ impl Server {
         Ok(Self { settings, logs, policy, tls, listeners, pages, files })
     }
 
-    /// Serves until a signal to stop, then drains in two phases. Must run in a current-thread runtime
-    /// with time and I/O.
+    /// Serves until a signal to stop, then drains in two phases. Must run in a current-thread
+    /// runtime with time and I/O.
     async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
         let mut reload = false;
         let serving = {
@@ -204,9 +212,11 @@ impl Server {
         let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
         let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());
         let (caches, otlp, logs) = (runtime.caches(), runtime.otlp().clone(), Some(logs));
-        let metrics = Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs, authorization });
+        let metrics =
+            Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs, authorization });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
-        let console = settings.admin.console.then(|| console(&settings, &runtime, &metrics)).transpose()?;
+        let console =
+            settings.admin.console.then(|| console(&settings, &runtime, &metrics)).transpose()?;
         let backend = Arc::new(AdminBackend { metrics, reloads: reloads.clone(), console });
         if let Some(tls) = tls.clone() {
             // As for the files of the policy, 0 relies on requests, and a look once per hour.
@@ -255,7 +265,11 @@ struct AdminBackend {
 }
 
 /// Starts the console, and the samples that it needs.
-fn console(settings: &Settings, runtime: &Runtime, metrics: &Arc<Metrics>) -> io::Result<Arc<Console>> {
+fn console(
+    settings: &Settings,
+    runtime: &Runtime,
+    metrics: &Arc<Metrics>,
+) -> io::Result<Arc<Console>> {
     let console = Console::start(console::Sources {
         metrics: metrics.clone(),
         policy: runtime.unlogged_policy(),
@@ -329,13 +343,14 @@ impl Serving {
     }
 }
 
-/// First health checks fail (/readyz, and `NOT_SERVING` over gRPC), then connections are closed in two
-/// phases.
+/// First health checks fail (/readyz, and `NOT_SERVING` over gRPC), then connections are closed in
+/// two phases.
 async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.drain();
     running.fail_health_checks();
-    // Envoy checks health only from time to time; until it knows, a closed listener is a failure to it.
+    // Envoy checks health only from time to time; until it knows, a closed listener is a failure to
+    // it.
     sleep(delay).await;
     if running.drain(timeout).await {
         tracing::info!("stopped");
@@ -347,10 +362,12 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
 /// An address that is set twice. With port 0 the system chooses different ones.
 fn repeated_address(settings: &Settings) -> Option<&Address> {
     let pages =
-        [&settings.admin.address, &settings.metrics].into_iter().filter_map(|address| match address {
-            AdminAddress::On(address) => Some(address),
-            AdminAddress::Off => None,
-        });
+        [&settings.admin.address, &settings.metrics].into_iter().filter_map(
+            |address| match address {
+                AdminAddress::On(address) => Some(address),
+                AdminAddress::Off => None,
+            },
+        );
     let all: Vec<&Address> = settings.listen.iter().chain(pages).collect();
     let is_chosen = |address: &Address| matches!(address, Address::Tcp(at) if at.port() == 0);
     (1..).zip(&all).find_map(|(next, address)| {
@@ -364,7 +381,9 @@ fn without_effect(settings: &Settings) -> [WithoutEffect; 3] {
     let is_socket = |address: &Address| matches!(address, Address::Unix(_));
     let pages = [&settings.admin.address, &settings.metrics].into_iter();
     let has_socket = settings.listen.iter().any(is_socket)
-        || pages.clone().any(|page| matches!(page, AdminAddress::On(address) if is_socket(address)));
+        || pages
+            .clone()
+            .any(|page| matches!(page, AdminAddress::On(address) if is_socket(address)));
     [
         (
             "console",
@@ -376,7 +395,11 @@ fn without_effect(settings: &Settings) -> [WithoutEffect; 3] {
             !settings.admin.console && !settings.admin.console_host.is_empty(),
             "`console` is `false`",
         ),
-        ("socket-mode", settings.socket_mode != SOCKET_MODE && !has_socket, "no listener is a Unix socket"),
+        (
+            "socket-mode",
+            settings.socket_mode != SOCKET_MODE && !has_socket,
+            "no listener is a Unix socket",
+        ),
     ]
 }
 
@@ -418,7 +441,9 @@ fn signals() -> io::Result<UnboundedReceiver<Signal>> {
     for (kind, meaning) in kinds {
         let mut stream = signal(kind)?;
         let sender = sender.clone();
-        tokio::spawn(async move { while stream.recv().await.is_some() && sender.send(meaning).is_ok() {} });
+        tokio::spawn(async move {
+            while stream.recv().await.is_some() && sender.send(meaning).is_ok() {}
+        });
     }
     Ok(signals)
 }
@@ -451,7 +476,11 @@ mod tests {
             ("unix:/run/rolegate.sock", false, false),
         ] {
             let address: Address = address.parse().unwrap();
-            assert_eq!(warning_of_listener(&address, has_tls).is_some(), warns, "{address} {has_tls}");
+            assert_eq!(
+                warning_of_listener(&address, has_tls).is_some(),
+                warns,
+                "{address} {has_tls}"
+            );
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The settings: flags win over the environment, the environment over a settings file, the file over the defaults.
+//! The settings: flags win over the environment, the environment over a settings file, the file
+//! over the defaults.
 //!
-//! There is one list of settings, [`Settings`], and one parser, that of the command line. The values of a settings
-//! file become its defaults, so names and values mean the same everywhere.
+//! There is one list of settings, [`Settings`], and one parser, that of the command line. The
+//! values of a settings file become its defaults, so names and values mean the same everywhere.
 
 mod environment;
 mod file;
@@ -204,7 +205,10 @@ impl ServeArgs {
 /// # Errors
 /// When the environment has a variable that looks like a setting and is none, the file cannot be
 /// read, or an entry in it is unknown or not valid.
-pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Command, SettingsError> {
+pub(crate) fn with_file(
+    command: Command,
+    arguments: &[OsString],
+) -> Result<Command, SettingsError> {
     let serves = arguments.get(1).is_some_and(|command| command == "serve");
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let mut unknown: Vec<_> =
@@ -227,7 +231,8 @@ pub(crate) fn with_file(command: Command, arguments: &[OsString]) -> Result<Comm
 /// The settings file that flags or environment name. `None` if there is none, or if the arguments
 /// are not valid: the real parse reports that.
 fn config_of(command: Command, arguments: &[OsString]) -> Option<PathBuf> {
-    let lenient = command.mut_subcommand("serve", |serve| serve.mut_args(|arg| arg.required(false)));
+    let lenient =
+        command.mut_subcommand("serve", |serve| serve.mut_args(|arg| arg.required(false)));
     let matches = lenient.try_get_matches_from(arguments).ok()?;
     serve_matches(&matches)?.get_one::<PathBuf>("config").cloned()
 }

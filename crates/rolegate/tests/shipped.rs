@@ -1,5 +1,5 @@
-//! Compares what `deploy/` ships with the program: the flags in manifests, the policies in them, and the names of metrics
-//! in alerts and dashboard, which are parsed as PromQL.
+//! Compares what `deploy/` ships with the program: the flags in manifests, the policies in them,
+//! and the names of metrics in alerts and dashboard, which are parsed as PromQL.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::panic, reason = "the output of a tool is the message of the failed test")]
@@ -31,7 +31,8 @@ const ROLEGATE: &str = env!("CARGO_BIN_EXE_rolegate");
 const SETTINGS: [&str; 6] =
     ["--keys-wait", "0s", "--traces", "otlp", "--otlp-endpoint", "http://127.0.0.1:9"];
 
-/// A policy that makes every metric appear: the users of the example, and keys at a URL that does not answer.
+/// A policy that makes every metric appear: the users of the example, and keys at a URL that does
+/// not answer.
 const POLICY: &str = "
 version: 1
 identity:
@@ -47,7 +48,8 @@ grants:
   guest: { users: [alice] }
 ";
 
-/// `/metrics` of a rolegate that has allowed, denied and failed: the names of the metrics, each with its labels.
+/// `/metrics` of a rolegate that has allowed, denied and failed: the names of the metrics, each
+/// with its labels.
 async fn live() -> BTreeMap<String, BTreeSet<String>> {
     let folder = tempfile::tempdir().unwrap();
     let policy = folder.path().join("policy.yaml");
@@ -65,7 +67,8 @@ async fn live() -> BTreeMap<String, BTreeSet<String>> {
     let stack = Stack::start(Path::new(ROLEGATE), &policy, &options).await.unwrap();
     let mut connection = stack.connect(Version::Http1).await.unwrap();
     for (path, status) in [("/people", 200), ("/secret", 403)] {
-        let authorization = [("authorization".to_owned(), "Basic YWxpY2U6d29uZGVybGFuZA==".to_owned())];
+        let authorization =
+            [("authorization".to_owned(), "Basic YWxpY2U6d29uZGVybGFuZA==".to_owned())];
         let answer = connection.send("GET", path, "localhost", &authorization, b"").await.unwrap();
         assert_eq!(answer.status, status, "{path}");
     }
@@ -87,11 +90,16 @@ fn names(page: &str) -> BTreeMap<String, BTreeSet<String>> {
     for line in page.lines().filter(|line| !line.starts_with('#')) {
         let end = line.find(['{', ' ']).unwrap();
         let (name, rest) = line.split_at(end);
-        let labels =
-            rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).map_or("", |(labels, _)| labels);
+        let labels = rest
+            .strip_prefix('{')
+            .and_then(|rest| rest.split_once('}'))
+            .map_or("", |(labels, _)| labels);
         let own = found.entry(name.to_owned()).or_default();
         own.extend(
-            labels.split(',').filter_map(|label| label.split_once('=')).map(|(label, _)| label.to_owned()),
+            labels
+                .split(',')
+                .filter_map(|label| label.split_once('='))
+                .map(|(label, _)| label.to_owned()),
         );
     }
     found
@@ -116,11 +124,15 @@ fn check_expression(at: &str, expression: &str, live: &BTreeMap<String, BTreeSet
     assert!(!selected.metrics.is_empty(), "{at}: no metric in `{expression}`");
     let mut known: BTreeSet<&str> = OF_PROMETHEUS.iter().copied().collect();
     for metric in selected.metrics.iter().filter(|metric| *metric != "up") {
-        let labels = live.get(metric).unwrap_or_else(|| panic!("{at}: there is no metric `{metric}`"));
+        let labels =
+            live.get(metric).unwrap_or_else(|| panic!("{at}: there is no metric `{metric}`"));
         known.extend(labels.iter().map(String::as_str));
     }
     for label in &selected.labels {
-        assert!(known.contains(&**label), "{at}: no metric in `{expression}` has a label `{label}`");
+        assert!(
+            known.contains(&**label),
+            "{at}: no metric in `{expression}` has a label `{label}`"
+        );
     }
     for (label, value) in &selected.values {
         let exists = match label.as_str() {
@@ -144,9 +156,11 @@ async fn alerts_and_dashboard_use_existing_metrics() {
 }
 
 fn alerts() -> Vec<(String, String)> {
-    let documents = yaml(&deploy("prometheus/alerts.yaml")).unwrap_or_else(|error| panic!("{error}"));
+    let documents =
+        yaml(&deploy("prometheus/alerts.yaml")).unwrap_or_else(|error| panic!("{error}"));
     let rules = documents.first().unwrap()["groups"][0]["rules"].as_array().unwrap();
-    let found: Vec<_> = rules.iter().map(|rule| (text(&rule["alert"]), text(&rule["expr"]))).collect();
+    let found: Vec<_> =
+        rules.iter().map(|rule| (text(&rule["alert"]), text(&rule["expr"]))).collect();
     assert!(found.len() >= 10, "the alerts were not found");
     found
 }
@@ -157,7 +171,11 @@ fn dashboard() -> Vec<(String, String)> {
     let mut found = Vec::new();
     let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
     for panel in board["panels"].as_array().unwrap() {
-        assert!(ids.insert(panel["id"].as_u64().unwrap()), "two panels have the number {}", panel["id"]);
+        assert!(
+            ids.insert(panel["id"].as_u64().unwrap()),
+            "two panels have the number {}",
+            panel["id"]
+        );
         let place = &panel["gridPos"];
         assert!(places.insert((place["x"].as_u64(), place["y"].as_u64())), "two panels at {place}");
         for target in panel["targets"].as_array().into_iter().flatten() {
@@ -182,7 +200,8 @@ fn every_failure_metric_has_an_alert() {
     let all: Vec<Selected> = alerts.iter().map(|(_, expression)| selected(expression)).collect();
     let has = |name: &str| {
         all.iter().any(|selected| {
-            selected.metrics.contains(name) || selected.values.iter().any(|(_, value)| value == name)
+            selected.metrics.contains(name)
+                || selected.values.iter().any(|(_, value)| value == name)
         })
     };
     for metric in [
@@ -207,7 +226,8 @@ fn every_failure_metric_has_an_alert() {
     }
 }
 
-/// The policy that ships for Kubernetes passes `rolegate check` and the cases of the example that it is a copy of.
+/// The policy that ships for Kubernetes passes `rolegate check` and the cases of the example that
+/// it is a copy of.
 #[test]
 fn the_policy_of_the_base_is_the_example() {
     let folder = tempfile::tempdir().unwrap();
@@ -227,10 +247,13 @@ fn the_policy_of_the_base_is_the_example() {
 fn manifests_use_valid_flags() {
     let mut seen = 0;
     for name in ["overlays/shared", "overlays/shared-bundle", "examples/sidecar"] {
-        let manifests = kustomize(&deploy("kubernetes").join(name)).unwrap_or_else(|error| panic!("{error}"));
+        let manifests =
+            kustomize(&deploy("kubernetes").join(name)).unwrap_or_else(|error| panic!("{error}"));
         for pod in manifests.iter().map(|manifest| &manifest["spec"]["template"]["spec"]) {
-            for container in
-                ["containers", "initContainers"].iter().flat_map(|kind| pod[kind].as_array()).flatten()
+            for container in ["containers", "initContainers"]
+                .iter()
+                .flat_map(|kind| pod[kind].as_array())
+                .flatten()
             {
                 if container["name"] == "rolegate" {
                     takes(container["args"].as_array().unwrap().iter().map(text).collect());
@@ -242,8 +265,10 @@ fn manifests_use_valid_flags() {
     }
     assert_eq!(seen, 3);
     let unit = fs::read_to_string(deploy("systemd/rolegate.service")).unwrap();
-    let start =
-        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/rolegate ")).unwrap();
+    let start = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart=/usr/local/bin/rolegate "))
+        .unwrap();
     takes(start.split(' ').map(str::to_owned).collect());
 }
 
@@ -255,7 +280,9 @@ fn probes(container: &Value) {
         let (program, arguments) = command.split_first().unwrap();
         assert_eq!(program, "/rolegate", "{probe}");
         let mut command = Command::new(ROLEGATE);
-        command.args(arguments.iter().map(text)).env("ROLEGATE_ADMIN", "unix:/nonexistent/rolegate.sock");
+        command
+            .args(arguments.iter().map(text))
+            .env("ROLEGATE_ADMIN", "unix:/nonexistent/rolegate.sock");
         let done = command.output().unwrap();
         let stderr = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(5), "{arguments:?}: {stderr}");
@@ -264,7 +291,8 @@ fn probes(container: &Value) {
     assert!(seen > 0, "no probe by a command");
 }
 
-/// Checks that these arguments are valid: the only error is that their policy, or the key of its bundle, does not exist here.
+/// Checks that these arguments are valid: the only error is that their policy, or the key of its
+/// bundle, does not exist here.
 fn takes(mut arguments: Vec<String>) {
     let place = arguments.iter_mut().find(|argument| argument.contains("/etc/rolegate")).unwrap();
     *place = place.replace("/etc/rolegate", "/nonexistent/rolegate");

@@ -82,6 +82,8 @@ impl ActivePolicy {
 
 impl fmt::Debug for ActivePolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ActivePolicy").field("decisions", &self.decisions.is_some()).finish_non_exhaustive()
+        f.debug_struct("ActivePolicy")
+            .field("decisions", &self.decisions.is_some())
+            .finish_non_exhaustive()
     }
 }

@@ -28,7 +28,8 @@ mod tests {
 
     #[test]
     fn retries_slow_down() {
-        let pauses: Vec<u64> = (0..9).filter_map(|failures| Some(retry(failures)?.as_secs())).collect();
+        let pauses: Vec<u64> =
+            (0..9).filter_map(|failures| Some(retry(failures)?.as_secs())).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
         assert_eq!(retry(u32::MAX), Some(LONGEST_RETRY));
     }
@@ -37,7 +38,10 @@ mod tests {
     fn jitter_is_a_tenth_at_most() {
         for _ in 0..100 {
             let pause = jittered(Duration::from_secs(300));
-            assert!((Duration::from_secs(270)..=Duration::from_secs(300)).contains(&pause), "{pause:?}");
+            assert!(
+                (Duration::from_secs(270)..=Duration::from_secs(300)).contains(&pause),
+                "{pause:?}"
+            );
         }
     }
 }

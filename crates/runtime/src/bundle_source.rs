@@ -45,8 +45,9 @@ pub(crate) struct Access {
 
 impl BundleSource {
     pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, LoadError> {
-        let wrong =
-            |error: String| LoadError::Setting(format!("the bundle `{url}` cannot be fetched: {error}"));
+        let wrong = |error: String| {
+            LoadError::Setting(format!("the bundle `{url}` cannot be fetched: {error}"))
+        };
         let object = match BundleObject::at(url) {
             None => url.fault().map_or(Ok(None), Err),
             Some(object) => object.map(Some),
@@ -69,8 +70,8 @@ impl BundleSource {
     /// The keys that may have signed a bundle, as their files have them now.
     ///
     /// # Errors
-    /// When a file cannot be read or has no public key. Nothing is accepted then: without this key, or without any, other
-    /// bundles would be.
+    /// When a file cannot be read or has no public key. Nothing is accepted then: without this key,
+    /// or without any, other bundles would be.
     pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, LoadError> {
         let settings = &self.settings;
         settings.public_keys.iter().map(|path| read_public_key(path)).collect()
@@ -94,7 +95,8 @@ impl BundleSource {
         let ca: Option<Arc<[u8]>> = settings.ca.as_deref().map(read_ca).transpose()?;
         let credentials = settings.credentials.as_deref().map(read_credentials).transpose()?;
         let store = self.object.as_ref();
-        let store = store.map(|object| object.client(ca.as_ref(), &self.client, self.max_compressed()));
+        let store =
+            store.map(|object| object.client(ca.as_ref(), &self.client, self.max_compressed()));
         Ok(Access { ca, credentials, store: store.transpose()? })
     }
 }

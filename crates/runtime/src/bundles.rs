@@ -25,7 +25,8 @@ const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// bundle.
 const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Minimum time between a requested fetch and the one before. Requests that come sooner are one fetch, after this time.
+/// Minimum time between a requested fetch and the one before. Requests that come sooner are one
+/// fetch, after this time.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -93,7 +94,8 @@ impl BundleFetcher {
             let interval = self.source.settings.interval.max(SHORTEST_INTERVAL);
             next = Instant::now() + jittered(retry(failures).unwrap_or(interval).min(interval));
             if let Err(error) = result {
-                let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
+                let wait =
+                    next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
                 let (url, now) = (&self.source.url, self.status.still_active());
                 tracing::warn!(%url, %error, "policy bundle not fetched: {now}; next try in {wait} s");
             }
@@ -146,7 +148,8 @@ impl BundleFetcher {
         let url = &self.source.url;
         let headers = [(AUTHORIZATION, access.credentials), (IF_NONE_MATCH, etag.cloned())];
         let answer = client.get(url, |request| {
-            let request = request.header(ACCEPT, "application/gzip, application/octet-stream, */*;q=0.5");
+            let request =
+                request.header(ACCEPT, "application/gzip, application/octet-stream, */*;q=0.5");
             let headers = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
             headers.fold(request, |request, (name, value)| request.header(name, value))
         });
@@ -199,12 +202,18 @@ mod tests {
             }
             failures
         });
-        tracing::subscriber::with_default(panicking_log::at("policy bundle not fetched", 1), || {
-            executor.block_on(async {
-                tokio::spawn(fetcher.run());
-                // A fetch, whose failure is logged; the panic; a fetch.
-                assert_eq!(tokio::task::spawn_blocking(|| failures.join().unwrap()).await.unwrap(), 3);
-            });
-        });
+        tracing::subscriber::with_default(
+            panicking_log::at("policy bundle not fetched", 1),
+            || {
+                executor.block_on(async {
+                    tokio::spawn(fetcher.run());
+                    // A fetch, whose failure is logged; the panic; a fetch.
+                    assert_eq!(
+                        tokio::task::spawn_blocking(|| failures.join().unwrap()).await.unwrap(),
+                        3
+                    );
+                });
+            },
+        );
     }
 }

@@ -13,7 +13,8 @@ pub struct ClientNetwork(Option<IpAddr>);
 impl ClientNetwork {
     /// The network of an address, as text in the form that Envoy writes.
     pub fn of(address: &[u8]) -> Self {
-        let address = std::str::from_utf8(address).ok().and_then(|text| IpAddr::from_str(text).ok());
+        let address =
+            std::str::from_utf8(address).ok().and_then(|text| IpAddr::from_str(text).ok());
         Self(address.map(|address| match address.to_canonical() {
             IpAddr::V4(address) => IpAddr::V4(address),
             IpAddr::V6(address) => IpAddr::V6(prefix_64(address)),

@@ -57,7 +57,8 @@ pub struct KeySource {
 impl KeySource {
     /// At most half of `max_age`: what is fetched would else become too old between two fetches.
     pub fn interval(&self) -> Duration {
-        let longest = self.max_age.map_or(Duration::MAX, |max_age| (max_age / 2).max(SHORTEST_INTERVAL));
+        let longest =
+            self.max_age.map_or(Duration::MAX, |max_age| (max_age / 2).max(SHORTEST_INTERVAL));
         self.refresh.min(longest)
     }
 }
@@ -95,7 +96,8 @@ pub fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
         attempt = load_once(file, fetched);
     }
     if attempt.result.is_ok() && !attempt.fingerprints.are_current() {
-        let moving = "its files changed while they were read: it is loaded again once they no longer change";
+        let moving =
+            "its files changed while they were read: it is loaded again once they no longer change";
         attempt.result = Err(vec![Problem::error(Place::start_of(file), moving)]);
     }
     attempt
@@ -147,7 +149,9 @@ impl CompiledPolicy {
             Some(authorizer) => authorizer.carry_over(previous),
             // All credentials are then verified again, which is slow but correct.
             None => {
-                tracing::error!("a compiled policy is shared before it is active: this is a bug in rolegate")
+                tracing::error!(
+                    "a compiled policy is shared before it is active: this is a bug in rolegate"
+                )
             }
         }
     }
@@ -157,25 +161,34 @@ impl CompiledPolicy {
         let mut urls = KeyUrls::new();
         for issuer in &self.loaded.policy.identity.jwt {
             if let Keys::Url { url, refresh, .. } = &issuer.keys {
-                let new = || KeySource { refresh: *refresh, max_age: None, issuers: Issuers::default() };
+                let new =
+                    || KeySource { refresh: *refresh, max_age: None, issuers: Issuers::default() };
                 let source = urls.entry(url.clone()).or_insert_with(new);
                 source.refresh = source.refresh.min(*refresh);
                 source.issuers.0.push(issuer.issuer.clone());
             }
         }
-        let inventory = self.loaded.policy.search.as_ref().and_then(|search| search.inventory.as_ref());
+        let inventory =
+            self.loaded.policy.search.as_ref().and_then(|search| search.inventory.as_ref());
         if let Some(Inventory::Url { url, refresh, max_age, .. }) = inventory {
             let issuers = Issuers::default();
-            urls.insert(url.clone(), KeySource { refresh: *refresh, max_age: Some(*max_age), issuers });
+            urls.insert(
+                url.clone(),
+                KeySource { refresh: *refresh, max_age: Some(*max_age), issuers },
+            );
         }
         urls
     }
 }
 
 /// Turns a panic in `load` into a problem: the bug then costs this one attempt, not all later ones.
-pub fn survive<T>(file: &Path, load: impl FnOnce() -> Result<T, Vec<Problem>>) -> Result<T, Vec<Problem>> {
-    catch("loading this policy", load)
-        .unwrap_or_else(|panicked| Err(vec![Problem::error(Place::start_of(file), panicked.to_string())]))
+pub fn survive<T>(
+    file: &Path,
+    load: impl FnOnce() -> Result<T, Vec<Problem>>,
+) -> Result<T, Vec<Problem>> {
+    catch("loading this policy", load).unwrap_or_else(|panicked| {
+        Err(vec![Problem::error(Place::start_of(file), panicked.to_string())])
+    })
 }
 
 /// The problems of hashes and keys, for a policy that has errors elsewhere.
@@ -213,7 +226,8 @@ mod tests {
 
     use super::load;
 
-    /// Replaces the files of a folder as Kubernetes does, again and again, while they are read again and again.
+    /// Replaces the files of a folder as Kubernetes does, again and again, while they are read
+    /// again and again.
     #[test]
     fn files_of_two_versions_are_never_activated_together() {
         let folder = tempfile::tempdir().unwrap();
@@ -233,7 +247,8 @@ mod tests {
                     }
                 }
             });
-            let versions: Vec<_> = (0..300).filter_map(|_| versions(&folder.join("policy.yaml"))).collect();
+            let versions: Vec<_> =
+                (0..300).filter_map(|_| versions(&folder.join("policy.yaml"))).collect();
             done.store(true, Ordering::SeqCst);
             assert!(versions.iter().all(|(policy, users)| policy == users), "{versions:?}");
             assert!(versions.first() != versions.last(), "nothing was swapped");
@@ -255,15 +270,19 @@ mod tests {
             // A file whose name is what is shown for the other.
             std::fs::write(folder.path().join("caf\u{fffd}.yaml"), "grants: {}\n").unwrap();
             let problems = load(&policy, &FetchedKeys::new()).result.unwrap_err();
-            assert!(problems.iter().any(|problem| problem.message.contains("is not UTF-8")), "{problems:?}");
+            assert!(
+                problems.iter().any(|problem| problem.message.contains("is not UTF-8")),
+                "{problems:?}"
+            );
         }
     }
 
     fn publish(folder: &Path, number: u32) {
         let version = folder.join(format!("..{number}"));
         std::fs::create_dir(&version).unwrap();
-        let policy =
-            format!("version: 1\nidentity:\n  basic: {{ realm: r{number}, users_file: htpasswd }}\n");
+        let policy = format!(
+            "version: 1\nidentity:\n  basic: {{ realm: r{number}, users_file: htpasswd }}\n"
+        );
         std::fs::write(version.join("policy.yaml"), policy).unwrap();
         let users = format!("u{number}:{{SHA}}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
         std::fs::write(version.join("htpasswd"), users).unwrap();
@@ -271,7 +290,8 @@ mod tests {
         std::fs::rename(folder.join("..new"), folder.join("..data")).unwrap();
     }
 
-    /// The version of the policy, and that of the users loaded with it; `None` if the files kept changing.
+    /// The version of the policy, and that of the users loaded with it; `None` if the files kept
+    /// changing.
     fn versions(file: &Path) -> Option<(String, String)> {
         let compiled = load(file, &FetchedKeys::new()).result.ok()?;
         let basic = compiled.loaded.policy.identity.basic.as_ref().unwrap();

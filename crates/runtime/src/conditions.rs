@@ -129,7 +129,8 @@ fn not_loaded(facts: &Facts, which: &str) -> Option<Condition> {
         None => ("policy_not_loaded", format!("the changed {which} does not load{place}")),
         Some(bundle) => {
             let last = bundle.last.map_or("none yet", BundleResult::name);
-            let text = format!("no new bundle of the {which} is accepted, last fetch: {last}{place}");
+            let text =
+                format!("no new bundle of the {which} is accepted, last fetch: {last}{place}");
             ("bundle_not_accepted", text)
         }
     };
@@ -177,8 +178,10 @@ fn bad_keys(keys: &KeyFacts) -> Option<Condition> {
         }
         (true, stale) if stale || keys.failing.is_some() => {
             let old = if stale { ", and are older than `max-keys-age`" } else { "" };
-            let text = format!("the keys of {issuers} cannot be fetched again, or are not usable{old}");
-            let hint = "the last good ones are used. Tokens that the issuer signs with a new key get 401";
+            let text =
+                format!("the keys of {issuers} cannot be fetched again, or are not usable{old}");
+            let hint =
+                "the last good ones are used. Tokens that the issuer signs with a new key get 401";
             Condition::new("keys_old", Severity::Warning, text, hint)
         }
         (true, _) => return None,
@@ -220,7 +223,8 @@ fn expiring(left: Duration) -> Option<Condition> {
     } else {
         return None;
     };
-    let hint = "Envoy does not connect with an expired one: replace `tls-certificate` and `tls-key`";
+    let hint =
+        "Envoy does not connect with an expired one: replace `tls-certificate` and `tls-key`";
     let left = (!left.is_zero()).then(|| format!("in {}", rough(left)));
     Some(Condition::new(name, severity, text, hint).with_details(left))
 }
@@ -241,7 +245,8 @@ fn shadow_conditions(facts: &Facts) -> Vec<Condition> {
         name: "shadow_keys",
         severity: Severity::Warning,
         text: format!("for the shadow policy: {}", condition.text),
-        hint: "no answer is affected: their tokens are not compared, or with the last good keys".to_owned(),
+        hint: "no answer is affected: their tokens are not compared, or with the last good keys"
+            .to_owned(),
         ..condition
     });
     not_loaded.into_iter().chain(keys).collect()
@@ -268,7 +273,8 @@ pub(crate) struct ConditionLog {
 
 impl ConditionLog {
     pub(crate) fn note(&mut self, conditions: &[Condition]) {
-        let texts: Vec<String> = conditions.iter().map(|condition| condition.text.clone()).collect();
+        let texts: Vec<String> =
+            conditions.iter().map(|condition| condition.text.clone()).collect();
         for Condition { name, severity, text, hint, .. } in conditions {
             if !self.last.contains(text) || self.logged.contains(text) {
                 continue;

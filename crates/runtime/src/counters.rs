@@ -11,8 +11,8 @@ pub use thread::ThreadCounters;
 
 /// Why a check got an error: over gRPC a status other than OK, inside Envoy a 503.
 ///
-/// An HTTP client of Envoy can cause only [`ErrorKind::Cancelled`], where Envoy no longer waits for the answer.
-/// Everything else that it can cause is a denial ([`authorizer::Limit`]).
+/// An HTTP client of Envoy can cause only [`ErrorKind::Cancelled`], where Envoy no longer waits for
+/// the answer. Everything else that it can cause is a denial ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// No policy is active.
@@ -88,7 +88,8 @@ impl Totals {
     /// Sums up the counters of all worker threads.
     #[must_use]
     pub fn sum<'w>(threads: impl Iterator<Item = &'w ThreadCounters>) -> Self {
-        let mut totals = Self { errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(), ..Self::default() };
+        let mut totals =
+            Self { errors: ErrorKind::ALL.map(|kind| (kind, 0)).into(), ..Self::default() };
         threads.for_each(|thread| thread.add_to(&mut totals));
         totals
     }

@@ -45,7 +45,11 @@ pub(crate) struct Decisions {
 
 impl Decisions {
     /// Takes nothing yet.
-    pub(crate) fn new(settings: &DecisionLogSettings, masks: Arc<Masks>, counts: Arc<Counts>) -> Self {
+    pub(crate) fn new(
+        settings: &DecisionLogSettings,
+        masks: Arc<Masks>,
+        counts: Arc<Counts>,
+    ) -> Self {
         let settings = settings.clone();
         Self {
             settings,
@@ -89,8 +93,8 @@ impl Decisions {
         }
     }
 
-    /// Whether a decision gets a line. If not, it is counted here: making a line, or only its masks,
-    /// costs more than the decision.
+    /// Whether a decision gets a line. If not, it is counted here: making a line, or only its
+    /// masks, costs more than the decision.
     fn admits(&self, record: &DecisionRecord<'_>) -> bool {
         if !self.logs(record.allowed) {
             return false;
@@ -133,7 +137,8 @@ impl DecisionSink for Decisions {
     fn offer(&self, record: &DecisionRecord<'_>) {
         let is_logged = self.admits(record);
         let span = self.spans.as_ref().zip(record.trace.filter(|trace| trace.is_recorded));
-        let denials = self.denials.as_ref().filter(|denials| !record.allowed && denials.admit(record.time));
+        let denials =
+            self.denials.as_ref().filter(|denials| !record.allowed && denials.admit(record.time));
         if !is_logged && span.is_none() && denials.is_none() {
             return;
         }

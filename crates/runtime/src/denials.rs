@@ -1,9 +1,9 @@
 //! The last denials, for the person on call. Kept only where it is asked for (`--console`).
 //!
 //! A worker thread puts a copy of a denial into a bounded list. It never waits: if another thread
-//! holds the list at that moment, or many denials came in this second already, the denial is counted
-//! and not kept. When the list is full, the reason that has the most denials in it loses its oldest
-//! one, so that a flood of one kind does not push out the others.
+//! holds the list at that moment, or many denials came in this second already, the denial is
+//! counted and not kept. When the list is full, the reason that has the most denials in it loses
+//! its oldest one, so that a flood of one kind does not push out the others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,7 +114,8 @@ impl RecentDenials {
 
 impl Denial {
     pub(crate) fn new(line: &Line<'_>) -> Self {
-        let names = |names: &[&str]| names.iter().take(MAX_NAMES).map(ToString::to_string).collect();
+        let names =
+            |names: &[&str]| names.iter().take(MAX_NAMES).map(ToString::to_string).collect();
         let path = line.raw_path.unwrap_or(line.path);
         let query = if line.query.is_empty() { String::new() } else { format!("?{}", line.query) };
         Self {
@@ -178,7 +179,8 @@ mod tests {
     fn a_flood_of_one_reason_does_not_push_out_the_others() {
         let mut list = List::default();
         list.push(denial("not_allowed", "/rare"));
-        (0..10 * MAX_DENIALS).for_each(|number| list.push(denial("bad_password", &number.to_string())));
+        (0..10 * MAX_DENIALS)
+            .for_each(|number| list.push(denial("bad_password", &number.to_string())));
         assert_eq!(list.denials.len(), MAX_DENIALS);
         assert_eq!(list.denials.front().unwrap().path, "/rare");
         assert_eq!(list.denials.back().unwrap().path, "999");

@@ -48,7 +48,10 @@ impl RecordedFiles {
     }
 
     fn remember(&self, watched: ReadPath, fingerprint: u64) {
-        self.fingerprints.lock().unwrap_or_else(PoisonError::into_inner).insert(watched, fingerprint);
+        self.fingerprints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(watched, fingerprint);
     }
 }
 
@@ -66,17 +69,19 @@ impl Fingerprints {
         })
     }
 
-    /// The files and folders whose results differ from those in `before`, or that only one of the two has. Without the
-    /// folder of such a file.
+    /// The files and folders whose results differ from those in `before`, or that only one of the
+    /// two has. Without the folder of such a file.
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
         let paths = self.0.keys().chain(before.0.keys());
         let changed: BTreeSet<&ReadPath> =
             paths.filter(|watched| self.0.get(watched) != before.0.get(watched)).collect();
-        let is_shown = |watched: &&ReadPath| match watched {
+        let is_shown = |watched: &&ReadPath| {
+            match watched {
             ReadPath::File(_) => true,
             ReadPath::Folder(folder) => !changed.iter().any(
                 |other| matches!(other, ReadPath::File(path) if path.parent() == Some(folder.as_path())),
             ),
+        }
         };
         changed.iter().copied().filter(is_shown).map(|watched| watched.path().to_owned()).collect()
     }
@@ -87,8 +92,9 @@ impl Fingerprints {
         Self(merged)
     }
 
-    /// The folders in which a change can change a result, each once: first those of the files as they are named, which stay the
-    /// same while a file is missing, then those after following symbolic links.
+    /// The folders in which a change can change a result, each once: first those of the files as
+    /// they are named, which stay the same while a file is missing, then those after following
+    /// symbolic links.
     pub fn folders(&self) -> Vec<PathBuf> {
         let real = self.0.keys().filter_map(ReadPath::real_folder);
         let mut folders = BTreeSet::new();
@@ -148,11 +154,11 @@ fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Bytes that are read at a time. Many kernels do not preempt a system call: one that reads 17 MB keeps the processor
-/// for four milliseconds, and requests wait for it.
+/// Bytes that are read at a time. Many kernels do not preempt a system call: one that reads 17 MB
+/// keeps the processor for four milliseconds, and requests wait for it.
 const PART: usize = 64 << 10;
-/// Maximum size of a file, in bytes. 100,000 rules are 17 MB; a million users are 100 MB. A file without an end, such
-/// as `/dev/zero`, must not take all memory.
+/// Maximum size of a file, in bytes. 100,000 rules are 17 MB; a million users are 100 MB. A file
+/// without an end, such as `/dev/zero`, must not take all memory.
 const MAX_FILE: usize = 256 << 20;
 /// Maximum number of names that are read from a folder.
 const MAX_NAMES: usize = 100_000;
@@ -205,11 +211,16 @@ fn list(folder: &Path) -> Result<Vec<String>, FileError> {
     Ok(names)
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "`ErrorKind` is not exhaustive, and this is only a text"
+)]
 fn reason(path: &Path, error: &io::Error, max: usize) -> FileError {
     FileError::new(match error.kind() {
         io::ErrorKind::NotFound => "no such file".to_owned(),
-        io::ErrorKind::PermissionDenied => format!("permission denied{}", owner(path).unwrap_or_default()),
+        io::ErrorKind::PermissionDenied => {
+            format!("permission denied{}", owner(path).unwrap_or_default())
+        }
         io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
         io::ErrorKind::FileTooLarge => match max >> 20 {
             0 => format!("it is larger than {} KiB", max >> 10),
@@ -219,8 +230,8 @@ fn reason(path: &Path, error: &io::Error, max: usize) -> FileError {
     })
 }
 
-/// What explains a denied permission: who this process is, and whose the file is, or the folder in which it cannot even be
-/// looked at.
+/// What explains a denied permission: who this process is, and whose the file is, or the folder in
+/// which it cannot even be looked at.
 fn owner(path: &Path) -> Option<String> {
     let (at, metadata) = path.ancestors().find_map(|at| Some((at, at.metadata().ok()?)))?;
     let kind = if metadata.is_dir() { "the folder" } else { "the file" };
@@ -240,8 +251,8 @@ fn fingerprint_bytes(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// 64 bits distinguish any two versions that are not made to collide, and whoever writes these files controls the
-/// policy anyway.
+/// 64 bits distinguish any two versions that are not made to collide, and whoever writes these
+/// files controls the policy anyway.
 fn fingerprint<T: Hash>(answer: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     answer.hash(&mut hasher);

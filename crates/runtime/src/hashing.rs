@@ -130,7 +130,8 @@ impl Hashing {
             totals: HashingTotals::default(),
             ended: false,
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), cache_result });
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), cache_result });
         let hashing = Self { shared };
         for number in 0..threads {
             let shared = Arc::clone(&hashing.shared);
@@ -143,8 +144,11 @@ impl Hashing {
     pub fn submit(&self, verification: Verification, network: ClientNetwork) -> Wait {
         let (sender, result) = oneshot::channel();
         // Sending fails for a waiter that has left, which is fine.
-        let registration =
-            self.submit_with(verification, network, Box::new(move |hashed| drop(sender.send(hashed))));
+        let registration = self.submit_with(
+            verification,
+            network,
+            Box::new(move |hashed| drop(sender.send(hashed))),
+        );
         Wait { result, _registration: registration }
     }
 

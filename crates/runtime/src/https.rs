@@ -68,7 +68,8 @@ impl HttpsClient {
         if !is_allowed(&uri) {
             return Err(HttpsError::Address);
         }
-        let request = headers(Request::get(uri)).body(Full::default()).map_err(|_| HttpsError::Address)?;
+        let request =
+            headers(Request::get(uri)).body(Full::default()).map_err(|_| HttpsError::Address)?;
         self.send(request).await.map_err(|error| hide(url, error))
     }
 
@@ -148,7 +149,9 @@ pub(crate) fn sensitive(value: String) -> Result<HeaderValue, HttpsError> {
 fn hide(url: &KeyUrl, error: HttpsError) -> HttpsError {
     let is_shown = matches!(&error, HttpsError::Unreachable(reason) if url.has_secret_in(reason));
     if is_shown {
-        return HttpsError::Unreachable("no answer, for a reason that names a secret of the URL".to_owned());
+        return HttpsError::Unreachable(
+            "no answer, for a reason that names a secret of the URL".to_owned(),
+        );
     }
     error
 }
@@ -162,7 +165,8 @@ fn client(trusted_ca: Option<&[u8]>) -> Result<Https, HttpsError> {
 }
 
 fn builder(trusted_ca: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
-    let named = ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
+    let named =
+        ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
     match trusted_ca {
         Some(pem) => trusting_only(pem),
         None => with_roots(named),
@@ -173,7 +177,8 @@ fn builder(trusted_ca: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchem
 /// another server of that name.
 fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let config =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let config = config.map_err(|error| roots(&error))?;
     let authorities = trusted_ca(pem).map_err(|error| roots(&error))?;
     let config = config.with_root_certificates(authorities).with_no_client_auth();
@@ -233,10 +238,15 @@ pub(crate) fn is_allowed(uri: &Uri) -> bool {
 /// A client for gRPC. Over plain `http:` it begins with HTTP/2 at once.
 pub(crate) fn grpc_client(
     trusted_ca: Option<&[u8]>,
-) -> Result<hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, tonic::body::Body>, String> {
+) -> Result<
+    hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, tonic::body::Body>,
+    String,
+> {
     let connector = builder(trusted_ca).map_err(|error| error.to_string())?;
     let connector = connector.https_or_http().enable_http2().build();
-    Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new()).http2_only(true).build(connector))
+    Ok(hyper_util::client::legacy::Client::builder(TokioExecutor::new())
+        .http2_only(true)
+        .build(connector))
 }
 
 /// A usual cause in plain words, or the innermost error: the outer ones only say that a request
@@ -273,12 +283,16 @@ fn usual_cause(error: &(dyn Error + 'static), trusts_file: bool) -> Option<&'sta
 fn is_closed(error: &(dyn Error + 'static)) -> bool {
     chain(error).any(|error| {
         error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_incomplete_message)
-            || error.downcast_ref::<io::Error>().is_some_and(|io| io.kind() == io::ErrorKind::ConnectionReset)
+            || error
+                .downcast_ref::<io::Error>()
+                .is_some_and(|io| io.kind() == io::ErrorKind::ConnectionReset)
     })
 }
 
 /// An error and its causes.
-pub(crate) fn chain<'e>(error: &'e (dyn Error + 'static)) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+pub(crate) fn chain<'e>(
+    error: &'e (dyn Error + 'static),
+) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     std::iter::successors(Some(error), |error| cause(*error))
 }
 
@@ -295,7 +309,8 @@ const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: 
 const UNTRUSTED_BY_FILE: &str = "its certificate was not issued by an authority in the file that is \
                                  configured for it: name the authority itself there, and let the \
                                  server send all certificates between that and its own";
-const CLOSED: &str = "the server closed the connection without an answer: if it speaks TLS, write `https:`";
+const CLOSED: &str =
+    "the server closed the connection without an answer: if it speaks TLS, write `https:`";
 
 #[cfg(test)]
 mod tests {
@@ -309,8 +324,12 @@ mod tests {
 
     #[test]
     fn only_https_or_loopback() {
-        for uri in ["https://id.example/k", "http://127.0.0.1:8080/k", "http://[::1]/k", "http://localhost/k"]
-        {
+        for uri in [
+            "https://id.example/k",
+            "http://127.0.0.1:8080/k",
+            "http://[::1]/k",
+            "http://localhost/k",
+        ] {
             assert!(is_allowed(&uri.parse().unwrap()), "{uri}");
         }
         for uri in [

@@ -35,7 +35,8 @@ use fetch::FetchError;
 
 /// How often to check whether a token with an unknown `kid` came.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Minimum time between two requested fetches from one URL. Requests that come sooner are one fetch, after this time.
+/// Minimum time between two requested fetches from one URL. Requests that come sooner are one
+/// fetch, after this time.
 const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -149,7 +150,9 @@ struct Fetches {
 impl Fetches {
     async fn run(mut self, mut unknown: mpsc::Receiver<UnknownKids>) {
         let mut panics = 0;
-        while let Err(panicked) = catch_future("fetching", self.fetch_repeatedly(&mut unknown)).await {
+        while let Err(panicked) =
+            catch_future("fetching", self.fetch_repeatedly(&mut unknown)).await
+        {
             panics += 1;
             let pause = pause_after(panics);
             self.note_panic(&panicked, pause);
@@ -256,9 +259,14 @@ impl Fetches {
             let kind = if url.is_inventory() { "inventory" } else { "keys" };
             tracing::warn!(%url, %issuers, "the fetched {kind} cannot be used; next try in {wait} s");
         } else if url.is_inventory() {
-            let until = if loaded { "the last one is used until it is too old" } else { "there is none yet" };
+            let until = if loaded {
+                "the last one is used until it is too old"
+            } else {
+                "there is none yet"
+            };
             let is_refused = matches!(error, FetchError::Status(401 | 403));
-            let needed = "; the account of `credentials_file` needs `indices:admin/resolve/index` on `*`";
+            let needed =
+                "; the account of `credentials_file` needs `indices:admin/resolve/index` on `*`";
             let account = if is_refused { needed } else { "" };
             tracing::warn!(%url, %error, "inventory not fetched: {until}; next try in {wait} s{account}");
         } else if stale && !loaded {

@@ -6,7 +6,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{
+    Receiver, Sender, SyncSender, TryRecvError, TrySendError, channel, sync_channel,
+};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -101,7 +103,9 @@ impl Lines {
         let (stop, stopped) = channel();
         let counted = counts.clone();
         spawn(name, Priority::Normal, move || {
-            write_batches(&lines, batching, &counted, |batch, number| write(batch, number, &stopped));
+            write_batches(&lines, batching, &counted, |batch, number| {
+                write(batch, number, &stopped)
+            });
             // From here on lines are dropped, not queued.
             drop(lines);
             drop(end);
@@ -247,7 +251,9 @@ fn next_line(lines: &Receiver<Vec<u8>>, end: Option<Instant>) -> Option<Vec<u8>>
     loop {
         match lines.try_recv() {
             Ok(line) => return Some(line),
-            Err(TryRecvError::Empty) if end.is_some_and(|end| Instant::now() < end) => thread::sleep(PAUSE),
+            Err(TryRecvError::Empty) if end.is_some_and(|end| Instant::now() < end) => {
+                thread::sleep(PAUSE)
+            }
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => return None,
         }
     }

@@ -52,9 +52,10 @@ impl Otlp {
             return Ok(otlp);
         }
         let driver = Driver::start()?;
-        for (signal, is_on, queue) in
-            [(Signal::Traces, exports_spans, &mut otlp.spans), (Signal::Logs, exports_log, &mut otlp.logs)]
-        {
+        for (signal, is_on, queue) in [
+            (Signal::Traces, exports_spans, &mut otlp.spans),
+            (Signal::Logs, exports_log, &mut otlp.logs),
+        ] {
             if is_on {
                 let (lines, writer) = exporter::start(signal, settings, driver.clone())?;
                 *queue = Some(lines);

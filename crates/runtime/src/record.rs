@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use authorizer::{
-    Authorizer, ClusterRequest, Denied, Header, MAX_INDICES, Reason, Request, Revision, Stage, Verdict,
-    deciding_query,
+    Authorizer, ClusterRequest, Denied, Header, MAX_INDICES, Reason, Request, Revision, Stage,
+    Verdict, deciding_query,
 };
 use identity::{Attempted, Subject};
 
@@ -159,7 +159,8 @@ pub(crate) fn offer(
     let permitted = cluster.iter().flat_map(|cluster| &cluster.permitted);
     let permitted: Vec<&str> = permitted.map(String::as_str).collect();
     let credentials_error = reason.and_then(Reason::credentials_error);
-    let attempted = credentials_error.map(|error| authorizer.attempted(request, error, received.time));
+    let attempted =
+        credentials_error.map(|error| authorizer.attempted(request, error, received.time));
     let attempted = attempted.unwrap_or_default();
     let is_of_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
     let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
@@ -236,7 +237,8 @@ pub(crate) fn value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] {
 
 /// The trace of the proxy's own call (`of_check`) if it is valid; else of the request.
 pub(crate) fn trace_of(request: &Request<'_>, of_check: &[u8]) -> Option<TraceContext> {
-    TraceContext::parse(of_check).or_else(|| TraceContext::parse(value(request.headers, TRACEPARENT)))
+    TraceContext::parse(of_check)
+        .or_else(|| TraceContext::parse(value(request.headers, TRACEPARENT)))
 }
 
 /// The scheme of a request's credentials; empty without any. An unknown word is not shown: it may

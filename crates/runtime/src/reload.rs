@@ -1,9 +1,9 @@
 //! Loads and activates the policy, at the start and on every change.
 //!
 //! Two threads do this, away from the worker threads. `policy-load` waits for changes of the files,
-//! or for fetched bundles, reads and compiles them. A file system that does not answer stops it, and
-//! nothing else. `policy` takes fetched keys, and notices when these or the policy become too old,
-//! or when a load hangs. They share the `CurrentPolicy` behind a lock, under which no file is
+//! or for fetched bundles, reads and compiles them. A file system that does not answer stops it,
+//! and nothing else. `policy` takes fetched keys, and notices when these or the policy become too
+//! old, or when a load hangs. They share the `CurrentPolicy` behind a lock, under which no file is
 //! read. If the files do not load, the last good policy stays active.
 
 use std::hint::black_box;
@@ -110,7 +110,8 @@ impl Reloader {
                 current.lock().activate_first(attempt.result?);
                 let folders = Folders::new(loads.0.clone());
                 let poll = settings.poll_interval;
-                let loader = FileLoader::new(current.clone(), file, attempt.fingerprints, folders, poll);
+                let loader =
+                    FileLoader::new(current.clone(), file, attempt.fingerprints, folders, poll);
                 (current, Loader::Files(loader))
             }
             PolicySource::Bundle(url) => {
@@ -205,7 +206,9 @@ pub fn log_problems(problems: &[Problem]) {
         let related = problem.related.iter().map(|(at, note)| format!("{at}: {note}"));
         let related = (!problem.related.is_empty()).then(|| related.collect::<Vec<_>>().join("; "));
         match problem.severity {
-            Severity::Error => tracing::error!(at = %problem.at, help, related, "{}", problem.message),
+            Severity::Error => {
+                tracing::error!(at = %problem.at, help, related, "{}", problem.message)
+            }
             Severity::Warning(name) => {
                 tracing::warn!(at = %problem.at, %name, help, related, "{}", problem.message);
             }

@@ -102,7 +102,8 @@ pub fn shadow_span() -> Span {
 }
 
 impl LoadedPolicy {
-    /// Loads and compiles the policy, and the shadow policy if there is one. Warns of settings that have no effect.
+    /// Loads and compiles the policy, and the shadow policy if there is one. Warns of settings that
+    /// have no effect.
     pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         settings.warn();
         let this = Self::load_unwarned(settings)?;
@@ -115,10 +116,11 @@ impl LoadedPolicy {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut this = Self::load_one(settings)?;
         if let Some(shadow) = this.settings.shadow_settings() {
-            let loaded = shadow_span().in_scope(|| Self::load_one(shadow)).map_err(|error| match error {
-                LoadError::Policy(problems) => LoadError::Shadow(problems),
-                LoadError::Shadow(_) | LoadError::Setting(_) => error,
-            });
+            let loaded =
+                shadow_span().in_scope(|| Self::load_one(shadow)).map_err(|error| match error {
+                    LoadError::Policy(problems) => LoadError::Shadow(problems),
+                    LoadError::Shadow(_) | LoadError::Setting(_) => error,
+                });
             this.shadow = Some(Box::new(loaded?));
         }
         Ok(this)
@@ -131,10 +133,12 @@ impl LoadedPolicy {
         Ok(Self { settings, snapshot, status, reloader, shadow: None, keeps_denials: false })
     }
 
-    /// Warns of settings that have no effect on the policies, unless one is a bundle that has not arrived yet.
+    /// Warns of settings that have no effect on the policies, unless one is a bundle that has not
+    /// arrived yet.
     pub fn warn(&self) {
         let policies = [Some(self), self.shadow.as_deref()].into_iter().flatten();
-        let authorizers: Option<Vec<_>> = policies.map(|loaded| loaded.snapshot.load_full()).collect();
+        let authorizers: Option<Vec<_>> =
+            policies.map(|loaded| loaded.snapshot.load_full()).collect();
         let authorizers = authorizers.unwrap_or_default();
         if !authorizers.is_empty() {
             self.settings.warn_on(authorizers.iter().map(|authorizer| &authorizer.loaded().policy));
@@ -171,7 +175,8 @@ impl LoadedPolicy {
         let mut running = None;
         if let Some(shadow) = shadow {
             let stats = Arc::new(ShadowStats::new(shadow.status.clone()));
-            policy = policy.with_shadow(Shadow::start(shadow.snapshot.clone(), stats.clone(), masks)?);
+            policy =
+                policy.with_shadow(Shadow::start(shadow.snapshot.clone(), stats.clone(), masks)?);
             let runtime = shadow_span().in_scope(|| shadow.start()).map(Box::new)?;
             running = Some(RunningShadow { runtime, stats });
         }
@@ -322,7 +327,11 @@ impl Runtime {
     /// Requests reloads, from any thread.
     pub fn reloads(&self) -> Reloads {
         let shadow = self.shadow.as_ref().map(|shadow| Box::new(shadow.runtime.reloads()));
-        Reloads { key_requests: self.key_requests.clone(), loads: self.policies.loads.clone(), shadow }
+        Reloads {
+            key_requests: self.key_requests.clone(),
+            loads: self.policies.loads.clone(),
+            shadow,
+        }
     }
 
     /// Ends the threads after all request threads. Waits up to two seconds for the last lines of
@@ -346,7 +355,8 @@ impl Runtime {
         for writer in writers {
             writer.finish(end.saturating_duration_since(std::time::Instant::now()));
         }
-        let records = [otlp.traces, otlp.logs].iter().flatten().map(|counts| counts.unwritten()).sum();
+        let records =
+            [otlp.traces, otlp.logs].iter().flatten().map(|counts| counts.unwritten()).sum();
         Unwritten { lines: lines.unwritten(), records }
     }
 }
@@ -366,7 +376,9 @@ mod tests {
 
     #[test]
     fn what_is_lost_at_the_end_is_logged() {
-        let logged = |unwritten: Unwritten| crate::test_log::logged(|| unwritten.log(Duration::from_secs(2)));
+        let logged = |unwritten: Unwritten| {
+            crate::test_log::logged(|| unwritten.log(Duration::from_secs(2)))
+        };
         assert_eq!(logged(Unwritten::default()), "");
         let both = logged(Unwritten { lines: 3, records: 4 });
         assert!(both.contains("the last lines of the decision log are lost"), "{both}");

@@ -127,7 +127,9 @@ impl Comparing {
     fn compare(&mut self, request: &DecidedRequest) {
         let Self { candidate, scratch, samples, stats } = self;
         let candidate = candidate.load();
-        let Some(candidate) = candidate.as_deref() else { return stats.compared(Difference::NotCompared) };
+        let Some(candidate) = candidate.as_deref() else {
+            return stats.compared(Difference::NotCompared);
+        };
         let report = |difference: Difference, decision: Decision<'_>| {
             stats.compared(difference);
             samples.offer(difference, request, decision, &candidate.revision().policy);

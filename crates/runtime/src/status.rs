@@ -239,7 +239,8 @@ impl Status {
     /// Changes the status of a URL, unless the policy does not use it any more.
     pub fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
         self.note(|facts| {
-            let fetched = if url.is_inventory() { facts.inventory.as_mut() } else { facts.keys.get_mut(url) };
+            let fetched =
+                if url.is_inventory() { facts.inventory.as_mut() } else { facts.keys.get_mut(url) };
             fetched.map(change);
         });
     }
@@ -352,9 +353,10 @@ mod tests {
             facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
             for (name, loaded) in keys {
                 let issuers = Issuers(vec![(*name).into()]);
-                facts
-                    .keys
-                    .insert((*name).into(), KeyFacts { issuers, loaded: *loaded, ..KeyFacts::default() });
+                facts.keys.insert(
+                    (*name).into(),
+                    KeyFacts { issuers, loaded: *loaded, ..KeyFacts::default() },
+                );
             }
         });
         status
@@ -413,7 +415,8 @@ mod tests {
         assert_eq!((status.ready(), status.was_complete()), (Ok(()), true));
     }
 
-    /// Otherwise an issuer that a reload adds, or whose keys have become stale, would take all instances out of service.
+    /// Otherwise an issuer that a reload adds, or whose keys have become stale, would take all
+    /// instances out of service.
     #[test]
     fn keys_that_are_missing_later_do_not_matter() {
         let status = status(KeysNeeded::All, &[("a", true)]);

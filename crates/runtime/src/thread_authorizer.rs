@@ -112,7 +112,8 @@ impl ThreadAuthorizer {
         if !is_wanted && recorded.is_none() {
             return;
         }
-        let joined = of_caller.map(|context| DecisionTrace { context, is_recorded: false, parent: None });
+        let joined =
+            of_caller.map(|context| DecisionTrace { context, is_recorded: false, parent: None });
         record::offer(sink, verdict, context, recorded.or(joined));
     }
 
@@ -123,7 +124,10 @@ impl ThreadAuthorizer {
         let answers = self.without_latency.take();
         (answers > 0).then(|| {
             if let Ok(mut scratch) = self.scratch.try_borrow_mut() {
-                scratch.take_cache_lookups().into_iter().for_each(|lookups| self.counters.looked_up(lookups));
+                scratch
+                    .take_cache_lookups()
+                    .into_iter()
+                    .for_each(|lookups| self.counters.looked_up(lookups));
             }
             let latency = answered.saturating_duration_since(received.at);
             self.counters.record_latency(latency, answers);

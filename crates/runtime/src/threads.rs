@@ -136,7 +136,9 @@ pub enum Unfinished {
     #[error("reading the files has not finished after {0:?}: does their file system answer?")]
     Late(Duration),
     /// It was not started: earlier work has not finished.
-    #[error("not tried: {MAX_LATE} earlier reads of files have not finished: does their file system answer?")]
+    #[error(
+        "not tried: {MAX_LATE} earlier reads of files have not finished: does their file system answer?"
+    )]
     Busy,
     /// It has panicked.
     #[error(transparent)]
@@ -172,7 +174,9 @@ pub fn run_within<T: Send + 'static>(
     }
     match result.recv_timeout(limit) {
         Ok(result) => Ok(result?),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Err(Unfinished::Late(limit)),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            Err(Unfinished::Late(limit))
+        }
     }
 }
 
@@ -224,7 +228,8 @@ pub(crate) mod panicking_log {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
             let take = |left: u32| left.checked_sub(1);
             let is_it = String::from_utf8_lossy(line).contains(self.at);
-            let panics = is_it && self.times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
+            let panics =
+                is_it && self.times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take).is_ok();
             assert!(!panics, "on purpose");
             Ok(line.len())
         }
@@ -256,7 +261,8 @@ mod tests {
     #[test]
     fn a_thread_has_its_own_priority() {
         let before = rustix::process::nice(0).unwrap();
-        let lowest = spawn("lowest", Priority::Lowest, || rustix::process::nice(0).unwrap()).unwrap();
+        let lowest =
+            spawn("lowest", Priority::Lowest, || rustix::process::nice(0).unwrap()).unwrap();
         assert_eq!(lowest.join().unwrap(), (before + 19).min(19));
         assert_eq!(rustix::process::nice(0).unwrap(), before);
     }

@@ -97,7 +97,11 @@ impl Tracing {
         is_sampled.then(|| {
             let trace_id = caller.map_or_else(Id::random, |caller| caller.trace_id);
             let context = TraceContext { trace_id, span_id: Id::random(), is_sampled };
-            DecisionTrace { context, is_recorded: true, parent: caller.map(|caller| caller.span_id) }
+            DecisionTrace {
+                context,
+                is_recorded: true,
+                parent: caller.map(|caller| caller.span_id),
+            }
         })
     }
 }
@@ -147,7 +151,10 @@ mod tests {
     #[test]
     fn a_valid_traceparent_is_read() {
         let context = parse(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
-        assert_eq!((context.trace_id.to_string(), context.span_id.to_string()), (TRACE.into(), SPAN.into()));
+        assert_eq!(
+            (context.trace_id.to_string(), context.span_id.to_string()),
+            (TRACE.into(), SPAN.into())
+        );
         assert!(context.is_sampled);
         assert!(!parse(&format!("00-{TRACE}-{SPAN}-00")).unwrap().is_sampled);
         assert!(parse(&format!("00-{TRACE}-{SPAN}-ff")).unwrap().is_sampled);

@@ -14,7 +14,9 @@ pub enum UnitError {
     Count,
     #[error("not a number above zero: write a whole one from 1 to 65535")]
     PositiveCount,
-    #[error("less than 1 KiB, and every request would be denied: is the unit missing, as in `4MiB`?")]
+    #[error(
+        "less than 1 KiB, and every request would be denied: is the unit missing, as in `4MiB`?"
+    )]
     TooSmall,
     #[error("not a mode: write one such as `0660`; the owner must be able to write")]
     Mode,
@@ -38,8 +40,9 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
 
 /// Parses a duration above zero.
 pub fn positive_duration(text: &str) -> Result<Duration, UnitError> {
-    duration(text)
-        .and_then(|duration| if duration.is_zero() { Err(UnitError::Duration) } else { Ok(duration) })
+    duration(text).and_then(|duration| {
+        if duration.is_zero() { Err(UnitError::Duration) } else { Ok(duration) }
+    })
 }
 
 /// Parses a size in bytes: a whole number above zero, alone or with `B`, `KiB` or `MiB`.
@@ -65,7 +68,8 @@ pub fn positive_count(text: &str) -> Result<u16, UnitError> {
     text.parse().ok().filter(|count| *count > 0).ok_or(UnitError::PositiveCount)
 }
 
-/// Parses the maximum size of a message: a size of at least 1 KiB, which the headers of a request need.
+/// Parses the maximum size of a message: a size of at least 1 KiB, which the headers of a request
+/// need.
 pub fn message_size(text: &str) -> Result<usize, UnitError> {
     let size = size(text)?;
     if size < 1 << 10 { Err(UnitError::TooSmall) } else { Ok(size) }
@@ -103,7 +107,9 @@ mod tests {
 
     #[test]
     fn rejects_invalid_values() {
-        for text in ["", "5", "5 m", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615d"] {
+        for text in
+            ["", "5", "5 m", "-1s", "1.5s", "99999999999999999999s", "18446744073709551615d"]
+        {
             assert!(duration(text).is_err(), "{text}");
         }
         for text in ["", "0", "1GB", "MiB"] {

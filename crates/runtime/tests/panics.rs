@@ -1,4 +1,5 @@
-//! What a panic prints. A test of its own process, because the hook and the log belong to the whole process.
+//! What a panic prints. A test of its own process, because the hook and the log belong to the whole
+//! process.
 
 use std::io;
 use std::panic::catch_unwind;
@@ -19,7 +20,8 @@ impl io::Write for Kept {
     }
 }
 
-/// Invariant 7 of `crates/README.md`: no credentials in a log, whatever value a panic message contains.
+/// Invariant 7 of `crates/README.md`: no credentials in a log, whatever value a panic message
+/// contains.
 #[test]
 fn a_panic_shows_its_place_and_not_its_message() {
     let kept = Kept::default();
@@ -31,7 +33,8 @@ fn a_panic_shows_its_place_and_not_its_message() {
         assert_eq!(credentials, "", "this prints both");
     });
     assert!(ended.is_err());
-    let log = String::from_utf8_lossy(&kept.0.lock().unwrap_or_else(PoisonError::into_inner)).into_owned();
+    let log = String::from_utf8_lossy(&kept.0.lock().unwrap_or_else(PoisonError::into_inner))
+        .into_owned();
     assert!(log.contains("panicked") && log.contains("panics.rs:"), "{log}");
     assert!(!log.contains("Basic") && !log.contains("YWxp"), "{log}");
 }

@@ -33,7 +33,11 @@ impl Action {
     }
 
     /// The action of this name, for constants: a name that is missing below fails to compile.
-    #[expect(clippy::panic, clippy::indexing_slicing, reason = "it runs when constants are compiled")]
+    #[expect(
+        clippy::panic,
+        clippy::indexing_slicing,
+        reason = "it runs when constants are compiled"
+    )]
     pub(crate) const fn of(name: &str) -> Action {
         let mut number = 0;
         while number < COUNT {

@@ -31,7 +31,8 @@ const INDEX_DOCUMENTS: &[Action] = &[
     Action::of("indices:data/write/index"),
     Action::of("indices:admin/mapping/put"),
 ];
-const REFRESH: &[Action] = &[Action::of("indices:admin/refresh"), Action::of("indices:admin/refresh[s]")];
+const REFRESH: &[Action] =
+    &[Action::of("indices:admin/refresh"), Action::of("indices:admin/refresh[s]")];
 const GET: &[Action] = &[Action::of("indices:data/read/get")];
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
 /// The actions of a script that moves documents to other indices.
@@ -286,7 +287,8 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.members(|reading, json, key| match &*key {
         "source" => json.object(|json, key| match &*key {
             "index" => {
-                let names = if json.peek()? == Value::Array { json.name_list()? } else { json.string()? };
+                let names =
+                    if json.peek()? == Value::Array { json.name_list()? } else { json.string()? };
                 has_source |= !names.is_empty();
                 let indices = reading.expression(names, Options::OPEN)?;
                 reading.need_copy(SEARCH, Target::Fixed(indices))

@@ -77,18 +77,23 @@ pub fn permitted_items<'a>(
     if by_name.len() > MAX_INDICES {
         return None;
     }
-    let permitted: BTreeSet<&str> =
-        by_name.into_iter().filter(|(name, needs)| permits(name, needs)).map(|(name, _)| name).collect();
+    let permitted: BTreeSet<&str> = by_name
+        .into_iter()
+        .filter(|(name, needs)| permits(name, needs))
+        .map(|(name, _)| name)
+        .collect();
     let default = reading.parameter("index").ok()?;
     let mut items = PermittedItems { body: Vec::new(), count: 0, denied: Vec::new() };
     let separate = |Item { operation, index, id, lines, .. }: Item<'a>| {
-        let index = index.or_else(|| default.clone()).ok_or(Problem::Invalid("an item names no index"))?;
+        let index =
+            index.or_else(|| default.clone()).ok_or(Problem::Invalid("an item names no index"))?;
         let index = reading.name(index)?;
         if permitted.contains(&*index) {
             items.body.extend_from_slice(lines);
             items.count += 1;
         } else {
-            let (position, id) = (items.count + items.denied.len(), id.map(text_of).transpose()?.flatten());
+            let (position, id) =
+                (items.count + items.denied.len(), id.map(text_of).transpose()?.flatten());
             items.denied.push(DeniedItem { position, operation, index, id });
         }
         if items.count > MAX_FORWARDED || items.denied.len() > MAX_DENIED {

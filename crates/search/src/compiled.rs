@@ -25,7 +25,9 @@ use roaring::RoaringBitmap;
 
 use crate::action::Action;
 use crate::action_set::{ActionSet, ActionSets};
-use crate::config::{EvaluationType, IndexPattern, IndexPermission, SecurityConfig, Template, Variables};
+use crate::config::{
+    EvaluationType, IndexPattern, IndexPermission, SecurityConfig, Template, Variables,
+};
 use crate::groups::ActionGroups;
 use crate::inventory::Inventory;
 use crate::need::Need;
@@ -132,7 +134,9 @@ impl Caller {
     #[must_use]
     pub fn heap_size(&self) -> usize {
         let rendered = |one: &RenderedPattern| {
-            one.pattern.text().len() + one.direct.serialized_size() + one.effective.serialized_size()
+            one.pattern.text().len()
+                + one.direct.serialized_size()
+                + one.effective.serialized_size()
         };
         let all = || self.templates.iter().chain(&self.widened);
         all().map(size_of_val).sum::<usize>()
@@ -160,7 +164,11 @@ impl Privileges {
             let grants = grants.collect();
             let cluster = compiler.actions.set(&config.action_groups, &role.cluster_permissions);
             role_ids.insert(name.clone(), id);
-            roles.push(CompiledRole { cluster, grants, tenant: TenantAccess::from_role(role, &config) });
+            roles.push(CompiledRole {
+                cluster,
+                grants,
+                tenant: TenantAccess::from_role(role, &config),
+            });
         }
         let Compiler { patterns, templates, .. } = compiler;
         let has_inventory = inventory.is_some();
@@ -230,15 +238,21 @@ impl Privileges {
     ) -> Caller {
         let variables = subject.variables(names, self.settings.evaluation);
         let text = |template: u32| self.templates.get(template as usize);
-        let templates =
-            roles.templates.iter().filter_map(|id| Some(self.render(id, text(id)?.pattern(&variables)?)));
+        let templates = roles
+            .templates
+            .iter()
+            .filter_map(|id| Some(self.render(id, text(id)?.pattern(&variables)?)));
         let templates: Box<[RenderedPattern]> = templates.collect();
         let restricting = roles.restricting_templates.iter();
-        let widened: Box<[RenderedPattern]> =
-            restricting.filter_map(|id| Some(self.render(id, text(id)?.widened(&variables)?))).collect();
+        let widened: Box<[RenderedPattern]> = restricting
+            .filter_map(|id| Some(self.render(id, text(id)?.widened(&variables)?)))
+            .collect();
         let restricted = self.restricted_by_values(&roles, &templates, &widened);
-        let is_server =
-            self.settings.dashboards.as_ref().is_some_and(|dashboards| *dashboards.server == *subject.name);
+        let is_server = self
+            .settings
+            .dashboards
+            .as_ref()
+            .is_some_and(|dashboards| *dashboards.server == *subject.name);
         let tenant = if is_server { TenantAccess::Server } else { roles.tenant };
         let is_service = subject.is_service;
         Caller { roles, templates, widened, restricted, variables, is_service, tenant, caches }
@@ -392,8 +406,9 @@ impl Special {
             }
             names
         };
-        let mut odd =
-            (0..inventory.len()).filter(|number| Pattern::is_odd(inventory.name(*number))).collect();
+        let mut odd = (0..inventory.len())
+            .filter(|number| Pattern::is_odd(inventory.name(*number)))
+            .collect();
         for number in &RoaringBitmap::clone(&odd) {
             odd.extend(inventory.related(number));
         }

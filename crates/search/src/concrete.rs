@@ -52,7 +52,8 @@ impl NamesInPlace {
         if !expression.has_pattern() || !expression.options.expands() {
             return None;
         }
-        let ReachedNames { named, unknown, matched, reached } = ReachedNames::new(inventory, expression)?;
+        let ReachedNames { named, unknown, matched, reached } =
+            ReachedNames::new(inventory, expression)?;
         let names = &named | &matched;
         let mut has_matched_alias = false;
         let mut known = &names & &reached;
@@ -104,7 +105,8 @@ fn is_within(inventory: &Inventory, names: &RoaringBitmap, decided: &RoaringBitm
     names.iter().all(|number| {
         let members = inventory.members(number);
         let is_alias = inventory.aliases.contains(number);
-        reached.contains(number) || (is_alias && members.iter().all(|index| reached.contains(*index)))
+        reached.contains(number)
+            || (is_alias && members.iter().all(|index| reached.contains(*index)))
     })
 }
 
@@ -113,7 +115,9 @@ impl<'e> ReachedNames<'e> {
         let (options, is_all) = (expression.options, expression.is_of_all());
         let is_of_patterns = !expression.has_name();
         let is_group = |part| match part {
-            Part::Name(name) => inventory.number(name).is_some_and(|number| !inventory.is_index(number)),
+            Part::Name(name) => {
+                inventory.number(name).is_some_and(|number| !inventory.is_index(number))
+            }
             Part::Pattern(_) | Part::Except(_) => false,
         };
         if expression.excludes() && expression.parts().any(is_group) {
@@ -194,7 +198,9 @@ impl<'e> ReachedNames<'e> {
 
 /// Whether the cluster reads it as one name, wherever it stands in a path or a list.
 fn is_plain(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with(['-', '_', '+']) && !name.contains(['*', ',', ':', '<', '>', '/'])
+    !name.is_empty()
+        && !name.starts_with(['-', '_', '+'])
+        && !name.contains(['*', ',', ':', '<', '>', '/'])
 }
 
 #[cfg(test)]

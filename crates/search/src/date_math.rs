@@ -17,7 +17,8 @@ const MARGIN: SignedDuration = SignedDuration::from_secs(5);
 /// The names at both ends of that time are enough: whatever is rounded or formatted to minutes or
 /// more changes at most once in a minute, and seconds are not the same ten seconds later.
 pub(crate) fn resolve_around(expression: &str, now: Timestamp) -> Result<String, Problem> {
-    let at = |time: Result<Timestamp, jiff::Error>| resolve(expression, time.map_err(|_| UNSUPPORTED)?);
+    let at =
+        |time: Result<Timestamp, jiff::Error>| resolve(expression, time.map_err(|_| UNSUPPORTED)?);
     let name = at(now.checked_sub(MARGIN))?;
     if name == at(now.checked_add(MARGIN))? { Ok(name) } else { Err(CHANGING) }
 }
@@ -27,7 +28,8 @@ pub(crate) fn resolve_around(expression: &str, now: Timestamp) -> Result<String,
 /// Supported are sums and roundings of `now`, formats of numbers (`uuuu`, `yyyy`, `MM`, `dd`, `HH`,
 /// `mm`, `ss`), and time zones that are offsets such as `+01:00`. The rest is refused.
 pub(crate) fn resolve(expression: &str, now: Timestamp) -> Result<String, Problem> {
-    let mut rest = expression.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).ok_or(UNSUPPORTED)?;
+    let mut rest =
+        expression.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).ok_or(UNSUPPORTED)?;
     if rest.is_empty() || rest.contains('\\') {
         return Err(UNSUPPORTED);
     }
@@ -37,13 +39,18 @@ pub(crate) fn resolve(expression: &str, now: Timestamp) -> Result<String, Proble
         let (math, format, zone, after) =
             match after.find(['{', '}']).and_then(|at| after.split_at_checked(at)) {
                 Some((math, tail)) if tail.starts_with('{') => {
-                    let (inner, tail) =
-                        tail.strip_prefix('{').and_then(|tail| tail.split_once("}}")).ok_or(UNSUPPORTED)?;
-                    let (format, zone) =
-                        inner.split_once('|').map_or((inner, None), |(format, zone)| (format, Some(zone)));
+                    let (inner, tail) = tail
+                        .strip_prefix('{')
+                        .and_then(|tail| tail.split_once("}}"))
+                        .ok_or(UNSUPPORTED)?;
+                    let (format, zone) = inner
+                        .split_once('|')
+                        .map_or((inner, None), |(format, zone)| (format, Some(zone)));
                     (math, format, zone, tail)
                 }
-                Some((math, tail)) => (math, "uuuu.MM.dd", None, tail.strip_prefix('}').ok_or(UNSUPPORTED)?),
+                Some((math, tail)) => {
+                    (math, "uuuu.MM.dd", None, tail.strip_prefix('}').ok_or(UNSUPPORTED)?)
+                }
                 None => return Err(UNSUPPORTED),
             };
         push_formatted(&mut name, evaluate(math, local(now, zone)?)?, format)?;
@@ -67,7 +74,10 @@ fn local(now: Timestamp, zone: Option<&str>) -> Result<DateTime, Problem> {
             let (hours, minutes) = digits.split_once(':').ok_or(UNSUPPORTED)?;
             let number = |text: &str, most: i32| {
                 let is_digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-                text.parse::<i32>().ok().filter(|number| is_digits && *number <= most).ok_or(UNSUPPORTED)
+                text.parse::<i32>()
+                    .ok()
+                    .filter(|number| is_digits && *number <= most)
+                    .ok_or(UNSUPPORTED)
             };
             let seconds: i32 = number(hours, 18)? * 3600 + number(minutes, 59)? * 60;
             match sign {
@@ -93,7 +103,8 @@ fn evaluate(math: &str, now: DateTime) -> Result<DateTime, Problem> {
         time = match operator {
             "/" if count.is_empty() => rounded(time, unit)?,
             "+" | "-" => {
-                let count: i64 = if count.is_empty() { 1 } else { count.parse().map_err(|_| UNSUPPORTED)? };
+                let count: i64 =
+                    if count.is_empty() { 1 } else { count.parse().map_err(|_| UNSUPPORTED)? };
                 let count = if operator == "-" { -count } else { count };
                 let span = Span::new();
                 let span = match unit {

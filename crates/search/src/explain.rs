@@ -52,8 +52,11 @@ pub fn counts(privileges: &Privileges, need: &Need<'_>) -> bool {
 #[must_use]
 pub fn names_of<'t>(privileges: &'t Privileges, target: &'t Target<'_>) -> Vec<&'t str> {
     let inventory = privileges.inventory();
-    let Some(names) = resolve(inventory, privileges.evaluation(), target) else { return Vec::new() };
-    let known: Vec<&str> = names.known.iter().map(|number| privileges.inventory.name(number)).collect();
+    let Some(names) = resolve(inventory, privileges.evaluation(), target) else {
+        return Vec::new();
+    };
+    let known: Vec<&str> =
+        names.known.iter().map(|number| privileges.inventory.name(number)).collect();
     known.into_iter().chain(names.unknown.into_iter().map(Unknown::text)).collect()
 }
 
@@ -98,14 +101,19 @@ fn granting_by_pattern<'p>(
                 IndexPattern::Static(pattern) => Some(pattern.clone()),
                 IndexPattern::Template(template) => template.pattern(&caller.variables),
             };
-            let unknown = if name.contains('*') { Unknown::Pattern(name) } else { Unknown::Name(name) };
+            let unknown =
+                if name.contains('*') { Unknown::Pattern(name) } else { Unknown::Name(name) };
             rendered.is_some_and(|pattern| unknown.is_covered_by(&pattern))
         };
         let pattern = match privileges.permission(grant)?.patterns.iter().find(matches)? {
             IndexPattern::Static(pattern) => pattern.text(),
             IndexPattern::Template(template) => template.text(),
         };
-        Some(GrantingPermission { role: &grant.permission.0, pattern: Some(pattern), through: None })
+        Some(GrantingPermission {
+            role: &grant.permission.0,
+            pattern: Some(pattern),
+            through: None,
+        })
     })
 }
 
@@ -124,12 +132,18 @@ pub fn with_each_role<'p>(
 
 /// The permissions that show a caller only some documents or fields of a name or pattern.
 #[must_use]
-pub fn restrictions<'p>(privileges: &'p Privileges, caller: &Caller, name: &str) -> Vec<Restriction<'p>> {
+pub fn restrictions<'p>(
+    privileges: &'p Privileges,
+    caller: &Caller,
+    name: &str,
+) -> Vec<Restriction<'p>> {
     let number = privileges.inventory().and_then(|inventory| inventory.number(name));
     let applies = |grant: &&Grant| match number {
         Some(number) => privileges.applies_to_known(caller, grant, number),
         // Any name may be that of an alias that was made since.
-        None => !name.contains('*') || privileges.matches_unknown(caller, grant, Unknown::Pattern(name)),
+        None => {
+            !name.contains('*') || privileges.matches_unknown(caller, grant, Unknown::Pattern(name))
+        }
     };
     let roles = caller.roles.ids().iter().filter_map(|id| privileges.roles.get(*id as usize));
     let grants = roles.flat_map(|role| &role.grants).filter(|grant| grant.is_restricted());
@@ -150,7 +164,9 @@ pub fn may_be_reduced(privileges: &Privileges, needs: &[Need<'_>]) -> bool {
                 || !privileges.left_out(need, TenantAccess::None).is_disjoint(&names.known)
                 || match settings.evaluation {
                     EvaluationType::Legacy => settings.do_not_fail_on_forbidden && reads(),
-                    EvaluationType::V4 => settings.ignore_unauthorized_indices && names.is_reducible,
+                    EvaluationType::V4 => {
+                        settings.ignore_unauthorized_indices && names.is_reducible
+                    }
                 }
         })
     })

@@ -119,7 +119,9 @@ pub(crate) fn reaches_new(need: &Need<'_>) -> Option<Missing> {
     let (action, filtering) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
     let reason = match filtering {
         Filtering::Impossible => Reason::CannotFilter,
-        Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields => Reason::NeedsFilter,
+        Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields => {
+            Reason::NeedsFilter
+        }
     };
     expression.has_pattern().then(|| missing(action, reason))
 }

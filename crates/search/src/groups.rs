@@ -54,7 +54,9 @@ mod tests {
 
     fn groups(groups: &[(&str, &[&str])]) -> ActionGroups {
         let members = |texts: &[&str]| texts.iter().map(|text| (*text).into()).collect();
-        ActionGroups::new(groups.iter().map(|(name, texts)| ((*name).into(), members(texts))).collect())
+        ActionGroups::new(
+            groups.iter().map(|(name, texts)| ((*name).into(), members(texts))).collect(),
+        )
     }
 
     fn resolved<'a>(groups: &'a ActionGroups, name: &'a [Arc<str>]) -> Vec<&'a str> {
@@ -63,8 +65,11 @@ mod tests {
 
     #[test]
     fn groups_in_a_circle_have_the_same_members() {
-        let groups =
-            groups(&[("a", &["indices:x", "b"]), ("b", &["indices:y", "c"]), ("c", &["indices:z", "a"])]);
+        let groups = groups(&[
+            ("a", &["indices:x", "b"]),
+            ("b", &["indices:y", "c"]),
+            ("c", &["indices:z", "a"]),
+        ]);
         for name in ["a", "b", "c"] {
             let all = ["a", "b", "c", "indices:x", "indices:y", "indices:z"];
             assert_eq!(resolved(&groups, &[name.into()]), all);
@@ -77,10 +82,14 @@ mod tests {
     #[test]
     fn a_group_has_the_members_of_a_long_chain_of_groups() {
         let name = |number: usize| Arc::from(format!("g{number:05}"));
-        let chain = (0..20_000)
-            .map(|number| (name(number), vec![name(number + 1), format!("indices:x{number}").into()]));
+        let chain = (0..20_000).map(|number| {
+            (name(number), vec![name(number + 1), format!("indices:x{number}").into()])
+        });
         let groups = ActionGroups::new(chain.collect());
         assert_eq!(groups.resolve(&[name(0)]).len(), 1 + 40_000);
-        assert!(groups.has_member("g00000", "indices:x19999") && !groups.has_member("g00001", "indices:x0"));
+        assert!(
+            groups.has_member("g00000", "indices:x19999")
+                && !groups.has_member("g00001", "indices:x0")
+        );
     }
 }

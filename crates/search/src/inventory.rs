@@ -80,12 +80,20 @@ impl InventoryBuilder {
     /// data stream is left out. A member that is not added itself becomes an
     /// [unlisted](Inventory::unlisted) index: otherwise the alias would stand for less than in the
     /// cluster.
-    pub fn alias<'n>(&mut self, name: &str, members: impl IntoIterator<Item = &'n str>) -> &mut Self {
+    pub fn alias<'n>(
+        &mut self,
+        name: &str,
+        members: impl IntoIterator<Item = &'n str>,
+    ) -> &mut Self {
         self.group(name, Kind::Alias, members)
     }
 
     /// Adds a data stream with these backing indices.
-    pub fn data_stream<'n>(&mut self, name: &str, backing: impl IntoIterator<Item = &'n str>) -> &mut Self {
+    pub fn data_stream<'n>(
+        &mut self,
+        name: &str,
+        backing: impl IntoIterator<Item = &'n str>,
+    ) -> &mut Self {
         self.group(name, Kind::DataStream, backing)
     }
 
@@ -97,7 +105,12 @@ impl InventoryBuilder {
         self
     }
 
-    fn group<'n>(&mut self, name: &str, kind: Kind, members: impl IntoIterator<Item = &'n str>) -> &mut Self {
+    fn group<'n>(
+        &mut self,
+        name: &str,
+        kind: Kind,
+        members: impl IntoIterator<Item = &'n str>,
+    ) -> &mut Self {
         let new = Entry { kind, is_hidden: false, members: Vec::new() };
         let entry = self.entries.entry(name.to_owned()).or_insert(new);
         entry.members.extend(members.into_iter().map(ToOwned::to_owned));
@@ -106,9 +119,11 @@ impl InventoryBuilder {
 
     /// The name of a group that no cluster has: it is an index, too, or has a member that is none.
     fn contradiction(&self) -> Option<&str> {
-        let is_group = |name: &String| self.entries.get(name).is_some_and(|entry| !entry.kind.is_index());
+        let is_group =
+            |name: &String| self.entries.get(name).is_some_and(|entry| !entry.kind.is_index());
         let is_odd = |entry: &Entry| {
-            (entry.kind.is_index() && !entry.members.is_empty()) || entry.members.iter().any(is_group)
+            (entry.kind.is_index() && !entry.members.is_empty())
+                || entry.members.iter().any(is_group)
         };
         self.entries.iter().find(|(_, entry)| is_odd(entry)).map(|(name, _)| &**name)
     }
@@ -129,7 +144,8 @@ impl InventoryBuilder {
             all.index(name, true, false);
         }
         let mut inventory = all.build_listed();
-        inventory.unlisted = unlisted.into_iter().filter_map(|name| inventory.number(name)).collect();
+        inventory.unlisted =
+            unlisted.into_iter().filter_map(|name| inventory.number(name)).collect();
         inventory
     }
 
@@ -308,7 +324,8 @@ impl Inventory {
 
 fn range(ends: &[u32], number: u32) -> Range<usize> {
     let number = number as usize;
-    let start = number.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
+    let start =
+        number.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
     let end = ends.get(number).copied().unwrap_or_default();
     start as usize..end as usize
 }
@@ -324,8 +341,13 @@ mod tests {
 
     fn inventory() -> Inventory {
         let mut builder = InventoryBuilder::default();
-        builder.index("logs-1", true, false).index("logs-2", false, false).index(".hidden", true, true);
-        builder.alias("all-logs", ["logs-1", "logs-2", "missing"]).data_stream("stream", [".hidden"]);
+        builder
+            .index("logs-1", true, false)
+            .index("logs-2", false, false)
+            .index(".hidden", true, true);
+        builder
+            .alias("all-logs", ["logs-1", "logs-2", "missing"])
+            .data_stream("stream", [".hidden"]);
         builder.build()
     }
 
@@ -345,7 +367,10 @@ mod tests {
     fn membership_is_known_from_both_sides() {
         let inventory = inventory();
         let number = |name| inventory.number(name).unwrap();
-        assert_eq!(inventory.related(number("all-logs")), ["logs-1", "logs-2", "missing"].map(number));
+        assert_eq!(
+            inventory.related(number("all-logs")),
+            ["logs-1", "logs-2", "missing"].map(number)
+        );
         assert_eq!(inventory.related(number("logs-1")), [number("all-logs")]);
         assert_eq!(inventory.related(number(".hidden")), [number("stream")]);
     }
@@ -363,8 +388,9 @@ mod tests {
     #[test]
     fn names_with_a_prefix_are_a_range() {
         let inventory = inventory();
-        let names =
-            |prefix| inventory.with_prefix(prefix).map(|number| inventory.name(number)).collect::<Vec<_>>();
+        let names = |prefix| {
+            inventory.with_prefix(prefix).map(|number| inventory.name(number)).collect::<Vec<_>>()
+        };
         assert_eq!(names("logs-"), ["logs-1", "logs-2"]);
         assert_eq!(names("logs-2"), ["logs-2"]);
         assert_eq!(names("zzz"), [""; 0]);

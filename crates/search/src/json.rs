@@ -100,13 +100,18 @@ impl<'a> Json<'a> {
         if has_escapes {
             return serde_json::from_slice(raw).map(Cow::Owned).map_err(|_| INVALID);
         }
-        let text = raw.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).ok_or(INVALID)?;
+        let text =
+            raw.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).ok_or(INVALID)?;
         std::str::from_utf8(text).map(Cow::Borrowed).map_err(|_| INVALID)
     }
 
     /// Reads a string, or `null` as `None`.
     pub(crate) fn optional_string(&mut self) -> Result<Option<Cow<'a, str>>, Problem> {
-        if self.peek()? == Value::Null { self.ignore().map(|()| None) } else { self.string().map(Some) }
+        if self.peek()? == Value::Null {
+            self.ignore().map(|()| None)
+        } else {
+            self.string().map(Some)
+        }
     }
 
     /// Reads the name of an ingest or search pipeline. Returns whether there is one.
@@ -215,7 +220,8 @@ impl<'a> Json<'a> {
     fn literal(&mut self) -> Result<(), Problem> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
-        let word = rest.get(..rest.iter().position(is_end).unwrap_or(rest.len())).unwrap_or_default();
+        let word =
+            rest.get(..rest.iter().position(is_end).unwrap_or(rest.len())).unwrap_or_default();
         self.at += word.len();
         serde_json::from_slice::<IgnoredAny>(word).map(drop).map_err(|_| INVALID)
     }
@@ -230,7 +236,11 @@ impl<'a> Json<'a> {
     }
 
     fn space(&mut self) {
-        while self.text.get(self.at).is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n')) {
+        while self
+            .text
+            .get(self.at)
+            .is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
+        {
             self.at += 1;
         }
     }
@@ -279,9 +289,13 @@ mod tests {
     #[test]
     fn only_plain_json_is_read() {
         let deep = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
-        for text in
-            ["{}", " [1, -0.5e+3, \"a\\\"\", null, true, {\"a\": [ ] } ] ", "\"\\u00e4\"", "0", &deep(100)]
-        {
+        for text in [
+            "{}",
+            " [1, -0.5e+3, \"a\\\"\", null, true, {\"a\": [ ] } ] ",
+            "\"\\u00e4\"",
+            "0",
+            &deep(100),
+        ] {
             assert!(is_valid(text), "{text}");
         }
         for text in [

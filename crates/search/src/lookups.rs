@@ -68,7 +68,10 @@ pub(crate) fn nothing<'a>() -> Expression<'a> {
 }
 
 /// Adds the needs of look-ups in the next value of `json`, which is a filter, or contains some.
-pub(crate) fn filter<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Result<(), Problem> {
+pub(crate) fn filter<'a>(
+    reading: &mut Reading<'_, 'a>,
+    json: &mut Json<'a>,
+) -> Result<(), Problem> {
     let nothing = nothing();
     let mut lookups = Lookups::new(&nothing);
     lookups.value(reading, json, Place::default())?;
@@ -111,7 +114,9 @@ fn template_value(json: &mut Json<'_>, place: Place<'_>, shows: &mut bool) -> Re
             | "pit"
             | "search_pipeline"
             | "validating_ltr_query" => Err(Problem::Unsupported("a look-up in a template")),
-            _ if key.contains("{{") => Err(Problem::Unsupported("a variable in a key of a template")),
+            _ if key.contains("{{") => {
+                Err(Problem::Unsupported("a variable in a key of a template"))
+            }
             _ => {
                 let place = place.member(&key);
                 *shows |= place.shows_hidden_terms(json)?;
@@ -162,7 +167,9 @@ impl<'k> Place<'k> {
             "profile" if self.outer.is_empty() => shows_profile(json.clone().skip()?),
             "profile" if json.peek()? == Value::String => json.clone().string()? == "true",
             "profile" if is_scalar => json.clone().skip()? == b"true",
-            "min_doc_count" if !self.is_in_histogram => !is_scalar || !is_positive(json.clone().skip()?),
+            "min_doc_count" if !self.is_in_histogram => {
+                !is_scalar || !is_positive(json.clone().skip()?)
+            }
             _ => false,
         })
     }
@@ -299,9 +306,13 @@ impl<'s, 'a> Lookups<'s, 'a> {
         self.shows_hidden_terms |= place.shows_hidden_terms(json)?;
         match (place.key, json.peek()?) {
             ("search_pipeline", value) => return self.pipeline(reading, json, place, value),
-            ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => self.has_lookup = true,
+            ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => {
+                self.has_lookup = true
+            }
             // A node takes the members that follow for those of the shape.
-            ("indexed_shape", _) => return Err(Problem::Invalid("an `indexed_shape` is no object")),
+            ("indexed_shape", _) => {
+                return Err(Problem::Invalid("an `indexed_shape` is no object"));
+            }
             ("path", Value::String) => self.has_path = true,
             ("neural" | "neural_sparse", Value::Object) => self.has_neural = true,
             ("query_text" | "query_image" | "model_id", _) => self.has_model_input = true,
@@ -356,7 +367,9 @@ impl<'s, 'a> Lookups<'s, 'a> {
             "wrapper" | "pit" | "collate" | "validating_ltr_query" => unseen(reading)?,
             // Variables are filled in later. A node unescapes the text before it looks for them. A
             // template within another one was looked through with it.
-            "template" if !place.is_in_template && contains_any(json.clone().skip()?, &[b"\\", b"${"]) => {
+            "template"
+                if !place.is_in_template && contains_any(json.clone().skip()?, &[b"\\", b"${"]) =>
+            {
                 unseen(reading)?;
             }
             _ => {}
@@ -371,8 +384,12 @@ impl<'s, 'a> Lookups<'s, 'a> {
         let (mut index, mut alike, mut has_query) = (None, None, false);
         json.object(|json, member| {
             match (&*member, json.peek()?) {
-                ("index", Value::String) if is_document => return set_once(&mut index, json.string()?),
-                ("_index", Value::String) if is_alike => return set_once(&mut alike, json.string()?),
+                ("index", Value::String) if is_document => {
+                    return set_once(&mut index, json.string()?);
+                }
+                ("_index", Value::String) if is_alike => {
+                    return set_once(&mut alike, json.string()?);
+                }
                 // The name of the index could be written as a number. Nobody needs that.
                 ("index", Value::Other) if is_document => return Err(NO_TEXT),
                 ("_index", Value::Other) if is_alike => return Err(NO_TEXT),

@@ -31,20 +31,30 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
         // Several actions may be performed on the same indices: each must be permitted on them.
         let parameter = *lists.get(&part.need)?;
         match permitted.get_mut(parameter) {
-            Some(permitted) => permitted.retain(|name| part.names.iter().any(|permitted| permitted == name)),
-            None => drop(permitted.insert(parameter, part.names.iter().map(String::as_str).collect())),
+            Some(permitted) => {
+                permitted.retain(|name| part.names.iter().any(|permitted| permitted == name))
+            }
+            None => {
+                drop(permitted.insert(parameter, part.names.iter().map(String::as_str).collect()))
+            }
         }
     }
     let lists: Vec<(&str, String)> =
         permitted.iter().map(|(parameter, names)| (*parameter, encoded(names))).collect();
-    let values: Vec<(&str, &str)> = lists.iter().map(|(parameter, text)| (*parameter, &**text)).collect();
+    let values: Vec<(&str, &str)> =
+        lists.iter().map(|(parameter, text)| (*parameter, &**text)).collect();
     with_values(request.target, &reading.found, &values)
 }
 
 /// The path and query with these encoded values of parameters. `None` if it is too long.
-pub(crate) fn with_values(target: &str, found: &Match<'_>, values: &[(&str, &str)]) -> Option<String> {
+pub(crate) fn with_values(
+    target: &str,
+    found: &Match<'_>,
+    values: &[(&str, &str)],
+) -> Option<String> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let more: usize = values.iter().map(|(parameter, value)| parameter.len() + value.len() + 2).sum();
+    let more: usize =
+        values.iter().map(|(parameter, value)| parameter.len() + value.len() + 2).sum();
     let mut changed = String::with_capacity(target.len() + more);
     for (number, segment) in path.split('/').enumerate() {
         let value = values.iter().find(|(parameter, _)| found.position(parameter) == Some(number));
@@ -66,7 +76,8 @@ pub(crate) fn with_values(target: &str, found: &Match<'_>, values: &[(&str, &str
         }
     }
     for (parameter, value) in in_query() {
-        let is_parameter = |name| decode(name, Plus::IsSpace).is_ok_and(|name| *name == **parameter);
+        let is_parameter =
+            |name| decode(name, Plus::IsSpace).is_ok_and(|name| *name == **parameter);
         if !Query(query).pairs().any(|(name, _)| is_parameter(name)) {
             let separator = if separator.is_empty() { "&" } else { std::mem::take(&mut separator) };
             changed.extend([separator, parameter, "=", value]);

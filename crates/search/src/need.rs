@@ -49,7 +49,8 @@ impl Target<'_> {
     pub(crate) fn is_too_long(&self) -> bool {
         let text = self.text();
         let mut parts = text.split(',').map(|part| part.strip_prefix('-').unwrap_or(part));
-        text.len() > MAX_NAME && (self.expression().is_none() || parts.any(|part| part.len() > MAX_NAME))
+        text.len() > MAX_NAME
+            && (self.expression().is_none() || parts.any(|part| part.len() > MAX_NAME))
     }
 }
 

@@ -67,7 +67,10 @@ impl<'a> Query<'a> {
 
     /// The value of a parameter. A second one is an error: readers differ about which counts.
     pub(crate) fn get(&self, wanted: &str) -> Result<Option<Cow<'a, str>>, Problem> {
-        debug_assert!(DECIDING.contains(&wanted) || UNREAD.contains(&wanted), "`{wanted}` is not listed");
+        debug_assert!(
+            DECIDING.contains(&wanted) || UNREAD.contains(&wanted),
+            "`{wanted}` is not listed"
+        );
         let mut found = None;
         for (name, value) in self.pairs() {
             let is_wanted = name == wanted || *decode(name, Plus::IsSpace)? == *wanted;
@@ -148,7 +151,8 @@ mod tests {
 
     #[test]
     fn a_parameter_is_found_as_a_node_finds_it() {
-        let get = |query: &'static str| Query(query).get("index").map(|value| value.map(Cow::into_owned));
+        let get =
+            |query: &'static str| Query(query).get("index").map(|value| value.map(Cow::into_owned));
         for (query, wanted) in [
             ("", None),
             ("a=b", None),
@@ -164,9 +168,15 @@ mod tests {
         ] {
             assert_eq!(get(query), Ok(wanted.map(ToOwned::to_owned)), "{query}");
         }
-        for query in
-            ["index=a&index=b", "index=a&ind%65x=b", "index=%", "%zz", "index=%c3", "index=%00", "index=%+1"]
-        {
+        for query in [
+            "index=a&index=b",
+            "index=a&ind%65x=b",
+            "index=%",
+            "%zz",
+            "index=%c3",
+            "index=%00",
+            "index=%+1",
+        ] {
             assert!(get(query).is_err(), "{query}");
         }
     }

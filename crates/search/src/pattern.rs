@@ -48,7 +48,9 @@ impl Pattern {
         let inner = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
         let matcher = match inner {
             Some(regex) => Matcher::Regex(Arc::new(Regex::parse(regex)?)),
-            None if &**text == "/" => return Err(RegexError::new(0, "a regular expression ends with `/`")),
+            None if &**text == "/" => {
+                return Err(RegexError::new(0, "a regular expression ends with `/`"));
+            }
             None if text.chars().all(char::is_whitespace) => Matcher::Nothing,
             None => Matcher::from_symbols(symbols(text)),
         };

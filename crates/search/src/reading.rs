@@ -76,15 +76,29 @@ impl<'a> Reading<'_, 'a> {
     ///
     /// # Errors
     /// If the request names too many indices, or one by too long a name.
-    pub(crate) fn need(&mut self, actions: &'static [Action], target: Target<'a>) -> Result<(), Problem> {
+    pub(crate) fn need(
+        &mut self,
+        actions: &'static [Action],
+        target: Target<'a>,
+    ) -> Result<(), Problem> {
         if target.is_too_long() {
-            return Err(Problem::Invalid("it names an index by more than 255 bytes, which no name has"));
+            return Err(Problem::Invalid(
+                "it names an index by more than 255 bytes, which no name has",
+            ));
         }
         self.names = self.names.saturating_add(target.size());
         if self.names > MAX_NAMES {
-            return Err(Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)"));
+            return Err(Problem::Unsupported(
+                "more than 50,000 names of indices (25,000 in a bulk request)",
+            ));
         }
-        let need = Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
+        let need = Need {
+            actions,
+            target,
+            is_copied: false,
+            shows_hidden_terms: false,
+            adds_names: false,
+        };
         self.needs.push(need);
         Ok(())
     }
@@ -128,12 +142,20 @@ impl<'a> Reading<'_, 'a> {
     }
 
     /// A list of names and patterns, in a body.
-    pub(crate) fn expression(&self, text: Cow<'a, str>, options: Options) -> Result<Expression<'a>, Problem> {
+    pub(crate) fn expression(
+        &self,
+        text: Cow<'a, str>,
+        options: Options,
+    ) -> Result<Expression<'a>, Problem> {
         self.expression_in(Part::Body, text, options)
     }
 
     /// One name or pattern in a body, where the cluster does not split a list.
-    pub(crate) fn pattern(&self, text: Cow<'a, str>, options: Options) -> Result<Expression<'a>, Problem> {
+    pub(crate) fn pattern(
+        &self,
+        text: Cow<'a, str>,
+        options: Options,
+    ) -> Result<Expression<'a>, Problem> {
         if text.contains(',') { Err(SEVERAL) } else { self.expression(text, options) }
     }
 
@@ -172,7 +194,11 @@ impl<'a> Reading<'_, 'a> {
         if name.starts_with('_') { Err(UNDERSCORE) } else { Ok(name) }
     }
 
-    fn without_date_math<'n>(&self, part: Part, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
+    fn without_date_math<'n>(
+        &self,
+        part: Part,
+        name: Cow<'n, str>,
+    ) -> Result<Cow<'n, str>, Problem> {
         if name.starts_with('<') && name.ends_with('>') {
             if part == Part::Body || !RESOLVED_AT_ONCE.contains(&self.found.group.name) {
                 return Err(LATER_DATE_MATH);
@@ -186,12 +212,20 @@ impl<'a> Reading<'_, 'a> {
             }
             self.has_date_math.set(true);
             let name = date_math::resolve_around(&name, self.request.now)?;
-            return if name.contains([',', '*', ':']) { Err(DATE_MATH) } else { Ok(Cow::Owned(name)) };
+            return if name.contains([',', '*', ':']) {
+                Err(DATE_MATH)
+            } else {
+                Ok(Cow::Owned(name))
+            };
         }
         if name.starts_with("-<") {
             return Err(DATE_MATH);
         }
-        if name.contains(':') { Err(Problem::Unsupported("indices of remote clusters")) } else { Ok(name) }
+        if name.contains(':') {
+            Err(Problem::Unsupported("indices of remote clusters"))
+        } else {
+            Ok(name)
+        }
     }
 
     /// A parameter of the path, or else of the query, decoded.
@@ -239,7 +273,14 @@ impl<'a> Reading<'_, 'a> {
             return Err(Problem::Unsupported("a compressed body"));
         }
         // A node ignores parameters such as `charset`: the first bytes show the encoding.
-        let kind = self.request.content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+        let kind = self
+            .request
+            .content_type
+            .unwrap_or_default()
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim();
         let kinds = ["application/json", "application/x-ndjson", "application/vnd.opensearch+json"];
         if kinds.iter().any(|json| json.eq_ignore_ascii_case(kind)) {
             Ok(bytes)
@@ -287,8 +328,9 @@ pub(crate) const MAX_NAMES: usize = 50_000;
 const SEARCH: Action = Action::of("indices:data/read/search");
 const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
-pub(crate) const SEVERAL: Problem =
-    Problem::Invalid("it names several indices, where the cluster takes what it says for the name of one");
+pub(crate) const SEVERAL: Problem = Problem::Invalid(
+    "it names several indices, where the cluster takes what it says for the name of one",
+);
 const PATTERN: Problem =
     Problem::Invalid("it has a pattern with `*` where the cluster takes the name of one index");
 const UNDERSCORE: Problem = Problem::Invalid("it names an index by a name that begins with `_`");

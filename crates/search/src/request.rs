@@ -74,7 +74,9 @@ pub(crate) fn read_places(
                 reading.need(actions, Target::Indices(indices))?;
             }
             Place::Name(parameter) => read_name(reading, actions, parameter, Target::Name)?,
-            Place::NewAlias(parameter) => read_name(reading, actions, parameter, Target::AddedName)?,
+            Place::NewAlias(parameter) => {
+                read_name(reading, actions, parameter, Target::AddedName)?
+            }
             Place::MissingIfVersioned(_) if reading.query.get("version_type")?.is_none() => {}
             Place::Missing(parameter) | Place::MissingIfVersioned(parameter) => {
                 read_name(reading, actions, parameter, Target::Missing)?;
@@ -100,7 +102,8 @@ pub(crate) fn read_places(
 /// The indices that a parameter lists, as a node reads the list for this operation.
 fn indices<'a>(reading: &Reading<'_, 'a>, parameter: &str) -> Result<Expression<'a>, Problem> {
     let group = reading.found.group;
-    if group.takes_one_name && reading.parameter(parameter)?.is_some_and(|text| text.contains(',')) {
+    if group.takes_one_name && reading.parameter(parameter)?.is_some_and(|text| text.contains(','))
+    {
         return Err(SEVERAL);
     }
     let indices = reading.list(parameter)?;
@@ -132,9 +135,9 @@ fn read_aliases(
     parameter: &str,
 ) -> Result<(), Problem> {
     let Some(text) = reading.parameter(parameter)? else { return Ok(()) };
-    text.split(',')
-        .filter(|alias| !alias.is_empty())
-        .try_for_each(|alias| reading.need(actions, Target::AddedName(Cow::Owned(alias.to_owned()))))
+    text.split(',').filter(|alias| !alias.is_empty()).try_for_each(|alias| {
+        reading.need(actions, Target::AddedName(Cow::Owned(alias.to_owned())))
+    })
 }
 
 /// Whether what a request needs may depend on its body: not if its path or query alone is denied.
@@ -162,7 +165,8 @@ pub(crate) fn route<'r, 'a>(
     needs: &'r mut Vec<Need<'a>>,
 ) -> Result<Reading<'r, 'a>, Problem> {
     let (path, query) = request.target.split_once('?').unwrap_or((request.target, ""));
-    if request.target.contains('#') || path.split('/').any(|segment| matches!(segment, "." | "..")) {
+    if request.target.contains('#') || path.split('/').any(|segment| matches!(segment, "." | ".."))
+    {
         return Err(Problem::Invalid("its path has a fragment or dot segments"));
     }
     // A node reads such bytes as Latin-1, or as UTF-8, by what else stands beside them.
@@ -198,7 +202,8 @@ fn options(defaults: Options, query: &Query<'_>) -> Result<Options, Problem> {
     if let Some(states) = query.get("expand_wildcards")? {
         options = options.expanding(&states)?;
     }
-    options.ignore_unavailable = query.flag("ignore_unavailable")?.unwrap_or(options.ignore_unavailable);
+    options.ignore_unavailable =
+        query.flag("ignore_unavailable")?.unwrap_or(options.ignore_unavailable);
     options.allow_no_indices = query.flag("allow_no_indices")?.unwrap_or(options.allow_no_indices);
     Ok(options)
 }

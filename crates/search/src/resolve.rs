@@ -79,7 +79,10 @@ impl<'t> Unknown<'t> {
         if self.may_match(&SECURITY_INDEX) {
             return Some(Reason::SecurityIndex);
         }
-        settings.all_system_indices().any(|pattern| self.may_match(pattern)).then_some(Reason::SystemIndex)
+        settings
+            .all_system_indices()
+            .any(|pattern| self.may_match(pattern))
+            .then_some(Reason::SystemIndex)
     }
 }
 
@@ -90,14 +93,18 @@ pub(crate) fn resolve_need<'t>(
     need: &'t Need<'_>,
 ) -> Option<Names<'t>> {
     match (&need.target, inventory) {
-        (Target::Indices(expression), Some(inventory)) if shows_members(evaluation, need.actions) => {
+        (Target::Indices(expression), Some(inventory))
+            if shows_members(evaluation, need.actions) =>
+        {
             let mut names = Names { is_all: expression.is_of_all(), ..Names::default() };
             let options = Options { open: true, closed: true, hidden: true, ..expression.options };
             (names.may_be_empty, names.is_reducible) = (options.allow_no_indices, true);
             for part in expression.parts() {
                 match part {
                     Part::Name(name) => names.add_name(Some(inventory), evaluation, name),
-                    Part::Pattern(pattern) => names.known |= expand(inventory, pattern, options, false),
+                    Part::Pattern(pattern) => {
+                        names.known |= expand(inventory, pattern, options, false)
+                    }
                     Part::Except(_) => {}
                 }
             }
@@ -209,7 +216,8 @@ impl<'t> Names<'t> {
                 (Part::Name(name), _) => {
                     named.add_name(inventory, evaluation, name);
                     self.add_name(inventory, evaluation, name);
-                    let number = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
+                    let number =
+                        inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
                     if number.is_some_and(|(inventory, number)| !inventory.is_index(number)) {
                         groups.add_name(inventory, evaluation, name);
                     }
@@ -246,8 +254,11 @@ impl<'t> Names<'t> {
                     self.known -= certainly_excluded(inventory, matching(exclusions), exclusions);
                     let any_state = Options { open: true, closed: true, hidden: true, ..options };
                     self.left_out |= expand_matching(inventory, matching(any_state), any_state);
-                    self.taken_out |=
-                        expand_matching(inventory, matching(expression.options), expression.options);
+                    self.taken_out |= expand_matching(
+                        inventory,
+                        matching(expression.options),
+                        expression.options,
+                    );
                 }
                 // Exclusions indices need no privilege. Without an inventory they are unknown, so
                 // they are checked anyway: stricter, never wider.
@@ -282,7 +293,12 @@ impl<'t> Names<'t> {
 
     /// Adds a name: `legacy` replaces an alias by its members. An alias without known members stays
     /// itself. If it counted as nothing, everybody might search it.
-    fn add_name(&mut self, inventory: Option<&Inventory>, evaluation: EvaluationType, name: &'t str) {
+    fn add_name(
+        &mut self,
+        inventory: Option<&Inventory>,
+        evaluation: EvaluationType,
+        name: &'t str,
+    ) {
         let known = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
         match known {
             Some((inventory, number))
@@ -323,7 +339,11 @@ impl<'e> Exclusions<'e> {
         }
     }
 
-    pub(crate) fn take_out<T>(&self, gathered: &mut Vec<T>, name: impl for<'t> Fn(&'t T) -> Option<&'t str>) {
+    pub(crate) fn take_out<T>(
+        &self,
+        gathered: &mut Vec<T>,
+        name: impl for<'t> Fn(&'t T) -> Option<&'t str>,
+    ) {
         if self.before.is_empty() {
             return;
         }
@@ -336,7 +356,12 @@ impl<'e> Exclusions<'e> {
 }
 
 /// The names that a pattern stands for: indices, the members of aliases, and data streams.
-pub(crate) fn expand(inventory: &Inventory, pattern: &str, options: Options, is_all: bool) -> RoaringBitmap {
+pub(crate) fn expand(
+    inventory: &Inventory,
+    pattern: &str,
+    options: Options,
+    is_all: bool,
+) -> RoaringBitmap {
     expand_matching(inventory, names_for_pattern(inventory, pattern, options, is_all), options)
 }
 

@@ -12,7 +12,8 @@ use crate::action::Action;
 use crate::expression::Options;
 
 /// The routes, built at the first use.
-pub(crate) static ROUTES: LazyLock<Routes> = LazyLock::new(|| Routes::parse(include_str!("routes.txt")));
+pub(crate) static ROUTES: LazyLock<Routes> =
+    LazyLock::new(|| Routes::parse(include_str!("routes.txt")));
 
 /// The routes of a node.
 #[derive(Debug, Default)]
@@ -192,7 +193,8 @@ impl Routes {
         if !path.starts_with('/') || segments.next() != Some("") {
             return None;
         }
-        let modes = [Mode::LiteralsOnly, Mode::ParameterFirst, Mode::ParameterLast, Mode::AnyParameter];
+        let modes =
+            [Mode::LiteralsOnly, Mode::ParameterFirst, Mode::ParameterLast, Mode::AnyParameter];
         let route = modes.into_iter().find_map(|mode| {
             let node = self.nodes.get(self.walk(0, segments.clone(), true, mode)?)?;
             let mut routes = node.routes.iter().filter_map(|route| self.routes.get(*route));
@@ -208,7 +210,13 @@ impl Routes {
     }
 
     /// The node at the end of a path below `from`, if it has routes.
-    fn walk(&self, from: usize, path: Split<'_, char>, is_first: bool, mode: Mode) -> Option<usize> {
+    fn walk(
+        &self,
+        from: usize,
+        path: Split<'_, char>,
+        is_first: bool,
+        mode: Mode,
+    ) -> Option<usize> {
         let node = self.nodes.get(from)?;
         let mut rest = path;
         let Some(segment) = rest.next() else {
@@ -216,7 +224,8 @@ impl Routes {
         };
         let is_last = rest.clone().next().is_none();
         // In a node, `*` is the key of the parameter: a segment `*` finds it like a literal.
-        let literal = node.literals.get(segment).copied().or(node.parameter.filter(|_| segment == "*"));
+        let literal =
+            node.literals.get(segment).copied().or(node.parameter.filter(|_| segment == "*"));
         let (next, is_parameter) = match literal {
             None => {
                 let may = match mode {

@@ -95,7 +95,8 @@ impl EvaluationSettings {
 
     /// Whether a request can be forwarded with a path that names no index in place of this need's.
     pub(crate) fn may_find_nothing(&self, need: &Need<'_>) -> bool {
-        matches!(need.target, Target::Indices(_)) && need.actions.iter().all(|action| self.reduces(*action))
+        matches!(need.target, Target::Indices(_))
+            && need.actions.iter().all(|action| self.reduces(*action))
     }
 
     /// Whether a need changes or copies all indices at once. For `legacy` nobody may do that: the

@@ -29,7 +29,8 @@ impl SecurityConfig {
     #[must_use]
     pub fn roles_of(&self, subject: &Subject) -> BTreeSet<Arc<str>> {
         let address = subject.address.map(|address| address.to_string());
-        let mapped = self.mappings.iter().filter(|mapping| mapping.applies(subject, address.as_deref()));
+        let mapped =
+            self.mappings.iter().filter(|mapping| mapping.applies(subject, address.as_deref()));
         let direct = subject.roles.iter().map(|role| role.as_str().into());
         direct.chain(mapped.map(|mapping| mapping.role.clone())).collect()
     }
@@ -37,7 +38,8 @@ impl SecurityConfig {
 
 impl RoleMapping {
     fn applies(&self, subject: &Subject, address: Option<&str>) -> bool {
-        let any = |patterns: &[Pattern], text: &str| patterns.iter().any(|pattern| pattern.matches(text));
+        let any =
+            |patterns: &[Pattern], text: &str| patterns.iter().any(|pattern| pattern.matches(text));
         any(&self.users, &subject.name)
             || subject.backend_roles.iter().any(|role| any(&self.backend_roles, role))
             || self.has_all_backend_roles(subject)
@@ -46,7 +48,8 @@ impl RoleMapping {
 
     /// Whether the mapping has `and_backend_roles`, and each of them matches a backend role.
     pub(crate) fn has_all_backend_roles(&self, subject: &Subject) -> bool {
-        let has = |pattern: &Pattern| subject.backend_roles.iter().any(|role| pattern.matches(role));
+        let has =
+            |pattern: &Pattern| subject.backend_roles.iter().any(|role| pattern.matches(role));
         !self.and_backend_roles.is_empty() && self.and_backend_roles.iter().all(has)
     }
 }

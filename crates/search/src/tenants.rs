@@ -94,7 +94,12 @@ impl TenantAccess {
     }
 
     /// Whether an action of a need about the index is permitted. For `v4`, a copy is no reading.
-    pub(crate) fn permits_need(self, need: &Need<'_>, action: Action, evaluation: EvaluationType) -> bool {
+    pub(crate) fn permits_need(
+        self,
+        need: &Need<'_>,
+        action: Action,
+        evaluation: EvaluationType,
+    ) -> bool {
         match evaluation {
             EvaluationType::V4 if need.is_copied => self >= Self::Write,
             EvaluationType::Legacy | EvaluationType::V4 => self.permits(action),
@@ -119,12 +124,16 @@ impl Tenants<'_> {
     /// The indices that the plugin leaves out of the answer to a request about more indices: some
     /// actions are performed on one index after the other, each time on that alone.
     pub(crate) fn left_out(&self, actions: &[Action], access: TenantAccess) -> RoaringBitmap {
-        let mut one_by_one = actions.iter().filter(|action| ONE_BY_ONE.contains(*action)).peekable();
+        let mut one_by_one =
+            actions.iter().filter(|action| ONE_BY_ONE.contains(*action)).peekable();
         let is_asked = access != TenantAccess::Server && one_by_one.peek().is_some();
-        let Some(inventory) = self.inventory.filter(|_| is_asked) else { return RoaringBitmap::new() };
+        let Some(inventory) = self.inventory.filter(|_| is_asked) else {
+            return RoaringBitmap::new();
+        };
         let is_permitted = one_by_one.all(|action| access.permits(*action));
         let is_left_out = |number: &u32| {
-            inventory.is_index(*number) && !(is_permitted && self.is_of_global_tenant(inventory, *number))
+            inventory.is_index(*number)
+                && !(is_permitted && self.is_of_global_tenant(inventory, *number))
         };
         match self.evaluation {
             EvaluationType::Legacy => {
@@ -140,7 +149,9 @@ impl Tenants<'_> {
             Target::Cluster => false,
             Target::Name(name) | Target::Missing(name) => self.is_named(name),
             // An added name that only begins so does not count.
-            Target::AddedName(name) => Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_named(name),
+            Target::AddedName(name) => {
+                Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_named(name)
+            }
             Target::Fixed(expression) if self.is_unseen(expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
                 self.is_in(expression) || (names.unknown.is_empty() && self.is_all_of(&names.known))
@@ -169,7 +180,11 @@ impl Tenants<'_> {
         }
         let is_known = self.inventory.is_some_and(|inventory| {
             let begins = |number: &u32| inventory.name(*number).starts_with(self.index());
-            names.known.iter().filter(begins).any(|number| !self.is_of_global_tenant(inventory, number))
+            names
+                .known
+                .iter()
+                .filter(begins)
+                .any(|number| !self.is_of_global_tenant(inventory, number))
         });
         let is_unknown = |unknown: &Unknown<'_>| match unknown {
             Unknown::Name(name) => name.starts_with(self.index()) && *name != self.index(),
@@ -189,11 +204,14 @@ impl Tenants<'_> {
 
     /// Whether these names are this index alone; for `v4`, whether all begin with its name.
     pub(crate) fn is_all_of(&self, names: &RoaringBitmap) -> bool {
-        let (Some(inventory), Some(first), Some(last)) = (self.inventory, names.min(), names.max()) else {
+        let (Some(inventory), Some(first), Some(last)) = (self.inventory, names.min(), names.max())
+        else {
             return false;
         };
         match self.evaluation {
-            EvaluationType::Legacy => first == last && Some(first) == inventory.number(self.index()),
+            EvaluationType::Legacy => {
+                first == last && Some(first) == inventory.number(self.index())
+            }
             EvaluationType::V4 => {
                 let range = inventory.with_prefix(self.index());
                 range.contains(&first) && range.contains(&last)

@@ -1,4 +1,5 @@
-//! An alias may get further indices after the inventory was read: what a role hides by the alias's name holds for these, too.
+//! An alias may get further indices after the inventory was read: what a role hides by the alias's
+//! name holds for these, too.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -24,8 +25,15 @@ named: { index_permissions: [{ index_patterns: [all, mine, "*-*"], allowed_actio
 "#;
 
 /// The answer to a request of a caller with these roles. The evaluators agree.
-fn answer(settings: &EvaluationSettings, roles: &[&str], method: &str, target: &str, body: &str) -> Answer {
-    let config = SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+fn answer(
+    settings: &EvaluationSettings,
+    roles: &[&str],
+    method: &str,
+    target: &str,
+    body: &str,
+) -> Answer {
+    let config =
+        SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
     let config = Arc::new(config);
     let roles = roles.iter().map(ToString::to_string).collect();
     let subject = Subject { name: "al".to_owned(), roles, ..Subject::default() };
@@ -43,7 +51,12 @@ fn answer(settings: &EvaluationSettings, roles: &[&str], method: &str, target: &
 
 fn settings(evaluation: EvaluationType) -> EvaluationSettings {
     let dashboards = None;
-    EvaluationSettings { evaluation, hands_over_filters: true, dashboards, ..EvaluationSettings::default() }
+    EvaluationSettings {
+        evaluation,
+        hands_over_filters: true,
+        dashboards,
+        ..EvaluationSettings::default()
+    }
 }
 
 fn filtered(settings: &EvaluationSettings, roles: &[&str], target: &str) -> Vec<String> {
@@ -52,7 +65,8 @@ fn filtered(settings: &EvaluationSettings, roles: &[&str], target: &str) -> Vec<
     answer.filters.into_iter().map(|filter| filter.name).collect()
 }
 
-/// Found by an attack: an index that was added to the alias since the last poll was shown as a whole.
+/// Found by an attack: an index that was added to the alias since the last poll was shown as a
+/// whole.
 #[test]
 fn what_is_hidden_is_said_for_the_name_of_an_alias_by_which_indices_are_reached() {
     for settings in BOTH.map(settings) {
@@ -69,7 +83,10 @@ fn what_is_hidden_is_said_for_the_name_of_an_alias_by_which_indices_are_reached(
             assert_eq!(filtered(&settings, &[role], "/logs-*/_search"), ["logs-1", "logs-2"]);
         }
         // Its patterns match no name of an alias: which new index they match is not known.
-        assert_eq!(filtered(&settings, &["by_index", "named"], "/all/_search"), ["logs-1", "logs-2"]);
+        assert_eq!(
+            filtered(&settings, &["by_index", "named"], "/all/_search"),
+            ["logs-1", "logs-2"]
+        );
     }
 }
 
@@ -102,7 +119,10 @@ fn a_caller_from_whom_something_is_hidden_rolls_no_alias_over() {
             let roles = &[role, "named"];
             for target in ["/all/_rollover", "/all/_rollover/logs-3"] {
                 let reasons = reasons(&settings, roles, target);
-                assert!(reasons.contains(&Reason::CannotFilter), "{settings:?} {role} {target} {reasons:?}");
+                assert!(
+                    reasons.contains(&Reason::CannotFilter),
+                    "{settings:?} {role} {target} {reasons:?}"
+                );
             }
         }
         assert_eq!(reasons(&settings, &["named"], "/all/_rollover"), []);

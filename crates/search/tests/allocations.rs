@@ -8,8 +8,8 @@ use std::sync::Arc;
 use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
-    Action, EvaluationSettings, Expression, InventoryBuilder, MAX_FILTERS, Need, Options, Privileges,
-    Request, RequestBody, SecurityConfig, Subject, Target,
+    Action, EvaluationSettings, Expression, InventoryBuilder, MAX_FILTERS, Need, Options,
+    Privileges, Request, RequestBody, SecurityConfig, Subject, Target,
 };
 
 const ROLES: &str = "_meta: { type: roles, config_version: 2 }
@@ -24,16 +24,31 @@ fn a_permitted_request_allocates_nothing() {
     let files = MapFiles::of("os/roles.yml", ROLES);
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let mut builder = InventoryBuilder::default();
-    builder.index("logs-1", true, false).index("own-ann", true, false).alias("logs-all", ["logs-1"]);
+    builder
+        .index("logs-1", true, false)
+        .index("own-ann", true, false)
+        .alias("logs-all", ["logs-1"]);
     let inventory = Some(Arc::new(builder.build()));
-    let search: &'static [Action] = Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
+    let search: &'static [Action] =
+        Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
     for inventory in [inventory, None] {
         let privileges = Privileges::new(config.clone(), EvaluationSettings::default(), inventory);
-        let subject =
-            Subject { name: "ann".to_owned(), roles: vec!["reader".to_owned()], ..Subject::default() };
+        let subject = Subject {
+            name: "ann".to_owned(),
+            roles: vec!["reader".to_owned()],
+            ..Subject::default()
+        };
         let caller = privileges.caller(&subject);
-        for text in ["logs-1", "logs-new", "logs-1,logs-new", "logs-*", "own-ann", "a-bbc", "x17", "logs-all"]
-        {
+        for text in [
+            "logs-1",
+            "logs-new",
+            "logs-1,logs-new",
+            "logs-*",
+            "own-ann",
+            "a-bbc",
+            "x17",
+            "logs-all",
+        ] {
             let need = Need {
                 actions: search,
                 target: Target::Indices(Expression::new(text, Options::OPEN)),
@@ -50,8 +65,9 @@ fn a_permitted_request_allocates_nothing() {
             };
             assert!(privileges.permits(&caller, [&need]), "{text}");
             let mut permitted = false;
-            let counted =
-                allocation_counter::measure(|| permitted = privileges.permits(&caller, [&cluster, &need]));
+            let counted = allocation_counter::measure(|| {
+                permitted = privileges.permits(&caller, [&cluster, &need])
+            });
             assert!(permitted, "{text}");
             assert_eq!(counted.count_total, 0, "{text}");
         }
@@ -67,7 +83,8 @@ fn a_request_with_names_in_place_of_patterns_allocates_its_path_only() {
     let inventory = builder.index("logs-1", true, false).index("own-ann", true, false).build();
     let settings = EvaluationSettings::default();
     let privileges = Privileges::new(config, settings, Some(Arc::new(inventory)));
-    let subject = Subject { name: "ann".to_owned(), roles: vec!["reader".to_owned()], ..Subject::default() };
+    let subject =
+        Subject { name: "ann".to_owned(), roles: vec!["reader".to_owned()], ..Subject::default() };
     let caller = privileges.caller(&subject);
     for (target, wanted) in [
         ("/logs-*/_search", None),
@@ -86,21 +103,25 @@ fn a_request_with_names_in_place_of_patterns_allocates_its_path_only() {
         let mut needs = Vec::new();
         search::read(&request, &mut needs).unwrap();
         assert_eq!(privileges.forwarded(&caller, &request, &needs).as_deref(), wanted);
-        let counted = allocation_counter::measure(|| drop(privileges.forwarded(&caller, &request, &needs)));
+        let counted =
+            allocation_counter::measure(|| drop(privileges.forwarded(&caller, &request, &needs)));
         assert_eq!(counted.count_total, u64::from(wanted.is_some()), "{target}");
     }
 }
 
-/// Found by an attack: a request with 900 look-ups on an alias with 10,000 indices took 5 s, in which each filter was made 900 times.
+/// Found by an attack: a request with 900 look-ups on an alias with 10,000 indices took 5 s, in
+/// which each filter was made 900 times.
 #[test]
 fn the_filters_of_a_request_are_made_once_and_no_more_than_fit_into_the_header() {
     const NEEDS: usize = 900;
     let roles = "_meta: { type: roles, config_version: 2 }
 hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions: [read], dls: '{\"term\":{\"a\":1}}' }] }
 ";
-    let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os")).unwrap().config;
+    let config =
+        SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os")).unwrap().config;
     let config = Arc::new(config);
-    let search: &'static [Action] = Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
+    let search: &'static [Action] =
+        Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
     for (evaluation, members) in [
         (EvaluationType::Legacy, 300),
         (EvaluationType::V4, 300),
@@ -120,7 +141,8 @@ hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions
             ..EvaluationSettings::default()
         };
         let privileges = Privileges::new(config.clone(), settings, Some(Arc::new(inventory)));
-        let caller = privileges.caller(&Subject { roles: vec!["hiding".to_owned()], ..Subject::default() });
+        let caller =
+            privileges.caller(&Subject { roles: vec!["hiding".to_owned()], ..Subject::default() });
         let of = |text: &'static str| {
             let need = Need {
                 actions: search,
@@ -139,15 +161,23 @@ hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions
             assert!(filters <= MAX_FILTERS + 1, "{filters} of {members}");
             // Each need is still resolved, but its filters are not made again.
             let most = (MAX_FILTERS * 30 + NEEDS * 60) as u64;
-            assert!(counted.count_total < most, "{evaluation:?} {members}: {}", counted.count_total);
+            assert!(
+                counted.count_total < most,
+                "{evaluation:?} {members}: {}",
+                counted.count_total
+            );
         }
     }
 }
 
 fn privileges(roles: &str, inventory: &InventoryBuilder) -> Privileges {
-    let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os")).unwrap().config;
-    let settings =
-        EvaluationSettings { hands_over_filters: true, dashboards: None, ..EvaluationSettings::default() };
+    let config =
+        SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os")).unwrap().config;
+    let settings = EvaluationSettings {
+        hands_over_filters: true,
+        dashboards: None,
+        ..EvaluationSettings::default()
+    };
     Privileges::new(Arc::new(config), settings, Some(Arc::new(inventory.build())))
 }
 
@@ -178,7 +208,8 @@ fn what_is_hidden_by_values_of_a_caller_is_worked_out_once() {
     }
     let privileges = privileges(&roles, builder.index("other", true, false));
     let roles = vec!["hiding".to_owned()];
-    let caller = privileges.caller(&Subject { name: "ann".to_owned(), roles, ..Subject::default() });
+    let caller =
+        privileges.caller(&Subject { name: "ann".to_owned(), roles, ..Subject::default() });
     let mut found = usize::MAX;
     let needs = vec![searching("other"); NEEDS];
     let counted = allocation_counter::measure(|| {
@@ -189,7 +220,8 @@ fn what_is_hidden_by_values_of_a_caller_is_worked_out_once() {
     assert!(each.0 < 60 && each.1 < 4_000, "{each:?} allocations and bytes each");
 }
 
-/// Each pattern gathered all names that begin with a dot, though it is counted as one that matches none.
+/// Each pattern gathered all names that begin with a dot, though it is counted as one that matches
+/// none.
 #[test]
 fn a_pattern_that_begins_with_a_dot_costs_no_more_than_others() {
     const PATTERNS: usize = 500;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use document::MapFiles;
 use search::config::SecurityConfig;
 use search::{
-    Action, EvaluationSettings, Expression, Need, Options, Part, Privileges, Problem, Request, RequestBody,
-    Subject, Target, Verdict, depends_on_body, read,
+    Action, EvaluationSettings, Expression, Need, Options, Part, Privileges, Problem, Request,
+    RequestBody, Subject, Target, Verdict, depends_on_body, read,
 };
 
 use crate::needs::{assert_denied, assert_needs, needs, needs_of};
@@ -27,8 +27,18 @@ fn a_rethrottle_is_an_action_on_the_cluster() {
 
 #[test]
 fn a_search_pipeline_is_no_search() {
-    assert_needs("PUT", "/_search/pipeline/p", "{}", "cluster:admin/search/pipeline/put on the cluster");
-    assert_needs("DELETE", "/_search/pipeline/p", "", "cluster:admin/search/pipeline/delete on the cluster");
+    assert_needs(
+        "PUT",
+        "/_search/pipeline/p",
+        "{}",
+        "cluster:admin/search/pipeline/put on the cluster",
+    );
+    assert_needs(
+        "DELETE",
+        "/_search/pipeline/p",
+        "",
+        "cluster:admin/search/pipeline/delete on the cluster",
+    );
 }
 
 #[test]
@@ -70,7 +80,12 @@ fn cat_fielddata_needs_the_statistics_of_nodes() {
 
 #[test]
 fn restoring_a_snapshot_is_not_creating_one() {
-    assert_needs("POST", "/_snapshot/r/s/_restore", "", "cluster:admin/snapshot/restore on the cluster");
+    assert_needs(
+        "POST",
+        "/_snapshot/r/s/_restore",
+        "",
+        "cluster:admin/snapshot/restore on the cluster",
+    );
     assert_needs("POST", "/_snapshot/r/s/_restore", "", "indices:data/write/index on all");
 }
 
@@ -85,7 +100,12 @@ fn a_script_is_run_by_get_too() {
 #[test]
 fn rare_parts_of_the_interface_are_mapped_or_denied() {
     assert_needs("GET", "/_dangling", "", "cluster:admin/indices/dangling/list on the cluster");
-    assert_needs("POST", "/_remotestore/_restore", "{}", "cluster:admin/remotestore/restore on the cluster");
+    assert_needs(
+        "POST",
+        "/_remotestore/_restore",
+        "{}",
+        "cluster:admin/remotestore/restore on the cluster",
+    );
     assert_denied("GET", "/_insights/top_queries", "");
     assert_denied("GET", "/_prometheus/metrics", "");
 }
@@ -104,9 +124,11 @@ fn an_index_in_a_statement_of_sql_is_not_missed() {
 
 #[test]
 fn the_end_of_a_path_exempts_nothing() {
-    for target in
-        ["/secret/_search/_cat", "/secret/_cluster/health", "/secret/_doc/_plugins/_security/health"]
-    {
+    for target in [
+        "/secret/_search/_cat",
+        "/secret/_cluster/health",
+        "/secret/_doc/_plugins/_security/health",
+    ] {
         assert_denied("GET", target, "");
     }
     assert_needs("GET", "/secret/_doc/_cat", "", "indices:data/read/get on secret");
@@ -122,7 +144,12 @@ fn a_pattern_is_not_the_name_of_an_index() {
 
 #[test]
 fn an_encoded_comma_separates_indices() {
-    assert_needs("GET", "/public%2Csecret/_search", "", "indices:data/read/search on [public,secret]");
+    assert_needs(
+        "GET",
+        "/public%2Csecret/_search",
+        "",
+        "indices:data/read/search on [public,secret]",
+    );
     // And it does not hide a route.
     assert_denied("GET", "/public/%5Fsearch", "");
 }
@@ -160,7 +187,10 @@ fn no_index_is_all_indices() {
 
 #[test]
 fn a_query_of_a_role_that_cannot_be_read_does_not_show_everything() {
-    assert!(!permits("{index_patterns: [logs], dls: '{broken', allowed_actions: [search]}", "logs"));
+    assert!(!permits(
+        "{index_patterns: [logs], dls: '{broken', allowed_actions: [search]}",
+        "logs"
+    ));
 }
 
 #[test]
@@ -185,7 +215,8 @@ fn a_query_that_looks_up_documents_elsewhere_needs_to_read_them() {
         assert_needs("POST", "/public/_delete_by_query", query, get);
         assert_needs("POST", "/_msearch", &format!("{{\"index\":\"public\"}}\n{query}\n"), get);
     }
-    let by_query = r#"{"query":{"terms":{"f":{"index":"secret","query":{"match_all":{}},"path":"p"}}}}"#;
+    let by_query =
+        r#"{"query":{"terms":{"f":{"index":"secret","query":{"match_all":{}},"path":"p"}}}}"#;
     assert_needs("POST", "/public/_search", by_query, "indices:data/read/search on [secret]");
     let like = r#"{"query":{"more_like_this":{"like":[{"_index":"secret","_id":"1"}]}}}"#;
     assert_needs("POST", "/public/_search", like, "indices:data/read/mtv[shard] on secret");
@@ -220,8 +251,7 @@ fn an_ingest_pipeline_may_move_a_document_to_any_index() {
 
 #[test]
 fn a_script_of_a_reindex_may_write_anywhere_and_one_of_an_update_may_delete() {
-    let reindex =
-        r#"{"source":{"index":"a"},"dest":{"index":"b"},"script":{"source":"ctx._index='secret'"}}"#;
+    let reindex = r#"{"source":{"index":"a"},"dest":{"index":"b"},"script":{"source":"ctx._index='secret'"}}"#;
     assert_needs("POST", "/_reindex", reindex, "indices:data/write/index on all");
     let script = r#"{"script":{"source":"ctx.op='delete'"}}"#;
     assert_needs("POST", "/a/_update/1", script, "indices:data/write/delete on a");
@@ -271,7 +301,8 @@ fn all_points_in_time_are_read_to_be_found() {
     }
 }
 
-/// An id says neither whose scroll it is nor which indices it searches, and others can be computed from one's own.
+/// An id says neither whose scroll it is nor which indices it searches, and others can be computed
+/// from one's own.
 #[test]
 fn a_scroll_may_be_of_any_index() {
     let body = r#"{"scroll_id":"abc"}"#;
@@ -290,7 +321,12 @@ fn a_scroll_may_be_of_any_index() {
 #[test]
 fn a_parameter_names_an_index_like_the_path() {
     assert_needs("GET", "/_search?index=secret", "", "indices:data/read/search on [secret]");
-    assert_needs("GET", "/_search?a=b;ind%65x=secr%65t", "", "indices:data/read/search on [secret]");
+    assert_needs(
+        "GET",
+        "/_search?a=b;ind%65x=secr%65t",
+        "",
+        "indices:data/read/search on [secret]",
+    );
     assert_needs("GET", "/public/_search?index=secret", "", "indices:data/read/search on [public]");
     assert_denied("GET", "/_search?index=public&index=secret", "");
     assert_denied("GET", "/_search?source=%7B%7D&source_content_type=application/json", "");
@@ -318,8 +354,7 @@ fn a_body_names_an_index_in_place_of_the_path() {
         "{\"index\":\"secret\"}\n{}\n",
         "indices:data/read/search on [secret]",
     );
-    let remove =
-        r#"{"actions":[{"remove_index":{"index":"secret"}},{"add":{"index":"public","alias":"a"}}]}"#;
+    let remove = r#"{"actions":[{"remove_index":{"index":"secret"}},{"add":{"index":"public","alias":"a"}}]}"#;
     assert_needs("POST", "/_aliases", remove, "indices:admin/delete on [secret]");
     assert_needs("POST", "/_aliases", remove, "indices:admin/delete on [public]");
     for nothing in ["{}", r#"{"actions": []}"#, r#"{"actions": [{}]}"#] {
@@ -355,8 +390,11 @@ fn a_body_that_readers_read_differently_is_denied() {
         (None, None),
         (Some("application/json"), Some("gzip")),
     ] {
-        let request =
-            Request { content_type: kind, content_encoding: encoding, ..request("POST", "/_bulk", item) };
+        let request = Request {
+            content_type: kind,
+            content_encoding: encoding,
+            ..request("POST", "/_bulk", item)
+        };
         assert!(needs_of(&request).is_err(), "{kind:?} {encoding:?}");
     }
     let wide: String = r#"{"docs":[]}"#.chars().flat_map(|char| [char, '\0']).collect();
@@ -383,12 +421,21 @@ fn an_unseen_body_is_not_an_empty_one() {
     assert!(Problem::BodyNeeded.to_string().contains("with_request_body"));
     // An update without its body may have a script.
     let update = Request { body: RequestBody::Unseen, ..request("POST", "/a/_update/1", "") };
-    assert!(needs_of(&update).expect("it is read").contains(&"indices:data/write/delete on a".to_owned()));
+    assert!(
+        needs_of(&update)
+            .expect("it is read")
+            .contains(&"indices:data/write/delete on a".to_owned())
+    );
     // A body that can be had is waited for only where it matters.
-    let awaited = |method, target| Request { body: RequestBody::Awaited, ..request(method, target, "") };
+    let awaited =
+        |method, target| Request { body: RequestBody::Awaited, ..request(method, target, "") };
     assert_eq!(needs_of(&awaited("POST", "/a/_update/1")), Err(Problem::BodyNeeded));
     for (method, target) in [("PUT", "/a/_doc/1"), ("GET", "/a/_doc/1"), ("POST", "/a/_refresh")] {
-        assert_eq!(needs_of(&awaited(method, target)), needs_of(&request(method, target, "")), "{target}");
+        assert_eq!(
+            needs_of(&awaited(method, target)),
+            needs_of(&request(method, target, "")),
+            "{target}"
+        );
         assert!(!depends_on_body(&awaited(method, target)), "{target}");
     }
 }
@@ -403,23 +450,29 @@ fn an_index_of_another_cluster_is_denied() {
     ] {
         assert_denied("GET", target, "");
     }
-    let remote = r#"{"source":{"remote":{"host":"http://other"},"index":"secret"},"dest":{"index":"a"}}"#;
+    let remote =
+        r#"{"source":{"remote":{"host":"http://other"},"index":"secret"},"dest":{"index":"a"}}"#;
     assert_denied("POST", "/_reindex", remote);
 }
 
 #[test]
 fn dot_segments_and_fragments_are_denied() {
-    for target in
-        ["/public/../secret/_search", "/./_search", "/secret#/_search", "/public/_search#?index=secret"]
-    {
+    for target in [
+        "/public/../secret/_search",
+        "/./_search",
+        "/secret#/_search",
+        "/public/_search#?index=secret",
+    ] {
         assert_denied("GET", target, "");
     }
 }
 
-/// Whether a role with one permission may search an expression of a cluster whose contents are not known.
+/// Whether a role with one permission may search an expression of a cluster whose contents are not
+/// known.
 fn permits(permission: &str, expression: &str) -> bool {
-    let roles =
-        format!("_meta: {{type: roles, config_version: 2}}\nr: {{index_permissions: [{permission}]}}\n");
+    let roles = format!(
+        "_meta: {{type: roles, config_version: 2}}\nr: {{index_permissions: [{permission}]}}\n"
+    );
     let Ok(loaded) = SecurityConfig::load(&MapFiles::of("roles.yml", roles), "".as_ref()) else {
         return false;
     };

@@ -1,4 +1,5 @@
-//! With `legacy` nobody changes all indices at once, whatever roles say and whatever the cluster contains.
+//! With `legacy` nobody changes all indices at once, whatever roles say and whatever the cluster
+//! contains.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,8 +8,8 @@ use document::MapFiles;
 use search::config::EvaluationType;
 use search::explain::requirement;
 use search::{
-    EvaluationSettings, InventoryBuilder, Need, Privileges, Reason, Request, RequestBody, SecurityConfig,
-    Steps, Subject, Verdict, read,
+    EvaluationSettings, InventoryBuilder, Need, Privileges, Reason, Request, RequestBody,
+    SecurityConfig, Steps, Subject, Verdict, read,
 };
 
 /// Requests of a caller who may do everything, with whether they change all indices.
@@ -46,8 +47,18 @@ const REQUESTS: &[(&str, &str, &str, bool)] = &[
     ("GET", "/_all/_search", "", false),
     ("GET", "/_search", "", false),
     ("PUT", "/a/_doc/1?pipeline=p", "{}", false),
-    ("POST", "/_reindex", r#"{"source":{"index":"a*"},"dest":{"index":"b","pipeline":"p"}}"#, false),
-    ("POST", "/_reindex", r#"{"source":{"index":"a"},"dest":{"index":"b"},"script":{"source":"x"}}"#, false),
+    (
+        "POST",
+        "/_reindex",
+        r#"{"source":{"index":"a*"},"dest":{"index":"b","pipeline":"p"}}"#,
+        false,
+    ),
+    (
+        "POST",
+        "/_reindex",
+        r#"{"source":{"index":"a"},"dest":{"index":"b"},"script":{"source":"x"}}"#,
+        false,
+    ),
 ];
 
 #[test]
@@ -60,8 +71,11 @@ fn nobody_changes_all_indices_with_legacy() {
         .unwrap()
         .config,
     );
-    let subject =
-        Subject { name: "ann".to_owned(), roles: vec!["all_access".to_owned()], ..Subject::default() };
+    let subject = Subject {
+        name: "ann".to_owned(),
+        roles: vec!["all_access".to_owned()],
+        ..Subject::default()
+    };
     for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
         for has_inventory in [true, false] {
             let settings = EvaluationSettings {
@@ -71,7 +85,12 @@ fn nobody_changes_all_indices_with_legacy() {
                 ..EvaluationSettings::default()
             };
             let inventory = has_inventory.then(|| {
-                Arc::new(InventoryBuilder::default().index("a", true, false).index("b", true, false).build())
+                Arc::new(
+                    InventoryBuilder::default()
+                        .index("a", true, false)
+                        .index("b", true, false)
+                        .build(),
+                )
             });
             let privileges = Privileges::new(config.clone(), settings.clone(), inventory.clone());
             let caller = privileges.caller(&subject);
@@ -103,8 +122,13 @@ fn nobody_changes_all_indices_with_legacy() {
                         "{context} {answer:?}"
                     );
                 }
-                let requirement =
-                    requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+                let requirement = requirement(
+                    &privileges,
+                    (&needs, false),
+                    |_| true,
+                    &mut Steps::new(usize::MAX),
+                )
+                .unwrap();
                 let roles = subject.roles.iter().map(|role| Arc::from(&**role)).collect();
                 let variables = subject.variables(&roles, evaluation);
                 assert_eq!(requirement.is_met_by(&roles, &variables), is_permitted, "{context}");

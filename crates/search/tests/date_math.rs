@@ -24,15 +24,19 @@ fn date_math_is_decided_once_the_request_is_complete() {
     for target in ["/<logs-{now}>/_doc/1", "/<logs-{now}>/_search", "/_count?index=<logs-{now}>"] {
         let whole = request("GET", target, "");
         assert!(needs_of(&whole).is_ok(), "{target}");
-        assert_eq!(needs_of(&Request { body: RequestBody::Awaited, ..whole }), Err(Problem::BodyNeeded));
+        assert_eq!(
+            needs_of(&Request { body: RequestBody::Awaited, ..whole }),
+            Err(Problem::BodyNeeded)
+        );
         assert!(needs_of(&Request { body: RequestBody::Unseen, ..whole }).is_err(), "{target}");
         // The end of each is waited for, and only the body of a search says what it needs.
         assert_eq!(depends_on_body(&whole), !target.contains("_doc"), "{target}");
     }
 }
 
-/// A node resolves it anew for each search of `_msearch`, for each batch of `_reindex`, at each attempt of `_update`, after the
-/// indices of a bulk request are made, and after the look-ups of `_explain`. A client can draw that out until the name is another one.
+/// A node resolves it anew for each search of `_msearch`, for each batch of `_reindex`, at each
+/// attempt of `_update`, after the indices of a bulk request are made, and after the look-ups of
+/// `_explain`. A client can draw that out until the name is another one.
 #[test]
 fn date_math_is_denied_where_a_node_resolves_it_later() {
     let name = "<logs-{now/d}>";
@@ -74,7 +78,8 @@ fn date_math_is_denied_where_a_node_resolves_it_later() {
     }
 }
 
-/// A node takes filters and routing of an alias by the time after it has looked documents up for the query.
+/// A node takes filters and routing of an alias by the time after it has looked documents up for
+/// the query.
 #[test]
 fn date_math_is_denied_beside_a_look_up() {
     let target = "/%3Clogs-%7Bnow%2Fd%7D%3E/_search";

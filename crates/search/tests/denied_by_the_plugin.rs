@@ -1,10 +1,13 @@
-//! Requests that look permitted by their parts, and that the plugin denies. Each was sent to OpenSearch 3.4.0.
+//! Requests that look permitted by their parts, and that the plugin denies. Each was sent to
+//! OpenSearch 3.4.0.
 
 use std::sync::Arc;
 
 use document::MapFiles;
 use search::config::EvaluationType;
-use search::{EvaluationSettings, InventoryBuilder, Privileges, SecurityConfig, Subject, Verdict, read};
+use search::{
+    EvaluationSettings, InventoryBuilder, Privileges, SecurityConfig, Subject, Verdict, read,
+};
 
 use crate::requests::request;
 
@@ -34,7 +37,8 @@ fn what_the_plugin_denies_is_denied() {
     all.data_stream("ds_a", [".ds-ds_a-000001"]).data_stream("ds_b", [".ds-ds_b-000001"]);
     all.alias("pub", ["pub-1"]);
     let inventory = Arc::new(all.build());
-    // Patterns of a role that may do everything on what they match, a request, and whether the plugin permits it.
+    // Patterns of a role that may do everything on what they match, a request, and whether the
+    // plugin permits it.
     let requests: &[(&str, &str, &str, &str, bool)] = &[
         // A list that a node does not split.
         ("/pub-[0-9]/", "GET", "/pub-1/_analyze", "", true),
@@ -78,11 +82,14 @@ fn what_the_plugin_denies_is_denied() {
              index_permissions: [{{ index_patterns: ['{}'], allowed_actions: ['*'] }}] }}\n",
             patterns.replace(", ", "', '")
         );
-        let config = SecurityConfig::load(&MapFiles::of("roles.yml", roles), "".as_ref()).unwrap().config;
+        let config =
+            SecurityConfig::load(&MapFiles::of("roles.yml", roles), "".as_ref()).unwrap().config;
         let config = Arc::new(config);
         let subject = Subject { roles: vec!["role".to_owned()], ..Subject::default() };
-        let settings =
-            EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
+        let settings = EvaluationSettings {
+            evaluation: EvaluationType::Legacy,
+            ..EvaluationSettings::default()
+        };
         let request = request(method, target, body);
         for inventory in [Some(&inventory), None] {
             let context = format!("{patterns}: {method} {target} {body} {}", inventory.is_some());

@@ -1,5 +1,5 @@
-//! What an expression takes out is taken out of a decision only if a node certainly takes it out. Each was tried on a node: it showed, or
-//! deleted, what the caller has no right to.
+//! What an expression takes out is taken out of a decision only if a node certainly takes it out.
+//! Each was tried on a node: it showed, or deleted, what the caller has no right to.
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
@@ -10,7 +10,8 @@ use crate::requests::request;
 use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, SecurityConfig, Subject, Verdict, narrowed, read,
+    EvaluationSettings, InventoryBuilder, Privileges, SecurityConfig, Subject, Verdict, narrowed,
+    read,
 };
 
 const ROLES: &str = "_meta: { type: roles, config_version: 2 }
@@ -23,7 +24,11 @@ fn privileges(evaluation: EvaluationType, reduces: bool) -> Privileges {
     with(evaluation, reduces, |_| ())
 }
 
-fn with(evaluation: EvaluationType, reduces: bool, build: impl FnOnce(&mut InventoryBuilder)) -> Privileges {
+fn with(
+    evaluation: EvaluationType,
+    reduces: bool,
+    build: impl FnOnce(&mut InventoryBuilder),
+) -> Privileges {
     let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", ROLES), Path::new("os"));
     let config = Arc::new(config.expect("valid roles").config);
     let mut all = InventoryBuilder::default();
@@ -48,15 +53,19 @@ fn with(evaluation: EvaluationType, reduces: bool, build: impl FnOnce(&mut Inven
 }
 
 /// The path with which a request is forwarded; `None` if it is denied.
-fn forwarded(privileges: &Privileges, (method, target, body): (&str, &str, &str)) -> Option<String> {
+fn forwarded(
+    privileges: &Privileges,
+    (method, target, body): (&str, &str, &str),
+) -> Option<String> {
     let request = request(method, target, body);
     let mut needs = Vec::new();
     read(&request, &mut needs).expect("it is read");
-    let caller = privileges.caller(&Subject { roles: vec!["writer".to_owned()], ..Subject::default() });
+    let caller =
+        privileges.caller(&Subject { roles: vec!["writer".to_owned()], ..Subject::default() });
     match privileges.decide(&caller, &needs).verdict {
-        Verdict::Permitted => {
-            Some(privileges.forwarded(&caller, &request, &needs).unwrap_or_else(|| target.to_owned()))
-        }
+        Verdict::Permitted => Some(
+            privileges.forwarded(&caller, &request, &needs).unwrap_or_else(|| target.to_owned()),
+        ),
         Verdict::PermittedInPart(parts) => {
             let target = narrowed(&request, &parts)?;
             let again = search::Request { target: &target, ..request };
@@ -69,13 +78,15 @@ fn forwarded(privileges: &Privileges, (method, target, body): (&str, &str, &str)
     }
 }
 
-/// A node looks the names of aliases and data streams up after it has taken out names of indices, and takes out nothing where patterns
-/// expand to nothing.
+/// A node looks the names of aliases and data streams up after it has taken out names of indices,
+/// and takes out nothing where patterns expand to nothing.
 #[test]
 fn what_is_named_beside_a_pattern_stays() {
-    for (evaluation, reduces) in
-        [(EvaluationType::Legacy, false), (EvaluationType::Legacy, true), (EvaluationType::V4, false)]
-    {
+    for (evaluation, reduces) in [
+        (EvaluationType::Legacy, false),
+        (EvaluationType::Legacy, true),
+        (EvaluationType::V4, false),
+    ] {
         let privileges = privileges(evaluation, reduces);
         for list in [
             "logs-*,pub,-public",
@@ -84,7 +95,9 @@ fn what_is_named_beside_a_pattern_stays() {
             "logs-*,mix,-secret,-logs-b",
             "logs-*,hid-al,-secret*",
         ] {
-            for (method, verb) in [("GET", "_search"), ("GET", "_settings"), ("POST", "_delete_by_query")] {
+            for (method, verb) in
+                [("GET", "_search"), ("GET", "_settings"), ("POST", "_delete_by_query")]
+            {
                 let sent = forwarded(&privileges, (method, &format!("/{list}/{verb}"), ""));
                 let is_without = sent.as_ref().is_none_or(|sent| {
                     !["pub", "secret", "mix", "hid-al"].iter().any(|name| sent.contains(name))
@@ -97,8 +110,9 @@ fn what_is_named_beside_a_pattern_stays() {
             "/public,logs-*,-publ*/_search?expand_wildcards=none&ignore_unavailable=true",
         ] {
             let sent = forwarded(&privileges, ("GET", target, ""));
-            let is_without =
-                sent.as_ref().is_none_or(|sent| !["public", "secret"].iter().any(|name| sent.contains(name)));
+            let is_without = sent
+                .as_ref()
+                .is_none_or(|sent| !["public", "secret"].iter().any(|name| sent.contains(name)));
             assert!(is_without, "{evaluation:?} {reduces}: {target} as {sent:?}");
         }
     }
@@ -106,9 +120,11 @@ fn what_is_named_beside_a_pattern_stays() {
 
 #[test]
 fn what_a_node_does_not_take_out_is_not_forwarded() {
-    for (evaluation, reduces) in
-        [(EvaluationType::Legacy, false), (EvaluationType::Legacy, true), (EvaluationType::V4, false)]
-    {
+    for (evaluation, reduces) in [
+        (EvaluationType::Legacy, false),
+        (EvaluationType::Legacy, true),
+        (EvaluationType::V4, false),
+    ] {
         let privileges = privileges(evaluation, reduces);
         for list in [
             // The name of a data stream takes nothing out.
@@ -135,21 +151,28 @@ fn what_a_node_does_not_take_out_is_not_forwarded() {
                 let is_nothing = sent.as_ref().is_none_or(|sent| sent.starts_with("/*,-*/"));
                 assert!(
                     is_nothing
-                        || evaluation == EvaluationType::V4 && sent == Some(format!("/logs-stream/{verb}")),
+                        || evaluation == EvaluationType::V4
+                            && sent == Some(format!("/logs-stream/{verb}")),
                     "{evaluation:?} {reduces}: {list} {verb} as {sent:?}"
                 );
             }
             let sent = forwarded(&privileges, ("DELETE", &format!("/{list}"), ""));
-            let is_nothing = sent.as_ref().is_none_or(|sent| ["/*,-*", "/logs-stream"].contains(&&**sent));
+            let is_nothing =
+                sent.as_ref().is_none_or(|sent| ["/*,-*", "/logs-stream"].contains(&&**sent));
             assert!(is_nothing, "{evaluation:?} {reduces}: DELETE {list} as {sent:?}");
             let search = format!("{{\"index\":\"{list}\"}}\n{{}}\n");
-            assert_eq!(forwarded(&privileges, ("POST", "/_msearch", &search)), None, "{list} in a body");
+            assert_eq!(
+                forwarded(&privileges, ("POST", "/_msearch", &search)),
+                None,
+                "{list} in a body"
+            );
             for verb in ["_search", "_count", "_settings", "_search_shards"] {
                 let sent = forwarded(&privileges, ("GET", &format!("/{list}/{verb}"), ""));
                 // The caller may read `logs-stream`, which its name does not take out.
                 let may_be = ["*,-*", "logs-stream"].map(|list| format!("/{list}/{verb}"));
-                let is_nothing =
-                    sent.as_ref().is_none_or(|sent| may_be.iter().any(|path| sent.starts_with(path)));
+                let is_nothing = sent
+                    .as_ref()
+                    .is_none_or(|sent| may_be.iter().any(|path| sent.starts_with(path)));
                 assert!(is_nothing, "{evaluation:?} {reduces}: {list} {verb} as {sent:?}");
             }
         }
@@ -158,15 +181,20 @@ fn what_a_node_does_not_take_out_is_not_forwarded() {
             ("logs-*,-logs-b*", "/logs-a,logs-stream/_search"),
             ("logs-*,-logs-stream*", "/logs-a,logs-b/_search"),
         ] {
-            let sent = forwarded(&privileges, ("GET", &format!("/{list}/_search"), "")).expect("permitted");
+            let sent = forwarded(&privileges, ("GET", &format!("/{list}/_search"), ""))
+                .expect("permitted");
             // Roles grant the pattern whatever it stands for.
-            assert!(sent == wanted || sent == format!("/{list}/_search"), "{evaluation:?} {list}: {sent}");
+            assert!(
+                sent == wanted || sent == format!("/{list}/_search"),
+                "{evaluation:?} {list}: {sent}"
+            );
         }
     }
 }
 
-/// Found by comparison with a node: where all that is missing may be taken out, the plugin may reduce nothing, and then shows no hidden
-/// index, although `legacy` decides about hidden ones, too.
+/// Found by comparison with a node: where all that is missing may be taken out, the plugin may
+/// reduce nothing, and then shows no hidden index, although `legacy` decides about hidden ones,
+/// too.
 #[test]
 fn a_hidden_index_is_not_shown_where_only_what_may_be_taken_out_is_missing() {
     let privileges = with(EvaluationType::Legacy, true, |all| {
@@ -178,8 +206,8 @@ fn a_hidden_index_is_not_shown_where_only_what_may_be_taken_out_is_missing() {
     assert_eq!(sent("*hid-b,secret,secret-b").as_deref(), Some("/logs-hid-b/_search"));
 }
 
-/// A pattern takes out the indices of the aliases that it stands for, unless these are hidden, which is not known. So they
-/// are decided about, but a request is not reduced to them.
+/// A pattern takes out the indices of the aliases that it stands for, unless these are hidden,
+/// which is not known. So they are decided about, but a request is not reduced to them.
 #[test]
 fn a_request_is_not_reduced_to_what_a_pattern_may_take_out() {
     for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
@@ -212,7 +240,8 @@ fn no_data_stream_is_taken_out_of_those_to_be_deleted() {
         assert!(read(&request("DELETE", &target, ""), &mut Vec::new()).is_err(), "{list}");
     }
     for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
-        let sent = forwarded(&privileges(evaluation, true), ("DELETE", "/_data_stream/logs-str*", ""));
+        let sent =
+            forwarded(&privileges(evaluation, true), ("DELETE", "/_data_stream/logs-str*", ""));
         assert!(sent.is_some(), "{evaluation:?}");
     }
 }

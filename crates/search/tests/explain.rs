@@ -15,7 +15,8 @@ fn nothing_that_decides_uses_the_module_explain() {
             let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
             if path.is_dir() {
                 folders.extend((name != "explain" && name != "tests").then_some(path));
-            } else if name.ends_with(".rs") && !["lib.rs", "explain.rs", "tests.rs"].contains(&name) {
+            } else if name.ends_with(".rs") && !["lib.rs", "explain.rs", "tests.rs"].contains(&name)
+            {
                 let text = fs::read_to_string(&path).expect("text");
                 assert!(!text.contains("explain::"), "{}", path.display());
                 files += 1;

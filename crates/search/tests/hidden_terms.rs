@@ -7,13 +7,14 @@ use std::sync::Arc;
 use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, Reason, SecurityConfig, Subject, Verdict, read,
+    EvaluationSettings, InventoryBuilder, Privileges, Reason, SecurityConfig, Subject, Verdict,
+    read,
 };
 
 use crate::requests::request;
 
-/// `documents` hides documents of `logs`, `fields` fields of it and `masks` masks; `all` shows all of it, and `star` hides documents
-/// of every index.
+/// `documents` hides documents of `logs`, `fields` fields of it and `masks` masks; `all` shows all
+/// of it, and `star` hides documents of every index.
 const ROLES: &str = r#"
 _meta: { type: roles, config_version: 2 }
 documents: { index_permissions: [{ index_patterns: [logs], allowed_actions: ['*'], dls: '{"term":{"a":1}}' }] }
@@ -23,13 +24,21 @@ all: { cluster_permissions: ['*'], index_permissions: [{ index_patterns: [logs, 
 star: { index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'], dls: '{"term":{"a":1}}' }] }
 "#;
 
-/// Whether a request is permitted to a caller with these roles, where filters are handed over, with a filter if it needs one. The
-/// evaluators agree.
+/// Whether a request is permitted to a caller with these roles, where filters are handed over, with
+/// a filter if it needs one. The evaluators agree.
 #[track_caller]
-fn is_permitted(roles: &[&str], empty_overrides_all: bool, method: &str, target: &str, body: &str) -> bool {
-    let config = SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+fn is_permitted(
+    roles: &[&str],
+    empty_overrides_all: bool,
+    method: &str,
+    target: &str,
+    body: &str,
+) -> bool {
+    let config =
+        SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
     let config = Arc::new(config);
-    let subject = Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
+    let subject =
+        Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
     let mut needs = Vec::new();
     read(&request(method, target, body), &mut needs).unwrap();
     let mut builder = InventoryBuilder::default();
@@ -94,16 +103,24 @@ const OTHERS: &[&str] = &[
 #[test]
 fn a_search_that_shows_hidden_terms_is_denied() {
     for body in SHOWING {
-        for roles in [&["documents"][..], &["documents", "all"], &["documents", "fields"], &["star"]] {
+        for roles in
+            [&["documents"][..], &["documents", "all"], &["documents", "fields"], &["star"]]
+        {
             for target in ["/logs/_search", "/logs/_search?scroll=1m", "/lo*/_search"] {
-                assert!(!is_permitted(roles, false, "POST", target, body), "{roles:?} {target} {body}");
+                assert!(
+                    !is_permitted(roles, false, "POST", target, body),
+                    "{roles:?} {target} {body}"
+                );
             }
         }
         for roles in [&["fields"][..], &["masks"], &["all"]] {
             assert!(is_permitted(roles, false, "GET", "/logs/_search", body), "{roles:?} {body}");
         }
         // Nothing hides documents of this one.
-        assert!(is_permitted(&["documents", "all"], false, "GET", "/other/_search", body), "{body}");
+        assert!(
+            is_permitted(&["documents", "all"], false, "GET", "/other/_search", body),
+            "{body}"
+        );
     }
     for body in OTHERS {
         for roles in [&["documents"][..], &["documents", "all"], &["star"]] {
@@ -116,7 +133,8 @@ fn a_search_that_shows_hidden_terms_is_denied() {
 fn who_is_shown_all_by_another_role_may_see_terms_where_that_prevails() {
     for body in SHOWING {
         assert!(is_permitted(&["documents", "all"], true, "GET", "/logs/_search", body), "{body}");
-        // A role that hides documents of every index counts for the plugin, even if another role shows all of them.
+        // A role that hides documents of every index counts for the plugin, even if another role
+        // shows all of them.
         assert!(!is_permitted(&["star", "all"], true, "GET", "/logs/_search", body), "{body}");
         assert!(is_permitted(&["masks", "all"], true, "GET", "/logs/_search", body), "{body}");
     }
@@ -140,8 +158,14 @@ fn each_search_of_several_counts_for_itself() {
 #[test]
 fn a_search_pipeline_that_may_show_hidden_terms_is_denied() {
     let pipelines = [
-        (r#"{"request_processors":[{"script":{"source":"ctx._source['pro'+'file'] = true"}}]}"#, false),
-        (r#"{"request_processors":[{"scr\u0069pt":{"source":"ctx._source['pro'+'file'] = true"}}]}"#, false),
+        (
+            r#"{"request_processors":[{"script":{"source":"ctx._source['pro'+'file'] = true"}}]}"#,
+            false,
+        ),
+        (
+            r#"{"request_processors":[{"scr\u0069pt":{"source":"ctx._source['pro'+'file'] = true"}}]}"#,
+            false,
+        ),
         (r#"{"request_processors":[{"ml_inference":{}}]}"#, false),
         (r#"{"request_processors":[{"filter_query":{"profile":true}}]}"#, false),
         (r#""stored""#, false),
@@ -151,11 +175,19 @@ fn a_search_pipeline_that_may_show_hidden_terms_is_denied() {
     ];
     for (pipeline, is_wanted) in pipelines {
         let body = format!(r#"{{"search_pipeline":{pipeline}}}"#);
-        assert_eq!(is_permitted(&["star"], false, "POST", "/logs/_search", &body), is_wanted, "{body}");
+        assert_eq!(
+            is_permitted(&["star"], false, "POST", "/logs/_search", &body),
+            is_wanted,
+            "{body}"
+        );
         let nested = format!(
             r#"{{"query":{{"function_score":{{"random_score":{{"z":{{}}}},"search_pipeline":{pipeline}}}}}}}"#
         );
-        assert_eq!(is_permitted(&["star"], false, "POST", "/logs/_search", &nested), is_wanted, "{nested}");
+        assert_eq!(
+            is_permitted(&["star"], false, "POST", "/logs/_search", &nested),
+            is_wanted,
+            "{nested}"
+        );
     }
     assert!(!is_permitted(&["star"], false, "POST", "/logs/_search?search_pipeline=stored", ""));
     assert!(is_permitted(&["star"], false, "POST", "/logs/_search?search_pipeline=_none", ""));
@@ -173,13 +205,15 @@ fn a_template_that_shows_hidden_terms_is_denied() {
     let roles = &["documents", "all"];
     let target = "/logs/_search/template";
     for body in SHOWING.iter().filter(|body| !body.contains("\\u")) {
-        for body in [format!(r#"{{"source":{body}}}"#), format!(r#"{{"source":{}}}"#, quoted(body))] {
+        for body in [format!(r#"{{"source":{body}}}"#), format!(r#"{{"source":{}}}"#, quoted(body))]
+        {
             assert!(!is_permitted(roles, false, "POST", target, &body), "{body}");
             assert!(is_permitted(roles, false, "POST", "/other/_search/template", &body), "{body}");
         }
     }
     for body in OTHERS {
-        for body in [format!(r#"{{"source":{body}}}"#), format!(r#"{{"source":{}}}"#, quoted(body))] {
+        for body in [format!(r#"{{"source":{body}}}"#), format!(r#"{{"source":{}}}"#, quoted(body))]
+        {
             assert!(is_permitted(roles, false, "POST", target, &body), "{body}");
         }
     }

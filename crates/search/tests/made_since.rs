@@ -1,4 +1,5 @@
-//! What a role hides may be read by names that were made after the inventory: by these names nothing is shown to its holder.
+//! What a role hides may be read by names that were made after the inventory: by these names
+//! nothing is shown to its holder.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -20,13 +21,16 @@ free: { cluster_permissions: ['*'], index_permissions: [{ index_patterns: ['*'],
 hiding: { index_permissions: [{ index_patterns: [secret], allowed_actions: ['*'], dls: '{"term":{"a":1}}' }] }
 "#;
 
-/// Whether a request is permitted to a caller with these roles, and is not forwarded with a pattern that may show what is hidden. The
-/// evaluators agree, and so does what is said about who may make it.
+/// Whether a request is permitted to a caller with these roles, and is not forwarded with a pattern
+/// that may show what is hidden. The evaluators agree, and so does what is said about who may make
+/// it.
 #[track_caller]
 fn is_permitted(roles: &[&str], method: &str, target: &str, body: &str) -> bool {
-    let config = SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+    let config =
+        SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
     let config = Arc::new(config);
-    let subject = Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
+    let subject =
+        Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
     let mut needs = Vec::new();
     let request = request(method, target, body);
     read(&request, &mut needs).unwrap();
@@ -50,14 +54,18 @@ fn is_permitted(roles: &[&str], method: &str, target: &str, body: &str) -> bool 
         let caller = privileges.caller(&subject);
         let is_permitted = privileges.decide(&caller, &needs).verdict == Verdict::Permitted;
         let requirement =
-            requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+            requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX))
+                .unwrap();
         let held = subject.roles.iter().map(|role| role.as_str().into()).collect();
         let is_met = requirement.is_met_by(&held, &subject.variables(&held, evaluation));
         assert_eq!(is_met, is_permitted, "{method} {target} {body}");
         let is_replaced = privileges.forwarded(&caller, &request, &needs).is_some();
         is_permitted && (is_replaced || privileges.shown_by_patterns(&caller, &needs).is_none())
     });
-    assert!(permitted.iter().all(|one| *one == permitted[0]), "{permitted:?} {method} {target} {body}");
+    assert!(
+        permitted.iter().all(|one| *one == permitted[0]),
+        "{permitted:?} {method} {target} {body}"
+    );
     permitted[0]
 }
 

@@ -1,4 +1,5 @@
-//! The tests of this crate, in one program: each of its own would be linked again with all that the crate uses.
+//! The tests of this crate, in one program: each of its own would be linked again with all that the
+//! crate uses.
 
 mod aliases;
 mod allocations;

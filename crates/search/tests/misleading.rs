@@ -1,5 +1,5 @@
-//! Requests that a node reads in another way than they look. Nearly all were tried on a node: it answered with what the caller may not
-//! see, where the security plugin refused them.
+//! Requests that a node reads in another way than they look. Nearly all were tried on a node: it
+//! answered with what the caller may not see, where the security plugin refused them.
 
 use crate::needs::{assert_denied, assert_needs, needs};
 
@@ -19,17 +19,27 @@ fn a_parameter_whose_name_begins_with_an_equals_sign_is_denied() {
         ("GET", "/logs-a/_search?a=b&=", ""),
         ("POST", "/_bulk?index=logs-a&=index=secret", bulk),
         ("DELETE", "/?index=logs-b&=index=secret", ""),
-        ("GET", &format!("/logs-a/_mget?=source={document}&source_content_type=application/json"), ""),
+        (
+            "GET",
+            &format!("/logs-a/_mget?=source={document}&source_content_type=application/json"),
+            "",
+        ),
         ("PUT", "/logs-a/_doc/1?=pipeline=p", "{}"),
         ("DELETE", "/logs-a/_doc/1?=version_type=external", ""),
         ("GET", "/logs-*/_search?=expand_wildcards=all", ""),
     ] {
         assert_denied(method, target, body);
     }
-    assert_needs("GET", "/logs-a/_search?q=a==b&x=%3Dc", "", "indices:data/read/search on [logs-a]");
+    assert_needs(
+        "GET",
+        "/logs-a/_search?q=a==b&x=%3Dc",
+        "",
+        "indices:data/read/search on [logs-a]",
+    );
 }
 
-/// A node goes on with the members of an array or object that it does not know, as if they were those of the document.
+/// A node goes on with the members of an array or object that it does not know, as if they were
+/// those of the document.
 #[test]
 fn a_document_of_a_multi_get_has_known_keys_only() {
     for document in [
@@ -48,7 +58,11 @@ fn a_document_of_a_multi_get_has_known_keys_only() {
         r#"{"_index":"logs-a","_id":"1","_source":{"foo":{"_index":"secret"}}}"#,
     ] {
         assert_denied("POST", "/_mget", &format!(r#"{{"docs":[{document}]}}"#));
-        assert_denied("POST", "/logs-a/_mget", &format!(r#"{{"docs":[{{"_id":"2"}},{document}]}}"#));
+        assert_denied(
+            "POST",
+            "/logs-a/_mget",
+            &format!(r#"{{"docs":[{{"_id":"2"}},{document}]}}"#),
+        );
     }
     for body in [
         r#"{"ids":[{"_index":"secret"}]}"#,
@@ -68,15 +82,22 @@ fn a_document_of_a_multi_get_has_known_keys_only() {
         let body = format!(r#"{{"docs":[{document}]}}"#);
         assert_needs("POST", "/_mget", &body, "indices:data/read/mget[shard] on logs-a");
     }
-    assert_needs("POST", "/logs-a/_mget", r#"{"ids":["1",2]}"#, "indices:data/read/mget[shard] on logs-a");
+    assert_needs(
+        "POST",
+        "/logs-a/_mget",
+        r#"{"ids":["1",2]}"#,
+        "indices:data/read/mget[shard] on logs-a",
+    );
 }
 
 /// Documents for term vectors have keys with objects; a list is one of texts.
 #[test]
 fn lists_of_a_document_for_term_vectors_are_flat() {
-    for more in
-        [r#""fields":[["a"],{"_index":"secret"}]"#, r#""fields":[{"_index":"secret"}]"#, r#""routing":["a"]"#]
-    {
+    for more in [
+        r#""fields":[["a"],{"_index":"secret"}]"#,
+        r#""fields":[{"_index":"secret"}]"#,
+        r#""routing":["a"]"#,
+    ] {
         assert_denied("POST", "/logs-a/_termvectors/1", &format!("{{{more}}}"));
         assert_denied(
             "POST",
@@ -106,7 +127,9 @@ fn a_template_beside_a_harmless_one_counts() {
     }
     let two = format!(r#"{{"source":{lookup},{harmless}}}"#);
     assert_needs("POST", "/logs-a/_search/template", &two, ALL);
-    let plain = format!(r#"{{{harmless},"params":{{"a":{{"index":"x"}}}},"explain":true,"profile":false}}"#);
+    let plain = format!(
+        r#"{{{harmless},"params":{{"a":{{"index":"x"}}}},"explain":true,"profile":false}}"#
+    );
     let needs = needs("POST", "/logs-a/_search/template", &plain).expect("it is read");
     assert!(!needs.contains(&ALL.to_owned()), "{needs:?}");
 }
@@ -125,7 +148,8 @@ fn a_lookup_anywhere_in_the_source_of_a_reindexing_counts() {
         format!(r#""highlight":{{"fields":{{"f":{{"highlight_query":{lookup}}}}}}}"#),
         format!(r#""rescore":{{"query":{{"rescore_query":{lookup}}}}}"#),
     ] {
-        let body = format!(r#"{{"source":{{"index":"logs-a",{more}}},"dest":{{"index":"logs-b"}}}}"#);
+        let body =
+            format!(r#"{{"source":{{"index":"logs-a",{more}}},"dest":{{"index":"logs-b"}}}}"#);
         assert_needs("POST", "/_reindex", &body, "indices:data/read/get on secret");
     }
     let body = r#"{"source":{"index":"logs-a","pit":{"id":"x"}},"dest":{"index":"logs-b"}}"#;
@@ -139,7 +163,12 @@ fn refreshing_what_was_changed_needs_its_privilege() {
     for query in ["refresh=true", "refresh", "x=1&refresh="] {
         assert_needs("POST", &format!("/_reindex?{query}"), reindex, &format!("{refresh} logs-b"));
         for verb in ["_update_by_query", "_delete_by_query"] {
-            assert_needs("POST", &format!("/logs-*/{verb}?{query}"), "{}", &format!("{refresh} [logs-*]"));
+            assert_needs(
+                "POST",
+                &format!("/logs-*/{verb}?{query}"),
+                "{}",
+                &format!("{refresh} [logs-*]"),
+            );
         }
     }
     for target in ["/_reindex", "/_reindex?refresh=false"] {
@@ -162,13 +191,21 @@ fn a_stored_search_pipeline_needs_all_indices() {
         ("/logs-a/_search", r#"{"search_pipeline":123}"#),
         ("/logs-a/_search", r#"{"search_pipeline":true}"#),
         ("/logs-a/_msearch", "{}\n{\"search_pipeline\":7}\n"),
-        ("/logs-a/_count", r#"{"query":{"function_score":{"random_score":{"z":{}}},"search_pipeline":1.5}}"#),
+        (
+            "/logs-a/_count",
+            r#"{"query":{"function_score":{"random_score":{"z":{}}},"search_pipeline":1.5}}"#,
+        ),
         ("/logs-a/_msearch", "{}\n{\"search_pipeline\":\"p\"}\n"),
     ] {
         assert_needs("POST", target, body, ALL);
     }
     let body = r#"{"query":{"term":{"search":"p"}},"search_pipeline":{"request_processors":[{"filter_query":{"query":{"terms":{"user":{"index":"secret","id":"1","path":"user"}}}}}]}}"#;
-    assert_needs("POST", "/logs-a/_search?search_pipeline=_none", body, "indices:data/read/get on secret");
+    assert_needs(
+        "POST",
+        "/logs-a/_search?search_pipeline=_none",
+        body,
+        "indices:data/read/get on secret",
+    );
     let needs = needs("POST", "/logs-a/_search?search_pipeline=_none", body).expect("it is read");
     assert!(!needs.contains(&ALL.to_owned()), "{needs:?}");
 }
@@ -176,7 +213,9 @@ fn a_stored_search_pipeline_needs_all_indices() {
 /// Older nodes go on with the members of an object that they do not know.
 #[test]
 fn an_unknown_object_beside_an_alias_is_denied() {
-    for body in [r#"{"foo":{"index":"secret"}}"#, r#"{"foo":[{"index":"secret"}]}"#, r#"{"routing":["a"]}"#] {
+    for body in
+        [r#"{"foo":{"index":"secret"}}"#, r#"{"foo":[{"index":"secret"}]}"#, r#"{"routing":["a"]}"#]
+    {
         assert_denied("PUT", "/logs-a/_alias/x", body);
     }
     let body = r#"{"filter":{"term":{"a":"b"}},"routing":"1","is_write_index":true}"#;
@@ -244,10 +283,14 @@ fn a_template_that_names_a_search_pipeline_needs_all_indices() {
 #[test]
 fn what_may_write_anywhere_needs_indices_that_do_not_exist_yet() {
     let new = "indices:admin/create on [<???>]";
-    let reindex =
-        r#"{"source":{"index":"logs-a"},"dest":{"index":"logs-b"},"script":{"source":"ctx._index='new'"}}"#;
+    let reindex = r#"{"source":{"index":"logs-a"},"dest":{"index":"logs-b"},"script":{"source":"ctx._index='new'"}}"#;
     assert_needs("POST", "/_reindex", reindex, new);
-    assert_needs("POST", "/_bulk?pipeline=p", "{\"delete\":{\"_index\":\"a\",\"_id\":\"1\"}}\n", new);
+    assert_needs(
+        "POST",
+        "/_bulk?pipeline=p",
+        "{\"delete\":{\"_index\":\"a\",\"_id\":\"1\"}}\n",
+        new,
+    );
     assert_needs("PUT", "/logs-a/_doc/1?pipeline=p", "{}", new);
     assert_needs("POST", "/_snapshot/r/s/_restore", "", new);
 }
@@ -319,7 +362,9 @@ fn an_escaped_variable_of_a_template_query_counts() {
 /// It may make a query of a text.
 #[test]
 fn a_pipeline_in_the_body_with_an_unknown_processor_may_look_up_anything() {
-    let body = |pipeline: &str| format!(r#"{{"query":{{"match_all":{{}}}},"search_pipeline":{pipeline}}}"#);
+    let body = |pipeline: &str| {
+        format!(r#"{{"query":{{"match_all":{{}}}},"search_pipeline":{pipeline}}}"#)
+    };
     for pipeline in [
         r#"{"request_processors":[{"ml_inference":{"query_template":"{}"}}]}"#,
         r#"{"request_processors":[{"oversample":{"sample_factor":1},"other":{}}]}"#,
@@ -337,7 +382,9 @@ fn a_pipeline_in_the_body_with_an_unknown_processor_may_look_up_anything() {
 /// A phrase suggester checks its phrases by a query that is a text.
 #[test]
 fn the_query_of_a_phrase_suggester_may_look_up_anything() {
-    for collate in [r#"{"query":{"source":"{}"}}"#, r#"{"query":{"id":"stored"}}"#, r#"[{"query":{}}]"#] {
+    for collate in
+        [r#"{"query":{"source":"{}"}}"#, r#"{"query":{"id":"stored"}}"#, r#"[{"query":{}}]"#]
+    {
         let phrase = format!(r#"{{"field":"f","collate":{collate}}}"#);
         let body = format!(r#"{{"suggest":{{"text":"a","s":{{"phrase":{phrase}}}}}}}"#);
         assert_needs("POST", "/logs-a/_search", &body, ALL);
@@ -351,11 +398,16 @@ fn the_query_of_a_script_that_is_tried_counts() {
     let body = format!(
         r#"{{"script":{{"source":"1"}},"context":"score","context_setup":{{"index":"public","document":{{}},"query":{like}}}}}"#
     );
-    assert_needs("POST", "/_scripts/painless/_execute", &body, "indices:data/read/mtv[shard] on secret");
+    assert_needs(
+        "POST",
+        "/_scripts/painless/_execute",
+        &body,
+        "indices:data/read/mtv[shard] on secret",
+    );
 }
 
-/// The module `opensearch-dashboards` has routes below `/_opensearch_dashboards`, with the indices in the query: all of them without it.
-/// No index has a name that begins with `_`.
+/// The module `opensearch-dashboards` has routes below `/_opensearch_dashboards`, with the indices
+/// in the query: all of them without it. No index has a name that begins with `_`.
 #[test]
 fn what_begins_with_an_underscore_is_no_index() {
     let mget = "{\"ids\":[\"1\"]}";
@@ -392,7 +444,8 @@ fn bytes_outside_of_ascii_are_percent_encoded() {
     assert_needs("GET", "/caf%C3%A9/_search", "", "indices:data/read/search on [caf\u{e9}]");
 }
 
-/// The parsers of a node may end at another brace than their own: what follows is read as members of an object that is around.
+/// The parsers of a node may end at another brace than their own: what follows is read as members
+/// of an object that is around.
 #[test]
 fn a_member_that_a_node_reads_at_another_level_counts() {
     let early = r#""random_score":{"z":{}}"#;
@@ -405,7 +458,12 @@ fn a_member_that_a_node_reads_at_another_level_counts() {
     let terms = lookup(early);
     assert_needs("POST", "/logs-a/_count", &terms, &everything("secret"));
     assert_needs("POST", "/logs-a/_search", &terms, &everything("secret"));
-    assert_needs("POST", "/_msearch", &format!("{{\"index\":\"logs-a\"}}\n{terms}\n"), &everything("secret"));
+    assert_needs(
+        "POST",
+        "/_msearch",
+        &format!("{{\"index\":\"logs-a\"}}\n{terms}\n"),
+        &everything("secret"),
+    );
     let reindex = format!(
         r#"{{"source":{{"index":"logs-a","query":{{"terms":{{"u":{{"path":"u","query":{{{early}}}}}}}}},"sort":[{{"index":"secret"}}]}},"dest":{{"index":"logs-b"}}}}"#
     );
@@ -450,14 +508,16 @@ fn a_member_that_a_node_reads_at_another_level_counts() {
     }
 }
 
-/// What a body names beside a look-up is bounded as what a request names otherwise; without a look-up it is no name.
+/// What a body names beside a look-up is bounded as what a request names otherwise; without a
+/// look-up it is no name.
 #[test]
 fn a_body_may_have_any_number_of_values_that_are_no_names() {
     let many = vec!["1"; 60_000].join(",");
     let values = format!(r#"{{"index":[{many}]}}"#);
     let body = format!(r#"{{"query":{{"terms":{values}}}}}"#);
     assert_needs("POST", "/logs-a/_search", &body, "indices:data/read/search on [logs-a]");
-    let body = format!(r#"{{"query":{{"bool":{{"must":[{{"terms":{values}}},{{"percolate":{{}}}}]}}}}}}"#);
+    let body =
+        format!(r#"{{"query":{{"bool":{{"must":[{{"terms":{values}}},{{"percolate":{{}}}}]}}}}}}"#);
     assert_denied("POST", "/logs-a/_search", &body);
     // However deep they are in each other.
     for key in ["profile", "search_pipeline"] {
@@ -480,8 +540,7 @@ fn an_alias_of_a_new_index_has_no_unknown_object() {
     ] {
         assert_denied("PUT", "/logs-x", &format!(r#"{{"aliases":{aliases}}}"#));
     }
-    let known =
-        r#"{"aliases":{"logs-own":{"filter":{"term":{"a":"b"}},"routing":"1","is_write_index":true}}}"#;
+    let known = r#"{"aliases":{"logs-own":{"filter":{"term":{"a":"b"}},"routing":"1","is_write_index":true}}}"#;
     assert_needs("PUT", "/logs-x", known, "indices:admin/aliases on the new alias logs-own");
 }
 
@@ -492,7 +551,8 @@ fn the_filter_of_term_vectors_is_an_object() {
         let document = format!(r#"{{"_index":"logs-a","_id":"1","filter":{filter}}}"#);
         assert_denied("POST", "/_mtermvectors", &format!(r#"{{"docs":[{document}]}}"#));
     }
-    let document = r#"{"_index":"logs-a","_id":"1","filter":{"max_num_terms":3,"min_term_freq":1}}"#;
+    let document =
+        r#"{"_index":"logs-a","_id":"1","filter":{"max_num_terms":3,"min_term_freq":1}}"#;
     assert_needs(
         "POST",
         "/_mtermvectors",

@@ -35,10 +35,15 @@ fn allocations<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> u64 {
 
 #[test]
 fn a_search_allocates_nothing() {
-    let query = r#"{"query":{"bool":{"filter":[{"terms":{"f":{"index":"other","id":"1","path":"p"}}}]}}}"#;
+    let query =
+        r#"{"query":{"bool":{"filter":[{"terms":{"f":{"index":"other","id":"1","path":"p"}}}]}}}"#;
     for (method, target, body) in [
         ("GET", "/logs-a/_search", ""),
-        ("GET", "/logs-*,-logs-old/_search?expand_wildcards=open,hidden&ignore_unavailable=true", ""),
+        (
+            "GET",
+            "/logs-*,-logs-old/_search?expand_wildcards=open,hidden&ignore_unavailable=true",
+            "",
+        ),
         ("GET", "/_search?index=logs-a", ""),
         ("GET", "/logs-a/_doc/1", ""),
         ("POST", "/logs-a/_search", query),

@@ -1,4 +1,5 @@
-//! Items of a bulk request with the same first line as the one before are not read again: they must count all the same.
+//! Items of a bulk request with the same first line as the one before are not read again: they must
+//! count all the same.
 
 use crate::needs::{assert_denied, assert_needs, needs};
 
@@ -15,7 +16,8 @@ const ITEMS: [&str; 8] = [
     "{\"index\":{\"_index\":\"d\"#}}\n",
 ];
 
-/// The body of these items: as they are, and with an id of its own for each, so that no line is repeated.
+/// The body of these items: as they are, and with an id of its own for each, so that no line is
+/// repeated.
 fn bodies(items: &[&str]) -> [String; 2] {
     let with = |id: &dyn Fn(usize) -> String| -> String {
         items.iter().enumerate().map(|(place, item)| item.replace('#', &id(place))).collect()
@@ -42,6 +44,11 @@ fn a_repeated_line_counts_like_another() {
 #[test]
 fn the_document_of_a_repeated_line_is_awaited() {
     let item = "{\"index\":{\"_index\":\"a\"}}\n";
-    assert_needs("POST", "/_bulk", &format!("{item}{{}}\n{item}{{}}\n"), "indices:data/write/index on a");
+    assert_needs(
+        "POST",
+        "/_bulk",
+        &format!("{item}{{}}\n{item}{{}}\n"),
+        "indices:data/write/index on a",
+    );
     assert_denied("POST", "/_bulk", &format!("{item}{{}}\n{item}"));
 }

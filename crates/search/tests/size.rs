@@ -1,4 +1,5 @@
-//! What short requests make much work of is denied before it is done, and long ones cost work that grows like their length.
+//! What short requests make much work of is denied before it is done, and long ones cost work that
+//! grows like their length.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,13 +9,15 @@ use crate::requests::request;
 use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
-    EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, SecurityConfig, Subject, Verdict, read,
+    EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, SecurityConfig, Subject,
+    Verdict, read,
 };
 
 const TOO_MANY: Problem =
     Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)");
 
-const TOO_LONG: Problem = Problem::Invalid("it names an index by more than 255 bytes, which no name has");
+const TOO_LONG: Problem =
+    Problem::Invalid("it names an index by more than 255 bytes, which no name has");
 
 fn names(count: usize, separator: &str) -> String {
     (0..count).map(|number| format!("none-{number}")).collect::<Vec<_>>().join(separator)
@@ -25,25 +28,35 @@ fn so_many_names_are_read_and_no_more() {
     let search = |count| format!("{{\"index\":\"{}\"}}\n{{}}\n", names(count, ","));
     assert!(needs("POST", "/_msearch", &search(45_000)).is_ok());
     assert_eq!(needs("POST", "/_msearch", &search(50_001)), Err(TOO_MANY));
-    let reindex =
-        format!(r#"{{"source":{{"index":["{}"]}},"dest":{{"index":"logs"}}}}"#, names(50_001, "\",\""));
+    let reindex = format!(
+        r#"{{"source":{{"index":["{}"]}},"dest":{{"index":"logs"}}}}"#,
+        names(50_001, "\",\"")
+    );
     assert_eq!(needs("POST", "/_reindex", &reindex), Err(TOO_MANY));
     let path = format!("/{}/_search", names(50_001, ","));
     assert_eq!(needs("GET", &path, ""), Err(TOO_MANY));
 }
 
-/// A node refuses such a name, so no index has it. What it is compared with would take time for each of its bytes.
+/// A node refuses such a name, so no index has it. What it is compared with would take time for
+/// each of its bytes.
 #[test]
 fn a_name_is_not_longer_than_an_index_can_have_it() {
-    for (name, is_read) in
-        [("x".repeat(255), true), ("x".repeat(256), false), ("é".repeat(127), true), ("é".repeat(128), false)]
-    {
+    for (name, is_read) in [
+        ("x".repeat(255), true),
+        ("x".repeat(256), false),
+        ("é".repeat(127), true),
+        ("é".repeat(128), false),
+    ] {
         let requests = [
             ("GET", format!("/{name}/_doc/1"), String::new()),
             ("GET", format!("/logs-a,{name}/_search"), String::new()),
             ("GET", format!("/*,-{name},b/_search"), String::new()),
             ("PUT", format!("/logs-a/_alias/{name}"), String::new()),
-            ("POST", "/_mget".to_owned(), format!(r#"{{"docs":[{{"_index":"{name}","_id":"1"}}]}}"#)),
+            (
+                "POST",
+                "/_mget".to_owned(),
+                format!(r#"{{"docs":[{{"_index":"{name}","_id":"1"}}]}}"#),
+            ),
             ("POST", "/_msearch".to_owned(), format!("{{\"index\":[\"a\",\"{name}\"]}}\n{{}}\n")),
             (
                 "POST",
@@ -82,7 +95,10 @@ fn a_list_that_is_needed_often_takes_its_memory_once() {
         ("_msearch", "{\"preference\":\"x\"}\n{}\n".repeat(100_000)),
         (
             "_search",
-            format!(r#"{{"query":{{"more_like_this":{{"like":[{}{{}}]}}}}}}"#, "{},".repeat(300_000)),
+            format!(
+                r#"{{"query":{{"more_like_this":{{"like":[{}{{}}]}}}}}}"#,
+                "{},".repeat(300_000)
+            ),
         ),
         ("_search", format!(r#"{{"query":[{}{{}}]}}"#, r#"{"wrapper":{}},"#.repeat(100_000))),
     ] {
@@ -119,7 +135,8 @@ fn many_unknown_names_are_denied_with_the_first_of_them() {
     ] {
         let settings = EvaluationSettings { evaluation, ..EvaluationSettings::default() };
         let privileges = Privileges::new(config.clone(), settings, inventory.cloned());
-        let caller = privileges.caller(&Subject { roles: vec!["r".to_owned()], ..Subject::default() });
+        let caller =
+            privileges.caller(&Subject { roles: vec!["r".to_owned()], ..Subject::default() });
         let path = format!("/{list}/_count");
         let mut needs: Vec<Need<'_>> = Vec::new();
         let request = request("GET", &path, "");

@@ -27,13 +27,16 @@ const INVENTORY: &str = r#"{ "indices": [{ "name": "logs-1", "attributes": ["ope
 /// Whether a request is permitted as it is.
 #[track_caller]
 fn is_permitted(evaluation: EvaluationType, roles: &[&str], method: &str, target: &str) -> bool {
-    let config = SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+    let config =
+        SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
     let config = Arc::new(config);
-    let subject = Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
+    let subject =
+        Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
     let mut needs = Vec::new();
     read(&request(method, target, ""), &mut needs).unwrap();
     let inventory = Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
-    let settings = EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
+    let settings =
+        EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
     let privileges = Privileges::new(config, settings, Some(inventory));
     privileges.decide(&privileges.caller(&subject), &needs).verdict == Verdict::Permitted
 }
@@ -44,9 +47,15 @@ fn an_alias_of_indices_that_are_not_listed_counts_by_its_own_name() {
     for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
         for target in ["/ghost/_search", "/gh*/_search", "/empty/_search", "/em*/_search"] {
             for roles in [&[][..], &["logs"]] {
-                assert!(!is_permitted(evaluation, roles, "GET", target), "{evaluation:?} {roles:?} {target}");
+                assert!(
+                    !is_permitted(evaluation, roles, "GET", target),
+                    "{evaluation:?} {roles:?} {target}"
+                );
             }
-            assert!(is_permitted(evaluation, &["aliases"], "GET", target), "{evaluation:?} {target}");
+            assert!(
+                is_permitted(evaluation, &["aliases"], "GET", target),
+                "{evaluation:?} {target}"
+            );
         }
     }
 }
@@ -70,7 +79,10 @@ fn an_alias_counts_by_all_of_its_indices() {
             assert!(!is_permitted(evaluation, &["logs"], "GET", target), "{evaluation:?} {target}");
         }
         for target in ["/half/_search", "/ha*/_search", "/secret-2/_search", "/sec*2/_search"] {
-            assert!(is_permitted(evaluation, &["halves"], "GET", target), "{evaluation:?} {target}");
+            assert!(
+                is_permitted(evaluation, &["halves"], "GET", target),
+                "{evaluation:?} {target}"
+            );
         }
     }
 }

@@ -8,14 +8,15 @@ use document::MapFiles;
 use search::config::EvaluationType;
 use search::explain::requirement;
 use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, Request, RequestBody, SecurityConfig, Steps, Subject,
-    Target, Verdict, read,
+    EvaluationSettings, InventoryBuilder, Privileges, Request, RequestBody, SecurityConfig, Steps,
+    Subject, Target, Verdict, read,
 };
 
 use crate::requests::request;
 
-/// Whether requests are permitted to the role `r`, which has these permissions: with an inventory of the indices `logs-1`, `a` and
-/// `b` and of the aliases `logs`, `logs-prod` and `prod`. Without one no more is permitted. What is required agrees.
+/// Whether requests are permitted to the role `r`, which has these permissions: with an inventory
+/// of the indices `logs-1`, `a` and `b` and of the aliases `logs`, `logs-prod` and `prod`. Without
+/// one no more is permitted. What is required agrees.
 #[track_caller]
 fn is_permitted(
     permissions: &str,
@@ -35,13 +36,15 @@ fn is_permitted(
     builder.index("logs-1", true, false).index("a", true, false).index("b", true, false);
     builder.alias("logs", ["logs-1"]).alias("logs-prod", ["logs-1"]).alias("prod", ["logs-1"]);
     let mut verdicts = [Some(Arc::new(builder.build())), None].into_iter().map(|inventory| {
-        let settings = EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
+        let settings =
+            EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
         let privileges = Privileges::new(config.clone(), settings.clone(), inventory.clone());
         let caller = privileges.caller(&subject);
         let is_permitted = privileges.decide(&caller, &needs).verdict == Verdict::Permitted;
         assert_eq!(privileges.permits(&caller, &needs), is_permitted, "{method} {target} {body}");
         let requirement =
-            requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+            requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX))
+                .unwrap();
         let names = config.roles_of(&subject);
         let is_met = requirement.is_met_by(&names, &subject.variables(&names, evaluation));
         assert_eq!(is_met, is_permitted, "{method} {target} {body}");
@@ -71,7 +74,10 @@ fn on(permissions: &[(&str, &str)]) -> String {
     let permission = |(patterns, actions): &(&str, &str)| {
         format!("{{index_patterns: [{patterns}], allowed_actions: [{actions}]}}")
     };
-    format!("index_permissions: [{}]", permissions.iter().map(permission).collect::<Vec<_>>().join(", "))
+    format!(
+        "index_permissions: [{}]",
+        permissions.iter().map(permission).collect::<Vec<_>>().join(", ")
+    )
 }
 
 #[test]
@@ -90,8 +96,8 @@ fn an_index_that_is_made_beside_the_first_needs_its_creation() {
     assert_needs_more_in_v4("POST", "/logs/_rollover?new_index=logs-x", "", [&less, &more]);
 }
 
-/// The name that a rollover makes follows from the one that the last index was created by, which may have date math. It could
-/// even be one of a system index.
+/// The name that a rollover makes follows from the one that the last index was created by, which
+/// may have date math. It could even be one of a system index.
 #[test]
 fn a_rollover_to_a_name_that_is_not_seen_needs_the_creation_of_any() {
     let rollover = "'indices:admin/rollover', 'indices:monitor/stats'";
@@ -100,8 +106,10 @@ fn a_rollover_to_a_name_that_is_not_seen_needs_the_creation_of_any() {
         let less = on(&[("logs", rollover), (pattern, create)]);
         let without = on(&[("logs", rollover), ("'*'", create)]);
         for pattern in ["'*'", "'*-*'"] {
-            let more =
-                on(&[("logs", rollover), (pattern, &format!("{create}, 'system:admin/system_index'"))]);
+            let more = on(&[
+                ("logs", rollover),
+                (pattern, &format!("{create}, 'system:admin/system_index'")),
+            ]);
             assert_needs_more_in_v4("POST", "/logs/_rollover", "", [&without, &more]);
             assert_needs_more_in_v4("POST", "/logs/_rollover", "", [&less, &more]);
             assert_needs_more_in_v4("POST", "/logs/_rollover?dry_run", "{}", [&less, &more]);
@@ -129,7 +137,8 @@ fn a_pattern_of_aliases_needs_a_right_on_all_that_it_may_stand_for() {
     let aliases = "'indices:admin/aliases'";
     for (pattern, more) in [("logs-*", "'logs-*'"), ("l*s-*d", "'l*'"), ("-*", "'*'")] {
         for less in ["'logs-?'", "'l?????????'", "'logs-prod'"] {
-            let [less, more] = [less, more].map(|names| on(&[("logs-1", aliases), (names, aliases)]));
+            let [less, more] =
+                [less, more].map(|names| on(&[("logs-1", aliases), (names, aliases)]));
             for body in [
                 format!(r#"{{"actions":[{{"remove":{{"index":"logs-1","alias":"{pattern}"}}}}]}}"#),
                 format!(
@@ -144,12 +153,14 @@ fn a_pattern_of_aliases_needs_a_right_on_all_that_it_may_stand_for() {
     }
 }
 
-/// One of them could be the name of the index of the security configuration, on which nobody has a right.
+/// One of them could be the name of the index of the security configuration, on which nobody has a
+/// right.
 #[test]
 fn all_aliases_are_more_than_anybody_has_a_right_on() {
     let all = on(&[("'*', '_a*'", "'*'")]);
     for pattern in ["_all", "*", "*y"] {
-        let body = format!(r#"{{"actions":[{{"remove":{{"index":"logs-1","alias":"{pattern}"}}}}]}}"#);
+        let body =
+            format!(r#"{{"actions":[{{"remove":{{"index":"logs-1","alias":"{pattern}"}}}}]}}"#);
         let target = format!("/logs-1/_alias/{pattern}");
         for (method, target, body) in [("POST", "/_aliases", &*body), ("DELETE", &*target, "")] {
             assert!(is_permitted(&all, EvaluationType::Legacy, method, target, body), "{target}");
@@ -172,9 +183,16 @@ fn what_names_an_alias_to_read_it_needs_a_right_on_it() {
         assert_needs_more_in_v4(method, target, "", [&less, &more]);
     }
     let pattern = on(&[("logs-1", get), ("'pr*'", get)]);
-    assert_needs_more_in_v4("GET", "/logs-1/_alias/p*", "", [&pattern, &on(&[("logs-1, 'p*'", get)])]);
+    assert_needs_more_in_v4(
+        "GET",
+        "/logs-1/_alias/p*",
+        "",
+        [&pattern, &on(&[("logs-1, 'p*'", get)])],
+    );
     // A node takes these as if no alias were named, and shows those of permitted indices.
-    for target in ["/logs-1/_alias", "/logs-1/_alias/*", "/logs-1/_alias/_all", "/logs-1/_alias?name=*"] {
+    for target in
+        ["/logs-1/_alias", "/logs-1/_alias/*", "/logs-1/_alias/_all", "/logs-1/_alias?name=*"]
+    {
         assert!(is_permitted(&less, EvaluationType::V4, "GET", target, ""), "{target}");
     }
     // But not beside others.
@@ -195,17 +213,22 @@ fn a_list_of_named_aliases_needs_a_right_on_them() {
         read(&request("GET", target, ""), &mut needs).unwrap();
         let found: Vec<&str> = needs.iter().map(|need| need.target.text()).collect();
         assert_eq!(found, wanted, "{target}");
-        assert!(needs.iter().all(|need| need.actions.iter().all(|action| get.contains(action.name()))));
+        assert!(
+            needs.iter().all(|need| need.actions.iter().all(|action| get.contains(action.name())))
+        );
     }
 }
 
-/// Which points in time there are is a question to the cluster: nothing says on which indices they are.
+/// Which points in time there are is a question to the cluster: nothing says on which indices they
+/// are.
 #[test]
 fn all_points_in_time_need_rights_on_the_cluster() {
     let on_indices = on(&[("'*'", "'indices:*'")]);
     let with = |cluster: &str| format!("cluster_permissions: [{cluster}], {on_indices}");
-    let [readall, segments] =
-        ["'indices:data/read/point_in_time/readall'", "'cluster:monitor/point_in_time/segments/_all'"];
+    let [readall, segments] = [
+        "'indices:data/read/point_in_time/readall'",
+        "'cluster:monitor/point_in_time/segments/_all'",
+    ];
     let both = format!("{readall}, {segments}");
     let pits = r#"{"pit_id":["_all"]}"#;
     for (method, target, body, less, more) in [

@@ -31,7 +31,9 @@ pub enum AddressError {
     #[error("`unix:` needs a path, such as `unix:/run/rolegate.sock`")]
     NoPath,
     /// Neither an IP address with a port nor a Unix socket.
-    #[error("not an address: write one such as `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/rolegate.sock`")]
+    #[error(
+        "not an address: write one such as `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/rolegate.sock`"
+    )]
     Malformed,
     /// Neither that, nor `off` where it is possible.
     #[error(
@@ -120,21 +122,35 @@ mod tests {
     #[test]
     fn loopback_addresses_and_unix_sockets_are_local() {
         let local = |text: &str| text.parse::<Address>().unwrap().is_local();
-        for text in ["127.0.0.1:1", "127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/a.sock"] {
+        for text in
+            ["127.0.0.1:1", "127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/a.sock"]
+        {
             assert!(local(text), "{text}");
         }
-        for text in
-            ["0.0.0.0:1", "[::]:1", "[::ffff:0.0.0.0]:1", "192.0.2.1:1", "[2001:db8::1]:1", "10.0.0.1:1"]
-        {
+        for text in [
+            "0.0.0.0:1",
+            "[::]:1",
+            "[::ffff:0.0.0.0]:1",
+            "192.0.2.1:1",
+            "[2001:db8::1]:1",
+            "10.0.0.1:1",
+        ] {
             assert!(!local(text), "{text}");
         }
     }
 
     #[test]
     fn rejects_invalid_addresses() {
-        for text in
-            ["", "9191", ":9191", "example.com:80", "127.0.0.1", "unix:", "127.0.0.1:99999", "localhost:x"]
-        {
+        for text in [
+            "",
+            "9191",
+            ":9191",
+            "example.com:80",
+            "127.0.0.1",
+            "unix:",
+            "127.0.0.1:99999",
+            "localhost:x",
+        ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }
     }

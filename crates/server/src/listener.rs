@@ -71,7 +71,9 @@ impl AsyncListener {
             Self::Tcp(listener) => {
                 listener.poll_accept(cx).map_ok(|(stream, peer)| Accepted::Tcp(stream, peer))
             }
-            Self::Unix(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| Accepted::Unix(stream)),
+            Self::Unix(listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, _)| Accepted::Unix(stream))
+            }
         }
     }
 }

@@ -54,11 +54,16 @@ impl BoundSocket {
 
 type Failure = (String, &'static str);
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "`ErrorKind` is not exhaustive, and this is only a text"
+)]
 fn tcp(at: SocketAddr) -> Result<BoundSocket, Failure> {
     let listener = TcpListener::bind(at).map_err(|error| {
         let advice = match error.kind() {
-            ErrorKind::AddrInUse => "stop the process that listens there, or choose another address",
+            ErrorKind::AddrInUse => {
+                "stop the process that listens there, or choose another address"
+            }
             ErrorKind::AddrNotAvailable => "it is not an address of this machine",
             ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose a higher one",
             _ => "choose another address",
@@ -103,10 +108,17 @@ fn check_free(path: &Path) -> Result<(), Failure> {
         Err(error) => return Err((plain(&error), "its folder must exist and be readable")),
     };
     if !metadata.file_type().is_socket() {
-        return Err(("a file that is not a socket is there".to_owned(), "remove it, or choose another path"));
+        return Err((
+            "a file that is not a socket is there".to_owned(),
+            "remove it, or choose another path",
+        ));
     }
     match UnixStream::connect(path) {
-        Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) => Ok(()),
+        Err(error)
+            if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound) =>
+        {
+            Ok(())
+        }
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Err((plain(&error), "another user's socket is there; choose another path"))
         }
@@ -118,7 +130,10 @@ fn check_free(path: &Path) -> Result<(), Failure> {
     }
 }
 
-#[expect(clippy::wildcard_enum_match_arm, reason = "`ErrorKind` is not exhaustive, and this is only a text")]
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "`ErrorKind` is not exhaustive, and this is only a text"
+)]
 fn plain(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::AddrInUse => "the address is in use".to_owned(),
@@ -131,8 +146,8 @@ fn plain(error: &io::Error) -> String {
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let ours =
-            fs::symlink_metadata(&self.path).is_ok_and(|file| (file.dev(), file.ino()) == self.identity);
+        let ours = fs::symlink_metadata(&self.path)
+            .is_ok_and(|file| (file.dev(), file.ino()) == self.identity);
         if ours {
             let _ = fs::remove_file(&self.path);
         }

@@ -1,5 +1,5 @@
-//! The test application behind the proxy. It stores nothing and echoes each request in its response. It can be told to
-//! answer only requests with a valid identity header.
+//! The test application behind the proxy. It stores nothing and echoes each request in its
+//! response. It can be told to answer only requests with a valid identity header.
 
 mod verified;
 
@@ -35,16 +35,19 @@ struct Seen {
     trusted: OnceLock<Trusted>,
 }
 
-/// Requests with this header must never reach the application. Tests set it on requests that must be denied.
+/// Requests with this header must never reach the application. Tests set it on requests that must
+/// be denied.
 pub const MUST_NOT_ARRIVE: &str = "x-must-not-arrive";
 
-/// A request with this header is answered as a search cluster answers a bulk request, all of whose items it performs.
+/// A request with this header is answered as a search cluster answers a bulk request, all of whose
+/// items it performs.
 pub const ANSWER_AS_CLUSTER: &str = "x-answer-as-cluster";
 
 impl App {
     /// Starts it.
     pub async fn start() -> Result<Self, Failed> {
-        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|error| Failed::io("app", &error))?;
+        let listener =
+            TcpListener::bind("127.0.0.1:0").await.map_err(|error| Failed::io("app", &error))?;
         let address = listener.local_addr().map_err(|error| Failed::io("app", &error))?;
         let seen = Arc::new(Seen::default());
         let counts = Arc::clone(&seen);
@@ -53,8 +56,8 @@ impl App {
         Ok(Self { address, seen, serving })
     }
 
-    /// From now on answers with 401 unless the header `x-identity` is a token for this audience, signed with one of the keys
-    /// of this JWK Set.
+    /// From now on answers with 401 unless the header `x-identity` is a token for this audience,
+    /// signed with one of the keys of this JWK Set.
     pub fn trust(&self, keys: &str, audience: &str) -> Result<(), Failed> {
         let trusted = Trusted::new(keys, audience)?;
         self.seen.trusted.set(trusted).map_err(|_| Failed::new("app", "it trusts keys already"))
@@ -82,10 +85,12 @@ fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
     if head.headers.contains_key(MUST_NOT_ARRIVE) {
         seen.forbidden.fetch_add(1, Ordering::SeqCst);
     }
-    let identity = match seen.trusted.get().map(|trusted| trusted.verify(&head.headers)).transpose() {
+    let identity = match seen.trusted.get().map(|trusted| trusted.verify(&head.headers)).transpose()
+    {
         Ok(identity) => identity,
         Err(why) => {
-            let mut refused = load::app::json(json!({ "refused": why.to_string() }).to_string().into());
+            let mut refused =
+                load::app::json(json!({ "refused": why.to_string() }).to_string().into());
             *refused.status_mut() = http::StatusCode::UNAUTHORIZED;
             return refused;
         }
@@ -106,8 +111,9 @@ fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
 
 /// The response of a search cluster to a bulk request, as far as it is one.
 fn results(body: &[u8]) -> Value {
-    let mut lines =
-        body.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let mut lines = body
+        .split(|byte| *byte == b'\n')
+        .filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let mut items = Vec::new();
     while let Some((operation, of)) =
         lines.next().and_then(|line| line.as_object()?.clone().into_iter().next())
@@ -115,8 +121,7 @@ fn results(body: &[u8]) -> Value {
         if operation != "delete" {
             lines.next();
         }
-        let item =
-            json!({ "_index": of.get("_index"), "_id": of.get("_id"), "result": "performed", "status": 201 });
+        let item = json!({ "_index": of.get("_index"), "_id": of.get("_id"), "result": "performed", "status": 201 });
         items.push(json!({ operation: item }));
     }
     json!({ "took": 1, "errors": false, "items": items })
@@ -126,8 +131,10 @@ fn results(body: &[u8]) -> Value {
 fn headers(headers: &http::HeaderMap) -> Value {
     let mut all = serde_json::Map::new();
     for name in headers.keys() {
-        let values =
-            headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
+        let values = headers
+            .get_all(name)
+            .iter()
+            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
         all.insert(name.as_str().to_owned(), values.collect());
     }
     Value::Object(all)

@@ -1,7 +1,9 @@
-//! A headless Chromium, driven by the DevTools protocol over a pipe: each message is JSON that ends with a zero byte.
+//! A headless Chromium, driven by the DevTools protocol over a pipe: each message is JSON that ends
+//! with a zero byte.
 //!
-//! It resolves no name and reaches only loopback addresses. What goes wrong on a page (an error of the console, a violation
-//! of the Content-Security-Policy, a request to elsewhere) is kept, for the test to look at.
+//! It resolves no name and reaches only loopback addresses. What goes wrong on a page (an error of
+//! the console, a violation of the Content-Security-Policy, a request to elsewhere) is kept, for
+//! the test to look at.
 
 #![expect(clippy::indexing_slicing, reason = "a field that a JSON value does not have is null")]
 
@@ -56,7 +58,10 @@ impl Browser {
             .arg(&program)
             .args(["--headless=shell", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"])
             .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
-            .args(["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--no-proxy-server"])
+            .args([
+                "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+                "--no-proxy-server",
+            ])
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
             .arg("about:blank")
             .env("LD_LIBRARY_PATH", home.join("lib"))
@@ -73,8 +78,10 @@ impl Browser {
         let from = messages(from);
         let mut this = Self { child, to, from, session: None, next: 0, events: Vec::new() };
         let page = this.call("Target.createTarget", json!({ "url": "about:blank" }))?;
-        let attached =
-            this.call("Target.attachToTarget", json!({ "targetId": page["targetId"], "flatten": true }))?;
+        let attached = this.call(
+            "Target.attachToTarget",
+            json!({ "targetId": page["targetId"], "flatten": true }),
+        )?;
         this.session = attached["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
             this.call(&format!("{domain}.enable"), json!({}))?;
@@ -113,7 +120,10 @@ impl Browser {
     /// Does something that loads a page, and waits until that page is loaded.
     ///
     /// The old page is marked. A load event could be one of the page before.
-    pub fn load(&mut self, action: impl FnOnce(&mut Self) -> Result<(), Failed>) -> Result<(), Failed> {
+    pub fn load(
+        &mut self,
+        action: impl FnOnce(&mut Self) -> Result<(), Failed>,
+    ) -> Result<(), Failed> {
         self.value("window.isOld = true")?;
         action(self)?;
         let end = Instant::now() + ANSWER_TIMEOUT;
@@ -133,7 +143,8 @@ impl Browser {
         self.load(|browser| browser.call("Page.navigate", json!({ "url": url })).map(drop))
     }
 
-    /// The value of an expression on the page. It is evaluated by the debugger, which no policy of the page forbids.
+    /// The value of an expression on the page. It is evaluated by the debugger, which no policy of
+    /// the page forbids.
     pub fn value(&mut self, expression: &str) -> Result<Value, Failed> {
         let parameters = json!({ "expression": expression, "returnByValue": true });
         let mut result = self.call("Runtime.evaluate", parameters)?;
@@ -167,7 +178,8 @@ impl Browser {
 
     /// Shows pages in a viewport of this width, in dark or light colours.
     pub fn show(&mut self, width: u32, dark: bool) -> Result<(), Failed> {
-        let metrics = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        let metrics =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", metrics)?;
         let scheme = if dark { "dark" } else { "light" };
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
@@ -176,19 +188,22 @@ impl Browser {
 
     /// Writes a picture of the whole page, as PNG.
     pub fn picture(&mut self, file: &Path) -> Result<(), Failed> {
-        let picture = self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }))?;
+        let picture =
+            self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }))?;
         let bytes = BASE64_STANDARD.decode(picture["data"].as_str().unwrap_or_default());
         let bytes = bytes.map_err(|error| Failed::new("picture", error.to_string()))?;
         std::fs::write(file, bytes).map_err(|error| Failed::io(file.display().to_string(), &error))
     }
 
-    /// What has gone wrong on the pages so far: errors and warnings, what a policy has blocked, and requests to other
-    /// addresses than this one.
+    /// What has gone wrong on the pages so far: errors and warnings, what a policy has blocked, and
+    /// requests to other addresses than this one.
     pub fn complaints(&self, origin: &str) -> Vec<String> {
         let is_wrong = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") => true,
             // A link that a test clicks by script leaves a page that no person has used.
-            Some("Audits.issueAdded") => !event.to_string().contains("NavigationEntryMarkedSkippable"),
+            Some("Audits.issueAdded") => {
+                !event.to_string().contains("NavigationEntryMarkedSkippable")
+            }
             Some("Network.requestWillBeSent") => {
                 let url = event["params"]["request"]["url"].as_str().unwrap_or_default();
                 !url.starts_with(origin) && url != "about:blank"
@@ -230,7 +245,8 @@ fn program() -> Result<PathBuf, Failed> {
     let named = std::env::var("CHROMIUM").ok().map(PathBuf::from);
     let installed = repository().join(format!(".tools/chromium-{VERSION}/chromium"));
     first_file([named.unwrap_or(installed)]).ok_or_else(|| {
-        let why = format!("{VERSION} was not found: run `make tools`, or set CHROMIUM=/path/to/chromium");
+        let why =
+            format!("{VERSION} was not found: run `make tools`, or set CHROMIUM=/path/to/chromium");
         Failed::new("chromium", why)
     })
 }

@@ -1,4 +1,5 @@
-//! An HTTP/1.1 and HTTP/2 client without TLS that sends requests unmodified, including invalid ones.
+//! An HTTP/1.1 and HTTP/2 client without TLS that sends requests unmodified, including invalid
+//! ones.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -52,12 +53,17 @@ pub struct Answer {
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// `GET path` on a connection of its own.
-pub async fn get(address: SocketAddr, path: &str, headers: &[(String, String)]) -> Result<Answer, Failed> {
+pub async fn get(
+    address: SocketAddr,
+    path: &str,
+    headers: &[(String, String)],
+) -> Result<Answer, Failed> {
     let mut connection = Connection::open(address, Version::Http1).await?;
     connection.send("GET", path, "localhost", headers, b"").await
 }
 
-/// Runs a future to its end, for callers that are not asynchronous. What it starts runs on this thread.
+/// Runs a future to its end, for callers that are not asynchronous. What it starts runs on this
+/// thread.
 pub fn block_on<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failed::io("runtime", &error))?.block_on(future)
@@ -66,7 +72,8 @@ pub fn block_on<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T,
 impl Connection {
     /// Opens a connection.
     pub async fn open(address: SocketAddr, version: Version) -> Result<Self, Failed> {
-        let stream = TcpStream::connect(address).await.map_err(|error| Failed::io("connect", &error))?;
+        let stream =
+            TcpStream::connect(address).await.map_err(|error| Failed::io("connect", &error))?;
         stream.set_nodelay(true).map_err(|error| Failed::io("connect", &error))?;
         let stream = TokioIo::new(stream);
         Ok(Self(match version {
@@ -148,7 +155,8 @@ impl Connection {
                 .uri(Uri::builder().scheme("http").authority(host).path_and_query(path).build()?),
         };
         let lines = headers.iter();
-        let request = lines.fold(request, |all, (name, value)| all.header(name.as_str(), value.as_bytes()));
+        let request =
+            lines.fold(request, |all, (name, value)| all.header(name.as_str(), value.as_bytes()));
         Ok(request.method(method).body(body)?)
     }
 }
@@ -178,8 +186,8 @@ impl Pieces {
         Self { pieces: piece.into_iter().collect(), end: End::Data }
     }
 
-    /// A body in pieces of this size, each in a frame or chunk of its own. Its length is not announced if there is more than
-    /// one, or it does not end with data.
+    /// A body in pieces of this size, each in a frame or chunk of its own. Its length is not
+    /// announced if there is more than one, or it does not end with data.
     pub fn of(body: &[u8], size: usize, end: End) -> Self {
         Self { pieces: body.chunks(size.max(1)).map(Bytes::copy_from_slice).collect(), end }
     }
@@ -238,7 +246,8 @@ impl Answer {
     /// The values of a header, joined by `, ` if there are several.
     pub fn header(&self, name: &str) -> Option<String> {
         let values = self.headers.get_all(name).iter();
-        let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+        let values: Vec<_> =
+            values.map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
         (!values.is_empty()).then(|| values.join(", "))
     }
 }
@@ -251,8 +260,9 @@ impl From<http::Error> for Failed {
 
 impl From<hyper::Error> for Failed {
     fn from(error: hyper::Error) -> Self {
-        let causes =
-            std::iter::successors(Some(&error as &(dyn Error + 'static)), |error| Error::source(*error));
+        let causes = std::iter::successors(Some(&error as &(dyn Error + 'static)), |error| {
+            Error::source(*error)
+        });
         Self::new("request", causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
     }
 }

@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use opentelemetry_proto::tonic::collector::logs::v1::logs_service_server::{LogsService, LogsServiceServer};
+use opentelemetry_proto::tonic::collector::logs::v1::logs_service_server::{
+    LogsService, LogsServiceServer,
+};
 use opentelemetry_proto::tonic::collector::logs::v1::{
     ExportLogsPartialSuccess, ExportLogsServiceRequest, ExportLogsServiceResponse,
 };
@@ -170,11 +172,14 @@ impl Received {
 
     /// Keeps what every request has.
     async fn receive<M: Message>(&self, request: Request<M>) -> Result<M, Status> {
-        let authorization = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        let authorization =
+            request.metadata().get("authorization").and_then(|value| value.to_str().ok());
         let message = format!("not with {}", authorization.unwrap_or("nothing"));
         let headers = request.metadata().as_ref().iter();
         let headers: Vec<u8> = headers
-            .flat_map(|(name, value)| [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"].concat())
+            .flat_map(|(name, value)| {
+                [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"].concat()
+            })
             .collect();
         let request = request.into_inner();
         let encoded = request.encode_to_vec();
@@ -222,10 +227,12 @@ impl LogsService for Received {
         self.with(|all| {
             for of_resource in request.resource_logs {
                 all.resources.push(of_resource.resource.unwrap_or_default().attributes);
-                all.logs.extend(of_resource.scope_logs.into_iter().flat_map(|scope| scope.log_records));
+                all.logs
+                    .extend(of_resource.scope_logs.into_iter().flat_map(|scope| scope.log_records));
             }
         });
-        let rejected = ExportLogsPartialSuccess { rejected_log_records: 1, error_message: "too old".into() };
+        let rejected =
+            ExportLogsPartialSuccess { rejected_log_records: 1, error_message: "too old".into() };
         let partial_success = (self.1 == Answers::AllButOne).then_some(rejected);
         Ok(Response::new(ExportLogsServiceResponse { partial_success }))
     }

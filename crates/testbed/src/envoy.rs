@@ -1,5 +1,6 @@
-//! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced by free ones. It may
-//! have several listeners, each with settings and authorization services of its own.
+//! A real Envoy with the configuration `deploy/envoy/envoy.yaml`, in which addresses are replaced
+//! by free ones. It may have several listeners, each with settings and authorization services of
+//! its own.
 
 mod dynamic;
 
@@ -47,7 +48,8 @@ pub struct Module {
     pub folder: PathBuf,
     /// The policy.
     pub policy: PathBuf,
-    /// The file that all decisions are logged to; `None` to log denied ones to standard output, as shipped.
+    /// The file that all decisions are logged to; `None` to log denied ones to standard output, as
+    /// shipped.
     pub decisions: Option<PathBuf>,
     /// More lines of its configuration, such as `hash-timeout: 1s`.
     pub more: Vec<String>,
@@ -74,7 +76,8 @@ pub struct Settings {
     pub failure_mode_allow: bool,
     /// Whether all routes disable rolegate inside Envoy.
     pub disabled: bool,
-    /// More HTTP filters, in front of the router, as lines of YAML. Only for a listener without targets.
+    /// More HTTP filters, in front of the router, as lines of YAML. Only for a listener without
+    /// targets.
     pub filters: String,
 }
 
@@ -136,7 +139,11 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Envoy {
     /// Starts Envoy in `folder`, in front of the application at `app`, with these listeners.
-    pub async fn start_all(folder: &Path, app: SocketAddr, listeners: &[Listener]) -> Result<Self, Failed> {
+    pub async fn start_all(
+        folder: &Path,
+        app: SocketAddr,
+        listeners: &[Listener],
+    ) -> Result<Self, Failed> {
         Self::start_program(&program()?, folder, app, listeners).await
     }
 
@@ -154,7 +161,8 @@ impl Envoy {
         Self::spawn(program, folder, &configuration, &names, modules, DRAIN_SECONDS).await
     }
 
-    /// Starts Envoy with this configuration, which has an admin interface, and listeners with these names.
+    /// Starts Envoy with this configuration, which has an admin interface, and listeners with these
+    /// names.
     pub async fn start_configured(
         folder: &Path,
         configuration: &str,
@@ -163,7 +171,8 @@ impl Envoy {
         Self::start_with_modules(&program()?, folder, configuration, listeners, folder).await
     }
 
-    /// Starts this Envoy with this configuration, whose dynamic modules are in the folder `modules`.
+    /// Starts this Envoy with this configuration, whose dynamic modules are in the folder
+    /// `modules`.
     pub async fn start_with_modules(
         program: &Path,
         folder: &Path,
@@ -187,9 +196,16 @@ impl Envoy {
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
         let [config_path, admin_path] = [&file, &admin].map(|path| path.display().to_string());
         let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn";
-        let drain = format!("--drain-time-s {drain_seconds} --parent-shutdown-time-s {}", drain_seconds + 1);
-        let mut arguments =
-            vec!["--config-path".to_owned(), config_path, "--admin-address-path".to_owned(), admin_path];
+        let drain = format!(
+            "--drain-time-s {drain_seconds} --parent-shutdown-time-s {}",
+            drain_seconds + 1
+        );
+        let mut arguments = vec![
+            "--config-path".to_owned(),
+            config_path,
+            "--admin-address-path".to_owned(),
+            admin_path,
+        ];
         arguments.extend(fixed.split(' ').chain(drain.split(' ')).map(str::to_owned));
         let mut command = Command::new(program);
         command.args(&arguments).env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", modules);
@@ -227,7 +243,9 @@ impl Envoy {
     /// The value of a counter or gauge; `None` if none has this name.
     pub async fn stat(&self, name: &str) -> Result<Option<u64>, Failed> {
         let answer = get(self.admin, &format!("/stats?filter=^{name}$"), &[]).await?.text();
-        Ok(answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok()))
+        Ok(answer
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")?.parse().ok()))
     }
 }
 
@@ -238,8 +256,9 @@ async fn ready(file: &Path, listeners: &[&str]) -> Option<(SocketAddr, Vec<Socke
         return None;
     }
     let lines = get(admin, "/listeners", &[]).await.ok()?.text();
-    let address =
-        |name: &str| lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("::")?.parse().ok());
+    let address = |name: &str| {
+        lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("::")?.parse().ok())
+    };
     let addresses: Option<Vec<SocketAddr>> = listeners.iter().map(|name| address(name)).collect();
     Some((admin, addresses?))
 }
@@ -263,8 +282,10 @@ impl Text {
     }
 
     fn cut(&mut self, from: &str, until: &str) -> Result<(), Failed> {
-        let both =
-            self.0.split_once(from).and_then(|(before, rest)| Some((before, rest.split_once(until)?.1)));
+        let both = self
+            .0
+            .split_once(from)
+            .and_then(|(before, rest)| Some((before, rest.split_once(until)?.1)));
         let Some((before, after)) = both else {
             return Err(Failed::new(FILE, format!("no `{from}` before `{until}` in it")));
         };
@@ -273,7 +294,8 @@ impl Text {
     }
 }
 
-/// The shipped configuration with these addresses, and its listener and its cluster `rolegate` once for each listener.
+/// The shipped configuration with these addresses, and its listener and its cluster `rolegate` once
+/// for each listener.
 fn render(template: &str, app: SocketAddr, listeners: &[Listener]) -> Result<String, Failed> {
     let missing = || Failed::new(FILE, "it has other sections than expected");
     let (head, rest) = template.split_once(LISTENERS).ok_or_else(missing)?;
@@ -306,8 +328,14 @@ impl Listener {
         let mut text = Text(template.replace("name: public", &format!("name: {}", self.name)));
         text.replace("stat_prefix: public", &format!("stat_prefix: {}", self.name))?;
         text.replace("port_value: 10000", "port_value: 0")?;
-        text.replace("normalize_path: true", &format!("normalize_path: {}", settings.normalize_path))?;
-        text.replace("merge_slashes: true", &format!("merge_slashes: {}", settings.normalize_path))?;
+        text.replace(
+            "normalize_path: true",
+            &format!("normalize_path: {}", settings.normalize_path),
+        )?;
+        text.replace(
+            "merge_slashes: true",
+            &format!("merge_slashes: {}", settings.normalize_path),
+        )?;
         if self.targets.is_empty() {
             text.cut(EXT_AUTHZ, ROUTER)?;
             let module = self.module.as_ref().map(Module::filter).transpose()?.unwrap_or_default();
@@ -349,7 +377,8 @@ impl Listener {
             Text(template.replace("name: rolegate\n", &format!("name: {}\n", self.cluster_name())));
         text.replace(ENDPOINT, &endpoints(&self.targets))?;
         if !self.settings.health_checks {
-            let after = format!("      load_assignment:\n        cluster_name: {}", self.cluster_name());
+            let after =
+                format!("      load_assignment:\n        cluster_name: {}", self.cluster_name());
             text.cut("      # A stopping rolegate first fails", &after)?;
         }
         Ok(text.0)
@@ -357,7 +386,11 @@ impl Listener {
 
     /// The name of that cluster.
     fn cluster_name(&self) -> String {
-        if self.name == "public" { "rolegate".to_owned() } else { format!("rolegate-{}", self.name) }
+        if self.name == "public" {
+            "rolegate".to_owned()
+        } else {
+            format!("rolegate-{}", self.name)
+        }
     }
 }
 
@@ -368,8 +401,10 @@ impl Module {
         const LAST: &str = "                          decision-log: denied\n";
         let file = "deploy/envoy/module.yaml";
         let shipped = shipped(file)?;
-        let filter = shipped.split_once(FILTER).and_then(|(_, rest)| Some(rest.split_once(LAST)?.0));
-        let filter = filter.ok_or_else(|| Failed::new(file, "it has another filter than expected"))?;
+        let filter =
+            shipped.split_once(FILTER).and_then(|(_, rest)| Some(rest.split_once(LAST)?.0));
+        let filter =
+            filter.ok_or_else(|| Failed::new(file, "it has another filter than expected"))?;
         let policy = format!("policy: {}", self.policy.display());
         let mut filter = Text(FILTER.to_owned() + filter);
         filter.replace("policy: /etc/rolegate/policy.yaml", &policy)?;
@@ -387,9 +422,9 @@ impl Module {
     }
 }
 
-/// On a Unix socket, Google's client sends the socket's path, percent-encoded, as the authority. Servers based on the
-/// crate h2 (rolegate's and tonic's) reject that as malformed (seen with Envoy 1.40: a reset with PROTOCOL_ERROR), so
-/// the authority is set.
+/// On a Unix socket, Google's client sends the socket's path, percent-encoded, as the authority.
+/// Servers based on the crate h2 (rolegate's and tonic's) reject that as malformed (seen with Envoy
+/// 1.40: a reset with PROTOCOL_ERROR), so the authority is set.
 fn google(name: &str, target: &Target) -> String {
     format!(
         "google_grpc: {{ target_uri: \"{target}\", stat_prefix: {name}, channel_args: {{ args: {{ \
@@ -450,22 +485,27 @@ pub fn program() -> Result<PathBuf, Failed> {
     installed("ENVOY", VERSION)
 }
 
-/// An older Envoy, which also loads the module: `ENVOY_OLDER=/path`, else the one that `make tools` installed.
+/// An older Envoy, which also loads the module: `ENVOY_OLDER=/path`, else the one that `make tools`
+/// installed.
 pub fn older_program() -> Result<PathBuf, Failed> {
     installed("ENVOY_OLDER", OLDER_VERSION)
 }
 
 fn installed(variable: &str, version: &str) -> Result<PathBuf, Failed> {
     if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
-        let why =
-            format!("no file at {}: name the program, or unset it and run `make tools`", path.display());
+        let why = format!(
+            "no file at {}: name the program, or unset it and run `make tools`",
+            path.display()
+        );
         return first_file([path]).ok_or_else(|| Failed::new(variable, why));
     }
     let tools = repository().join(format!(".tools/envoy-{version}"));
     let libraries = std::fs::read_dir(tools.join("lib")).into_iter().flatten().flatten();
-    let in_environment = libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
+    let in_environment =
+        libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
     first_file(in_environment.chain([tools.join("envoy/_bin/envoy")])).ok_or_else(|| {
-        let why = format!("{version} was not found: run `make tools`, or set {variable}=/path/to/envoy");
+        let why =
+            format!("{version} was not found: run `make tools`, or set {variable}=/path/to/envoy");
         Failed::new("envoy", why)
     })
 }

@@ -1,7 +1,8 @@
 //! Checks a running stack against the golden cases beside a policy.
 //!
-//! A client sees the status and the headers. The deciding rule and the reason of a denial are in the decision log, one
-//! line per request. So that each line can be assigned to its request, a [`Caller`] sends one request at a time.
+//! A client sees the status and the headers. The deciding rule and the reason of a denial are in
+//! the decision log, one line per request. So that each line can be assigned to its request, a
+//! [`Caller`] sends one request at a time.
 
 use std::time::{Duration, Instant};
 
@@ -77,7 +78,12 @@ impl<'a> Caller<'a> {
             self.decision_after(before + 1, &like).await;
             let like = like.status;
             let wrong = (like != answer.status).then(|| format!("`{path}` itself gets {like}"));
-            return Ok(Ran { status: answer.status, expected: like, wrong: Vec::from_iter(wrong), decision });
+            return Ok(Ran {
+                status: answer.status,
+                expected: like,
+                wrong: Vec::from_iter(wrong),
+                decision,
+            });
         }
         let mut wrong = differences(&case.expect, &request.method, &answer);
         if !(decision.is_null() && case.expect.status == 400) {
@@ -86,8 +92,8 @@ impl<'a> Caller<'a> {
         Ok(Ran { status: answer.status, expected: case.expect.status, decision, wrong })
     }
 
-    /// Sends a request. Envoy closes a connection after a request that it cannot parse; the next request then uses a
-    /// new one.
+    /// Sends a request. Envoy closes a connection after a request that it cannot parse; the next
+    /// request then uses a new one.
     async fn send(
         &mut self,
         request: &Request,
@@ -104,8 +110,9 @@ impl<'a> Caller<'a> {
 
     /// The decision log line for a response. It is written after the response.
     async fn decision_after(&self, before: usize, answer: &Answer) -> Value {
-        // A request that Envoy itself rejects has no line, and its response has no body. Every other line does appear,
-        // perhaps late on a busy machine; without waiting for it, it would be taken for the line of the next case.
+        // A request that Envoy itself rejects has no line, and its response has no body. Every
+        // other line does appear, perhaps late on a busy machine; without waiting for it, it would
+        // be taken for the line of the next case.
         let by_envoy = answer.status == 400 && answer.text().is_empty();
         let until = Instant::now() + if by_envoy { LINE_OF_ENVOY } else { LINE_TIMEOUT };
         loop {
@@ -139,9 +146,10 @@ pub fn authorization(
     })
 }
 
-/// The path that rolegate received, if that of the case is invalid and Envoy has turned it into a valid one:
-/// normalisation makes `/people` of `/../people`, which rolegate and the application both receive. The request is then
-/// no longer the one of the case; it must get the result of the other path.
+/// The path that rolegate received, if that of the case is invalid and Envoy has turned it into a
+/// valid one: normalisation makes `/people` of `/../people`, which rolegate and the application
+/// both receive. The request is then no longer the one of the case; it must get the result of the
+/// other path.
 fn repaired<'d>(case: &Case, answer: &Answer, decision: &'d Value) -> Option<&'d str> {
     let path = decision.get("path")?.as_str()?;
     (case.expect.status == 400 && answer.status != 400 && path != case.request.path).then_some(path)

@@ -1,6 +1,10 @@
 //! A client of gRPC calls without TLS, which makes Check calls as Envoy does.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a verdict of another form is a failed test")]
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a verdict of another form is a failed test"
+)]
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -32,7 +36,10 @@ pub async fn handshake(
 ) -> Result<Client, h2::Error> {
     let mut builder = h2::client::Builder::new();
     // Unread answers to streams that are reset are no attack on this client.
-    builder.initial_max_send_streams(1024).data_frame_budget(1 << 20).max_concurrent_reset_streams(4096);
+    builder
+        .initial_max_send_streams(1024)
+        .data_frame_budget(1 << 20)
+        .max_concurrent_reset_streams(4096);
     let (client, connection) = builder.handshake(stream).await?;
     tokio::spawn(connection);
     client.ready().await
@@ -78,14 +85,16 @@ impl Reply {
         CheckResponse::decode(message).ok().filter(|_| is_whole)
     }
 
-    /// The status that Envoy makes of the verdict: 200 if the request may go on. `None` without a verdict.
+    /// The status that Envoy makes of the verdict: 200 if the request may go on. `None` without a
+    /// verdict.
     pub fn status(&self) -> Option<i32> {
         let verdict = self.decision()?;
         match verdict.http_response {
             _ if self.is_ok() => Some(200),
             // Envoy answers 403 if there is no status.
             Some(HttpResponse::DeniedResponse(denied)) => {
-                Some(denied.status.map_or(403, |status| status.code)).filter(|status| *status != 200)
+                Some(denied.status.map_or(403, |status| status.code))
+                    .filter(|status| *status != 200)
             }
             _ => None,
         }

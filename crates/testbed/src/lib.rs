@@ -1,8 +1,11 @@
-//! The whole stack on one machine, for the demo and the tests: an application, Envoy in front of it, and rolegate.
+//! The whole stack on one machine, for the demo and the tests: an application, Envoy in front of
+//! it, and rolegate.
 //!
-//! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is dropped. Then [`app`],
-//! [`envoy`] and [`rolegate`]; [`browser`] is a headless Chromium; [`client`] sends requests, [`grpc`] Check calls; [`collector`] receives spans and logs; [`golden`] checks a running stack against the `cases.yaml` of a
-//! policy; [`pages`] reads the tables of a page, for tests that compare them with the code.
+//! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is
+//! dropped. Then [`app`], [`envoy`] and [`rolegate`]; [`browser`] is a headless Chromium;
+//! [`client`] sends requests, [`grpc`] Check calls; [`collector`] receives spans and logs;
+//! [`golden`] checks a running stack against the `cases.yaml` of a policy; [`pages`] reads the
+//! tables of a page, for tests that compare them with the code.
 
 #![expect(
     clippy::disallowed_methods,

@@ -1,8 +1,8 @@
-//! Renders and validates the Kubernetes manifests of `deploy/` with the tools of a user: kustomize, Helm, and the
-//! schemas of Kubernetes.
+//! Renders and validates the Kubernetes manifests of `deploy/` with the tools of a user: kustomize,
+//! Helm, and the schemas of Kubernetes.
 //!
-//! The tools are those that `make tools` installed, or those that `HELM` and `KUSTOMIZE` name. A missing tool is a
-//! failure.
+//! The tools are those that `make tools` installed, or those that `HELM` and `KUSTOMIZE` name. A
+//! missing tool is a failure.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,8 @@ pub fn file(path: &Path) -> Result<Vec<Value>, Failed> {
 
 /// The errors of each document by this JSON Schema.
 pub fn schema_errors(schema: &Value, documents: &[Value]) -> Result<Vec<Vec<String>>, Failed> {
-    let errors = run_script("json_schema.py", "schema", &json!([schema, documents]).to_string(), &[])?;
+    let errors =
+        run_script("json_schema.py", "schema", &json!([schema, documents]).to_string(), &[])?;
     serde_json::from_str(&errors).map_err(|error| Failed::new("schema", error.to_string()))
 }
 
@@ -87,7 +88,8 @@ fn run_script(script: &str, what: &str, text: &str, arguments: &[&str]) -> Resul
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| Failed::io("python3", &error))?;
-    // A script reads all input before it writes. If it has ended before that, its message gives the reason.
+    // A script reads all input before it writes. If it has ended before that, its message gives the
+    // reason.
     if let Some(mut input) = child.stdin.take() {
         let _ = input.write_all(text.as_bytes());
     }
@@ -95,7 +97,8 @@ fn run_script(script: &str, what: &str, text: &str, arguments: &[&str]) -> Resul
     good(done, what)
 }
 
-/// Python with the schemas: from their virtual environment, or from the folder they were installed into without one.
+/// Python with the schemas: from their virtual environment, or from the folder they were installed
+/// into without one.
 fn python() -> Result<Command, Failed> {
     let schemas = repository().join(".tools/kubernetes-validate-1.37.0");
     let own = schemas.join("bin/python3");
@@ -113,11 +116,15 @@ fn python() -> Result<Command, Failed> {
 fn tool(variable: &str, name: &str) -> Result<PathBuf, Failed> {
     if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
         return first_file([path]).ok_or_else(|| {
-            Failed::new(variable, "no such file: name the program, or unset it and run `make tools`")
+            Failed::new(
+                variable,
+                "no such file: name the program, or unset it and run `make tools`",
+            )
         });
     }
-    first_file([repository().join(".tools/helm-3.21.4-kustomize-5.8.1/bin").join(name)])
-        .ok_or_else(|| Failed::new(name, format!("not found: run `make tools`, or set {variable}=/path")))
+    first_file([repository().join(".tools/helm-3.21.4-kustomize-5.8.1/bin").join(name)]).ok_or_else(
+        || Failed::new(name, format!("not found: run `make tools`, or set {variable}=/path")),
+    )
 }
 
 fn output(mut command: Command, name: &str) -> Result<String, Failed> {

@@ -1,4 +1,5 @@
-//! The example policies of the repository with their cases, and copies of them that accept tokens signed by the tests.
+//! The example policies of the repository with their cases, and copies of them that accept tokens
+//! signed by the tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,19 +34,22 @@ impl Example {
         let file = folder.join("policy.yaml");
         let loaded = policy::load(&Disk, &file).map_err(|problems| failed(&problems))?;
         let cases = folder.join("cases.yaml");
-        let text = std::fs::read(&cases).map_err(|error| Failed::io(cases.display().to_string(), &error))?;
+        let text = std::fs::read(&cases)
+            .map_err(|error| Failed::io(cases.display().to_string(), &error))?;
         let cases = policy::cases::parse(&cases, &text).map_err(|problems| failed(&problems))?;
         Ok(Self { file, loaded, cases })
     }
 
-    /// Copies the example with this name to `folder`, with the key of `signer` instead of its key sets.
+    /// Copies the example with this name to `folder`, with the key of `signer` instead of its key
+    /// sets.
     pub fn signed_by(name: &str, folder: &Path, signer: &Signer) -> Result<Self, Failed> {
         let from = repository().join("policies").join(name);
         copy(&from, folder).map_err(|error| Failed::io(from.display().to_string(), &error))?;
         let original = Self::in_folder(folder)?;
         for issuer in &original.loaded.policy.identity.jwt {
             if let Keys::File { path, .. } = &issuer.keys {
-                std::fs::write(&**path, signer.key_set()).map_err(|error| Failed::io(&**path, &error))?;
+                std::fs::write(&**path, signer.key_set())
+                    .map_err(|error| Failed::io(&**path, &error))?;
             }
         }
         Self::in_folder(folder)
@@ -75,7 +79,10 @@ impl Files for Disk {
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
         let entries = std::fs::read_dir(folder)?;
-        Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
+        Ok(entries
+            .flatten()
+            .map(|entry| entry.file_name().to_string_lossy().into_owned())
+            .collect())
     }
 }
 

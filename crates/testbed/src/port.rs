@@ -6,9 +6,10 @@ use tokio::net::TcpSocket;
 
 use crate::process::Failed;
 
-/// A port of 127.0.0.1 to which connections are refused until a server binds it. The system gives it to nobody else meanwhile, because it
-/// is bound; without that, the server that a test starts next may get it. Servers that set `SO_REUSEADDR` can bind it, as those of Rust's
-/// standard library, Tokio and Envoy do.
+/// A port of 127.0.0.1 to which connections are refused until a server binds it. The system gives
+/// it to nobody else meanwhile, because it is bound; without that, the server that a test starts
+/// next may get it. Servers that set `SO_REUSEADDR` can bind it, as those of Rust's standard
+/// library, Tokio and Envoy do.
 #[derive(Debug)]
 pub struct ReservedPort {
     address: SocketAddr,

@@ -86,9 +86,9 @@ impl Process {
             Stdout::Discarded => Stdio::null(),
             Stdout::Unread => Stdio::piped(),
         };
-        let child = command.stdin(Stdio::null()).stdout(stdout).stderr(errors).spawn().map_err(|error| {
-            Failed::new(name, format!("cannot start {:?}: {error}", command.get_program()))
-        })?;
+        let child = command.stdin(Stdio::null()).stdout(stdout).stderr(errors).spawn().map_err(
+            |error| Failed::new(name, format!("cannot start {:?}: {error}", command.get_program())),
+        )?;
         Ok(Self { name, child, log, earlier })
     }
 
@@ -145,9 +145,11 @@ impl Process {
         self.signal(Signal::TERM);
     }
 
-    /// Pauses it (SIGSTOP) and waits until it has stopped. It keeps its connections and answers nothing.
+    /// Pauses it (SIGSTOP) and waits until it has stopped. It keeps its connections and answers
+    /// nothing.
     ///
-    /// The signal takes effect with a delay: on a busy machine, a thread runs on until its processor notices.
+    /// The signal takes effect with a delay: on a busy machine, a thread runs on until its
+    /// processor notices.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         let until = Instant::now() + PAUSE_TIMEOUT;
@@ -158,7 +160,9 @@ impl Process {
 
     /// Whether each of its threads is stopped (state `T` in `/proc/PID/task/TID/stat`).
     fn is_paused(&self) -> bool {
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else { return true };
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
+            return true;
+        };
         threads.flatten().all(|thread| {
             let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
             // The name before the state is in parentheses and may contain any character.

@@ -29,13 +29,13 @@ pub struct Rolegate {
 /// The maximum time until it is ready.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A port chosen by the system. Searching for a free port beforehand fails now and then, because another process may
-/// take it first.
+/// A port chosen by the system. Searching for a free port beforehand fails now and then, because
+/// another process may take it first.
 pub const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl Rolegate {
-    /// Starts it with this policy and the further arguments `more`; its output goes to `folder`. The admin interface
-    /// gets [`ANY_PORT`], which `listen` may be too.
+    /// Starts it with this policy and the further arguments `more`; its output goes to `folder`.
+    /// The admin interface gets [`ANY_PORT`], which `listen` may be too.
     pub async fn start(
         program: &Path,
         policy: &Path,
@@ -59,7 +59,8 @@ impl Rolegate {
         let more = more.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>();
         let process = spawn(program, policy, &listen, &log, &more, stdout)?;
         let (program, policy) = (program.to_path_buf(), policy.to_path_buf());
-        let mut this = Self { listen, admin: ANY_PORT, program, policy, log, more, stdout, process };
+        let mut this =
+            Self { listen, admin: ANY_PORT, program, policy, log, more, stdout, process };
         this.ready().await?;
         Ok(this)
     }
@@ -103,7 +104,8 @@ impl Rolegate {
 
     /// Starts it again on the same addresses after it has ended, and waits until it is ready.
     pub async fn restart(&mut self) -> Result<(), Failed> {
-        self.process = spawn(&self.program, &self.policy, &self.listen, &self.log, &self.more, self.stdout)?;
+        self.process =
+            spawn(&self.program, &self.policy, &self.listen, &self.log, &self.more, self.stdout)?;
         self.ready().await
     }
 

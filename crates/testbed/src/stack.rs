@@ -15,12 +15,14 @@ use crate::{App, app};
 /// The maximum time for lines of the decision log to appear, on a busy machine.
 const LINES_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An application, Envoy in front of it, and rolegate. Dropping it stops them and removes their files.
+/// An application, Envoy in front of it, and rolegate. Dropping it stops them and removes their
+/// files.
 #[derive(Debug)]
 pub struct Stack {
     /// The proxy.
     pub envoy: Envoy,
-    /// The authorization services; one, unless [`Options::instances`] differs; none with [`Options::module`].
+    /// The authorization services; one, unless [`Options::instances`] differs; none with
+    /// [`Options::module`].
     pub rolegates: Vec<Rolegate>,
     /// The application.
     pub app: app::App,
@@ -73,7 +75,8 @@ impl Stack {
         if let Some(library) = &options.module {
             let more = options.arguments.iter().map(|line| (*line).to_owned()).collect();
             let (library, policy) = (library.clone(), policy.to_owned());
-            let module = Module { folder: library, policy, decisions: Some(decisions.clone()), more };
+            let module =
+                Module { folder: library, policy, decisions: Some(decisions.clone()), more };
             listener.module = Some(module);
         } else {
             for number in 0..options.instances {
@@ -82,7 +85,8 @@ impl Stack {
                 } else {
                     Target::Unix(folder.path().join(format!("{number}.sock")))
                 };
-                let started = Rolegate::start(rolegate, policy, listen, folder.path(), &options.arguments);
+                let started =
+                    Rolegate::start(rolegate, policy, listen, folder.path(), &options.arguments);
                 rolegates.push(started.await?);
             }
             listener.targets = rolegates.iter().map(|rolegate| rolegate.listen.clone()).collect();
@@ -104,8 +108,8 @@ impl Stack {
         lines.chain(self.rolegates.iter().flat_map(Rolegate::decisions)).collect()
     }
 
-    /// Waits until this many decisions are logged, for at most half a minute: a thread of its own writes them, after the
-    /// responses.
+    /// Waits until this many decisions are logged, for at most half a minute: a thread of its own
+    /// writes them, after the responses.
     pub async fn wait_for_decisions(&self, number: usize) -> Result<Vec<Value>, Failed> {
         let until = Instant::now() + LINES_TIMEOUT;
         loop {
@@ -114,14 +118,17 @@ impl Stack {
                 return Ok(decisions);
             }
             if Instant::now() > until {
-                return Err(Failed::new("decision log", format!("{number} lines expected: {decisions:?}")));
+                return Err(Failed::new(
+                    "decision log",
+                    format!("{number} lines expected: {decisions:?}"),
+                ));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// How many reloads of the policy have succeeded and how many have failed. The module counts them as of an earlier
-    /// request.
+    /// How many reloads of the policy have succeeded and how many have failed. The module counts
+    /// them as of an earlier request.
     pub async fn reloads(&self) -> Result<(u64, u64), Failed> {
         let Some(rolegate) = self.rolegates.first() else {
             let of = async |name| {
@@ -133,7 +140,10 @@ impl Stack {
         let metrics = get(rolegate.admin, "/metrics", &[]).await?.text();
         let of = |result: &str| {
             let name = format!("rolegate_policy_reloads_total{{result=\"{result}\"}} ");
-            metrics.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok()).unwrap_or_default()
+            metrics
+                .lines()
+                .find_map(|line| line.strip_prefix(&name)?.parse().ok())
+                .unwrap_or_default()
         };
         Ok((of("ok"), of("failed")))
     }

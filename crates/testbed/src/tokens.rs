@@ -1,4 +1,5 @@
-//! Tokens (RFC 7519) and key sets (RFC 7517) of an issuer with a key for every algorithm that rolegate verifies.
+//! Tokens (RFC 7519) and key sets (RFC 7517) of an issuer with a key for every algorithm that
+//! rolegate verifies.
 
 #![expect(clippy::expect_used, reason = "without keys there is nothing to test or to measure")]
 
@@ -10,9 +11,10 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, ECDSA_P521_SHA512_FIXED_SIGNING,
-    EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512,
-    RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding, RsaKeyPair,
+    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING,
+    ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
+    RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512,
+    RsaEncoding, RsaKeyPair,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -23,8 +25,8 @@ use crate::process::Failed;
 
 /// Every algorithm that rolegate verifies.
 pub const ALGORITHMS: [&str; 13] = [
-    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384",
-    "ES512", "EdDSA",
+    "HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256",
+    "ES384", "ES512", "EdDSA",
 ];
 /// The shared secret, as long as the longest hash.
 const SECRET: [u8; 64] = *b"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -53,16 +55,23 @@ impl Default for Signer {
     fn default() -> Self {
         Self {
             rsa: LazyLock::new(|| RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")),
-            p256: LazyLock::new(|| EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key")),
-            p384: LazyLock::new(|| EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).expect("a key")),
-            p521: LazyLock::new(|| EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).expect("a key")),
+            p256: LazyLock::new(|| {
+                EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key")
+            }),
+            p384: LazyLock::new(|| {
+                EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).expect("a key")
+            }),
+            p521: LazyLock::new(|| {
+                EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).expect("a key")
+            }),
             ed25519: LazyLock::new(|| Ed25519KeyPair::generate().expect("a key")),
         }
     }
 }
 
 impl Signer {
-    /// The key with which tokens of this algorithm are verified, as a JSON Web Key whose id is the algorithm.
+    /// The key with which tokens of this algorithm are verified, as a JSON Web Key whose id is the
+    /// algorithm.
     pub fn jwk(&self, algorithm: &str) -> Value {
         let point = |curve: &str, pair: &EcdsaKeyPair| {
             // An uncompressed point: 0x04, then both coordinates with equal length.
@@ -75,7 +84,9 @@ impl Signer {
             "ES256" => point("P-256", &self.p256),
             "ES384" => point("P-384", &self.p384),
             "ES512" => point("P-521", &self.p521),
-            "EdDSA" => json!({ "kty": "OKP", "crv": "Ed25519", "x": encode(self.ed25519.public_key()) }),
+            "EdDSA" => {
+                json!({ "kty": "OKP", "crv": "Ed25519", "x": encode(self.ed25519.public_key()) })
+            }
             _ => json!({ "kty": "RSA", "n": encode(self.modulus()), "e": "AQAB" }),
         };
         if let Some(jwk) = jwk.as_object_mut() {
@@ -95,8 +106,8 @@ impl Signer {
         self.rsa.public_key().as_ref().to_vec()
     }
 
-    /// The modulus of the RSA key. The encoded key ends with it and the exponent 65537, which takes five bytes (RFC
-    /// 8017, A.1.1).
+    /// The modulus of the RSA key. The encoded key ends with it and the exponent 65537, which takes
+    /// five bytes (RFC 8017, A.1.1).
     pub fn modulus(&self) -> Vec<u8> {
         let key = self.rsa_key();
         let end = key.len().saturating_sub(5);
@@ -108,7 +119,9 @@ impl Signer {
     pub fn signature(&self, algorithm: &str, message: &[u8]) -> Vec<u8> {
         let random = SystemRandom::new();
         let mac = |hash| hmac::sign(&hmac::Key::new(hash, &SECRET), message).as_ref().to_vec();
-        let curve = |pair: &EcdsaKeyPair| pair.sign(&random, message).expect("a signature").as_ref().to_vec();
+        let curve = |pair: &EcdsaKeyPair| {
+            pair.sign(&random, message).expect("a signature").as_ref().to_vec()
+        };
         let rsa = |encoding: &'static dyn RsaEncoding| {
             let mut signature = vec![0; self.rsa.public_modulus_len()];
             self.rsa.sign(encoding, &random, message, &mut signature).expect("a signature");
@@ -144,20 +157,24 @@ impl Signer {
         self.signed(algorithm, &header.to_string(), &claims.to_string())
     }
 
-    /// A token with these claims, valid for ten minutes for the issuer that it names. Missing required claims are
-    /// added.
+    /// A token with these claims, valid for ten minutes for the issuer that it names. Missing
+    /// required claims are added.
     pub fn valid(&self, identity: &Identity, claims: &str) -> Result<String, Failed> {
-        let claims: Map<String, Value> =
-            serde_json::from_str(claims).map_err(|error| Failed::new("claims", error.to_string()))?;
+        let claims: Map<String, Value> = serde_json::from_str(claims)
+            .map_err(|error| Failed::new("claims", error.to_string()))?;
         let issuer = identity
             .jwt
             .iter()
             .find(|issuer| claims.get("iss").and_then(Value::as_str) == Some(&*issuer.issuer));
         let now = now();
-        let mut all = Map::from_iter([("iat".to_owned(), json!(now)), ("exp".to_owned(), json!(now + 600))]);
+        let mut all =
+            Map::from_iter([("iat".to_owned(), json!(now)), ("exp".to_owned(), json!(now + 600))]);
         let mut header = json!({"alg": "ES256", "kid": "ES256"});
         if let Some(issuer) = issuer {
-            all.insert("aud".to_owned(), json!(issuer.audiences.first().map(|audience| &**audience)));
+            all.insert(
+                "aud".to_owned(),
+                json!(issuer.audiences.first().map(|audience| &**audience)),
+            );
             if let (Some(header), Some(kind)) = (header.as_object_mut(), &issuer.required_type) {
                 header.insert("typ".to_owned(), json!(&**kind));
             }
@@ -166,8 +183,8 @@ impl Signer {
         Ok(self.sign(&header, &Value::Object(all)))
     }
 
-    /// An `Authorization` value whose token is valid for a day from `now`, and has about as many claims as a real one:
-    /// about 900 bytes.
+    /// An `Authorization` value whose token is valid for a day from `now`, and has about as many
+    /// claims as a real one: about 900 bytes.
     pub fn bearer(&self, algorithm: &str, now: u64) -> String {
         let claims = json!({
             "iss": ISSUER, "aud": [AUDIENCE, "account"], "sub": "8d1a1c3e-51b4-4b2e-9d5f-3d2f1f6f1d11",

@@ -52,7 +52,8 @@ impl Traffic {
         let run = |(method, path): (&str, &str), mark: &str, answered: &Arc<AtomicU64>| {
             let mut plan = Plan::http(&format!("http://{envoy}{path}"))?;
             let request = Request { method: method.to_owned(), ..Request::get(path) };
-            let request = request.basic(kinds.credentials).header(mark, "1").header("host", "localhost");
+            let request =
+                request.basic(kinds.credentials).header(mark, "1").header("host", "localhost");
             plan.workload = Workload::of(request);
             (plan.protocol, plan.rate, plan.connections) = (protocol, Rate::Max, clients);
             plan.duration = Some(Duration::from_secs(86_400));
@@ -73,8 +74,10 @@ impl Traffic {
     /// Waits until this many more requests of each kind have been answered.
     pub async fn more(&self, requests: u64) -> Result<(), Failed> {
         let enough = self.answered().map(|answered| answered + requests);
-        wait(requests, || self.answered().iter().zip(enough).all(|(answered, enough)| *answered >= enough))
-            .await
+        wait(requests, || {
+            self.answered().iter().zip(enough).all(|(answered, enough)| *answered >= enough)
+        })
+        .await
     }
 
     /// The responses and errors so far, of each kind of request.

@@ -6,7 +6,8 @@ use testbed::client::{Connection, Version};
 use testbed::envoy::{Listener, Settings, Target};
 use testbed::{App, Envoy};
 
-/// To Envoy no answer is an error, and `failure_mode_allow` is false in every configuration under `deploy/`.
+/// To Envoy no answer is an error, and `failure_mode_allow` is false in every configuration under
+/// `deploy/`.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_rolegate_every_request_is_denied() {
     for settings in [

@@ -1,9 +1,12 @@
-//! Rules for the code that a program can check: dependencies between crates and files, lengths of files, what no file
-//! contains, and that what pages cite exists.
+//! Rules for the code that a program can check: dependencies between crates and files, lengths of
+//! files, what no file contains, and that what pages cite exists.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::panic, reason = "a file that cannot be read as Rust is a failed test")]
-#![expect(clippy::indexing_slicing, reason = "modules are found by their index, files by their name")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "modules are found by their index, files by their name"
+)]
 #![expect(clippy::disallowed_methods, reason = "the tree is what is tested")]
 
 #[path = "house/circles.rs"]
@@ -23,7 +26,8 @@ use serde_json::Value;
 
 use tree::{code_of, files, read, root, sources, split};
 
-/// The table of `crates/README.md`: which crates of this workspace each crate may use outside its tests.
+/// The table of `crates/README.md`: which crates of this workspace each crate may use outside its
+/// tests.
 const ARROWS: &[(&str, &[&str])] = &[
     ("document", &[]),
     ("policy", &["document"]),
@@ -83,7 +87,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that may do I/O and read the clock and the environment, or only exist to test or to measure.
+/// Crates that may do I/O and read the clock and the environment, or only exist to test or to
+/// measure.
 const MAY_DO_IO: &[&str] = &[
     "crates/console/",
     "crates/install/",
@@ -119,12 +124,14 @@ const IO: &[&str] = &[
 fn dependencies_between_our_crates_point_as_drawn() {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
-    let ours: Vec<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    let ours: Vec<&str> =
+        packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
     let drawn: BTreeMap<&str, &[&str]> = ARROWS.iter().copied().collect();
     for package in packages {
         let name = package["name"].as_str().unwrap();
-        let allowed =
-            drawn.get(name).unwrap_or_else(|| panic!("`{name}` is not a crate of the table `ARROWS`"));
+        let allowed = drawn
+            .get(name)
+            .unwrap_or_else(|| panic!("`{name}` is not a crate of the table `ARROWS`"));
         for dependency in package["dependencies"].as_array().unwrap() {
             let to = dependency["name"].as_str().unwrap();
             let only_for_tests = dependency["kind"] == "dev";
@@ -146,14 +153,21 @@ fn each_package_inherits_the_lints_and_the_versions() {
         for line in text.lines() {
             if line.starts_with('[') {
                 section = line;
-            } else if section.ends_with("dependencies]") && line.contains('=') && !line.starts_with('#') {
-                assert!(line.contains("workspace = true"), "{manifest}: `{line}` names a version of its own");
+            } else if section.ends_with("dependencies]")
+                && line.contains('=')
+                && !line.starts_with('#')
+            {
+                assert!(
+                    line.contains("workspace = true"),
+                    "{manifest}: `{line}` names a version of its own"
+                );
             }
         }
     }
 }
 
-/// The only crate with `unsafe`. A package cannot change one of the workspace's lints, so it has them all again.
+/// The only crate with `unsafe`. A package cannot change one of the workspace's lints, so it has
+/// them all again.
 const UNSAFE: &str = "crates/module/Cargo.toml";
 
 #[test]
@@ -169,8 +183,8 @@ fn only_the_module_for_envoy_has_unsafe_code_and_only_where_it_says_so() {
     }
     let expects = |file: &String| read(file).contains(concat!("expect(", "unsafe_code"));
     let found: Vec<String> = sources().into_iter().filter(expects).collect();
-    let allowed =
-        ["abi.rs", "allocator.rs", "exports.rs", "fake.rs"].map(|file| format!("crates/module/src/{file}"));
+    let allowed = ["abi.rs", "allocator.rs", "exports.rs", "fake.rs"]
+        .map(|file| format!("crates/module/src/{file}"));
     assert!(found.iter().all(|file| allowed.contains(file)), "{found:?} have unsafe code");
 }
 
@@ -190,8 +204,14 @@ fn files_are_short() {
         let (code, tests) = split(&text);
         let in_tests = file.ends_with("/tests.rs") || file.contains("/tests/");
         let (code, tests) = (code.lines().count(), tests.lines().count());
-        assert!(in_tests || code < 800, "{file} has {code} lines before its tests; 800 are too many");
-        assert!(tests <= 105, "{file} has {tests} lines of tests; over 100 they have their own file");
+        assert!(
+            in_tests || code < 800,
+            "{file} has {code} lines before its tests; 800 are too many"
+        );
+        assert!(
+            tests <= 105,
+            "{file} has {tests} lines of tests; over 100 they have their own file"
+        );
     }
 }
 
@@ -208,8 +228,10 @@ fn names_say_something() {
         let path = Path::new(&file);
         let stem = path.file_stem().unwrap().to_str().unwrap();
         assert_ne!(path.file_name().unwrap(), "mod.rs", "{file}: there is no mod.rs");
-        let empty =
-            ["util", "utils", "common", "core", "manager", "handler", "handlers", "helpers", "misc", "kind"];
+        let empty = [
+            "util", "utils", "common", "core", "manager", "handler", "handlers", "helpers", "misc",
+            "kind",
+        ];
         assert!(!empty.contains(&stem), "{file}: `{stem}` says nothing");
         let folders = path.parent().into_iter().flat_map(Path::components);
         for folder in folders {
@@ -223,16 +245,21 @@ fn names_say_something() {
 #[test]
 fn only_the_outermost_crates_do_io() {
     for file in sources() {
-        let tests = file.ends_with("/tests.rs") || file.contains("/tests/") || file.contains("/examples/");
+        let tests =
+            file.ends_with("/tests.rs") || file.contains("/tests/") || file.contains("/examples/");
         if tests || MAY_DO_IO.iter().any(|folder| file.starts_with(folder)) {
             continue;
         }
         let text = read(&file);
         for line in code_of(split(&text).0) {
-            let nested =
-                line.contains("std::{") && ["fs", "env", "process"].iter().any(|name| has_word(line, name));
+            let nested = line.contains("std::{")
+                && ["fs", "env", "process"].iter().any(|name| has_word(line, name));
             let found = IO.iter().find(|name| has_word(line, name));
-            assert!(!nested && found.is_none(), "{file} does I/O or reads the clock: `{}`", line.trim());
+            assert!(
+                !nested && found.is_none(),
+                "{file} does I/O or reads the clock: `{}`",
+                line.trim()
+            );
         }
     }
 }
@@ -263,8 +290,11 @@ fn no_file_names_a_place_of_one_machine() {
         concat!("/ro", "ot/."),
         concat!("/ho", "me/"),
     ];
-    let hosts = [concat!("py", "pi.org"), concat!("index.cra", "tes.io"), concat!("static.cra", "tes.io")];
-    for file in files(&[".svg", ".bin"]).into_iter().filter(|file| !file.starts_with("fuzz/corpus/")) {
+    let hosts =
+        [concat!("py", "pi.org"), concat!("index.cra", "tes.io"), concat!("static.cra", "tes.io")];
+    for file in
+        files(&[".svg", ".bin"]).into_iter().filter(|file| !file.starts_with("fuzz/corpus/"))
+    {
         let text = read(&file);
         for place in places.into_iter().chain(hosts) {
             assert!(!text.contains(place), "{file} names `{place}`");
@@ -272,12 +302,14 @@ fn no_file_names_a_place_of_one_machine() {
     }
 }
 
-/// Nothing builds what the scripts and pages name until somebody runs them, so a renamed crate breaks a release unseen.
+/// Nothing builds what the scripts and pages name until somebody runs them, so a renamed crate
+/// breaks a release unseen.
 #[test]
 fn packages_that_scripts_and_pages_name_exist() {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().unwrap();
-    let package_names: Vec<&str> = packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
+    let package_names: Vec<&str> =
+        packages.iter().map(|package| package["name"].as_str().unwrap()).collect();
     for file in files(&[]).into_iter().filter(|file| !file.ends_with(".rs")) {
         let text = read(&file);
         let words: Vec<&str> = text.split([' ', '\n', '`', '=']).collect();
@@ -316,7 +348,8 @@ fn readers_find_the_functions_that_the_map_names() {
     }
 }
 
-/// Invariant 1 of `crates/README.md`: a new variant must not get an old answer. Clippy checks that where the lint is on.
+/// Invariant 1 of `crates/README.md`: a new variant must not get an old answer. Clippy checks that
+/// where the lint is on.
 #[test]
 fn catch_all_arms_are_forbidden_where_answers_are_made() {
     for name in [
@@ -340,17 +373,23 @@ fn catch_all_arms_are_forbidden_where_answers_are_made() {
     }
 }
 
-/// The tests exist that `docs/guarantees.md` and the invariants in `crates/README.md` name, and each guarantee has some.
+/// The tests exist that `docs/guarantees.md` and the invariants in `crates/README.md` name, and
+/// each guarantee has some.
 #[test]
 fn readers_find_the_tests_that_are_named() {
-    let (map, table, page) = (read("crates/README.md"), read("docs/guarantees.md"), read("SECURITY.md"));
+    let (map, table, page) =
+        (read("crates/README.md"), read("docs/guarantees.md"), read("SECURITY.md"));
     let invariants = map.split("\n## ").find(|section| section.starts_with("Invariants")).unwrap();
     let guarantees = page.lines().filter_map(|line| line.strip_prefix("* S")?.split_once(':'));
     for (id, _) in guarantees {
-        assert!(table.contains(&format!("\n| S{id} | `")), "docs/guarantees.md has no test of S{id}");
+        assert!(
+            table.contains(&format!("\n| S{id} | `")),
+            "docs/guarantees.md has no test of S{id}"
+        );
     }
     let all: Vec<String> = sources().iter().map(|file| read(file)).collect();
-    let names = table.lines().chain([invariants]).flat_map(in_code).filter(|name| name.contains('_'));
+    let names =
+        table.lines().chain([invariants]).flat_map(in_code).filter(|name| name.contains('_'));
     for name in names.filter(|name| !name.contains(['/', '.', ' ', ':'])) {
         let head = format!("fn {name}()");
         assert!(all.iter().any(|text| text.contains(&head)), "`{name}` is no test");
@@ -364,7 +403,10 @@ fn in_code(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn a_name_is_found_as_a_whole_word() {
-    assert!(has_word("let at = Instant::now();", "Instant") && has_word("use std::env::var;", "std::env::"));
+    assert!(
+        has_word("let at = Instant::now();", "Instant")
+            && has_word("use std::env::var;", "std::env::")
+    );
     assert!(!has_word("Instantiate", "Instant") && !has_word("not_tokio::spawn", "tokio::"));
 }
 

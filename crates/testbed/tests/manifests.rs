@@ -1,5 +1,5 @@
-//! What `deploy/` ships: every variant can be built, is valid, runs with the least rights, and lets nothing pass without
-//! an answer.
+//! What `deploy/` ships: every variant can be built, is valid, runs with the least rights, and lets
+//! nothing pass without an answer.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::panic, reason = "what a tool says is the message of the failed test")]

@@ -1,6 +1,6 @@
-//! casbin: its RBAC model with `keyMatch2` for paths. The matcher compares the role first, then the method, so that the
-//! patterns of other roles are never tried. Its cache of answers is off: it would be asked for the same 64 again and
-//! again.
+//! casbin: its RBAC model with `keyMatch2` for paths. The matcher compares the role first, then the
+//! method, so that the patterns of other roles are never tried. Its cache of answers is off: it
+//! would be asked for the same 64 again and again.
 
 use ::casbin::prelude::{CoreApi as _, DefaultModel, Enforcer, MgmtApi as _};
 use policy::Policy;
@@ -26,7 +26,8 @@ impl Decider for Casbin {
     type Asked = (String, String);
 
     fn new(policy: &Policy) -> Self {
-        let policies = rules(policy).map(|(role, form)| vec![role.into(), pattern(form), "GET".into()]);
+        let policies =
+            rules(policy).map(|(role, form)| vec![role.into(), pattern(form), "GET".into()]);
         let policies: Vec<Vec<String>> = policies.collect();
         let grants = users(policy).flat_map(|(role, users)| {
             users.into_iter().map(move |user| vec![user.to_owned(), role.to_owned()])

@@ -1,14 +1,15 @@
-//! cedar-policy: users are entities whose parents are their roles; each rule is a policy, its principal and its action in
-//! the scope, where Cedar looks first, and so is the path where it is literal; else it is compared with `like`. The
-//! request is made before the timed evaluation, the entities are there once and for all.
+//! cedar-policy: users are entities whose parents are their roles; each rule is a policy, its
+//! principal and its action in the scope, where Cedar looks first, and so is the path where it is
+//! literal; else it is compared with `like`. The request is made before the timed evaluation, the
+//! entities are there once and for all.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::str::FromStr as _;
 
 use cedar_policy::{
-    Authorizer, Context, Decision, Entities, Entity, EntityId, EntityTypeName, EntityUid, PolicySet, Request,
-    RestrictedExpression,
+    Authorizer, Context, Decision, Entities, Entity, EntityId, EntityTypeName, EntityUid,
+    PolicySet, Request, RestrictedExpression,
 };
 use policy::Policy;
 
@@ -42,7 +43,8 @@ impl Decider for Cedar {
     fn prepare(&self, user: &str, path: &str) -> Request {
         let path_value = RestrictedExpression::new_string(path.to_owned());
         let context = Context::from_pairs([("path".to_owned(), path_value)]).unwrap();
-        Request::new(uid("User", user), uid("Action", "GET"), uid("Path", path), context, None).unwrap()
+        Request::new(uid("User", user), uid("Action", "GET"), uid("Path", path), context, None)
+            .unwrap()
     }
 
     fn allows(&mut self, asked: &Request) -> bool {
@@ -62,7 +64,9 @@ fn translated(form: &Form) -> (String, String) {
         Form::Glob(path) => {
             when(format!("context.path like \"{path}*\" && !(context.path like \"{path}*/*\")"))
         }
-        Form::Below(path) => when(format!("context.path == \"{path}\" || context.path like \"{path}/*\"")),
+        Form::Below(path) => {
+            when(format!("context.path == \"{path}\" || context.path like \"{path}/*\""))
+        }
     }
 }
 
@@ -74,7 +78,8 @@ fn entities(policy: &Policy) -> Entities {
         }
     }
     let roles = policy.roles.iter().map(|role| Entity::with_uid(uid("Role", &role.name)));
-    let users = parents.into_iter().map(|(user, roles)| Entity::new_no_attrs(uid("User", user), roles));
+    let users =
+        parents.into_iter().map(|(user, roles)| Entity::new_no_attrs(uid("User", user), roles));
     Entities::from_entities(roles.chain(users), None).unwrap()
 }
 

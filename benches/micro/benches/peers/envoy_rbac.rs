@@ -1,10 +1,12 @@
-//! A model of how Envoy's RBAC filter looks for a rule: one policy a role, one after the other; of each the permissions
-//! and then the principals, one after the other, up to the first that matches (`envoy.extensions.filters.http.rbac.v3`).
+//! A model of how Envoy's RBAC filter looks for a rule: one policy a role, one after the other; of
+//! each the permissions and then the principals, one after the other, up to the first that matches
+//! (`envoy.extensions.filters.http.rbac.v3`).
 //!
-//! It models the work that grows with the rules: a policy for each role, `permissions` an `and_rules` of method and path
-//! for each rule, `principals` a name for each user. It leaves out what the filter pays besides, and so flatters it:
-//! finding headers, matchers behind virtual calls, and regular expressions, which `{id}` and globs would be there and
-//! are comparisons of bytes here. Its match trees (`matcher`), which scale otherwise, are not modelled.
+//! It models the work that grows with the rules: a policy for each role, `permissions` an
+//! `and_rules` of method and path for each rule, `principals` a name for each user. It leaves out
+//! what the filter pays besides, and so flatters it: finding headers, matchers behind virtual
+//! calls, and regular expressions, which `{id}` and globs would be there and are comparisons of
+//! bytes here. Its match trees (`matcher`), which scale otherwise, are not modelled.
 
 use policy::Policy;
 
@@ -55,10 +57,12 @@ impl Form {
                 let rest = path.strip_prefix(&**above).and_then(|rest| rest.strip_prefix('/'));
                 rest.is_some_and(|rest| !rest.is_empty() && !rest.contains('/'))
             }
-            Self::Glob(start) => path.strip_prefix(&**start).is_some_and(|rest| !rest.contains('/')),
-            Self::Below(above) => {
-                path.strip_prefix(&**above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            Self::Glob(start) => {
+                path.strip_prefix(&**start).is_some_and(|rest| !rest.contains('/'))
             }
+            Self::Below(above) => path
+                .strip_prefix(&**above)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/')),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What others take for the same decisions: cedar-policy, casbin and regorus, and a model of Envoy's RBAC filter, with
-//! one generated policy, translated for each, and the same cases.
+//! What others take for the same decisions: cedar-policy, casbin and regorus, and a model of
+//! Envoy's RBAC filter, with one generated policy, translated for each, and the same cases.
 //!
-//! Each is set up as its documentation says, once, outside of what is timed, as are the requests wherever they can be
-//! made before. All must give the answer that the policy's formula gives.
+//! Each is set up as its documentation says, once, outside of what is timed, as are the requests
+//! wherever they can be made before. All must give the answer that the policy's formula gives.
 
 #![expect(
     clippy::unwrap_used,
@@ -93,7 +93,8 @@ fn measure<D: Decider>(criterion: &mut Criterion, name: &str, rules: usize) {
     group.finish();
 }
 
-/// Half of the requests are allowed on purpose, half are left to chance; the formula knows the answers.
+/// Half of the requests are allowed on purpose, half are left to chance; the formula knows the
+/// answers.
 fn cases<D: Decider>(size: &Regular, decider: &D) -> Vec<(D::Asked, bool)> {
     let mut rng = Rng::new(1);
     let case = |number: usize| {
@@ -125,7 +126,9 @@ fn rules(policy: &Policy) -> impl Iterator<Item = (&str, Form)> {
 }
 
 fn form(rule: &Rule) -> Form {
-    let [Pattern { segments, rest, absolute: true }] = &*rule.resources else { panic!("{}", rule.name) };
+    let [Pattern { segments, rest, absolute: true }] = &*rule.resources else {
+        panic!("{}", rule.name)
+    };
     let mut path = String::new();
     for segment in segments {
         match segment {

@@ -1,6 +1,7 @@
-//! regorus: a policy in Rego over data that are laid out to be looked up: roles by user, and by role and method the
-//! literal paths as the keys of an object, beside a list of patterns. Only the patterns of the caller's own roles are
-//! tried, and compiled globs are cached. Once by the interpreter, once by the virtual machine.
+//! regorus: a policy in Rego over data that are laid out to be looked up: roles by user, and by
+//! role and method the literal paths as the keys of an object, beside a list of patterns. Only the
+//! patterns of the caller's own roles are tried, and compiled globs are cached. Once by the
+//! interpreter, once by the virtual machine.
 
 use std::sync::Arc;
 
@@ -88,7 +89,9 @@ pub(crate) fn check_policy_for_opa() {
         Ok(Value::from(hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
     };
     engine.add_extension("crypto.sha256".to_owned(), 1, Box::new(sha256)).unwrap();
-    engine.add_policy("policy.rego".to_owned(), include_str!("../../../opa/policy.rego").to_owned()).unwrap();
+    engine
+        .add_policy("policy.rego".to_owned(), include_str!("../../../opa/policy.rego").to_owned())
+        .unwrap();
     for (authorization, method, path, expected) in [
         ("Basic YWxpY2U6d29uZGVybGFuZA==", "GET", "/people", 200),
         ("basic YWxpY2U6d29uZGVybGFuZA==", "GET", "/people?page=2", 200),
@@ -113,7 +116,10 @@ pub(crate) fn check_policy_for_opa() {
 }
 
 fn engine(policy: &Policy) -> Engine {
-    cache::configure(cache::Config { glob: cache::Config::MAX_CAPACITY, ..cache::Config::default() });
+    cache::configure(cache::Config {
+        glob: cache::Config::MAX_CAPACITY,
+        ..cache::Config::default()
+    });
     let mut engine = Engine::new();
     engine.add_policy("people.rego".to_owned(), REGO.to_owned()).unwrap();
     engine.add_data(data(policy)).unwrap();
@@ -130,7 +136,9 @@ fn data(policy: &Policy) -> Value {
     }
     let mut roles = Map::new();
     for (role, form) in rules(policy) {
-        let role = roles.entry(role).or_insert_with(|| json!({ "GET": { "literal": {}, "patterns": [] } }));
+        let role = roles
+            .entry(role)
+            .or_insert_with(|| json!({ "GET": { "literal": {}, "patterns": [] } }));
         add(&mut role["GET"], form);
     }
     Value::from_json_str(&json!({ "grants": grants, "roles": roles }).to_string()).unwrap()

@@ -19,7 +19,8 @@ impl Decider for Rolegate {
     }
 
     fn allows(&mut self, (roles, user, path): &Self::Asked) -> bool {
-        let request = AccessRequest { action: b"GET", scope: b"api.example.com", resource: path.as_bytes() };
+        let request =
+            AccessRequest { action: b"GET", scope: b"api.example.com", resource: path.as_bytes() };
         matches!(
             self.0.decide(roles, Some(engine::PatternSubject::named(user.as_bytes())), request),
             Decision::Allowed(_)

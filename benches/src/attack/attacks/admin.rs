@@ -12,7 +12,8 @@ const KEPT: usize = 72;
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 const PROBE_EVERY: Duration = Duration::from_millis(100);
 
-/// Keeps connections open after one response each, reopens those that the server closes, and probes like a kubelet.
+/// Keeps connections open after one response each, reopens those that the server closes, and probes
+/// like a kubelet.
 pub(crate) fn kept_connections(scene: &Scene) -> String {
     let (mut kept, mut probes, mut answered) = (Vec::new(), 0, 0);
     while !scene.is_over() {

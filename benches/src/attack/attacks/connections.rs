@@ -45,7 +45,8 @@ pub(crate) fn idle(scene: &Scene) -> String {
     format!("{opened} opened, {} still held at the end", held.len())
 }
 
-/// 10,000 connections, or as many as the file descriptor limit of this process permits after raising it.
+/// 10,000 connections, or as many as the file descriptor limit of this process permits after
+/// raising it.
 fn descriptors() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
@@ -55,7 +56,8 @@ fn descriptors() -> usize {
     usize::try_from(current.saturating_sub(500)).unwrap_or(usize::MAX).min(10_000)
 }
 
-/// Messages that are begun and never ended, on 100 connections with as many streams as each may have: more than may wait.
+/// Messages that are begun and never ended, on 100 connections with as many streams as each may
+/// have: more than may wait.
 pub(crate) fn waiting(scene: &Scene) -> String {
     let start = [&[0, 0, 0, 4, 0][..], &[b'x'; 40]].concat();
     let begin = |number: u32| {
@@ -83,8 +85,8 @@ pub(crate) fn slow_bytes(scene: &Scene) -> String {
     let mut held = Vec::new();
     for _ in 0..4 {
         if let Ok(mut raw) = Raw::open(scene.address, &[]) {
-            let heads =
-                (0..100).flat_map(|number| frame(HEADERS, END_HEADERS, 2 * number + 1, &check_head()));
+            let heads = (0..100)
+                .flat_map(|number| frame(HEADERS, END_HEADERS, 2 * number + 1, &check_head()));
             let _ = raw.acknowledge_settings().and_then(|()| raw.write(&heads.collect::<Vec<_>>()));
             held.push(raw);
         }
@@ -92,7 +94,8 @@ pub(crate) fn slow_bytes(scene: &Scene) -> String {
     let (opened, mut bytes) = (held.len(), 0);
     while !scene.is_over() {
         let byte = *start.get(bytes).unwrap_or(&b'x');
-        let step: Vec<u8> = (0..100).flat_map(|number| frame(DATA, 0, 2 * number + 1, &[byte])).collect();
+        let step: Vec<u8> =
+            (0..100).flat_map(|number| frame(DATA, 0, 2 * number + 1, &[byte])).collect();
         held.retain_mut(|raw| raw.write(&step).is_ok());
         bytes += 1;
         std::thread::sleep(scene.left().min(Duration::from_secs(1)));

@@ -1,4 +1,5 @@
-//! 300 wrong passwords per second, beside a verified caller and users who sign in for the first time.
+//! 300 wrong passwords per second, beside a verified caller and users who sign in for the first
+//! time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,12 @@ pub(crate) fn from_one_address(scene: &Scene) -> String {
 
 fn flood(scene: &Scene, one_address: bool) -> String {
     let tally = Arc::new(Tally::default());
-    let plan = Plan { address: scene.address, until: scene.until, one_address, sign_in_every: SIGN_IN_EVERY };
+    let plan = Plan {
+        address: scene.address,
+        until: scene.until,
+        one_address,
+        sign_in_every: SIGN_IN_EVERY,
+    };
     if !passwords::verify(scene.address) {
         return "alice cannot sign in".to_owned();
     }

@@ -24,12 +24,14 @@ pub(crate) fn large_messages(scene: &Scene) -> String {
     again_and_again(scene, 4, 1, move |_| message.clone())
 }
 
-/// Bytes in a valid frame that are no `CheckRequest`: random ones, and a real message with a few of its bytes replaced.
+/// Bytes in a valid frame that are no `CheckRequest`: random ones, and a real message with a few of
+/// its bytes replaced.
 pub(crate) fn garbage(scene: &Scene) -> String {
     // A linear congruential generator (Knuth): each run sends the same.
     let mut state = 1_u64;
     let mut random = move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let [high, low, ..] = state.to_be_bytes();
         (high, usize::from(low))
     };
@@ -56,8 +58,10 @@ pub(crate) fn garbage(scene: &Scene) -> String {
 
 /// Health and reflection calls that send almost 4 MiB and then stall: 16 on each of 10 connections.
 pub(crate) fn unfinished_calls(scene: &Scene) -> String {
-    const PATHS: &[&str] =
-        &["/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"];
+    const PATHS: &[&str] = &[
+        "/grpc.health.v1.Health/Check",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    ];
     let message = framed(&vec![0; 4 << 20]);
     let part = message.slice(..message.len() - 100);
     hold(scene, 10, 16, PATHS, &part, false)
@@ -68,7 +72,8 @@ pub(crate) fn watches(scene: &Scene) -> String {
     hold(scene, 8, 511, &["/grpc.health.v1.Health/Watch"], &framed(&[]), true)
 }
 
-/// Requests with the longest possible lines in the decision log: a control character takes six bytes there.
+/// Requests with the longest possible lines in the decision log: a control character takes six
+/// bytes there.
 pub(crate) fn long_decisions(scene: &Scene) -> String {
     let long = "\u{1}".repeat(1500);
     let (method, host, path, id) = (&*long, &*long, &*long, &*long);
@@ -101,7 +106,8 @@ pub(crate) fn path_of_many_interpretations(scene: &Scene) -> String {
     again_and_again(scene, 4, 1, move |_| message.clone())
 }
 
-/// Runs this many clients, each with this many concurrent calls, in a closed loop until the time is over.
+/// Runs this many clients, each with this many concurrent calls, in a closed loop until the time is
+/// over.
 pub(super) fn again_and_again(
     scene: &Scene,
     clients: usize,
@@ -138,7 +144,8 @@ pub(super) fn again_and_again(
     format!("{} allowed, {} denied, {} failed, {} timed out", sum(0), sum(1), sum(2), sum(3))
 }
 
-/// Opens calls, sends the same message on each, and keeps them open until the time is over, ignoring responses.
+/// Opens calls, sends the same message on each, and keeps them open until the time is over,
+/// ignoring responses.
 fn hold(
     scene: &Scene,
     connections: usize,

@@ -55,8 +55,8 @@ pub(crate) fn ping_flood(scene: &Scene) -> String {
     hammer(scene, |raw| raw.write(&pings))
 }
 
-/// Repeats a write until the time is over, on a new connection whenever the server closes one. Returns how the server
-/// reacted.
+/// Repeats a write until the time is over, on a new connection whenever the server closes one.
+/// Returns how the server reacted.
 fn hammer(scene: &Scene, mut write: impl FnMut(&mut Raw) -> Result<()>) -> String {
     let (mut opened, mut seen) = (0, Reaction::default());
     while !scene.is_over() {
@@ -69,7 +69,8 @@ fn hammer(scene: &Scene, mut write: impl FnMut(&mut Raw) -> Result<()>) -> Strin
                 Err(error) => break Some(error),
             }
         };
-        let stuck = |error: &Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        let stuck =
+            |error: &Error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
         seen.unread += usize::from(ended.as_ref().is_some_and(stuck));
         seen += raw.reaction_now();
     }

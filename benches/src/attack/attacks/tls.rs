@@ -39,7 +39,8 @@ pub(crate) fn write(folder: &Path) -> Result<[String; 2], Failed> {
     Ok(files.map(|(name, _)| folder.join(name).display().to_string()))
 }
 
-/// Complete handshakes, each on a new connection that is then closed, as many as the attacker can make.
+/// Complete handshakes, each on a new connection that is then closed, as many as the attacker can
+/// make.
 pub(crate) fn handshakes(scene: &Scene) -> String {
     let mut roots = RootCertStore::empty();
     let certificate = CERTIFICATE.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -74,9 +75,11 @@ fn handshake(config: &Arc<ClientConfig>, address: SocketAddr) -> io::Result<()> 
     Ok(())
 }
 
-/// Connections that send no TLS, a record of garbage, or the beginning of a handshake. The last are held.
+/// Connections that send no TLS, a record of garbage, or the beginning of a handshake. The last are
+/// held.
 pub(crate) fn garbage(scene: &Scene) -> String {
-    // A handshake record of 16 KiB (RFC 8446, 5.1) with a ClientHello of that length (4): nothing, or all, of it is there.
+    // A handshake record of 16 KiB (RFC 8446, 5.1) with a ClientHello of that length (4): nothing,
+    // or all, of it is there.
     let record = [&[22, 3, 1, 0x40, 0][..], &[1, 0, 0x3F, 0xFC], &vec![0xA5; 0x3FFC]].concat();
     let halves = AtomicU64::new(0);
     let sent = by_all(scene, |scene| {

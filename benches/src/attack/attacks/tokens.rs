@@ -27,7 +27,8 @@ pub(crate) fn key_set() -> String {
     json!({ "keys": [ISSUER.jwk(ALGORITHM)] }).to_string()
 }
 
-/// Four clients, each with 32 calls under way. Wrong tokens are never cached, so a few are as good as many.
+/// Four clients, each with 32 calls under way. Wrong tokens are never cached, so a few are as good
+/// as many.
 pub(crate) fn wrong_signatures(scene: &Scene) -> String {
     let other = Signer::default();
     let message = |_| {

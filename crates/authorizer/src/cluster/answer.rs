@@ -28,7 +28,8 @@ const MAX_DETAIL: usize = 1_000;
 
 impl Denials {
     pub(super) fn new(identity: &Identity) -> Self {
-        let content_type = |value: &str| ResponseHeader { name: "content-type", value: value.into() };
+        let content_type =
+            |value: &str| ResponseHeader { name: "content-type", value: value.into() };
         let unauthorized = [content_type("text/plain; charset=UTF-8")].into_iter();
         Self {
             json: [content_type("application/json; charset=UTF-8")],
@@ -77,7 +78,11 @@ impl Denials {
 }
 
 /// The text of a denial, in the words of the plugin where it has words for it.
-pub(super) fn explained(reason: Reason, subject: &search::Subject, answer: &search::Answer) -> String {
+pub(super) fn explained(
+    reason: Reason,
+    subject: &search::Subject,
+    answer: &search::Answer,
+) -> String {
     let actions: BTreeSet<&str> = answer.missing.iter().map(|cell| cell.action.name()).collect();
     if actions.is_empty() {
         return reason.to_string();
@@ -101,7 +106,8 @@ fn write_body(reason: Reason, text: &str, body: &mut String) {
     body.clear();
     let (error, status) = (error_members(kind, text), reason.status());
     // Writing to a string does not fail.
-    let _ = write!(body, "{{\"error\":{{\"root_cause\":[{{{error}}}],{error}}},\"status\":{status}}}");
+    let _ =
+        write!(body, "{{\"error\":{{\"root_cause\":[{{{error}}}],{error}}},\"status\":{status}}}");
 }
 
 /// The members of an error object, in JSON.

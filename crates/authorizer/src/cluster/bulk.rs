@@ -80,5 +80,7 @@ impl Cluster {
 fn error(item: &DeniedItem<'_>, why: &str) -> String {
     let DeniedItem { operation, index, id, position: _ } = item;
     let (index, id, error) = (json!(index), json!(id), error_members("security_exception", why));
-    format!("{{\"{operation}\":{{\"_index\":{index},\"_id\":{id},\"status\":403,\"error\":{{{error}}}}}}}")
+    format!(
+        "{{\"{operation}\":{{\"_index\":{index},\"_id\":{id},\"status\":403,\"error\":{{{error}}}}}}}"
+    )
 }

@@ -44,8 +44,11 @@ impl Cluster {
                 backend_roles.push(name.to_string());
             }
         }
-        let mut of_cluster =
-            search::Subject { name: subject.user.to_string(), backend_roles, ..search::Subject::default() };
+        let mut of_cluster = search::Subject {
+            name: subject.user.to_string(),
+            backend_roles,
+            ..search::Subject::default()
+        };
         if subject.issuer.is_some() {
             let claims = subject.claims.as_object().into_iter().flatten();
             // Lists and objects are no attributes: a pattern with one matches nothing.
@@ -54,7 +57,8 @@ impl Cluster {
             };
             of_cluster.attributes = claims.filter_map(attribute).collect();
         } else if let Some(user) = self.compiled.user(&subject.user) {
-            let attribute = |(name, value): (&_, &_)| (format!("attr.internal.{name}"), format!("{value}"));
+            let attribute =
+                |(name, value): (&_, &_)| (format!("attr.internal.{name}"), format!("{value}"));
             of_cluster.attributes = user.attributes.iter().map(attribute).collect();
             of_cluster.roles = user.roles.iter().map(ToString::to_string).collect();
             of_cluster.is_service = user.is_service;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use document::{MapFiles, Problem, Warning};
 use identity::{Authenticator, FetchedKeys, Limits};
 use policy::model::{
-    self, Basic, BasicUser, Bulk, Claims, DocumentSecurity, Evaluation, Identity, Inventory, Issuer, Policy,
-    Separator,
+    self, Basic, BasicUser, Bulk, Claims, DocumentSecurity, Evaluation, Identity, Inventory,
+    Issuer, Policy, Separator,
 };
 use search::config::{self, Dashboards, EvaluationType, InternalUser, SecurityConfig};
 use search::{EvaluationSettings, Pattern, Privileges};
@@ -55,11 +55,13 @@ impl Cluster {
             Some(cluster) => Arc::clone(&cluster.compiled),
             None => Arc::new(Compiled::new(section, policy, bytes)?),
         };
-        let (authenticator, more) = Authenticator::compile(&compiled.identity, fetched, Limits::default())?;
+        let (authenticator, more) =
+            Authenticator::compile(&compiled.identity, fetched, Limits::default())?;
         // The policy's own authenticator warns about its issuers and users.
         let is_of_cluster =
             |problem: &Problem| section.files.iter().any(|file| *file.path == *problem.at.file);
-        let warnings = compiled.warnings.iter().cloned().chain(more.into_iter().filter(is_of_cluster));
+        let warnings =
+            compiled.warnings.iter().cloned().chain(more.into_iter().filter(is_of_cluster));
         let warnings = warnings.collect();
         let denials = Denials::new(&compiled.identity);
         let hosts = section.hosts.clone().into();
@@ -77,7 +79,9 @@ impl Compiled {
         let (system_indices, mut problems) = system_indices(section);
         let read = bytes.map(|bytes| search::Inventory::of_resolved(bytes)).transpose();
         let inventory = read.unwrap_or_else(|error| {
-            problems.extend(section.inventory.as_ref().map(|inventory| not_an_inventory(inventory, &error)));
+            problems.extend(
+                section.inventory.as_ref().map(|inventory| not_an_inventory(inventory, &error)),
+            );
             None
         });
         let loaded = match loaded {
@@ -102,7 +106,8 @@ impl Compiled {
             ..settings.clone()
         };
         let maps_addresses = config.mappings.iter().any(|mapping| !mapping.hosts.is_empty());
-        let users = config.users.iter().enumerate().map(|(at, user)| (user.name.clone(), at)).collect();
+        let users =
+            config.users.iter().enumerate().map(|(at, user)| (user.name.clone(), at)).collect();
         let privileges = Privileges::new(config.clone(), evaluated, inventory.map(Arc::new));
         Ok(Self {
             identity: identity(section, &config, policy),
@@ -112,8 +117,11 @@ impl Compiled {
             scrolls_are_checked: section.cluster_checks_scrolls
                 && section.document_security == DocumentSecurity::Deny,
             bulk: section.bulk,
-            warnings: [loaded.warnings, ambiguous_users(section, &config, policy, privileges.inventory())]
-                .concat(),
+            warnings: [
+                loaded.warnings,
+                ambiguous_users(section, &config, policy, privileges.inventory()),
+            ]
+            .concat(),
             privileges,
             inventory: bytes.cloned(),
         })
@@ -152,7 +160,8 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
         group_prefix: "".into(),
         at: section.at.clone(),
     });
-    let basic = basic.or_else(|| Some(Basic { realm: REALM.into(), ..policy.identity.basic.clone()? }));
+    let basic =
+        basic.or_else(|| Some(Basic { realm: REALM.into(), ..policy.identity.basic.clone()? }));
     let as_the_plugin_reads = |issuer: &Issuer| Issuer {
         claims: Claims { separator: Separator::Commas, ..issuer.claims.clone() },
         ..issuer.clone()
@@ -169,15 +178,15 @@ fn ambiguous_users(
     policy: &Policy,
     inventory: Option<&search::Inventory>,
 ) -> Vec<Problem> {
-    let users = config
-        .users
-        .iter()
-        .filter(|user| has_users(section) && user.hash.is_some() && is_mapped_by_name(config, &user.name));
+    let users = config.users.iter().filter(|user| {
+        has_users(section) && user.hash.is_some() && is_mapped_by_name(config, &user.name)
+    });
     let server = dashboards_server(config, inventory);
     let mut problems = Vec::new();
     for issuer in &policy.identity.jwt {
         let can_have = |name: &str| name.starts_with(&*issuer.user_prefix);
-        let warning = |message| Problem::warning(issuer.at.clone(), Warning::AmbiguousName, message);
+        let warning =
+            |message| Problem::warning(issuer.at.clone(), Warning::AmbiguousName, message);
         if let Some(user) = users.clone().find(|user| can_have(&user.name)) {
             let message = format!(
                 "a token of this issuer can have the name `{}` of a user of the search cluster, and \
@@ -239,7 +248,10 @@ fn system_indices(section: &model::Search) -> (Vec<Pattern>, Vec<Problem>) {
 }
 
 /// The bytes of the inventory, if it is there: one at a URL may not have been fetched yet.
-fn inventory_bytes<'b>(section: &'b model::Search, fetched: &'b FetchedKeys) -> Option<&'b Arc<[u8]>> {
+fn inventory_bytes<'b>(
+    section: &'b model::Search,
+    fetched: &'b FetchedKeys,
+) -> Option<&'b Arc<[u8]>> {
     match section.inventory.as_ref()? {
         Inventory::File { source, .. } => Some(&source.bytes),
         Inventory::Url { url, .. } => fetched.get(url)?.as_ref(),

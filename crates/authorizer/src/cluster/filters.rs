@@ -64,7 +64,11 @@ mod tests {
     fn filter(name: &str, query: &str, fields: &[&str], masked: &[&str]) -> Filter {
         Filter {
             name: name.to_owned(),
-            queries: [query].into_iter().filter(|query| !query.is_empty()).map(str::to_owned).collect(),
+            queries: [query]
+                .into_iter()
+                .filter(|query| !query.is_empty())
+                .map(str::to_owned)
+                .collect(),
             fields: fields.iter().map(|field| (*field).into()).collect(),
             masked_fields: masked.iter().map(|field| (*field).into()).collect(),
         }
@@ -97,11 +101,14 @@ mod tests {
         let mut text = "before".to_owned();
         assert!(write(&BTreeSet::new(), &mut text) && text.is_empty());
         let long = "x".repeat(MAX_LENGTH);
-        assert!(!write(&BTreeSet::from([filter("a", &long, &[], &[])]), &mut text) && text.is_empty());
+        assert!(
+            !write(&BTreeSet::from([filter("a", &long, &[], &[])]), &mut text) && text.is_empty()
+        );
         let each: BTreeSet<Filter> =
             (0..=MAX_FILTERS).map(|number| filter(&format!("{number}"), "", &["f"], &[])).collect();
         assert!(!write(&each, &mut text) && text.is_empty());
-        let many = (0..1_000).map(|number| filter(&format!("logs-{number}"), "{}", &[], &[])).collect();
+        let many =
+            (0..1_000).map(|number| filter(&format!("logs-{number}"), "{}", &[], &[])).collect();
         assert!(!write(&many, &mut text) && text.is_empty());
     }
 }

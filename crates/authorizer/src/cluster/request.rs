@@ -32,7 +32,8 @@ impl Cluster {
             return Err(search::Problem::Unsupported("a request in the name of another user"));
         }
         let text = |bytes: &'a [u8]| {
-            std::str::from_utf8(bytes).map_err(|_| search::Problem::Invalid("its path is not UTF-8"))
+            std::str::from_utf8(bytes)
+                .map_err(|_| search::Problem::Invalid("its path is not UTF-8"))
         };
         Ok(search::Request {
             method: text(request.method)?,
@@ -61,13 +62,16 @@ fn has_header(request: &Request<'_>, names: &[&str]) -> bool {
 
 /// The value of a header that may be there once.
 fn header<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a str>, search::Problem> {
-    let mut lines = request.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name.as_bytes()));
+    let mut lines =
+        request.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name.as_bytes()));
     let Some(line) = lines.next() else { return Ok(None) };
     if lines.next().is_some() {
         return Err(search::Problem::Invalid("it has two headers that describe its body"));
     }
     let value = std::str::from_utf8(line.value);
-    value.map(Some).map_err(|_| search::Problem::Invalid("a header that describes its body is not UTF-8"))
+    value
+        .map(Some)
+        .map_err(|_| search::Problem::Invalid("a header that describes its body is not UTF-8"))
 }
 
 /// The path without its query.

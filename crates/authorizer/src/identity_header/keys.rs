@@ -4,7 +4,9 @@ use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use document::Problem;
@@ -47,8 +49,7 @@ pub(crate) fn signing(keys: &[IdentityKey]) -> Result<(String, SigningKey, Strin
 pub(crate) fn secret(keys: &[IdentityKey]) -> Result<identity_header::Key, Vec<Problem>> {
     if let Some(second) = keys.get(1) {
         let message = "`format: compact` signs with one key";
-        let help =
-            "name one file here, and give applications both keys while you change from one to the other";
+        let help = "name one file here, and give applications both keys while you change from one to the other";
         return Err(vec![Problem::error(second.at.clone(), message).help(help)]);
     }
     let Some(key) = keys.first() else { return Err(Vec::new()) };
@@ -56,8 +57,7 @@ pub(crate) fn secret(keys: &[IdentityKey]) -> Result<identity_header::Key, Vec<P
         vec![Problem::error(key.at.clone(), format!("`{}` {what}", key.path)).help(help)]
     };
     if key.bytes.windows(5).any(|part| part == b"-----") {
-        let help =
-            "`format: compact` needs random bytes: `(umask 077; head -c 32 /dev/urandom > identity.key)`";
+        let help = "`format: compact` needs random bytes: `(umask 077; head -c 32 /dev/urandom > identity.key)`";
         return Err(error("is a key in PEM".to_owned(), help));
     }
     identity_header::Key::new(&key.bytes).map_err(|short| {
@@ -91,7 +91,9 @@ impl SigningKey {
     /// The signature as a token has it; `None` if the system has no random numbers.
     pub(crate) fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         match self {
-            Self::P256(key) => Some(key.sign(&SystemRandom::new(), message).ok()?.as_ref().to_vec()),
+            Self::P256(key) => {
+                Some(key.sign(&SystemRandom::new(), message).ok()?.as_ref().to_vec())
+            }
             Self::Ed25519(key) => Some(key.sign(message).as_ref().to_vec()),
         }
     }
@@ -103,7 +105,8 @@ impl SigningKey {
             Self::P256(key) => {
                 // A point without compression: 4, x, y.
                 let point = key.public_key().as_ref();
-                let (x, y) = point.get(1..).and_then(|point| point.split_at_checked(32)).unwrap_or_default();
+                let (x, y) =
+                    point.get(1..).and_then(|point| point.split_at_checked(32)).unwrap_or_default();
                 json!({ "crv": "P-256", "kty": "EC", "x": text(x), "y": text(y) })
             }
             Self::Ed25519(key) => {

@@ -18,8 +18,7 @@ fn header(format: &str, claims: Value) -> String {
     let key = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
     let key = STANDARD.encode(key.as_ref());
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n");
-    let settings =
-        "claims: { email: email, tenant: /tenant/id, tags: tags, missing: missing, nothing: nothing }";
+    let settings = "claims: { email: email, tenant: /tenant/id, tags: tags, missing: missing, nothing: nothing }";
     let policy = format!(
         "version: 1\nidentity: {{ basic: {{ verify: false }} }}\n\
          identity_header: {{ audience: shop, format: {format}, keys: [{format}], {settings} }}\n"

@@ -88,6 +88,7 @@ fn row(denial: &Denial, count: usize) -> Markup {
 
 /// The address of the page that explains the request.
 fn link(denial: &Denial) -> String {
-    let question = Question { explained: ExplainedFields::from_denial(denial), ..Question::default() };
+    let question =
+        Question { explained: ExplainedFields::from_denial(denial), ..Question::default() };
     format!("{}#explain", question.link())
 }

@@ -33,7 +33,9 @@ fn compared(compared: &Compared) -> Markup {
             return html! { p { "The two are being compared: " a href="/console#difference" { "reload" } " in a few seconds." } };
         }
         Compared::TooComplex(error) => return html! { p { "Not compared: " (error) "." } },
-        Compared::Failed => return html! { p { "Not compared: the log has the place of the bug." } },
+        Compared::Failed => {
+            return html! { p { "Not compared: the log has the place of the bug." } };
+        }
     };
     if diff.is_empty() {
         return html! { p { (diff) "." } };

@@ -26,8 +26,9 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
         .flat_map(|policy| &policy.loaded().policy.identity.jwt)
         .map(|jwt| &*jwt.issuer)
         .collect();
-    let shown =
-        |value: &str, default: &str| if value.is_empty() { default.to_owned() } else { value.to_owned() };
+    let shown = |value: &str, default: &str| {
+        if value.is_empty() { default.to_owned() } else { value.to_owned() }
+    };
     html! {
         form action="/console#explain" method="get" {
             (field("explain", "method", "Method", &shown(&fields.method, "GET"), "GET"))
@@ -153,9 +154,9 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     }
     explanation.notes.extend(explainer.unknown_names(host, user_of_policy, (&groups, &roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) {
-        explanation
-            .notes
-            .push("what this operation needs depends on its body, which is taken to be empty".to_owned());
+        explanation.notes.push(
+            "what this operation needs depends on its body, which is taken to be empty".to_owned(),
+        );
     }
     if let Some(keys) = &mut explanation.without_keys {
         "none fetched".clone_into(keys);

@@ -17,7 +17,8 @@ const MAX_ROWS: [usize; 2] = [25, 200];
 
 pub(super) fn section(policy: Option<&Authorizer>, fields: &RuleFields) -> Markup {
     let has_cluster = policy.is_some_and(|policy| policy.loaded().policy.search.is_some());
-    let path = if has_cluster { "Path, index or part of a pattern" } else { "Path or part of a pattern" };
+    let path =
+        if has_cluster { "Path, index or part of a pattern" } else { "Path or part of a pattern" };
     html! {
         form action="/console#rules" method="get" {
             (field("rules", "of_user", "User", &fields.of_user, "any"))
@@ -75,9 +76,14 @@ struct Row<'p> {
 }
 
 /// The first of the rules that are taken, and how many are.
-fn rows(policy: &Policy, max: usize, takes: impl Fn(&Role, &Rule) -> bool) -> (Vec<Row<'_>>, usize) {
+fn rows(
+    policy: &Policy,
+    max: usize,
+    takes: impl Fn(&Role, &Rule) -> bool,
+) -> (Vec<Row<'_>>, usize) {
     let rules = policy.roles.entries().flat_map(|(id, role)| {
-        let allow = role.allow.iter().map(move |rule| Row { id, role, rule, effect: Effect::Allow });
+        let allow =
+            role.allow.iter().map(move |rule| Row { id, role, rule, effect: Effect::Allow });
         let deny = role.deny.iter().map(move |rule| Row { id, role, rule, effect: Effect::Deny });
         allow.chain(deny)
     });
@@ -117,17 +123,22 @@ struct RuleFilter<'a> {
 impl<'a> RuleFilter<'a> {
     fn new(authorizer: &Authorizer, fields: &'a RuleFields) -> Result<Self, String> {
         let user = &fields.of_user;
-        let mut filter =
-            Self { of_user: None, of_role: &fields.of_role, on_path: &fields.on_path, notes: Vec::new() };
+        let mut filter = Self {
+            of_user: None,
+            of_role: &fields.of_role,
+            on_path: &fields.on_path,
+            notes: Vec::new(),
+        };
         if user.is_empty() {
             return Ok(filter);
         }
         let explainer = Explainer::new(authorizer);
         let caller = NamedCaller { user, ..NamedCaller::default() };
-        let permissions = match explainer.named_caller("", caller).map_err(|error| error.to_string())? {
-            Ok(subject) => explainer.what_can(Some(&subject)),
-            Err(error) => WhatCan::nothing(user, error),
-        };
+        let permissions =
+            match explainer.named_caller("", caller).map_err(|error| error.to_string())? {
+                Ok(subject) => explainer.what_can(Some(&subject)),
+                Err(error) => WhatCan::nothing(user, error),
+            };
         filter.notes.extend(explainer.without_identity("").map(str::to_owned));
         filter.notes.extend(explainer.unknown_names("", Some(user), (&[], &[])));
         filter.notes.extend(permissions.notes);
@@ -140,7 +151,8 @@ impl<'a> RuleFilter<'a> {
         role.name.contains(of_role)
             && (on_path.is_empty()
                 || rule.resources.iter().any(|resource| {
-                    resource.matches(on_path.as_bytes(), None) || resource.to_string().contains(on_path)
+                    resource.matches(on_path.as_bytes(), None)
+                        || resource.to_string().contains(on_path)
                 }))
             && of_user.as_ref().is_none_or(|places| places.contains(&rule.at.to_string()))
     }

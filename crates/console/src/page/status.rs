@@ -10,11 +10,18 @@ use runtime::status::{Facts, KeyFacts, PolicyFacts};
 use super::{ago, counted, table};
 use crate::times::utc;
 
-pub(super) fn section(facts: &Facts, shadow: Option<&Facts>, policy: Option<&Authorizer>) -> Markup {
+pub(super) fn section(
+    facts: &Facts,
+    shadow: Option<&Facts>,
+    policy: Option<&Authorizer>,
+) -> Markup {
     let size = policy.map(|authorizer| {
         let policy = &authorizer.loaded().policy;
-        let size =
-            format!("{}, {}", counted(policy.roles.len(), "role"), counted(policy.rules().count(), "rule"));
+        let size = format!(
+            "{}, {}",
+            counted(policy.roles.len(), "role"),
+            counted(policy.rules().count(), "rule")
+        );
         match Explainer::new(authorizer).cluster_roles(AskedClusterRoles::default(), 0) {
             Some(roles) => {
                 let at_least = if roles.left_out { "at least " } else { "" };

@@ -13,8 +13,11 @@ use crate::times::latency;
 
 pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -> Markup {
     // Soon after the start, both are the time since then.
-    let windows: Vec<&Window> =
-        if minute.length < five_minutes.length { vec![minute, five_minutes] } else { vec![five_minutes] };
+    let windows: Vec<&Window> = if minute.length < five_minutes.length {
+        vec![minute, five_minutes]
+    } else {
+        vec![five_minutes]
+    };
     html! {
         (charts)
         (table("Checks", Some("numbers"), heads(&windows, "decision", "last", &["per second", "share"]), &html! {
@@ -55,8 +58,10 @@ fn rows(windows: &[&Window], counts: &Counts) -> Vec<(Markup, Vec<u64>)> {
     let row = |name, number: &dyn Fn(&Counts) -> u64| {
         (name, windows.iter().map(|window| number(&window.counts)).collect())
     };
-    let mut rows =
-        vec![row(html! { "all" }, &Counts::checks), row(html! { "allowed" }, &|counts| counts.allowed)];
+    let mut rows = vec![
+        row(html! { "all" }, &Counts::checks),
+        row(html! { "allowed" }, &|counts| counts.allowed),
+    ];
     rows.extend(counts.errors.iter().map(|(kind, _)| {
         row(html! { "error: " code { (kind.name()) } }, &|counts| count_of(&counts.errors, kind))
     }));

@@ -14,7 +14,11 @@ fn lines(counts: Counts) -> Vec<String> {
     lines_of(&observed(&[], &window, &window))
 }
 
-fn observed<'a>(conditions: &'a [Condition], minute: &'a Window, five_minutes: &'a Window) -> Observed<'a> {
+fn observed<'a>(
+    conditions: &'a [Condition],
+    minute: &'a Window,
+    five_minutes: &'a Window,
+) -> Observed<'a> {
     let (runs_in, has_shadow) = (RunsIn::OwnProcess, false);
     Observed { runs_in, ready: Ok(()), conditions, has_shadow, minute, five_minutes }
 }
@@ -50,9 +54,13 @@ fn errors_and_a_full_queue_are_problems() {
 
 #[test]
 fn a_rise_of_denials_is_a_warning() {
-    let counts =
-        |allowed, denied| Counts { allowed, denied: vec![("not_allowed", denied)], ..Counts::default() };
-    let rises = |minute: Counts, five: Counts| lines_of(&observed(&[], &window(minute), &window(five)));
+    let counts = |allowed, denied| Counts {
+        allowed,
+        denied: vec![("not_allowed", denied)],
+        ..Counts::default()
+    };
+    let rises =
+        |minute: Counts, five: Counts| lines_of(&observed(&[], &window(minute), &window(five)));
     assert_eq!(
         rises(counts(60, 40), counts(460, 60)),
         ["warning: 40 % of the checks in the last minute were denied, 4 % in the minutes before"]
@@ -63,11 +71,15 @@ fn a_rise_of_denials_is_a_warning() {
 
 #[test]
 fn conditions_and_what_only_the_server_knows_are_shown() {
-    let expired = Condition::new("certificate_expired", Severity::Problem, "it has expired", "replace it");
+    let expired =
+        Condition::new("certificate_expired", Severity::Problem, "it has expired", "replace it");
     let failure_counts = vec![(("Failed accepts", "See the system."), 2)];
     let window = window(Counts { failure_counts, ..Counts::default() });
     let lines = lines_of(&observed(&[expired], &window, &window));
-    assert_eq!(lines, ["problem: it has expired", "warning: Failed accepts: 2 in the last minutes"]);
+    assert_eq!(
+        lines,
+        ["problem: it has expired", "warning: Failed accepts: 2 in the last minutes"]
+    );
 }
 
 #[test]
@@ -103,8 +115,12 @@ fn inside_envoy_the_hints_are_about_the_module() {
         problems.into_iter().map(|problem| problem.hint).collect::<String>()
     };
     let (own, inside) = (hints(RunsIn::OwnProcess), hints(RunsIn::Envoy));
-    for only_own in ["failure_mode_allow", "rolegate_checks_overloaded_total", "Envoy's `timeout`"] {
+    for only_own in ["failure_mode_allow", "rolegate_checks_overloaded_total", "Envoy's `timeout`"]
+    {
         assert!(own.contains(only_own) && !inside.contains(only_own), "{only_own}: {inside}");
     }
-    assert!(inside.contains("`hash-timeout`") && inside.contains("each request gets 503"), "{inside}");
+    assert!(
+        inside.contains("`hash-timeout`") && inside.contains("each request gets 503"),
+        "{inside}"
+    );
 }

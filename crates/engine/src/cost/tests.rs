@@ -41,16 +41,28 @@ fn hostiles() -> Vec<Hostile> {
             &["z", "a", "aaa", "error", "erro", "warn"],
         ),
         hostile("one piece", vec!["/*aaab*".into()], &["a", "b", "aaa"]),
-        hostile("lengths", each(60, |n| format!("/*{}{}*", "a".repeat(n), n % 7)), &["a", "0", "1", "6"]),
+        hostile(
+            "lengths",
+            each(60, |n| format!("/*{}{}*", "a".repeat(n), n % 7)),
+            &["a", "0", "1", "6"],
+        ),
         hostile("nested", each(60, |n| format!("/*{}*", "a".repeat(n))), &["a", "b", "aaaaaaaa"]),
         hostile(
             "nested, then more",
             each(60, |n| format!("/*{}*b{n}*", "a".repeat(n))),
             &["a", "b1", "b60", "b"],
         ),
-        hostile("same longest", each(300, |n| format!("/*longest*{}*", n)), &["longest", "1", "300", "0"]),
+        hostile(
+            "same longest",
+            each(300, |n| format!("/*longest*{}*", n)),
+            &["longest", "1", "300", "0"],
+        ),
         hostile("same first", each(300, |n| format!("/*a*b{n}*")), &["a", "b", "b1", "b299"]),
-        hostile("same last", each(300, |n| format!("/*{}{n}*x*", letter(n))), &["a1", "b2", "x", "c13"]),
+        hostile(
+            "same last",
+            each(300, |n| format!("/*{}{n}*x*", letter(n))),
+            &["a1", "b2", "x", "c13"],
+        ),
         hostile(
             "several",
             each(90, |n| format!("/*{}*{}*{}*", letter(n), letter(n / 3), letter(n / 7))),
@@ -67,7 +79,11 @@ fn hostiles() -> Vec<Hostile> {
             each(40, |n| format!("/*{:02}%4{}*", n, n % 10)),
             &["%40", "4", "0", "%44", "40%40"],
         ),
-        hostile("triplet ends", each(40, |n| format!("/%40*{}0", "%40".repeat(n))), &["%40", "4", "0"]),
+        hostile(
+            "triplet ends",
+            each(40, |n| format!("/%40*{}0", "%40".repeat(n))),
+            &["%40", "4", "0"],
+        ),
         Hostile {
             before: "/aaa0/",
             ..hostile(
@@ -113,8 +129,9 @@ impl Hostile {
                 .map_or_else(|| Scope::Exact((*text).into()), |suffix| Scope::Below(suffix.into()))
         };
         // One rule for each scope, so that each scope has its own patterns.
-        let scopes: Vec<Vec<Scope>> =
-            std::iter::once(Vec::new()).chain(self.scopes.iter().map(|text| vec![scope(text)])).collect();
+        let scopes: Vec<Vec<Scope>> = std::iter::once(Vec::new())
+            .chain(self.scopes.iter().map(|text| vec![scope(text)]))
+            .collect();
         let allow = scopes.into_iter().map(|scopes| Rule {
             name: "rule".into(),
             actions: Actions::Any,
@@ -169,8 +186,13 @@ fn pattern(text: &str) -> Pattern {
 
 fn steps(engine: &Engine, path: &str) -> u64 {
     of(|| {
-        let request = AccessRequest { action: b"GET", scope: b"a.a.a.test", resource: path.as_bytes() };
-        let _ = engine.decide(engine.anonymous(), Some(crate::PatternSubject::named(b"alice")), request);
+        let request =
+            AccessRequest { action: b"GET", scope: b"a.a.a.test", resource: path.as_bytes() };
+        let _ = engine.decide(
+            engine.anonymous(),
+            Some(crate::PatternSubject::named(b"alice")),
+            request,
+        );
     })
 }
 
@@ -182,7 +204,9 @@ const PER_BYTE: u64 = 4;
 fn orders(hostile: &Hostile, rng: &mut Rng) -> Vec<Vec<usize>> {
     let parts = hostile.parts.len();
     let mut orders: Vec<Vec<usize>> = (0..parts).map(|part| vec![part]).collect();
-    orders.extend((0..20).map(|_| (0..1 + rng.below(40)).map(|_| rng.below(parts)).collect::<Vec<_>>()));
+    orders.extend(
+        (0..20).map(|_| (0..1 + rng.below(40)).map(|_| rng.below(parts)).collect::<Vec<_>>()),
+    );
     orders
 }
 
@@ -199,7 +223,10 @@ fn twice_the_length_is_twice_the_cost_at_most() {
                 [16 << 10, 32 << 10].map(|length| steps(&engine, &hostile.harmless(length)));
             let name = hostile.name;
             assert!(twice <= 2 * once + hostile.size(), "{name}, {order:?}: {once}, then {twice}");
-            assert!(twice <= PER_BYTE * (32 << 10) + 2 * hostile.size(), "{name}, {order:?}: {twice}");
+            assert!(
+                twice <= PER_BYTE * (32 << 10) + 2 * hostile.size(),
+                "{name}, {order:?}: {twice}"
+            );
             assert!(harmless_twice <= 2 * harmless, "{name}: {harmless}, then {harmless_twice}");
         }
     }
@@ -212,11 +239,13 @@ fn no_path_that_is_found_by_climbing_costs_more_than_its_length_and_the_policy()
     for hostile in hostiles() {
         let engine = hostile.engine();
         let mut rng = Rng::new(1);
-        let mut best: (u64, Vec<usize>) = (0, (0..600).map(|_| rng.below(hostile.parts.len())).collect());
+        let mut best: (u64, Vec<usize>) =
+            (0, (0..600).map(|_| rng.below(hostile.parts.len())).collect());
         for _ in 0..300 {
             let mut order = best.1.clone();
             for _ in 0..1 + rng.below(20) {
-                let (from, to, length) = (rng.below(order.len()), rng.below(order.len()), rng.below(30));
+                let (from, to, length) =
+                    (rng.below(order.len()), rng.below(order.len()), rng.below(30));
                 let part = rng.below(hostile.parts.len());
                 for place in 0..length {
                     let copied = order[(from + place) % order.len()];

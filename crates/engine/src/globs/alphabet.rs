@@ -70,7 +70,11 @@ impl Alphabet {
 
 impl Default for Alphabet {
     fn default() -> Self {
-        Self { bytes: Box::new([CharId::OTHER; 256]), triplets: Box::new([CharId::OTHER; 256]), count: 1 }
+        Self {
+            bytes: Box::new([CharId::OTHER; 256]),
+            triplets: Box::new([CharId::OTHER; 256]),
+            count: 1,
+        }
     }
 }
 

@@ -160,8 +160,8 @@ impl Automaton {
         while let Some(starting) = open.get(state.index()).copied() {
             let depth = self.state(state).depth as usize;
             self.states.at_mut(state).children = self.states.next_id();
-            for below in
-                starting.chunk_by(|one, other| one.1.characters.get(depth) == other.1.characters.get(depth))
+            for below in starting
+                .chunk_by(|one, other| one.1.characters.get(depth) == other.1.characters.get(depth))
             {
                 let Some((own, piece)) = below.first() else { continue };
                 match piece.characters.get(depth) {
@@ -233,8 +233,11 @@ impl Automaton {
             for character in 0..self.width {
                 let id = u16::try_from(character).map(CharId);
                 let child = id.map_or(StateId::NONE, |character| self.child(state, character));
-                let otherwise =
-                    if state == StateId::ROOT { None } else { table.get(shorter * self.width + character) };
+                let otherwise = if state == StateId::ROOT {
+                    None
+                } else {
+                    table.get(shorter * self.width + character)
+                };
                 let otherwise = otherwise.copied().unwrap_or(StateId::ROOT);
                 let next = if child == StateId::NONE { otherwise } else { child };
                 table.push(next);

@@ -93,9 +93,18 @@ pub(crate) enum Kind {
 impl GlobSet {
     /// Calls `found` with the node of each matching glob, among those that begin at the steps
     /// `starts`.
-    pub(crate) fn matching(&self, segment: &[u8], starts: &[StepId], mut found: impl FnMut(NodeId)) {
-        let mut scan =
-            Scan { set: self, waiting: Default::default(), checked: Checked::default(), found: &mut found };
+    pub(crate) fn matching(
+        &self,
+        segment: &[u8],
+        starts: &[StepId],
+        mut found: impl FnMut(NodeId),
+    ) {
+        let mut scan = Scan {
+            set: self,
+            waiting: Default::default(),
+            checked: Checked::default(),
+            found: &mut found,
+        };
         starts.iter().for_each(|start| scan.reach(*start, 0));
         scan.run(segment);
     }
@@ -104,7 +113,8 @@ impl GlobSet {
 impl Edges {
     fn of(&self, piece: PieceId, kind: Kind) -> &[Edge] {
         let EdgesId(id) = EdgesId::of(piece, kind);
-        let (start, end) = (*self.starts.at(EdgesId(id)) as usize, *self.starts.at(EdgesId(id + 1)) as usize);
+        let (start, end) =
+            (*self.starts.at(EdgesId(id)) as usize, *self.starts.at(EdgesId(id + 1)) as usize);
         #[expect(
             clippy::indexing_slicing,
             reason = "as in `IdVec::at`: to go on without an edge would be to pass over a `deny` rule"
@@ -198,7 +208,8 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         if edges.len() < waiting.len() {
             for edge in edges {
                 cost::add(1);
-                if self.waiting(kind).place(edge.from).is_some_and(|place| waiting.contains(&place)) {
+                if self.waiting(kind).place(edge.from).is_some_and(|place| waiting.contains(&place))
+                {
                     self.follow(edge.to, kind, at);
                 }
             }
@@ -266,7 +277,8 @@ impl Waiting {
     fn push(&mut self, step: StepId, at: usize) {
         self.steps.push((step, at));
         if self.steps.len() == FEW + 1 {
-            self.places.extend(self.steps.iter().enumerate().map(|(place, (step, _))| (*step, place)));
+            self.places
+                .extend(self.steps.iter().enumerate().map(|(place, (step, _))| (*step, place)));
         } else if self.steps.len() > FEW {
             self.places.insert(step, self.steps.len() - 1);
         }
@@ -374,7 +386,8 @@ impl Steps {
         let mut sorted: Vec<_> = self.edges.into_iter().collect();
         sorted.sort_unstable();
         let end = EdgesId::of(pieces, Kind::First);
-        let before = |id| sorted.partition_point(|((piece, kind, _), _)| EdgesId::of(*piece, *kind) < id);
+        let before =
+            |id| sorted.partition_point(|((piece, kind, _), _)| EdgesId::of(*piece, *kind) < id);
         let starts = (0..=end.0).map(|id| narrow(before(EdgesId(id)))).collect();
         let edges = sorted.into_iter().map(|((_, _, from), to)| Edge { from, to }).collect();
         (self.steps, Edges { sorted: edges, starts })

@@ -15,12 +15,17 @@ struct Set {
 
 impl Set {
     fn new(nodes: &[Vec<Glob>]) -> Self {
-        let all: Vec<Edge> =
-            (0..).map(NodeId).zip(nodes.iter().flatten()).map(|(to, glob)| (glob.clone(), to)).collect();
+        let all: Vec<Edge> = (0..)
+            .map(NodeId)
+            .zip(nodes.iter().flatten())
+            .map(|(to, glob)| (glob.clone(), to))
+            .collect();
         let mut left = all.iter().cloned();
         let mut builder = GlobsBuilder::default();
-        let nodes =
-            nodes.iter().map(|globs| builder.add(left.by_ref().take(globs.len()).collect())).collect();
+        let nodes = nodes
+            .iter()
+            .map(|globs| builder.add(left.by_ref().take(globs.len()).collect()))
+            .collect();
         let globs = all.into_iter().map(|(glob, to)| (to.0, glob)).collect();
         Self { globs, nodes, set: builder.finish() }
     }
@@ -28,10 +33,9 @@ impl Set {
     /// The matches from the single pass and from trying one by one, in one list, with duplicates.
     fn found(&self, segment: &str, nodes: usize) -> Vec<u32> {
         let mut found = Vec::new();
-        let each = self
-            .nodes
-            .iter()
-            .filter_map(|globs| globs.match_cheap_or_defer(segment.as_bytes(), nodes, |to| found.push(to.0)));
+        let each = self.nodes.iter().filter_map(|globs| {
+            globs.match_cheap_or_defer(segment.as_bytes(), nodes, |to| found.push(to.0))
+        });
         let starts: Vec<StepId> = each.collect();
         self.set.matching(segment.as_bytes(), &starts, |to| found.push(to.0));
         found.sort_unstable();
@@ -39,14 +43,23 @@ impl Set {
     }
 
     fn wanted(&self, segment: &str) -> Vec<u32> {
-        self.globs.iter().filter(|(_, glob)| glob.matches(segment.as_bytes())).map(|(to, _)| *to).collect()
+        self.globs
+            .iter()
+            .filter(|(_, glob)| glob.matches(segment.as_bytes()))
+            .map(|(to, _)| *to)
+            .collect()
     }
 
     #[track_caller]
     fn agrees(&self, segment: &str) -> usize {
         let wanted = self.wanted(segment);
         for nodes in [1, FEW + 1] {
-            assert_eq!(self.found(segment, nodes), wanted, "`{segment}`, {nodes} nodes, {:?}", self.globs);
+            assert_eq!(
+                self.found(segment, nodes),
+                wanted,
+                "`{segment}`, {nodes} nodes, {:?}",
+                self.globs
+            );
         }
         wanted.len()
     }
@@ -60,8 +73,10 @@ fn glob(text: &str) -> Glob {
 fn texts(parts: &[&str], most: usize) -> BTreeSet<String> {
     let mut texts = BTreeSet::from([String::new()]);
     for _ in 0..most {
-        let longer: Vec<String> =
-            texts.iter().flat_map(|text| parts.iter().map(move |part| format!("{text}{part}"))).collect();
+        let longer: Vec<String> = texts
+            .iter()
+            .flat_map(|text| parts.iter().map(move |part| format!("{text}{part}")))
+            .collect();
         texts.extend(longer);
     }
     texts.remove("");
@@ -70,7 +85,11 @@ fn texts(parts: &[&str], most: usize) -> BTreeSet<String> {
 
 fn globs_of(parts: &[&str], most: usize) -> Vec<Glob> {
     let texts = texts(parts, most);
-    texts.iter().filter(|text| text.contains('*') && !text.contains("**")).map(|text| glob(text)).collect()
+    texts
+        .iter()
+        .filter(|text| text.contains('*') && !text.contains("**"))
+        .map(|text| glob(text))
+        .collect()
 }
 
 #[test]
@@ -120,7 +139,8 @@ fn some_globs_of_some_nodes_agree_on_hostile_segments() {
         let set = Set::new(&nodes);
         for _ in 0..30 {
             let unit = text(&mut rng, 4);
-            let mut segment = unit.repeat(rng.below(40)) + &text(&mut rng, 12) + &unit.repeat(rng.below(4));
+            let mut segment =
+                unit.repeat(rng.below(40)) + &text(&mut rng, 12) + &unit.repeat(rng.below(4));
             if segment.is_empty() {
                 segment.push('a');
             }
@@ -170,7 +190,9 @@ fn the_states_beyond_the_table_lead_where_the_table_would() {
         for _ in 0..8 {
             let piece = rng.pick(&all).unwrap();
             segment.push_str(piece.get(..rng.below(piece.len())).unwrap());
-            segment.truncate(segment.rfind('%').filter(|at| at + 3 > segment.len()).unwrap_or(segment.len()));
+            segment.truncate(
+                segment.rfind('%').filter(|at| at + 3 > segment.len()).unwrap_or(segment.len()),
+            );
             segment.push_str(rng.pick(&all).unwrap());
         }
         matched += set.agrees(&segment);

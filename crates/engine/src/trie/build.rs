@@ -36,7 +36,12 @@ impl TrieBuilder {
 
     /// Adds a pattern to the trie with these roots, and returns its end.
     /// `source` is that of each `{user.id}` in it.
-    pub(crate) fn insert(&mut self, roots: Roots, pattern: &Pattern, source: Option<SourceId>) -> End {
+    pub(crate) fn insert(
+        &mut self,
+        roots: Roots,
+        pattern: &Pattern,
+        source: Option<SourceId>,
+    ) -> End {
         let mut node = if pattern.absolute { roots.absolute } else { roots.relative };
         for segment in &pattern.segments {
             node = self.edge(node, segment, source);

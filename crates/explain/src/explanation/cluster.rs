@@ -39,7 +39,8 @@ pub struct ExplainedCluster {
     /// What is not permitted, the first ones of each need.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
-    /// If it is denied: the roles each of which would permit it, in addition to those that the caller has; the first ones.
+    /// If it is denied: the roles each of which would permit it, in addition to those that the
+    /// caller has; the first ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
     /// Whether other roles may permit it, too, because there are too many to try each.
@@ -48,7 +49,8 @@ pub struct ExplainedCluster {
     /// If it is permitted on some of its indices only: these.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitted_in_part: Vec<String>,
-    /// Permissions of the caller that show only some documents or fields of an index of the request.
+    /// Permissions of the caller that show only some documents or fields of an index of the
+    /// request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<ExplainedFilter>,
     /// How many names the inventory has; `None` without one.
@@ -66,7 +68,8 @@ pub struct ExplainedNeed {
     pub on: String,
     /// What the target is: `cluster`, `index`, `indices`, `new_index` or `new_alias`.
     pub target: &'static str,
-    /// If that is known and not the same: the names that it stands for, such as the indices of an alias; the first ones.
+    /// If that is known and not the same: the names that it stands for, such as the indices of an
+    /// alias; the first ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stands_for: Vec<String>,
     /// How many more there are.
@@ -85,7 +88,8 @@ pub struct ExplainedGrant {
     pub role: String,
     /// Its pattern, with its variables; `None` for the cluster.
     pub pattern: Option<String>,
-    /// The alias or data stream that the pattern matches, if it does not match the names, which are indices of it.
+    /// The alias or data stream that the pattern matches, if it does not match the names, which are
+    /// indices of it.
     pub through: Option<String>,
 }
 
@@ -127,7 +131,8 @@ pub struct ExplainedFilter {
 }
 
 impl Explanation {
-    /// Adds what a request to a search cluster needs, and what its caller has; no caller if the credentials are invalid.
+    /// Adds what a request to a search cluster needs, and what its caller has; no caller if the
+    /// credentials are invalid.
     pub(super) fn add_cluster(
         &mut self,
         cluster: &Cluster,
@@ -139,7 +144,8 @@ impl Explanation {
         self.paths = vec![lossy(request.path)];
         self.decided_on = caller.map(|_| lossy(request.path));
         let caller = caller.flatten();
-        let subject = caller.map(|subject| cluster.subject_at(cluster.subject(subject), request.client));
+        let subject =
+            caller.map(|subject| cluster.subject_at(cluster.subject(subject), request.client));
         let mut explained = ExplainedCluster::new(cluster, request, subject.as_ref(), now);
         if let (Some(caller), Some(subject)) = (caller, subject) {
             self.user = Some(caller.user.to_string());
@@ -173,15 +179,22 @@ impl ExplainedCluster {
         now: UnixTime,
     ) -> Self {
         let privileges = cluster.privileges();
-        let mut explained =
-            Self { inventory: privileges.inventory().map(search::Inventory::len), ..Self::default() };
+        let mut explained = Self {
+            inventory: privileges.inventory().map(search::Inventory::len),
+            ..Self::default()
+        };
         let Ok(search_request) = cluster.search_request(request, now) else { return explained };
         explained.depends_on_body = search::depends_on_body(&search_request);
         let mut needs = Vec::new();
         explained.operation = cluster.read(&search_request, &mut needs).ok();
         explained.needs = needs::explained_needs(privileges, &needs);
         if let Some(caller) = caller.filter(|_| explained.operation.is_some()) {
-            explained.add_answer(cluster, (&search_request, &needs), caller, &mut Steps::new(STEPS_PER_PAGE));
+            explained.add_answer(
+                cluster,
+                (&search_request, &needs),
+                caller,
+                &mut Steps::new(STEPS_PER_PAGE),
+            );
         }
         explained
     }
@@ -195,7 +208,8 @@ impl ExplainedCluster {
     ) {
         let privileges = cluster.privileges();
         let caller = privileges.uncached_caller(subject);
-        // What is missing is worked out for the first needs that are not permitted, as for the answer to the request.
+        // What is missing is worked out for the first needs that are not permitted, as for the
+        // answer to the request.
         let mut first = None;
         for some in needs.chunks(NEEDS_PER_CHUNK) {
             let answer = privileges.decide(&caller, some);
@@ -209,10 +223,13 @@ impl ExplainedCluster {
             }
         }
         let first = match first {
-            Some((some, answer)) if answer.verdict != ClusterVerdict::Permitted => Some((some, answer)),
+            Some((some, answer)) if answer.verdict != ClusterVerdict::Permitted => {
+                Some((some, answer))
+            }
             first => {
                 let missing = privileges.shown_by_patterns(&caller, needs);
-                let is_forwarded = || privileges.forwarded(&caller, search_request, needs).is_some();
+                let is_forwarded =
+                    || privileges.forwarded(&caller, search_request, needs).is_some();
                 let denied = missing.filter(|_| !is_forwarded()).map(denied_for);
                 denied.map(|answer| (needs, answer)).or(first)
             }
@@ -232,8 +249,9 @@ impl ExplainedCluster {
             self.permitted_in_part = parts.iter().flat_map(|part| part.names.clone()).collect();
         }
         let mut restricted: Vec<&str> = answer.filters.iter().map(|filter| &*filter.name).collect();
-        restricted
-            .extend(answer.missing.iter().filter(|cell| is_filter(cell.reason)).map(|cell| &*cell.name));
+        restricted.extend(
+            answer.missing.iter().filter(|cell| is_filter(cell.reason)).map(|cell| &*cell.name),
+        );
         restricted.dedup();
         for name in restricted {
             let filters = search::explain::restrictions(privileges, &caller, name).into_iter();
@@ -244,10 +262,12 @@ impl ExplainedCluster {
             self.roles_left_out = left_out;
             roles.sort_by_key(|(role, _)| search::is_builtin_role(role));
             for (missing, cell) in self.missing.iter_mut().zip(&answer.missing) {
-                let granting = roles.iter().filter(|(_, with)| !with.missing.contains(cell)).take(MOST_ROLES);
+                let granting =
+                    roles.iter().filter(|(_, with)| !with.missing.contains(cell)).take(MOST_ROLES);
                 missing.granted_by = granting.map(|(role, _)| role.to_string()).collect();
             }
-            let permitting = roles.iter().filter(|(_, with)| with.verdict == ClusterVerdict::Permitted);
+            let permitting =
+                roles.iter().filter(|(_, with)| with.verdict == ClusterVerdict::Permitted);
             self.permitting = permitting
                 .take(MOST_ROLES)
                 .map(|(role, _)| PermittingRole {
@@ -259,7 +279,8 @@ impl ExplainedCluster {
     }
 }
 
-/// The answers with each other role in addition, and whether roles are left out because that takes too many steps.
+/// The answers with each other role in addition, and whether roles are left out because that takes
+/// too many steps.
 fn with_each_role<'p>(
     privileges: &'p Privileges,
     subject: &search::Subject,
@@ -268,7 +289,8 @@ fn with_each_role<'p>(
 ) -> (Vec<(&'p Arc<str>, search::Answer)>, bool) {
     let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
     let for_each = STEPS_FOR_A_ROLE + needs.len().saturating_mul(1 + names / 64);
-    let (mut answers, mut left) = (Vec::new(), search::explain::with_each_role(privileges, subject, needs));
+    let (mut answers, mut left) =
+        (Vec::new(), search::explain::with_each_role(privileges, subject, needs));
     while steps.take(for_each).is_some() {
         match left.next() {
             Some(answer) => answers.push(answer),
@@ -279,10 +301,15 @@ fn with_each_role<'p>(
 }
 
 /// By which permissions the needs of a request are permitted.
-fn grants(privileges: &Privileges, caller: &search::Caller, needs: &[Need<'_>]) -> Vec<ExplainedGrant> {
+fn grants(
+    privileges: &Privileges,
+    caller: &search::Caller,
+    needs: &[Need<'_>],
+) -> Vec<ExplainedGrant> {
     let mut grants: Vec<ExplainedGrant> = Vec::new();
     let mut add = |action: search::Action, name: Option<&str>| {
-        let Some(granting) = search::explain::granting_permission(privileges, caller, action, name) else {
+        let Some(granting) = search::explain::granting_permission(privileges, caller, action, name)
+        else {
             return;
         };
         let new = ExplainedGrant {
@@ -293,7 +320,8 @@ fn grants(privileges: &Privileges, caller: &search::Caller, needs: &[Need<'_>]) 
             through: granting.through.map(str::to_owned),
         };
         let has_room = grants.len() < MOST_ROLES;
-        match grants.iter_mut().find(|grant| grant.is_beside(&new) && grant.actions == new.actions) {
+        match grants.iter_mut().find(|grant| grant.is_beside(&new) && grant.actions == new.actions)
+        {
             Some(grant) => new.names.into_iter().for_each(|name| {
                 if !grant.names.contains(&name) {
                     grant.names.push(name);
@@ -303,12 +331,16 @@ fn grants(privileges: &Privileges, caller: &search::Caller, needs: &[Need<'_>]) 
             None => {}
         }
     };
-    for need in needs.iter().filter(|need| search::explain::counts(privileges, need)).take(MOST_GRANTED) {
+    for need in
+        needs.iter().filter(|need| search::explain::counts(privileges, need)).take(MOST_GRANTED)
+    {
         for action in need.actions {
             if need.target == Target::Cluster {
                 add(*action, None);
             }
-            for name in search::explain::names_of(privileges, &need.target).into_iter().take(MOST_GRANTED) {
+            for name in
+                search::explain::names_of(privileges, &need.target).into_iter().take(MOST_GRANTED)
+            {
                 add(*action, Some(name));
             }
         }
@@ -316,7 +348,8 @@ fn grants(privileges: &Privileges, caller: &search::Caller, needs: &[Need<'_>]) 
     // Actions on the same names are one line.
     let mut merged: Vec<ExplainedGrant> = Vec::new();
     for grant in grants {
-        match merged.iter_mut().find(|other| other.is_beside(&grant) && other.names == grant.names) {
+        match merged.iter_mut().find(|other| other.is_beside(&grant) && other.names == grant.names)
+        {
             Some(other) => other.actions.extend(grant.actions),
             None => merged.push(grant),
         }
@@ -340,7 +373,9 @@ pub(crate) fn mapped_from(mapping: &RoleMapping) -> Vec<String> {
     add("backend role", &mapping.backend_roles);
     add("address", &mapping.hosts);
     let all: Vec<&str> = mapping.and_backend_roles.iter().map(search::Pattern::text).collect();
-    texts.extend((!all.is_empty()).then(|| format!("all of the backend roles `{}`", all.join("`, `"))));
+    texts.extend(
+        (!all.is_empty()).then(|| format!("all of the backend roles `{}`", all.join("`, `"))),
+    );
     texts
 }
 
@@ -352,8 +387,11 @@ impl ExplainedGrant {
 }
 
 /// The answer to what is permitted as it is.
-const PERMITTED: search::Answer =
-    search::Answer { verdict: ClusterVerdict::Permitted, missing: BTreeSet::new(), filters: BTreeSet::new() };
+const PERMITTED: search::Answer = search::Answer {
+    verdict: ClusterVerdict::Permitted,
+    missing: BTreeSet::new(),
+    filters: BTreeSet::new(),
+};
 
 const fn is_filter(reason: search::Reason) -> bool {
     match reason {

@@ -1,5 +1,5 @@
-//! The rules of a caller that match a request in all respects but one. If there are none, and no rule
-//! matches: the rules of other roles that differ only in how the path is written.
+//! The rules of a caller that match a request in all respects but one. If there are none, and no
+//! rule matches: the rules of other roles that differ only in how the path is written.
 
 use std::collections::HashSet;
 use std::fmt::{Display, Formatter, Result};
@@ -18,7 +18,8 @@ use crate::matched::{ExplainedRule, explained_rule, has_path};
 /// The maximum number of rules that are shown.
 const MAX_RULES: usize = 3;
 
-/// A rule that would allow the request if one thing were different, and, of another role, if the caller had it.
+/// A rule that would allow the request if one thing were different, and, of another role, if the
+/// caller had it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NearRule {
     /// The rule.
@@ -81,7 +82,11 @@ fn names(roles: &[ExplainedRole]) -> HashSet<&str> {
 }
 
 impl Compared<'_> {
-    fn near_rules(self, is_role: impl Fn(&str) -> bool, is_cause: impl Fn(Cause) -> bool) -> Vec<NearRule> {
+    fn near_rules(
+        self,
+        is_role: impl Fn(&str) -> bool,
+        is_cause: impl Fn(Cause) -> bool,
+    ) -> Vec<NearRule> {
         let mut suggestions = Suggestions::for_a_page();
         let mut near: Vec<(Cause, NearRule)> = Vec::new();
         for (_, role, rule, effect) in self.policy.rules() {
@@ -90,18 +95,22 @@ impl Compared<'_> {
                 && let Some((cause, difference)) = self.difference(rule, &mut suggestions)
                 && is_cause(cause)
             {
-                near.push((cause, NearRule { rule: explained_rule(role, rule, effect), difference }));
+                near.push((
+                    cause,
+                    NearRule { rule: explained_rule(role, rule, effect), difference },
+                ));
             }
         }
         near.sort_by_key(|(cause, _)| *cause);
         near.into_iter().take(MAX_RULES).map(|(_, rule)| rule).collect()
     }
 
-    /// The one respect in which the rule does not match, also in words; `None` if there are more, or
-    /// none.
+    /// The one respect in which the rule does not match, also in words; `None` if there are more,
+    /// or none.
     fn difference(self, rule: &Rule, suggestions: &mut Suggestions) -> Option<(Cause, String)> {
         let method = rule.actions.matches(self.method);
-        let host = rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(self.host));
+        let host =
+            rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(self.host));
         let path = has_path(rule, self.path, self.subject);
         match (method, host, path) {
             (false, true, true) => {
@@ -109,18 +118,24 @@ impl Compared<'_> {
                 Some((Cause::Method, format!("it is for `{}`, not `{method}`", rule.actions)))
             }
             (true, false, true) => {
-                let hosts: Vec<String> = rule.scopes.iter().map(|scope| format!("`{scope}`")).collect();
+                let hosts: Vec<String> =
+                    rule.scopes.iter().map(|scope| format!("`{scope}`")).collect();
                 let (hosts, host) = (hosts.join(" or "), lossy(self.host));
                 Some((Cause::Host, format!("it is for the host {hosts}, not `{host}`")))
             }
-            (true, true, false) => {
-                rule.resources.iter().find_map(|resource| self.path_difference(resource, suggestions))
-            }
+            (true, true, false) => rule
+                .resources
+                .iter()
+                .find_map(|resource| self.path_difference(resource, suggestions)),
             _ => None,
         }
     }
 
-    fn path_difference(self, pattern: &Pattern, suggestions: &mut Suggestions) -> Option<(Cause, String)> {
+    fn path_difference(
+        self,
+        pattern: &Pattern,
+        suggestions: &mut Suggestions,
+    ) -> Option<(Cause, String)> {
         let matches = |path: &[u8]| pattern.matches(path, self.subject);
         if self.path.strip_suffix(b"/").is_some_and(matches) {
             return Some((Cause::Path, "the path ends with `/`, the rule does not".to_owned()));
@@ -173,11 +188,15 @@ impl Compared<'_> {
                 }
             }
             (Segment::Glob(_), _) => segment.matches(&name.to_ascii_lowercase(), None).then(|| {
-                (Case, format!("it has `{segment}`, the path has `{text}`: paths are case-sensitive"))
+                (
+                    Case,
+                    format!("it has `{segment}`, the path has `{text}`: paths are case-sensitive"),
+                )
             }),
-            (Segment::User | Segment::UserId(_), None) => {
-                Some((User, format!("`{segment}` is nobody without credentials, the path has `{text}`")))
-            }
+            (Segment::User | Segment::UserId(_), None) => Some((
+                User,
+                format!("`{segment}` is nobody without credentials, the path has `{text}`"),
+            )),
             (Segment::User, Some(subject)) => Some((User, own(subject.user))),
             (Segment::UserId(sources), Some(subject)) if segment_is_name(name, subject.id()) => {
                 Some((User, self.source_difference(sources, subject.source)))

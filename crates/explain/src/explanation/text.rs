@@ -5,7 +5,8 @@ use std::fmt::{Display, Formatter, Result};
 use crate::one_line::OneLine;
 
 use super::{
-    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, Explanation, RoleSource,
+    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, Explanation,
+    RoleSource,
 };
 
 impl Display for Explanation {
@@ -22,7 +23,8 @@ impl Display for Explanation {
         if let Some(rule) = &self.rule {
             write!(f, "\nrule:    {}", OneLine(rule))?;
         }
-        if let Some(path) = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path)) {
+        if let Some(path) = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path))
+        {
             write!(f, "\n         with the path read as {}", OneLine(path))?;
         }
         for missing in &self.missing {
@@ -153,7 +155,9 @@ impl Display for ExplainedCluster {
         }
         match self.inventory {
             Some(names) => write!(f, "\ncluster: {names} names in the inventory"),
-            None => f.write_str("\ncluster: no inventory, so it is not known what patterns stand for"),
+            None => {
+                f.write_str("\ncluster: no inventory, so it is not known what patterns stand for")
+            }
         }
     }
 }

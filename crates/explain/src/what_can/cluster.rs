@@ -31,20 +31,23 @@ pub struct ClusterPermission {
     pub index_patterns: Vec<String>,
     /// Actions, patterns of actions and action groups.
     pub allowed_actions: Vec<String>,
-    /// Whether it shows only some documents or fields: rolegate then denies the request, or hands over what to hide.
+    /// Whether it shows only some documents or fields: rolegate then denies the request, or hands
+    /// over what to hide.
     pub is_restricted: bool,
 }
 
 impl Explainer<'_> {
-    /// What this caller may do on this host: by the roles of the search cluster if it is one of its hosts, otherwise by the
-    /// rules for it. The roles in `roles` are those of the cluster, or of the policy.
+    /// What this caller may do on this host: by the roles of the search cluster if it is one of its
+    /// hosts, otherwise by the rules for it. The roles in `roles` are those of the cluster, or of
+    /// the policy.
     #[must_use]
     pub fn what_can_on(self, host: &[u8], subject: Option<&Subject>, roles: &[String]) -> WhatCan {
         let Some(cluster) = self.cluster_of(host) else {
             let mut buffer = Vec::new();
             let host = canonical::host(host, &mut buffer).unwrap_or(host);
-            let is_for =
-                |rule: &Rule| rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host));
+            let is_for = |rule: &Rule| {
+                rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host))
+            };
             return self.what_rules_allow(subject, is_for);
         };
         let Some(subject) = subject else {
@@ -70,7 +73,8 @@ impl Explainer<'_> {
         }
     }
 
-    /// Whether the search cluster of this host has a role of this name; `None` if it is not a host of one.
+    /// Whether the search cluster of this host has a role of this name; `None` if it is not a host
+    /// of one.
     #[must_use]
     pub fn has_cluster_role(self, host: &[u8], role: &str) -> Option<bool> {
         let cluster = self.cluster_of(host)?;
@@ -125,7 +129,12 @@ fn with_values(pattern: &str, subject: &search::Subject) -> String {
 impl fmt::Display for ClusterRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.cluster_permissions.is_empty() {
-            write!(f, "\nallows:  {} on the cluster (`{}`)", self.cluster_permissions.join(", "), self.role)?;
+            write!(
+                f,
+                "\nallows:  {} on the cluster (`{}`)",
+                self.cluster_permissions.join(", "),
+                self.role
+            )?;
         }
         for permission in &self.index_permissions {
             let ClusterPermission { index_patterns, allowed_actions, is_restricted } = permission;

@@ -1,4 +1,5 @@
-//! The roles of a search cluster with those whom they are mapped to, as a table for people shows them.
+//! The roles of a search cluster with those whom they are mapped to, as a table for people shows
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -48,8 +49,8 @@ pub struct MappedRole {
 }
 
 impl Explainer<'_> {
-    /// The roles of the search cluster that its files define, and of the built-in ones those that somebody may have: at most so
-    /// many. `None` if the policy has no search cluster.
+    /// The roles of the search cluster that its files define, and of the built-in ones those that
+    /// somebody may have: at most so many. `None` if the policy has no search cluster.
     #[must_use]
     pub fn cluster_roles(self, asked: AskedClusterRoles<'_>, most: usize) -> Option<ClusterRoles> {
         self.cluster_roles_within(asked, most, Steps::new(STEPS_PER_PAGE))
@@ -66,7 +67,8 @@ impl Explainer<'_> {
         let (of_user, notes) = self.held_on_cluster(cluster, asked.of_user);
         let mappings = Mappings::new(config);
         let mapped = mappings.by_role.keys().chain(mappings.direct.keys()).copied();
-        let defined = config.roles.keys().map(|name| &**name).filter(|name| !search::is_builtin_role(name));
+        let defined =
+            config.roles.keys().map(|name| &**name).filter(|name| !search::is_builtin_role(name));
         let all: BTreeSet<&str> = defined.chain(mapped).collect();
         let asks = |name: &str| {
             of_user.as_ref().is_none_or(|held| held.contains(name)) && name.contains(asked.name_has)
@@ -81,8 +83,13 @@ impl Explainer<'_> {
         Some(listed)
     }
 
-    /// The cluster's roles of a user, if one is asked for; and what was probably meant, if the cluster does not know the user.
-    fn held_on_cluster(self, cluster: &Cluster, user: &str) -> (Option<BTreeSet<Arc<str>>>, Vec<String>) {
+    /// The cluster's roles of a user, if one is asked for; and what was probably meant, if the
+    /// cluster does not know the user.
+    fn held_on_cluster(
+        self,
+        cluster: &Cluster,
+        user: &str,
+    ) -> (Option<BTreeSet<Arc<str>>>, Vec<String>) {
         if user.is_empty() {
             return (None, Vec::new());
         }
@@ -142,11 +149,14 @@ fn in_words(mappings: &Mappings<'_>, role: &str) -> Vec<String> {
 
 /// How many patterns and actions a role has.
 fn size(role: &Role) -> usize {
-    let of = |permission: &IndexPermission| 1 + permission.patterns.len() + permission.allowed_actions.len();
+    let of = |permission: &IndexPermission| {
+        1 + permission.patterns.len() + permission.allowed_actions.len()
+    };
     1 + role.cluster_permissions.len() + role.index_permissions.iter().map(of).sum::<usize>()
 }
 
-/// Whether a pattern of a role's indices matches this name, or has it in it. An empty name does not count.
+/// Whether a pattern of a role's indices matches this name, or has it in it. An empty name does not
+/// count.
 fn is_on(role: &Role, name: &str) -> bool {
     let mut patterns = role.index_permissions.iter().flat_map(|permission| &permission.patterns);
     name.is_empty()
@@ -171,26 +181,30 @@ mod tests {
     fn what_takes_too_many_steps_is_left_out() {
         let mut roles = "_meta: { type: roles, config_version: 2 }\n".to_owned();
         for role in 0..100 {
-            let patterns: Vec<String> = (0..100).map(|number| format!("p{role}-{number}-*")).collect();
+            let patterns: Vec<String> =
+                (0..100).map(|number| format!("p{role}-{number}-*")).collect();
             let patterns = patterns.join(", ");
             writeln!(roles, "r{role}: {{ index_permissions: [{{ index_patterns: [{patterns}], allowed_actions: [read] }}] }}")
                 .unwrap();
         }
-        let files =
-            MapFiles::of("policy.yaml", "version: 1\nsearch: { folder: os }\n").and("os/roles.yml", roles);
+        let files = MapFiles::of("policy.yaml", "version: 1\nsearch: { folder: os }\n")
+            .and("os/roles.yml", roles);
         let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
-        let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
+        let authorizer =
+            Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
         let of = |on_index, most| {
             let asked = AskedClusterRoles { on_index, ..AskedClusterRoles::default() };
-            let found =
-                Explainer::new(&authorizer).cluster_roles_within(asked, most, Steps::new(5_000)).unwrap();
+            let found = Explainer::new(&authorizer)
+                .cluster_roles_within(asked, most, Steps::new(5_000))
+                .unwrap();
             (found.roles.len(), found.found, found.left_out)
         };
         assert_eq!(of("", 10), (10, 100, false));
         assert_eq!(of("p99-1-a", 10), (0, 0, true));
         let (listed, found, left_out) = of("", 100);
         assert!(left_out && listed == found && (40..50).contains(&listed), "{listed}");
-        let whole = Explainer::new(&authorizer).cluster_roles(AskedClusterRoles::default(), 100).unwrap();
+        let whole =
+            Explainer::new(&authorizer).cluster_roles(AskedClusterRoles::default(), 100).unwrap();
         assert_eq!((whole.roles.len(), whole.left_out), (100, false));
     }
 }

@@ -1,8 +1,9 @@
 //! The callers who may make a request: everyone whose roles allow it and do not deny it.
 //!
-//! A Basic user has fixed groups, so each is looked up. A token has whatever its issuer puts into it. Which names it may
-//! have that the policy uses is known, and each of them helps, denies, or means nothing to the request. So the tokens
-//! that may make it are those that have at least one helping name for each interpretation of the path and no denying one.
+//! A Basic user has fixed groups, so each is looked up. A token has whatever its issuer puts into
+//! it. Which names it may have that the policy uses is known, and each of them helps, denies, or
+//! means nothing to the request. So the tokens that may make it are those that have at least one
+//! helping name for each interpretation of the path and no denying one.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -49,13 +50,19 @@ impl<'a> Grants<'a> {
                 to_group.entry(&**group).or_insert_with(Vec::new).push(grant.role);
             }
         }
-        Self { anyone: policy.role(ANYONE), authenticated: policy.role(AUTHENTICATED), to_user, to_group }
+        Self {
+            anyone: policy.role(ANYONE),
+            authenticated: policy.role(AUTHENTICATED),
+            to_user,
+            to_group,
+        }
     }
 
     /// The roles that an authenticated caller has without those in its token.
     fn roles(&self, user: Option<&str>, groups: &[String]) -> impl Iterator<Item = RoleId> {
         let of_user = user.and_then(|user| self.to_user.get(user)).into_iter().flatten();
-        let of_groups = groups.iter().filter_map(|group| self.to_group.get(group.as_str())).flatten();
+        let of_groups =
+            groups.iter().filter_map(|group| self.to_group.get(group.as_str())).flatten();
         self.anyone.into_iter().chain(self.authenticated).chain(of_user.chain(of_groups).copied())
     }
 }
@@ -87,15 +94,24 @@ impl<'a> Source<'a> {
         }
     }
 
-    fn from_issuer(id: SourceId, issuer: &'a model::Issuer, policy: &Policy, grants: &Grants<'_>) -> Self {
+    fn from_issuer(
+        id: SourceId,
+        issuer: &'a model::Issuer,
+        policy: &Policy,
+        grants: &Grants<'_>,
+    ) -> Self {
         let mut attributes = Vec::new();
         let roles = policy.roles.entries().filter(|(_, role)| issuer.may_give(&role.name));
-        attributes.extend(roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![id])));
+        attributes
+            .extend(roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![id])));
         if issuer.claims.groups.is_some() {
-            let possible =
-                grants.to_group.iter().filter(|(group, _)| is_prefixed(group, &issuer.group_prefix));
-            let attribute =
-                |(group, roles): (&&str, &Vec<RoleId>)| (Attribute::Group((*group).into()), roles.clone());
+            let possible = grants
+                .to_group
+                .iter()
+                .filter(|(group, _)| is_prefixed(group, &issuer.group_prefix));
+            let attribute = |(group, roles): (&&str, &Vec<RoleId>)| {
+                (Attribute::Group((*group).into()), roles.clone())
+            };
             attributes.extend(possible.map(attribute));
         }
         let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
@@ -104,15 +120,18 @@ impl<'a> Source<'a> {
 
     /// Those of this source who may make the request.
     fn callers(&self, matches: &Matches<'_>, grants: &Grants<'_>) -> Vec<Callers> {
-        // Users for whom the same rules match differ by what their own roles mean, and only few meanings are different.
+        // Users for whom the same rules match differ by what their own roles mean, and only few
+        // meanings are different.
         let mut conditions: BTreeMap<Effects, Option<Condition>> = BTreeMap::new();
         let mut condition = |user: Option<&str>, groups: &[String]| {
-            let special = user.filter(|user| matches.has_user(self.id, user)).map(|user| (self.id, user));
+            let special =
+                user.filter(|user| matches.has_user(self.id, user)).map(|user| (self.id, user));
             let has = matches.effects(special, grants.roles(user, groups));
             if special.is_some() {
                 return self.condition(matches, special, &has);
             }
-            let known = conditions.entry(has).or_insert_with_key(|has| self.condition(matches, None, has));
+            let known =
+                conditions.entry(has).or_insert_with_key(|has| self.condition(matches, None, has));
             known.clone()
         };
         let general = self.others.map(|_| condition(None, &[]));
@@ -130,8 +149,8 @@ impl<'a> Source<'a> {
             if condition.as_ref() == general_condition {
                 continue;
             }
-            // Whoever the policy names has what everyone has. So what is true of any user is true of this one, unless
-            // more denies it.
+            // Whoever the policy names has what everyone has. So what is true of any user is true
+            // of this one, unless more denies it.
             let applies = |general: &Condition| {
                 condition.as_ref().is_some_and(|condition| condition.unless == general.unless)
             };
@@ -153,16 +172,21 @@ impl<'a> Source<'a> {
         general.into_iter().chain(of_users).collect()
     }
 
-    /// The users whose condition may differ from that of others: those with known groups, with grants of their own, and
-    /// those whose name is in the path; with their groups.
-    fn special_users(&self, matches: &Matches<'_>, grants: &Grants<'_>) -> BTreeMap<String, Vec<String>> {
+    /// The users whose condition may differ from that of others: those with known groups, with
+    /// grants of their own, and those whose name is in the path; with their groups.
+    fn special_users(
+        &self,
+        matches: &Matches<'_>,
+        grants: &Grants<'_>,
+    ) -> BTreeMap<String, Vec<String>> {
         let named = grants.to_user.keys().copied().chain(matches.users(self.id));
         let possible = named.filter(|user| self.can_name(user));
         let possible = possible.map(|user| (user.to_owned(), Vec::new()));
         possible.chain(self.users.iter().cloned()).collect()
     }
 
-    /// Whether users who are not known beforehand can have this name. A Basic user name has no colon (RFC 7617, 2).
+    /// Whether users who are not known beforehand can have this name. A Basic user name has no
+    /// colon (RFC 7617, 2).
     fn can_name(&self, user: &str) -> bool {
         let Some(prefix) = self.others else { return false };
         let colon = self.source == CallerSource::Basic
@@ -181,12 +205,15 @@ impl<'a> Source<'a> {
             return None;
         }
         let effects = |roles: &Vec<RoleId>| matches.effects(user, roles.iter().copied());
-        let attributes = self.attributes.iter().map(|(attribute, roles)| (attribute, effects(roles)));
-        let (denying, others): (Vec<_>, Vec<_>) = attributes.partition(|(_, effects)| effects.denied);
+        let attributes =
+            self.attributes.iter().map(|(attribute, roles)| (attribute, effects(roles)));
+        let (denying, others): (Vec<_>, Vec<_>) =
+            attributes.partition(|(_, effects)| effects.denied);
         let mut needs = BTreeSet::new();
         for path in (0..matches.paths).filter(|path| !has.allowed_on.contains(path)) {
             let helping = others.iter().filter(|(_, effects)| effects.allowed_on.contains(&path));
-            let helping: BTreeSet<Attribute> = helping.map(|(attribute, _)| (*attribute).clone()).collect();
+            let helping: BTreeSet<Attribute> =
+                helping.map(|(attribute, _)| (*attribute).clone()).collect();
             if helping.is_empty() {
                 return None;
             }
@@ -217,10 +244,12 @@ impl Effects {
     }
 }
 
-/// Leaves out each list that contains another one whole: who has one of the smaller list has one of both.
+/// Leaves out each list that contains another one whole: who has one of the smaller list has one of
+/// both.
 fn smallest(needs: BTreeSet<BTreeSet<Attribute>>) -> Vec<Vec<Attribute>> {
-    let is_smallest =
-        |one: &&BTreeSet<Attribute>| !needs.iter().any(|other| other != *one && other.is_subset(one));
+    let is_smallest = |one: &&BTreeSet<Attribute>| {
+        !needs.iter().any(|other| other != *one && other.is_subset(one))
+    };
     needs.iter().filter(is_smallest).map(|one| one.iter().cloned().collect()).collect()
 }
 

@@ -1,4 +1,5 @@
-//! Who may make a request to the search cluster: users by name, and what a token must have for the roles that permit it.
+//! Who may make a request to the search cluster: users by name, and what a token must have for the
+//! roles that permit it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ impl Explainer<'_> {
             Err(problem) => return nobody.because_of(Reason::Cluster(problem)),
         };
         let mut callers = Vec::new();
-        let is_whole = self.callers_on_cluster(cluster, (&asked, &needs), &mut callers, &mut steps).is_some();
+        let is_whole =
+            self.callers_on_cluster(cluster, (&asked, &needs), &mut callers, &mut steps).is_some();
         let mut who = WhoCan { callers, left_out: !is_whole, ..nobody };
         if !is_whole {
             who.notes.push(LEFT_OUT.to_owned());
@@ -88,21 +90,33 @@ impl Explainer<'_> {
     ) -> Option<()> {
         let config = cluster.config();
         let mapped = Mappings::new(config);
-        let can_be_held = |role: &str| mapped.by_role.contains_key(role) || mapped.direct.contains_key(role);
-        let requirements = Requirements::new(cluster.privileges(), (request, needs), can_be_held, steps)?;
+        let can_be_held =
+            |role: &str| mapped.by_role.contains_key(role) || mapped.direct.contains_key(role);
+        let requirements =
+            Requirements::new(cluster.privileges(), (request, needs), can_be_held, steps)?;
         let identity = cluster.identity();
         if let Some(basic) = &identity.basic {
-            self.users_on_cluster(cluster, (basic, needs), (&mapped, &requirements), callers, steps)?;
+            self.users_on_cluster(
+                cluster,
+                (basic, needs),
+                (&mapped, &requirements),
+                callers,
+                steps,
+            )?;
             if !basic.verify {
                 let unlisted = Source::from_unlisted_basic(basic);
-                let listed = basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name));
+                let listed =
+                    basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name));
                 let listed: Vec<String> = listed.collect();
-                let any =
-                    unlisted.all_callers(&mapped, &requirements, &CallerSource::Basic, steps)?.into_iter();
+                let any = unlisted
+                    .all_callers(&mapped, &requirements, &CallerSource::Basic, steps)?
+                    .into_iter();
                 // What is required of a listed user is known.
-                let any = any.filter(|any| !any.users.iter().flatten().any(|user| listed.contains(user)));
+                let any =
+                    any.filter(|any| !any.users.iter().flatten().any(|user| listed.contains(user)));
                 callers.extend(any.map(|any| {
-                    let except_users = if any.users.is_none() { listed.clone() } else { Vec::new() };
+                    let except_users =
+                        if any.users.is_none() { listed.clone() } else { Vec::new() };
                     Callers { except_users, ..any }
                 }));
             }
@@ -119,8 +133,8 @@ impl Explainer<'_> {
         Some(())
     }
 
-    /// Adds the users by their names, together where the same addresses are needed. `None` if that takes too many steps: then
-    /// the first ones are added.
+    /// Adds the users by their names, together where the same addresses are needed. `None` if that
+    /// takes too many steps: then the first ones are added.
     fn users_on_cluster(
         self,
         cluster: &Cluster,
@@ -134,7 +148,8 @@ impl Explainer<'_> {
         for user in &basic.users {
             steps.take(for_each.saturating_mul(1 + user.groups.len()) + found.len())?;
             let name = format!("{}{}", basic.user_prefix, user.name);
-            let groups = user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix).into());
+            let groups =
+                user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix).into());
             let known = cluster.authenticator().basic_user(&name).cloned();
             let subject = known.unwrap_or_else(|| unlisted(&name, groups.collect()));
             let subject = cluster.subject(&subject);
@@ -142,7 +157,8 @@ impl Explainer<'_> {
                 let caller = privileges.uncached_caller(&subject);
                 let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
                 steps.take(needs.len().saturating_mul(1 + names / 64))?;
-                let permits = privileges.decide(&caller, needs).verdict == search::Verdict::Permitted;
+                let permits =
+                    privileges.decide(&caller, needs).verdict == search::Verdict::Permitted;
                 permits.then(|| (Vec::new(), Vec::new())).into_iter().collect()
             } else {
                 let mut all: Vec<Conditions> = Vec::new();
@@ -157,7 +173,10 @@ impl Explainer<'_> {
                 }
             };
             for (needs, unless) in conditions {
-                match found.iter_mut().find(|callers| callers.needs == needs && callers.unless == unless) {
+                match found
+                    .iter_mut()
+                    .find(|callers| callers.needs == needs && callers.unless == unless)
+                {
                     Some(callers) => callers.users.get_or_insert_default().push(name.clone()),
                     None => found.push(Callers {
                         source: CallerSource::Basic,
@@ -188,10 +207,17 @@ impl<'p> Requirements<'p> {
         can_be_held: impl Fn(&str) -> bool,
         steps: &mut Steps,
     ) -> Option<Self> {
-        let usual = explain::requirement_for(privileges, request, (needs, false), &can_be_held, steps)?;
+        let usual =
+            explain::requirement_for(privileges, request, (needs, false), &can_be_held, steps)?;
         let server = match explain::dashboards_server(privileges, needs) {
             Some(name) => {
-                let own = explain::requirement_for(privileges, request, (needs, true), &can_be_held, steps)?;
+                let own = explain::requirement_for(
+                    privileges,
+                    request,
+                    (needs, true),
+                    &can_be_held,
+                    steps,
+                )?;
                 (own != usual).then(|| (name, own.alternatives()))
             }
             None => None,
@@ -215,13 +241,21 @@ impl<'p> Requirements<'p> {
 }
 
 fn unlisted(name: &str, groups: Vec<Arc<str>>) -> Subject {
-    Subject { user: name.into(), issuer: None, source: None, groups, roles: Vec::new(), claims: Value::Null }
+    Subject {
+        user: name.into(),
+        issuer: None,
+        source: None,
+        groups,
+        roles: Vec::new(),
+        claims: Value::Null,
+    }
 }
 
 /// Conditions: one of each of the first, none of the second.
 type Conditions = (Vec<Vec<Attribute>>, Vec<Attribute>);
 
-/// From which addresses a user may make a request; nothing if from none. `None` if finding out takes too many steps.
+/// From which addresses a user may make a request; nothing if from none. `None` if finding out
+/// takes too many steps.
 fn addresses_for(
     privileges: &Privileges,
     mapped: &Mappings<'_>,
@@ -276,8 +310,8 @@ fn distinct<T: Ord + Clone>(mut list: Vec<T>) -> Vec<T> {
     list
 }
 
-/// Without the conditions that are wider than another one: who meets the narrower meets the wider. `None` if finding them takes
-/// too many steps.
+/// Without the conditions that are wider than another one: who meets the narrower meets the wider.
+/// `None` if finding them takes too many steps.
 fn narrowest(needs: Vec<Vec<Attribute>>, steps: &mut Steps) -> Option<Vec<Vec<Attribute>>> {
     for wide in &needs {
         // Each attribute of a shorter list is looked for.
@@ -325,12 +359,15 @@ impl<'s> Source<'s> {
 
     /// The same, of which only this user is in question; `None` if it can have no such user.
     fn only(self, user: &'s str) -> Option<Self> {
-        let own =
-            user.strip_prefix(self.user_prefix).filter(|own| self.allows_colons || !own.contains(':'))?;
-        (!own.is_empty() && !own.contains(char::is_control)).then_some(Self { user: Some(user), ..self })
+        let own = user
+            .strip_prefix(self.user_prefix)
+            .filter(|own| self.allows_colons || !own.contains(':'))?;
+        (!own.is_empty() && !own.contains(char::is_control))
+            .then_some(Self { user: Some(user), ..self })
     }
 
-    /// Those callers of this source who meet what is required of them. `None` if finding out takes too many steps.
+    /// Those callers of this source who meet what is required of them. `None` if finding out takes
+    /// too many steps.
     fn all_callers(
         &self,
         mapped: &Mappings<'_>,
@@ -343,13 +380,16 @@ impl<'s> Source<'s> {
             all.extend(self.callers(mapped, requirement, source, steps)?);
         }
         let server = requirements.server.as_ref();
-        if let Some((only, own)) = server.and_then(|(server, own)| Some((self.only(server)?, own))) {
+        if let Some((only, own)) = server.and_then(|(server, own)| Some((self.only(server)?, own)))
+        {
             for requirement in own {
                 let more = only.callers(mapped, requirement, source, steps)?;
                 steps.take(all.len())?;
                 // What is said of every user is not said again of this one.
                 let is_said = |more: &Callers| {
-                    all.iter().any(|said: &Callers| said.needs == more.needs && said.unless == more.unless)
+                    all.iter().any(|said: &Callers| {
+                        said.needs == more.needs && said.unless == more.unless
+                    })
                 };
                 all.extend(more.filter(|more| !is_said(more)));
             }
@@ -357,7 +397,8 @@ impl<'s> Source<'s> {
         Some(all)
     }
 
-    /// Those callers of this source who meet a requirement; nothing if nobody can. `None` if finding out takes too many steps.
+    /// Those callers of this source who meet a requirement; nothing if nobody can. `None` if
+    /// finding out takes too many steps.
     fn callers(
         &self,
         mapped: &Mappings<'_>,
@@ -391,7 +432,13 @@ impl<'s> Source<'s> {
         }
         let needs = narrowest(distinct(needs), steps)?;
         let users = self.user.map(|user| vec![user.to_owned()]);
-        Some(Some(Callers { source: source.clone(), users, except_users: Vec::new(), needs, unless }))
+        Some(Some(Callers {
+            source: source.clone(),
+            users,
+            except_users: Vec::new(),
+            needs,
+            unless,
+        }))
     }
 
     /// What gives a caller a role that counts.
@@ -426,26 +473,30 @@ impl<'s> Source<'s> {
         for pattern in &mapping.users {
             if self.user.map_or_else(|| pattern.is_anything(), |user| pattern.matches(user)) {
                 attributes.push(Attribute::Anyone);
-            } else if self.user.is_none() && pattern.may_overlap(&format!("{}*", self.user_prefix)) {
+            } else if self.user.is_none() && pattern.may_overlap(&format!("{}*", self.user_prefix))
+            {
                 attributes.push(Attribute::Name(pattern.text().to_owned()));
             }
         }
         let possible = |pattern: &&Pattern| self.may_have(pattern);
         let backend_roles = mapping.backend_roles.iter().filter(possible);
-        attributes.extend(backend_roles.map(|pattern| Attribute::BackendRole(pattern.text().to_owned())));
+        attributes
+            .extend(backend_roles.map(|pattern| Attribute::BackendRole(pattern.text().to_owned())));
         if !mapping.and_backend_roles.is_empty()
             && mapping.and_backend_roles.iter().all(|one| self.may_have(one))
         {
             let texts = mapping.and_backend_roles.iter().map(|pattern| pattern.text().to_owned());
             attributes.push(Attribute::BackendRoles(texts.collect()));
         }
-        attributes.extend(mapping.hosts.iter().map(|host| Attribute::Address(host.text().to_owned())));
+        attributes
+            .extend(mapping.hosts.iter().map(|host| Attribute::Address(host.text().to_owned())));
         attributes
     }
 
     /// Whether a caller can have a backend role that matches.
     fn may_have(&self, pattern: &Pattern) -> bool {
-        let is_group = self.group_prefix.is_some_and(|prefix| pattern.may_overlap(&format!("{prefix}*")));
+        let is_group =
+            self.group_prefix.is_some_and(|prefix| pattern.may_overlap(&format!("{prefix}*")));
         let is_role = self.issuer.is_some_and(|issuer| match &issuer.roles_from_token {
             RolesFromToken::All => true,
             RolesFromToken::Only(listed) => listed.iter().any(|role| pattern.matches(&role.name)),

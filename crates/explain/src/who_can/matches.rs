@@ -21,8 +21,8 @@ pub(super) struct Matches<'a> {
     extending: Extending,
     /// The rules that match for everyone.
     for_everyone: Matched<'a>,
-    /// For each user for whom more rules match than for everyone: these rules. Such a name, with or without its prefix, is a
-    /// segment of the path.
+    /// For each user for whom more rules match than for everyone: these rules. Such a name, with or
+    /// without its prefix, is a segment of the path.
     for_user: BTreeMap<(SourceId, String), Matched<'a>>,
 }
 
@@ -44,7 +44,8 @@ pub(super) struct Effects {
 
 /// A rule that matches an interpretation of the path.
 struct Match<'a> {
-    /// The place of the interpretation among those that must be allowed; `None` if only `deny` rules count on it.
+    /// The place of the interpretation among those that must be allowed; `None` if only `deny`
+    /// rules count on it.
     place: Option<usize>,
     path: &'a [u8],
     of: Candidate<'a>,
@@ -89,7 +90,8 @@ impl<'a> Matches<'a> {
         self.for_user.contains_key(&(source, user.to_owned()))
     }
 
-    /// What these roles, with those that they extend, mean for a request of this user of this source.
+    /// What these roles, with those that they extend, mean for a request of this user of this
+    /// source.
     pub(super) fn effects(
         &self,
         user: Option<(SourceId, &str)>,
@@ -101,8 +103,8 @@ impl<'a> Matches<'a> {
         effects.fold(Effects::default(), Effects::and)
     }
 
-    /// The rules that match, in the order of the policy; those for one user come last. At most so many, each with at most so
-    /// many roles; and how many there are.
+    /// The rules that match, in the order of the policy; those for one user come last. At most so
+    /// many, each with at most so many roles; and how many there are.
     pub(super) fn rules(&self, most: usize) -> (Vec<MatchingRule>, usize) {
         let of_users = self
             .for_user
@@ -111,8 +113,9 @@ impl<'a> Matches<'a> {
         let all = self.for_everyone.rules.iter().map(|rule| (rule, None)).chain(of_users);
         // Two sources may have a user of the same name.
         let mut known = HashSet::new();
-        let different =
-            all.filter(|(found, user)| known.insert((found.path, std::ptr::from_ref(found.of.rule), *user)));
+        let different = all.filter(|(found, user)| {
+            known.insert((found.path, std::ptr::from_ref(found.of.rule), *user))
+        });
         let (mut rules, mut number) = (Vec::new(), 0);
         for (found, user) in different {
             if number < most {
@@ -145,7 +148,8 @@ impl Effects {
 }
 
 fn candidates<'a>(policy: &'a Policy, request: &ParsedRequest<'a>) -> Vec<Candidate<'a>> {
-    let ids: HashMap<&str, RoleId> = policy.roles.entries().map(|(id, role)| (&*role.name, id)).collect();
+    let ids: HashMap<&str, RoleId> =
+        policy.roles.entries().map(|(id, role)| (&*role.name, id)).collect();
     let rules = policy.rules().filter(|(_, _, rule, _)| is_for(rule, request.method, request.host));
     let of = |(_, role, rule, effect): (_, &'a Role, &'a Rule, Effect)| {
         Some(Candidate { id: *ids.get(&*role.name)?, role, rule, effect })
@@ -182,15 +186,16 @@ fn matching<'a>(
     let mut found = Vec::new();
     for (place, path) in all.chain(deny_only) {
         let counting = candidates.iter().filter(|of| place.is_some() || of.effect == Effect::Deny);
-        let matching = counting
-            .filter(|of| has_path(of.rule, path, user) && (user.is_none() || !has_path(of.rule, path, None)));
+        let matching = counting.filter(|of| {
+            has_path(of.rule, path, user) && (user.is_none() || !has_path(of.rule, path, None))
+        });
         found.extend(matching.map(|of| Match { place, path, of: *of }));
     }
     found
 }
 
-/// What each role means, with those that it extends. A rule concerns its own role and those that extend it, so the cost does
-/// not depend on how many roles each role has.
+/// What each role means, with those that it extends. A rule concerns its own role and those that
+/// extend it, so the cost does not depend on how many roles each role has.
 fn effects<'r>(
     rules: impl IntoIterator<Item = &'r Match<'r>>,
     extending: &Extending,
@@ -218,8 +223,9 @@ fn effects<'r>(
     all
 }
 
-/// The users for which a rule with `{user}` or `{user.id}` could match, each with the length of its prefix: those whose
-/// name is a segment of the path at one of these places, with or without the prefix of their source.
+/// The users for which a rule with `{user}` or `{user.id}` could match, each with the length of its
+/// prefix: those whose name is a segment of the path at one of these places, with or without the
+/// prefix of their source.
 fn users(
     policy: &Policy,
     request: &ParsedRequest<'_>,

@@ -39,8 +39,8 @@ impl Display for WhoCan {
     }
 }
 
-/// What is said before a reason for which a request is denied to everybody: the reasons of a search cluster say themselves
-/// whether the request is invalid.
+/// What is said before a reason for which a request is denied to everybody: the reasons of a search
+/// cluster say themselves whether the request is invalid.
 fn before(reason: &str) -> &'static str {
     match reason {
         "unknown_operation" | "unsupported_operation" | "body_needed" => "",
@@ -51,17 +51,21 @@ fn before(reason: &str) -> &'static str {
 
 impl Display for Callers {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let is_for_users = matches!((&self.source, &self.users), (CallerSource::Token { .. }, Some(_)));
+        let is_for_users =
+            matches!((&self.source, &self.users), (CallerSource::Token { .. }, Some(_)));
         match (&self.source, &self.users) {
             (CallerSource::Anonymous, _) => f.write_str("anyone without credentials")?,
-            (CallerSource::Basic, Some(users)) => write!(f, "{} by Basic", the("user", users, "and"))?,
+            (CallerSource::Basic, Some(users)) => {
+                write!(f, "{} by Basic", the("user", users, "and"))?
+            }
             (CallerSource::Basic, None) => f.write_str("any user by Basic")?,
             (CallerSource::Token { issuer }, Some(users)) => {
                 write!(f, "any token of {issuer} for {}", the("user", users, "or"))?;
             }
             (CallerSource::Token { issuer }, None) => write!(f, "any token of {issuer}")?,
         }
-        let needs: Vec<Alternatives> = self.needs.iter().map(|any| Alternatives::new(any, true)).collect();
+        let needs: Vec<Alternatives> =
+            self.needs.iter().map(|any| Alternatives::new(any, true)).collect();
         let unless = Alternatives::new(&self.unless, false);
         let except = match self.except_users.as_slice() {
             [] => String::new(),
@@ -102,7 +106,8 @@ struct Alternatives {
     are_names: bool,
 }
 
-/// Whether conditions that must all be met can be said in one sentence: with no "or" beside an "and".
+/// Whether conditions that must all be met can be said in one sentence: with no "or" beside an
+/// "and".
 fn is_plain(needs: &[Alternatives]) -> bool {
     match needs {
         [] => true,
@@ -118,7 +123,8 @@ fn list(f: &mut Formatter<'_>, head: &str, items: &[String]) -> Result {
 }
 
 impl Alternatives {
-    /// Those that these attributes are. `is_needed` says whether a caller must have one, or none of them.
+    /// Those that these attributes are. `is_needed` says whether a caller must have one, or none of
+    /// them.
     fn new(attributes: &[Attribute], is_needed: bool) -> Self {
         let (mut roles, mut groups, mut others) = (vec![], vec![], vec![]);
         let (mut backend_roles, mut names, mut addresses) = (vec![], vec![], vec![]);
@@ -138,7 +144,8 @@ impl Alternatives {
         let kinds = kinds.iter().filter(|(_, names)| !names.is_empty());
         let mut texts: Vec<String> = kinds.map(|(kind, names)| the(kind, names, "or")).collect();
         let names_alone = texts.len();
-        let matching = [("a role or group", backend_roles), ("a name", names), ("an address", addresses)];
+        let matching =
+            [("a role or group", backend_roles), ("a name", names), ("an address", addresses)];
         for (what, patterns) in matching.iter().filter(|(_, patterns)| !patterns.is_empty()) {
             texts.push(format!("{what} that matches {}", patterns.join(" or ")));
         }
@@ -150,7 +157,8 @@ impl Alternatives {
         self.are_names || self.texts.len() <= 1
     }
 
-    /// The role `a`, or the roles `a` or `b` or the group `c`, or a role or group that matches `d*`.
+    /// The role `a`, or the roles `a` or `b` or the group `c`, or a role or group that matches
+    /// `d*`.
     fn sentence(&self) -> String {
         self.texts.join(" or ")
     }
@@ -177,8 +185,8 @@ impl Display for MatchingRule {
     }
 }
 
-/// An attribute in words. A pattern with values must match all names where the attribute is needed, and one where it must
-/// not be.
+/// An attribute in words. A pattern with values must match all names where the attribute is needed,
+/// and one where it must not be.
 fn described(attribute: &Attribute, is_needed: bool) -> String {
     match attribute {
         Attribute::Role(name) => format!("the role `{name}`"),
@@ -190,7 +198,9 @@ fn described(attribute: &Attribute, is_needed: bool) -> String {
         }
         Attribute::Name(pattern) => format!("a name that matches `{pattern}`"),
         Attribute::Address(pattern) => format!("an address that matches `{pattern}`"),
-        Attribute::Where { attribute, user: Some(user), .. } if **attribute == Attribute::Anyone => {
+        Attribute::Where { attribute, user: Some(user), .. }
+            if **attribute == Attribute::Anyone =>
+        {
             format!("the name `{user}`")
         }
         Attribute::Where { attribute, user: Some(user), .. } => {

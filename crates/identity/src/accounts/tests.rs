@@ -33,7 +33,9 @@ fn accounts(hashes: &[String]) -> Accounts {
 /// Hashes of four costs. Another seed gives other hashes.
 fn hashes(seed: u32, count: u32) -> Vec<String> {
     let digest = "u".repeat(31);
-    (0..count).map(|number| format!("$2b$0{}${seed:011}{number:011}{digest}", 4 + number % 4)).collect()
+    (0..count)
+        .map(|number| format!("$2b$0{}${seed:011}{number:011}{digest}", 4 + number % 4))
+        .collect()
 }
 
 /// The parameters of the hash that is computed for an unknown user.

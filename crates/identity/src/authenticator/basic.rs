@@ -37,7 +37,11 @@ pub(super) struct Basic<T> {
 pub(super) struct CarriedCredentials(HashMap<u128, (Arc<Account>, Window)>);
 
 impl<T: HeapSize> Basic<T> {
-    pub(super) fn compile(settings: &model::Basic, limits: Limits, problems: &mut Vec<Problem>) -> Self {
+    pub(super) fn compile(
+        settings: &model::Basic,
+        limits: Limits,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
         let credentials = Cache::new(limits.basic_credentials, limits.basic_bytes);
         Self {
             accounts: Accounts::compile(settings, problems),
@@ -58,15 +62,17 @@ impl<T: HeapSize> Basic<T> {
         }
         let mut carried = HashMap::new();
         for (key, (account, window)) in &previous.carried.0 {
-            carried
-                .extend(self.accounts.unchanged(account).map(|account| (*key, (account.clone(), *window))));
+            carried.extend(
+                self.accounts.unchanged(account).map(|account| (*key, (account.clone(), *window))),
+            );
         }
         previous.credentials.for_each(|key, cached, window| {
             let account = previous.accounts.with_prefix(&cached.subject.user);
             let account = account.and_then(|account| self.accounts.unchanged(account));
             carried.extend(account.map(|account| (key, (account.clone(), window))));
         });
-        let max = limits.basic_credentials.min(limits.basic_bytes / CarriedCredentials::ENTRY_BYTES);
+        let max =
+            limits.basic_credentials.min(limits.basic_bytes / CarriedCredentials::ENTRY_BYTES);
         if carried.len() > max {
             let mut entries: Vec<_> = carried.into_iter().collect();
             entries.sort_unstable_by_key(|(_, (_, window))| std::cmp::Reverse(window.until));
@@ -84,10 +90,9 @@ impl<T: HeapSize> Basic<T> {
         now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
     ) -> CacheHit<Arc<CachedSubject<T>>> {
-        self.credentials
-            .find(key, now)
-            .valid()
-            .unwrap_or_else(|| self.insert(key, &self.accounts.unverified_subject(user), now, attach))
+        self.credentials.find(key, now).valid().unwrap_or_else(|| {
+            self.insert(key, &self.accounts.unverified_subject(user), now, attach)
+        })
     }
 
     /// Caches credentials of this subject.

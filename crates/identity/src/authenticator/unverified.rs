@@ -29,16 +29,25 @@ impl<T: HeapSize> Authenticator<T> {
     /// error. Only methods that the policy configures are read: the user name of others may be a
     /// secret, such as an API key.
     #[must_use]
-    pub fn attempted(&self, authorization: &[u8], error: CredentialsError, now: UnixTime) -> Attempted {
+    pub fn attempted(
+        &self,
+        authorization: &[u8],
+        error: CredentialsError,
+        now: UnixTime,
+    ) -> Attempted {
         match (authorization::parse(authorization), &self.basic) {
             (Scheme::Basic(encoded), Some(basic)) => match Credentials::decode(encoded) {
                 Ok(credentials) => {
                     let user = basic.accounts.user_name(credentials.user()).to_string();
                     Attempted { user: Some(user), ..Attempted::default() }
                 }
-                Err(malformed) => Attempted { detail: Some(malformed.to_string()), ..Attempted::default() },
+                Err(malformed) => {
+                    Attempted { detail: Some(malformed.to_string()), ..Attempted::default() }
+                }
             },
-            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => self.attempted_token(token, error, now),
+            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
+                self.attempted_token(token, error, now)
+            }
             (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => Attempted::default(),
         }
     }
@@ -71,7 +80,11 @@ impl<T: HeapSize> Authenticator<T> {
         let issuer = jwt::find_issuer(&self.issuers, claims.get("iss")).ok();
         let user = issuer.and_then(|issuer| jwt::user(&claims, &issuer.settings));
         let issuer = claims.get("iss").and_then(Value::as_str).filter(|issuer| is_name(issuer));
-        Attempted { user: user.map(|user| user.to_string()), issuer: issuer.map(str::to_owned), detail }
+        Attempted {
+            user: user.map(|user| user.to_string()),
+            issuer: issuer.map(str::to_owned),
+            detail,
+        }
     }
 
     /// The subject that a valid token with these claims would have, for test cases and tools.

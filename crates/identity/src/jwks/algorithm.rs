@@ -3,7 +3,9 @@
 use std::fmt;
 
 use aws_lc_rs::hmac::{self, HMAC_SHA256, HMAC_SHA384, HMAC_SHA512};
-use aws_lc_rs::signature::{self, EcdsaVerificationAlgorithm, RsaParameters, VerificationAlgorithm};
+use aws_lc_rs::signature::{
+    self, EcdsaVerificationAlgorithm, RsaParameters, VerificationAlgorithm,
+};
 
 /// A signature algorithm of a JWS.
 #[derive(Clone, Copy)]

@@ -106,7 +106,11 @@ fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
     }
     match jwk.get("key_ops") {
         None => Ok(()),
-        Some(Value::Array(operations)) if operations.iter().any(|operation| operation == "verify") => Ok(()),
+        Some(Value::Array(operations))
+            if operations.iter().any(|operation| operation == "verify") =>
+        {
+            Ok(())
+        }
         Some(Value::Array(_)) => Err(Fault::other_purpose("its `key_ops` do not have `verify`")),
         Some(_) => Err(Fault::rejected("its `key_ops` are not a list")),
     }
@@ -145,8 +149,12 @@ fn material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fau
             }
             public(ParsedPublicKey::new(verification, point(jwk, size)?))
         }
-        ("OKP", KeyKind::Edwards(verification)) => public(ParsedPublicKey::new(verification, edwards(jwk)?)),
-        ("oct" | "RSA" | "EC" | "OKP", _) => Err(Fault::rejected("its `alg` does not fit its `kty`")),
+        ("OKP", KeyKind::Edwards(verification)) => {
+            public(ParsedPublicKey::new(verification, edwards(jwk)?))
+        }
+        ("oct" | "RSA" | "EC" | "OKP", _) => {
+            Err(Fault::rejected("its `alg` does not fit its `kty`"))
+        }
         _ => Err(UNSUPPORTED_KIND),
     }
 }
@@ -182,8 +190,9 @@ fn modulus(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
 
 fn exponent(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     let exponent = number(jwk, "e")?;
-    let value =
-        exponent.iter().try_fold(0_u64, |value, byte| value.checked_mul(256)?.checked_add(u64::from(*byte)));
+    let value = exponent
+        .iter()
+        .try_fold(0_u64, |value, byte| value.checked_mul(256)?.checked_add(u64::from(*byte)));
     match value {
         Some(value) if value % 2 == 0 => Err(Fault::rejected("an RSA key whose exponent is even")),
         Some(..MIN_EXPONENT) => Err(Fault::rejected("an RSA key whose exponent is below 65537")),
@@ -256,7 +265,9 @@ fn text<'a>(jwk: &'a Jwk, name: &'static str) -> Result<Option<&'a str>, Fault> 
 /// A member in canonical base64url, decoded.
 fn bytes(jwk: &Jwk, name: &'static str) -> Result<Vec<u8>, Fault> {
     let text = text(jwk, name)?.ok_or(Fault::rejected("a key without all its members"))?;
-    URL_SAFE_NO_PAD.decode(text).map_err(|_| Fault::rejected("a member that is not canonical base64url"))
+    URL_SAFE_NO_PAD
+        .decode(text)
+        .map_err(|_| Fault::rejected("a member that is not canonical base64url"))
 }
 
 impl std::fmt::Debug for Key {

@@ -21,7 +21,8 @@ pub(super) fn window(
     now: UnixTime,
 ) -> Result<Window, CredentialsError> {
     let skew = issuer.clock_skew;
-    let expires = date(claims, "exp")?.ok_or(CredentialsError::MalformedClaims)?.saturating_add(skew);
+    let expires =
+        date(claims, "exp")?.ok_or(CredentialsError::MalformedClaims)?.saturating_add(skew);
     let (not_before, issued) = (date(claims, "nbf")?, date(claims, "iat")?);
     let from = not_before.max(issued).unwrap_or_default().saturating_sub(skew);
     let too_old = match (issuer.max_age, issued) {
@@ -42,7 +43,10 @@ pub(super) fn window(
 }
 
 /// A `NumericDate` (RFC 7519, 2), if the claim is present.
-pub(super) fn date(claims: &Map<String, Value>, name: &str) -> Result<Option<UnixTime>, CredentialsError> {
+pub(super) fn date(
+    claims: &Map<String, Value>,
+    name: &str,
+) -> Result<Option<UnixTime>, CredentialsError> {
     match claims.get(name) {
         None => Ok(None),
         Some(Value::Number(number)) => Ok(Some(since_epoch(number))),
@@ -73,7 +77,8 @@ pub(super) fn check_audience(
         Some(Value::Array(list)) => texts(list)?,
         Some(_) => return Err(CredentialsError::MalformedClaims),
     };
-    let fits = audiences.iter().any(|audience| accepted.iter().any(|accepted| **accepted == **audience));
+    let fits =
+        audiences.iter().any(|audience| accepted.iter().any(|accepted| **accepted == **audience));
     if fits { Ok(()) } else { Err(CredentialsError::WrongAudience) }
 }
 
@@ -138,7 +143,9 @@ fn names(
         Some(Value::String(text)) => {
             let names: Vec<&str> = match separator {
                 Separator::Spaces => text.split(' ').collect(),
-                Separator::Commas => text.split(',').map(|name| name.trim_matches(|c| c <= ' ')).collect(),
+                Separator::Commas => {
+                    text.split(',').map(|name| name.trim_matches(|c| c <= ' ')).collect()
+                }
             };
             names.into_iter().filter(|name| !name.is_empty()).collect()
         }
@@ -183,7 +190,10 @@ pub(super) enum Unreadable {
 ///
 /// # Errors
 /// If the path leads through a value of another type.
-fn find<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Result<Option<&'a Value>, Unreadable> {
+fn find<'a>(
+    claims: &'a Map<String, Value>,
+    path: &ClaimPath,
+) -> Result<Option<&'a Value>, Unreadable> {
     let Some((first, rest)) = path.0.split_first() else { return Ok(None) };
     let Some(mut value) = claims.get(&**first) else { return Ok(None) };
     for (name, depth) in rest.iter().zip(1..) {
@@ -231,8 +241,9 @@ fn marker_of_absence(claims: &Map<String, Value>, path: &ClaimPath) -> Option<&'
     if claim_names.is_some_and(|names| names.contains_key(name)) {
         return Some("_claim_names");
     }
-    let has_groups =
-        claims.get("hasgroups").is_some_and(|value| !value.is_null() && value != false && value != "false");
+    let has_groups = claims
+        .get("hasgroups")
+        .is_some_and(|value| !value.is_null() && value != false && value != "false");
     (has_groups && name == "groups" && path.0.len() == 1).then_some("hasgroups")
 }
 

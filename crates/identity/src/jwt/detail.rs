@@ -27,7 +27,9 @@ pub(crate) fn detail(
     let (header, claims) = (token.header.as_ref().ok(), token.payload.as_ref().ok());
     let issuer = || find_issuer(issuers, claims?.get("iss")).ok();
     match error {
-        CredentialsError::MalformedToken => token.malformed().or_else(|| malformed_parameter(header?)),
+        CredentialsError::MalformedToken => {
+            token.malformed().or_else(|| malformed_parameter(header?))
+        }
         CredentialsError::UnsupportedAlgorithm => Some(is(header?, "alg")),
         CredentialsError::UnsafeHeader => unsafe_parameter(header?),
         CredentialsError::WrongType => {
@@ -51,14 +53,22 @@ pub(crate) fn detail(
             let algorithm = Algorithm::from_name(header?.get("alg")?.as_str()?)?;
             let kid = header?.get("kid").and_then(Value::as_str);
             let key = issuer()?.keys()?.select(kid, algorithm)?.algorithm();
-            Some(format!("{}, {} of a key for `{}`", is(header?, "alg"), is(header?, "kid"), key.name()))
+            Some(format!(
+                "{}, {} of a key for `{}`",
+                is(header?, "alg"),
+                is(header?, "kid"),
+                key.name()
+            ))
         }
         CredentialsError::MalformedClaims => Some(malformed_claim(claims?, &issuer()?.settings)),
         CredentialsError::WrongAudience => {
-            let expected = excerpts(issuer()?.settings.audiences.iter().map(|audience| &**audience));
+            let expected =
+                excerpts(issuer()?.settings.audiences.iter().map(|audience| &**audience));
             Some(format!("{}, expected {expected}", audience(claims?)))
         }
-        CredentialsError::Expired => Some(format!("{}, {}", time(claims?, &["exp"], now)?, skew(issuer()?))),
+        CredentialsError::Expired => {
+            Some(format!("{}, {}", time(claims?, &["exp"], now)?, skew(issuer()?)))
+        }
         CredentialsError::NotYetValid => {
             Some(format!("{}, {}", time(claims?, &["nbf", "iat"], now)?, skew(issuer()?)))
         }
@@ -134,7 +144,11 @@ fn wrong_name(claims: &Members, path: &model::ClaimPath) -> Option<String> {
     let name = shown(path);
     match find_names(claims, path) {
         Ok(None | Some(Value::String(_))) => None,
-        Ok(Some(Value::Array(list))) if list.iter().all(|item| item.as_str().is_some_and(is_name)) => None,
+        Ok(Some(Value::Array(list)))
+            if list.iter().all(|item| item.as_str().is_some_and(is_name)) =>
+        {
+            None
+        }
         Ok(Some(_)) => {
             Some(format!("{name} is neither a text nor a list of texts without control characters"))
         }
@@ -142,7 +156,9 @@ fn wrong_name(claims: &Members, path: &model::ClaimPath) -> Option<String> {
             let outer = model::ClaimPath(path.0.iter().take(depth).cloned().collect());
             Some(format!("{name} cannot be read: {} has another type", shown(&outer)))
         }
-        Err(Unreadable::Elsewhere(marker)) => Some(format!("{name} is not in the token (`{marker}`)")),
+        Err(Unreadable::Elsewhere(marker)) => {
+            Some(format!("{name} is not in the token (`{marker}`)"))
+        }
     }
 }
 
@@ -160,7 +176,8 @@ fn skew(issuer: &Issuer) -> String {
 
 /// The latest of these times, relative to now.
 fn time(claims: &Members, names: &[&'static str], now: UnixTime) -> Option<String> {
-    let times = names.iter().filter_map(|name| Some((since_epoch(claims.get(*name)?.as_number()?), *name)));
+    let times =
+        names.iter().filter_map(|name| Some((since_epoch(claims.get(*name)?.as_number()?), *name)));
     let (time, name) = times.max()?;
     Some(match now.checked_sub(time) {
         Some(past) => format!("`{name}` was {} s ago", past.as_secs()),

@@ -90,7 +90,11 @@ impl Issuer {
     }
 
     /// The subject of a token with a valid signature.
-    fn accept(&self, payload: Map<String, Value>, now: UnixTime) -> Result<VerifiedToken, CredentialsError> {
+    fn accept(
+        &self,
+        payload: Map<String, Value>,
+        now: UnixTime,
+    ) -> Result<VerifiedToken, CredentialsError> {
         let window = claims::window(&payload, &self.settings, now)?;
         claims::check_audience(&payload, &self.settings.audiences)?;
         Ok(VerifiedToken { subject: subject(payload, &self.settings, self.source)?, window })
@@ -148,7 +152,10 @@ pub(crate) fn find_issuer<'a>(
     iss: Option<&Value>,
 ) -> Result<&'a Issuer, CredentialsError> {
     let iss = iss.and_then(Value::as_str).ok_or(CredentialsError::UnknownIssuer)?;
-    issuers.iter().find(|issuer| &*issuer.settings.issuer == iss).ok_or(CredentialsError::UnknownIssuer)
+    issuers
+        .iter()
+        .find(|issuer| &*issuer.settings.issuer == iss)
+        .ok_or(CredentialsError::UnknownIssuer)
 }
 
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good
@@ -156,7 +163,8 @@ pub(crate) fn find_issuer<'a>(
 fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
     let keys = parse_key_set(bytes, at, url, false, problems)?;
     if keys.has_secret() {
-        let message = format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
+        let message =
+            format!("`{url}` publishes a shared secret: anyone who can read it can make tokens");
         let warning = Problem::warning(at.clone(), Warning::PublicSecret, message);
         problems.push(warning.help("use a public key, or a file"));
     }
@@ -173,7 +181,9 @@ fn parse_key_set(
 ) -> Option<KeySet> {
     let (keys, faults, error) = match jwks::parse(bytes) {
         Ok((keys, faults)) => (Some(keys), faults, None),
-        Err(KeySetError::NoUsableKey(faults)) => (None, faults, Some(KeySetError::NoUsableKey(Vec::new()))),
+        Err(KeySetError::NoUsableKey(faults)) => {
+            (None, faults, Some(KeySetError::NoUsableKey(Vec::new())))
+        }
         Err(error) => (None, Vec::new(), Some(error)),
     };
     for KeyFault { key, message, other_purpose } in faults {
@@ -187,11 +197,12 @@ fn parse_key_set(
     problems.extend(error.map(|error| {
         let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
         match &error {
-            KeySetError::Mixed(_) => problem
-                .help("replace the shared secrets: anyone who can read the set of public keys knows them"),
-            KeySetError::Discovery { jwks_uri } => {
-                problem.help(format!("write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`"))
-            }
+            KeySetError::Mixed(_) => problem.help(
+                "replace the shared secrets: anyone who can read the set of public keys knows them",
+            ),
+            KeySetError::Discovery { jwks_uri } => problem.help(format!(
+                "write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`"
+            )),
             KeySetError::TooLong
             | KeySetError::NotJson(_)
             | KeySetError::NotAKeySet

@@ -84,11 +84,13 @@ fn usual(
         (format!("/resource_access/{client}/roles"), value.get("roles"))
     });
     let realm = claims.get("realm_access").and_then(|realm| realm.get("roles"));
-    let own = ["groups", "roles", "scope", "permissions"].map(|name| (name.to_owned(), claims.get(name)));
+    let own =
+        ["groups", "roles", "scope", "permissions"].map(|name| (name.to_owned(), claims.get(name)));
     let named = [&issuer.claims.roles, &issuer.claims.groups].map(|path| path.as_ref().map(shown));
     let claims = [("/realm_access/roles".to_owned(), realm)].into_iter().chain(clients).chain(own);
-    let claims = claims
-        .filter(|(name, value)| value.is_some_and(has_names) && !named.contains(&Some(format!("`{name}`"))));
+    let claims = claims.filter(|(name, value)| {
+        value.is_some_and(has_names) && !named.contains(&Some(format!("`{name}`")))
+    });
     let (with_role, others): (Vec<_>, Vec<_>) =
         claims.partition(|(_, value)| value.is_some_and(|value| names(value).any(is_role)));
     let listed = if with_role.is_empty() { &others } else { &with_role };
@@ -108,7 +110,8 @@ fn names(value: &Value) -> impl Iterator<Item = &str> {
 
 fn has_names(value: &Value) -> bool {
     !is_empty(value)
-        && (value.is_string() || value.as_array().is_some_and(|list| list.iter().all(Value::is_string)))
+        && (value.is_string()
+            || value.as_array().is_some_and(|list| list.iter().all(Value::is_string)))
 }
 
 fn is_empty(value: &Value) -> bool {

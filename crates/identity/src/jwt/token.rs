@@ -30,7 +30,8 @@ impl<'a> Token<'a> {
     /// the header is unsafe.
     pub(crate) fn parse(text: &'a [u8]) -> Result<Self, CredentialsError> {
         let [header, payload, signature] = split(text)?;
-        let signed = text.get(..header.len() + 1 + payload.len()).ok_or(CredentialsError::MalformedToken)?;
+        let signed =
+            text.get(..header.len() + 1 + payload.len()).ok_or(CredentialsError::MalformedToken)?;
         let (header, payload) = parse_signed(signed)?;
         Ok(Self { signed, header, payload, signature: decode("signature", signature)? })
     }
@@ -40,8 +41,11 @@ impl<'a> Token<'a> {
 ///
 /// # Errors
 /// As [`Token::parse`].
-pub(crate) fn parse_signed(signed: &[u8]) -> Result<(Header, Map<String, Value>), CredentialsError> {
-    let dot = signed.iter().position(|byte| *byte == b'.').ok_or(CredentialsError::MalformedToken)?;
+pub(crate) fn parse_signed(
+    signed: &[u8],
+) -> Result<(Header, Map<String, Value>), CredentialsError> {
+    let dot =
+        signed.iter().position(|byte| *byte == b'.').ok_or(CredentialsError::MalformedToken)?;
     let (header, payload) = signed.split_at_checked(dot).ok_or(CredentialsError::MalformedToken)?;
     let payload = payload.strip_prefix(b".").unwrap_or_default();
     Ok((Header::parse(&object("header", header)?)?, object("payload", payload)?))
@@ -93,7 +97,8 @@ impl<'a> Unverified<'a> {
             Ok([_, _, signature]) => decode("signature", signature),
             Err(malformed) => return Some(malformed.to_string()),
         };
-        let parts = [self.header.as_ref().err(), self.payload.as_ref().err(), signature.as_ref().err()];
+        let parts =
+            [self.header.as_ref().err(), self.payload.as_ref().err(), signature.as_ref().err()];
         parts.into_iter().flatten().next().map(ToString::to_string)
     }
 }
@@ -150,7 +155,8 @@ impl Header {
             return Err(CredentialsError::UnsafeHeader);
         }
         let name = text(members, "alg")?.ok_or(CredentialsError::MalformedToken)?;
-        let algorithm = Algorithm::from_name(&name).ok_or(CredentialsError::UnsupportedAlgorithm)?;
+        let algorithm =
+            Algorithm::from_name(&name).ok_or(CredentialsError::UnsupportedAlgorithm)?;
         Ok(Self { algorithm, kid: text(members, "kid")?, typ: text(members, "typ")? })
     }
 
@@ -165,7 +171,9 @@ impl Header {
 /// 4.1.9).
 fn subtype(typ: &str) -> &str {
     match typ.split_once('/') {
-        Some((first, rest)) if first.eq_ignore_ascii_case("application") && !rest.contains('/') => rest,
+        Some((first, rest)) if first.eq_ignore_ascii_case("application") && !rest.contains('/') => {
+            rest
+        }
         _ => typ,
     }
 }

@@ -42,7 +42,9 @@ fn user(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime
 fn an_entry_is_used_for_one_second() {
     let mut cache = LocalCache::default();
     insert(&mut cache, 1, 7, at(5_000), found("alice", ALWAYS));
-    for (now, expected) in [(4_999, None), (5_000, Some("alice")), (5_999, Some("alice")), (6_000, None)] {
+    for (now, expected) in
+        [(4_999, None), (5_000, Some("alice")), (5_999, Some("alice")), (6_000, None)]
+    {
         assert_eq!(user(&mut cache, 1, 7, at(now)), expected, "{now}");
     }
 }
@@ -53,7 +55,13 @@ fn an_entry_is_used_no_longer_than_its_window_and_max_local_age() {
     insert(&mut cache, 1, 7, at(5_000), found("alice", Window { from: at(0), until: at(5_100) }));
     assert_eq!(user(&mut cache, 1, 7, at(5_099)), Some("alice"));
     assert_eq!(user(&mut cache, 1, 7, at(5_100)), None);
-    insert(&mut cache, 1, 7, at(6_000), CacheHit { max_local_age: at(10), ..found("alice", ALWAYS) });
+    insert(
+        &mut cache,
+        1,
+        7,
+        at(6_000),
+        CacheHit { max_local_age: at(10), ..found("alice", ALWAYS) },
+    );
     assert_eq!(user(&mut cache, 1, 7, at(6_009)), Some("alice"));
     assert_eq!(user(&mut cache, 1, 7, at(6_010)), None);
 }

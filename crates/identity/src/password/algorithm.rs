@@ -78,8 +78,12 @@ impl HashAlgorithm {
         let algorithm = match (algorithm, parameters) {
             ("argon2id", [memory, passes, lanes]) => Some(Self::Argon2id { memory, passes, lanes }),
             ("bcrypt", [cost, ..]) => Some(Self::Bcrypt { cost }),
-            ("PBKDF2", [256, rounds, _]) => Some(Self::Pbkdf2Sha256 { rounds: rounds.try_into().ok()? }),
-            ("PBKDF2", [512, rounds, _]) => Some(Self::Pbkdf2Sha512 { rounds: rounds.try_into().ok()? }),
+            ("PBKDF2", [256, rounds, _]) => {
+                Some(Self::Pbkdf2Sha256 { rounds: rounds.try_into().ok()? })
+            }
+            ("PBKDF2", [512, rounds, _]) => {
+                Some(Self::Pbkdf2Sha512 { rounds: rounds.try_into().ok()? })
+            }
             ("SHA-crypt", [512, rounds, _]) => Some(Self::Sha512Crypt { rounds }),
             _ => None,
         }?;
@@ -93,12 +97,20 @@ impl HashAlgorithm {
 /// # Errors
 /// If no user could authenticate with the password, a policy would reject the parameters, or the
 /// system's random number generator fails.
-pub fn hash_password(password: &str, algorithm: HashAlgorithm) -> Result<String, HashPasswordError> {
-    if password.is_empty() || password.len() > MAX_PASSWORD || password.chars().any(char::is_control) {
+pub fn hash_password(
+    password: &str,
+    algorithm: HashAlgorithm,
+) -> Result<String, HashPasswordError> {
+    if password.is_empty()
+        || password.len() > MAX_PASSWORD
+        || password.chars().any(char::is_control)
+    {
         return Err(HashPasswordError::Unusable);
     }
     let hash = match algorithm {
-        HashAlgorithm::Argon2id { memory, passes, lanes } => argon2id(password, memory, passes, lanes),
+        HashAlgorithm::Argon2id { memory, passes, lanes } => {
+            argon2id(password, memory, passes, lanes)
+        }
         HashAlgorithm::Bcrypt { cost } => bcrypt(password, cost),
         HashAlgorithm::Pbkdf2Sha256 { rounds } => pbkdf2(password, Digest::Sha256, rounds),
         HashAlgorithm::Pbkdf2Sha512 { rounds } => pbkdf2(password, Digest::Sha512, rounds),
@@ -108,9 +120,16 @@ pub fn hash_password(password: &str, algorithm: HashAlgorithm) -> Result<String,
     Ok(hash)
 }
 
-fn argon2id(password: &str, memory: u32, passes: u32, lanes: u32) -> Result<String, HashPasswordError> {
-    super::argon2id::check_cost(memory, passes, lanes).map_err(|_| HashPasswordError::Parameters)?;
-    let params = Params::new(memory, passes, lanes, None).map_err(|_| HashPasswordError::Parameters)?;
+fn argon2id(
+    password: &str,
+    memory: u32,
+    passes: u32,
+    lanes: u32,
+) -> Result<String, HashPasswordError> {
+    super::argon2id::check_cost(memory, passes, lanes)
+        .map_err(|_| HashPasswordError::Parameters)?;
+    let params =
+        Params::new(memory, passes, lanes, None).map_err(|_| HashPasswordError::Parameters)?;
     let (salt, mut digest) = (salt()?, [0; 32]);
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
         .hash_password_into(password.as_bytes(), &salt, &mut digest)
@@ -128,7 +147,11 @@ fn bcrypt(password: &str, cost: u32) -> Result<String, HashPasswordError> {
     }
     let salt = salt()?;
     let [digest @ .., _] = bcrypt::digest(cost, salt, password.as_bytes());
-    Ok(format!("$2b${cost:02}${}{}", bcrypt::ALPHABET.encode(salt), bcrypt::ALPHABET.encode(digest)))
+    Ok(format!(
+        "$2b${cost:02}${}{}",
+        bcrypt::ALPHABET.encode(salt),
+        bcrypt::ALPHABET.encode(digest)
+    ))
 }
 
 fn pbkdf2(password: &str, digest: Digest, rounds: NonZeroU32) -> Result<String, HashPasswordError> {
@@ -136,12 +159,22 @@ fn pbkdf2(password: &str, digest: Digest, rounds: NonZeroU32) -> Result<String, 
         return Err(HashPasswordError::Parameters);
     }
     let (salt, mut key) = (salt()?, [0; 32]);
-    aws_lc_rs::pbkdf2::derive(pbkdf2::algorithm(digest), rounds, &salt, password.as_bytes(), &mut key);
+    aws_lc_rs::pbkdf2::derive(
+        pbkdf2::algorithm(digest),
+        rounds,
+        &salt,
+        password.as_bytes(),
+        &mut key,
+    );
     let name = match digest {
         Digest::Sha256 => "pbkdf2-sha256",
         Digest::Sha512 => "pbkdf2-sha512",
     };
-    Ok(format!("${name}$i={rounds},l=32${}${}", STANDARD_NO_PAD.encode(salt), STANDARD_NO_PAD.encode(key)))
+    Ok(format!(
+        "${name}$i={rounds},l=32${}${}",
+        STANDARD_NO_PAD.encode(salt),
+        STANDARD_NO_PAD.encode(key)
+    ))
 }
 
 fn sha_crypt(password: &str, rounds: u32) -> Result<String, HashPasswordError> {

@@ -4,7 +4,8 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use zeroize::Zeroizing;
 
 use super::{
-    Cost, HashError, Parsed, PasswordHash, Stored, Weakness, damaged, decimal, phc_base64, same, too_costly,
+    Cost, HashError, Parsed, PasswordHash, Stored, Weakness, damaged, decimal, phc_base64, same,
+    too_costly,
 };
 
 /// The most memory of one check, in KiB: 1 GiB.
@@ -32,7 +33,9 @@ struct Hash {
 pub(super) fn parse(text: &str) -> Parsed<Stored> {
     let fields: Vec<&str> = text.split('$').collect();
     let [version, costs, salt, digest] = fields.as_slice() else {
-        return Err(damaged("an argon2id hash that is not `$argon2id$v=19$m=…,t=…,p=…$salt$digest`"));
+        return Err(damaged(
+            "an argon2id hash that is not `$argon2id$v=19$m=…,t=…,p=…$salt$digest`",
+        ));
     };
     if *version != "v=19" {
         return Err(damaged("an argon2id hash whose version is not 19"));
@@ -41,7 +44,8 @@ pub(super) fn parse(text: &str) -> Parsed<Stored> {
     let salt = phc_base64(salt).filter(|salt| (8..=64).contains(&salt.len()));
     let salt = salt.ok_or(damaged("an argon2id hash whose salt is not 8 to 64 bytes in base64"))?;
     let digest = phc_base64(digest).filter(|digest| (16..=64).contains(&digest.len()));
-    let digest = digest.ok_or(damaged("an argon2id hash whose digest is not 16 to 64 bytes in base64"))?;
+    let digest =
+        digest.ok_or(damaged("an argon2id hash whose digest is not 16 to 64 bytes in base64"))?;
     Ok((Stored(Box::new(Hash { params, salt, digest })), weakness))
 }
 
@@ -50,7 +54,8 @@ fn parameters(text: &str) -> Parsed<Params> {
     let fields: Vec<&str> = text.split(',').collect();
     let [memory, passes, lanes] = fields.as_slice() else { return Err(bad) };
     let number = |field: &str, name: &str| field.strip_prefix(name).and_then(decimal).ok_or(bad);
-    let (memory, passes, lanes) = (number(memory, "m=")?, number(passes, "t=")?, number(lanes, "p=")?);
+    let (memory, passes, lanes) =
+        (number(memory, "m=")?, number(passes, "t=")?, number(lanes, "p=")?);
     let work = check_cost(memory, passes, lanes)?;
     let params = Params::new(memory, passes, lanes, None).map_err(|_| bad)?;
     let weak = memory < RECOMMENDED_MEMORY || work < RECOMMENDED_WORK;
@@ -81,6 +86,7 @@ impl PasswordHash for Hash {
     fn matches(&self, password: &[u8]) -> bool {
         let mut digest = Zeroizing::new(vec![0; self.digest.len()]);
         let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, self.params.clone());
-        argon2.hash_password_into(password, &self.salt, &mut digest).is_ok() && same(&digest, &self.digest)
+        argon2.hash_password_into(password, &self.salt, &mut digest).is_ok()
+            && same(&digest, &self.digest)
     }
 }

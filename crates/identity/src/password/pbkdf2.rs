@@ -8,7 +8,9 @@ use std::num::NonZeroU32;
 
 use aws_lc_rs::pbkdf2::{self, PBKDF2_HMAC_SHA256, PBKDF2_HMAC_SHA512};
 
-use super::{Cost, Digest, Parsed, PasswordHash, Stored, Weakness, damaged, decimal, phc_base64, too_costly};
+use super::{
+    Cost, Digest, Parsed, PasswordHash, Stored, Weakness, damaged, decimal, phc_base64, too_costly,
+};
 
 /// The most rounds that are accepted: seconds per check.
 pub(super) const MAX_ROUNDS: u32 = 10_000_000;
@@ -48,7 +50,8 @@ pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Stored> {
 pub(super) fn parse_opensearch(code: &str, text: &str) -> Option<Parsed<Stored>> {
     let fields: Vec<&str> = text.split('$').collect();
     let [costs, salt, key] = fields.as_slice() else { return None };
-    let costs = costs.bytes().all(|byte| byte.is_ascii_digit()).then(|| costs.parse::<u64>())?.ok()?;
+    let costs =
+        costs.bytes().all(|byte| byte.is_ascii_digit()).then(|| costs.parse::<u64>())?.ok()?;
     let digest = match code {
         "3" => Digest::Sha256,
         "5" => Digest::Sha512,
@@ -71,7 +74,9 @@ pub(super) fn parse_opensearch(code: &str, text: &str) -> Option<Parsed<Stored>>
 fn costs_of(text: &str) -> Option<(u32, Option<usize>)> {
     let Some(rest) = text.strip_prefix("i=") else { return Some((decimal(text)?, None)) };
     match rest.split_once(",l=") {
-        Some((rounds, length)) => Some((decimal(rounds)?, Some(usize::try_from(decimal(length)?).ok()?))),
+        Some((rounds, length)) => {
+            Some((decimal(rounds)?, Some(usize::try_from(decimal(length)?).ok()?)))
+        }
         None => Some((decimal(rest)?, None)),
     }
 }
@@ -87,7 +92,9 @@ fn weakness(digest: Digest, rounds: NonZeroU32) -> Option<Weakness> {
     };
     match rounds.get() {
         rounds if rounds < recommended => Some(Weakness::Weak(weakness)),
-        rounds if rounds > SLOW_ROUNDS => Some(Weakness::Slow("PBKDF2 with more than 3,000,000 rounds")),
+        rounds if rounds > SLOW_ROUNDS => {
+            Some(Weakness::Slow("PBKDF2 with more than 3,000,000 rounds"))
+        }
         _ => None,
     }
 }

@@ -4,7 +4,9 @@ use base64ct::{Base64ShaCrypt, Encoding as _};
 use sha_crypt::Params;
 use zeroize::Zeroizing;
 
-use super::{Cost, Digest, Parsed, PasswordHash, Stored, Weakness, damaged, decimal, same, too_costly};
+use super::{
+    Cost, Digest, Parsed, PasswordHash, Stored, Weakness, damaged, decimal, same, too_costly,
+};
 
 /// The rounds of a hash that gives none. Fewer are weak.
 const DEFAULT_ROUNDS: u32 = 5_000;
@@ -25,22 +27,27 @@ pub(super) fn parse(digest: Digest, text: &str) -> Parsed<Stored> {
     let fields: Vec<&str> = text.split('$').collect();
     let (rounds, salt, expected) = match fields.as_slice() {
         [salt, expected] => (Some(DEFAULT_ROUNDS), salt, expected),
-        [rounds, salt, expected] => (rounds.strip_prefix("rounds=").and_then(decimal), salt, expected),
+        [rounds, salt, expected] => {
+            (rounds.strip_prefix("rounds=").and_then(decimal), salt, expected)
+        }
         _ => return Err(bad),
     };
     let rounds = rounds.ok_or(bad)?;
-    let params = Params::new(rounds).map_err(|_| damaged("a SHA-crypt hash of fewer than 1,000 rounds"))?;
+    let params =
+        Params::new(rounds).map_err(|_| damaged("a SHA-crypt hash of fewer than 1,000 rounds"))?;
     if rounds > MAX_ROUNDS {
         return Err(too_costly("a SHA-crypt hash of more than 10,000,000 rounds: seconds a check"));
     }
-    if salt.is_empty() || salt.len() > 16 || !salt.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':')
+    if salt.is_empty()
+        || salt.len() > 16
+        || !salt.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':')
     {
         return Err(damaged("a SHA-crypt hash whose salt is not 1 to 16 characters"));
     }
     let expected = Base64ShaCrypt::decode_vec(expected).map_err(|_| bad)?;
     let expected = unshuffle(digest, &expected).ok_or(bad)?;
-    let weakness =
-        (rounds < DEFAULT_ROUNDS).then_some(Weakness::Weak("SHA-crypt with fewer than 5,000 rounds"));
+    let weakness = (rounds < DEFAULT_ROUNDS)
+        .then_some(Weakness::Weak("SHA-crypt with fewer than 5,000 rounds"));
     let salt = salt.as_bytes().into();
     Ok((Stored(Box::new(Hash { digest, params, rounds, salt, expected })), weakness))
 }
@@ -79,8 +86,8 @@ fn positions(digest: Digest) -> impl Iterator<Item = usize> {
         Digest::Sha256 => (10, 21, &[30, 31]),
         Digest::Sha512 => (21, 22, &[63]),
     };
-    let rows =
-        (0..third).flat_map(move |row| [2, 1, 0].map(|column| (column * third + row * turn) % (3 * third)));
+    let rows = (0..third)
+        .flat_map(move |row| [2, 1, 0].map(|column| (column * third + row * turn) % (3 * third)));
     rows.chain(last.iter().copied())
 }
 

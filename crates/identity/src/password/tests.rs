@@ -77,7 +77,10 @@ fn other_forms_of_opensearch_are_named() {
         ("$3$4294967296064$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "not as long as its `l` says"),
         ("$3$4294967296129$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "not as long as it says"),
         ("$3$128$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "that is not"),
-        ("$3$18446744069414584448$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "more than 10,000,000 rounds"),
+        (
+            "$3$18446744069414584448$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA",
+            "more than 10,000,000 rounds",
+        ),
         ("$1$salt$digest", "an MD5 hash"),
         ("$3$x$c2FsdHNhbHQ$c2FsdHNhbHRzYWx0c2FsdA", "unknown format"),
     ] {
@@ -89,7 +92,8 @@ fn other_forms_of_opensearch_are_named() {
 fn passwords_are_compared_as_bytes() {
     assert!(stored("$6$saltstring$6PSVl254uv0cWCoUS0qzSX5NenRA/YFCwPzGA9ONu.MmmxqXTWHerEzD8WyuBl3ukfIZZU9uxLD6Bn6p7S3rG.").matches("pässwörd".as_bytes()));
     assert!(
-        stored("$2b$04$abcdefghijklmnopqrstuuyx2n0Zzopyr9QuYTMCfOJJOj526QVoC").matches("pässwörd".as_bytes())
+        stored("$2b$04$abcdefghijklmnopqrstuuyx2n0Zzopyr9QuYTMCfOJJOj526QVoC")
+            .matches("pässwörd".as_bytes())
     );
     let long = stored(
         "$6$saltstring$t389DMhSoo4E0ZoBwi6pljSVVV2g3aqHWf0TDNhYgN8bq.ZZvSs36oL5OhBAJhEa0qstQyuXVFSHD/d.cFQMw0",
@@ -116,7 +120,10 @@ fn a_changed_hash_does_not_match() {
             .map(|(place, c)| if place == middle { if c == 'x' { 'y' } else { 'x' } } else { c })
             .collect();
         let password: &[u8] = if text.contains("argon2") { b"password" } else { b"wonderland" };
-        assert!(Stored::parse(&changed).map_or(true, |(stored, _)| !stored.matches(password)), "{changed}");
+        assert!(
+            Stored::parse(&changed).map_or(true, |(stored, _)| !stored.matches(password)),
+            "{changed}"
+        );
     }
 }
 
@@ -128,16 +135,23 @@ fn weak_hashes_are_reported() {
         })
     };
     assert_eq!(
-        weak("$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"),
+        weak(
+            "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+        ),
         None
     );
     assert!(
-        weak("$argon2id$v=19$m=1024,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc")
-            .is_some()
+        weak(
+            "$argon2id$v=19$m=1024,t=2,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc"
+        )
+        .is_some()
     );
     assert!(weak("$2b$04$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu").is_some());
     assert_eq!(weak("$2b$12$abcdefghijklmnopqrstuujZkTwHUiJ9XdZPwKfcfDo7dMp5DjlTu"), None);
-    assert!(weak("$5$rounds=1000$saltstringsalts$8ggSFaw9hdNsM6Rh5ZESEQhVIZJ9rsZOq81yjEwgeO.").is_some());
+    assert!(
+        weak("$5$rounds=1000$saltstringsalts$8ggSFaw9hdNsM6Rh5ZESEQhVIZJ9rsZOq81yjEwgeO.")
+            .is_some()
+    );
     assert!(
         weak("$pbkdf2-sha256$i=1000$c2FsdHNhbHQxMjM0NTY3OA$f6WMHjU01CRj+x2NtWd3cd9vHmPG5CWlqnJDqf+n+Ec")
             .is_some()
@@ -170,9 +184,15 @@ fn errors_of_unsupported_hashes_have_help() {
     for text in ["{SSHA}MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0", "{SSHA512}x", "{MD5}x", "{crypt}x"] {
         assert!(error(text).message.starts_with("a hash as LDAP servers store it"), "{text}");
     }
-    for text in
-        ["$apr1$salt$hash", "$1$a$b", "$2x$04$a", "$argon2i$v=19$", "$y$j9T$", "$pbkdf2$1$a$b", "$what$x"]
-    {
+    for text in [
+        "$apr1$salt$hash",
+        "$1$a$b",
+        "$2x$04$a",
+        "$argon2i$v=19$",
+        "$y$j9T$",
+        "$pbkdf2$1$a$b",
+        "$what$x",
+    ] {
         assert_eq!(
             error(text).help,
             "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`",
@@ -254,7 +274,10 @@ fn the_default_recipe_is_not_weak() {
 #[test]
 fn an_unusable_password_is_not_hashed() {
     for password in ["", "a\nb", "a\u{0}", "a\u{85}", &"x".repeat(257), &"ß".repeat(129)] {
-        assert_eq!(hash_password(password, HashAlgorithm::default()), Err(HashPasswordError::Unusable));
+        assert_eq!(
+            hash_password(password, HashAlgorithm::default()),
+            Err(HashPasswordError::Unusable)
+        );
     }
     let cheap = HashAlgorithm::Argon2id { memory: 64, passes: 1, lanes: 1 };
     assert!(hash_password(&"ß".repeat(128), cheap).is_ok());

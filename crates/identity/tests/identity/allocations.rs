@@ -17,8 +17,9 @@ fn allocations(auth: &Auth, header: &str) -> [u64; 2] {
         |now| auth.authenticate(Some(header.as_bytes()), None, now, cache, attach).is_ok();
     assert!(authenticates(now()));
     let own = measure(|| assert!((0..100).all(|_| authenticates(now()))));
-    let shared =
-        measure(|| assert!((0..100).all(|second| authenticates(now() + Duration::from_secs(second)))));
+    let shared = measure(|| {
+        assert!((0..100).all(|second| authenticates(now() + Duration::from_secs(second))))
+    });
     [own.count_total, shared.count_total]
 }
 
@@ -52,8 +53,9 @@ fn a_known_user_allocates_nothing_without_password_verification() {
 fn an_anonymous_caller_allocates_nothing() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let mut cache = LocalCache::default();
-    let counted =
-        measure(|| assert!(matches!(auth.authenticate(None, None, now(), &mut cache, attach), Ok(None))));
+    let counted = measure(|| {
+        assert!(matches!(auth.authenticate(None, None, now(), &mut cache, attach), Ok(None)))
+    });
     assert_eq!(counted.count_total, 0);
 }
 

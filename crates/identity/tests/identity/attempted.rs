@@ -33,7 +33,10 @@ fn what_is_wrong_with_malformed_basic_credentials_is_said_without_any_of_them() 
         (header(":secret"), "the user name is empty, or has a control character"),
         (header("a\nb:secret"), "the user name is empty, or has a control character"),
         (header("alice:secret\n"), "the password has a control character"),
-        ("Basic c2VjcmV0Og".into(), "they are not in base64 with its padding (RFC 4648, section 4)"),
+        (
+            "Basic c2VjcmV0Og".into(),
+            "they are not in base64 with its padding (RFC 4648, section 4)",
+        ),
         ("Basic /zpzZWNyZXQ=".into(), "they are not UTF-8"),
         (header(format!("alice:{}", "secret".repeat(300))), "they are longer than 2048 bytes"),
     ] {
@@ -53,7 +56,10 @@ fn a_token_names_a_user_and_an_issuer_although_it_is_not_valid() {
     settings.jwt[0].user_prefix = "id:".into();
     let auth = compile(&settings);
     let token = |claims: &serde_json::Value| {
-        attempted(&auth, &signer::bearer(&signer::signed("EdDSA", &json!({ "alg": "none" }), claims)))
+        attempted(
+            &auth,
+            &signer::bearer(&signer::signed("EdDSA", &json!({ "alg": "none" }), claims)),
+        )
     };
     let of = |user: Option<&str>, issuer: Option<&str>| Attempted {
         user: user.map(str::to_owned),
@@ -61,7 +67,10 @@ fn a_token_names_a_user_and_an_issuer_although_it_is_not_valid() {
         detail: None,
     };
     assert_eq!(token(&signer::claims()), of(Some("id:carol"), Some(ISSUER)));
-    assert_eq!(token(&signer::claims_with("iss", Some("https://x".into()))), of(None, Some("https://x")));
+    assert_eq!(
+        token(&signer::claims_with("iss", Some("https://x".into()))),
+        of(None, Some("https://x"))
+    );
     assert_eq!(token(&signer::claims_with("iss", None)), of(None, None));
     assert_eq!(token(&signer::claims_with("sub", Some("a\u{7f}".into()))), of(None, Some(ISSUER)));
     for value in ["Bearer secret", "Bearer a.b.c", "Bearer .."] {

@@ -58,9 +58,13 @@ fn an_unsupported_scheme_is_invalid() {
 #[test]
 fn a_wrong_password_and_an_unknown_user_get_the_same_error() {
     let auth = people();
-    for credentials in
-        ["alice:Wonderland", "alice:", "alice:wonderland ", "mallory:wonderland", "Alice:wonderland"]
-    {
+    for credentials in [
+        "alice:Wonderland",
+        "alice:",
+        "alice:wonderland ",
+        "mallory:wonderland",
+        "Alice:wonderland",
+    ] {
         assert_eq!(
             authenticate(&auth, &header(credentials)).unwrap_err(),
             CredentialsError::BadPassword,
@@ -87,7 +91,8 @@ fn processor_time() -> Duration {
 #[test]
 fn the_hash_of_an_unknown_user_is_computed() {
     let rounds = std::num::NonZeroU32::new(500_000).unwrap();
-    let hash = identity::hash_password("x", identity::HashAlgorithm::Pbkdf2Sha256 { rounds }).unwrap();
+    let hash =
+        identity::hash_password("x", identity::HashAlgorithm::Pbkdf2Sha256 { rounds }).unwrap();
     let auth = compile(&basic(&[("alice", &hash)]));
     let shortest = |name: &str| {
         let credentials = header(format!("{name}:y"));
@@ -120,7 +125,8 @@ fn an_unknown_user_cannot_use_the_password_of_its_decoy() {
 /// RFC 7617, 2: the password may have colons, the user cannot.
 #[test]
 fn credentials_are_split_at_the_first_colon() {
-    let hash = identity::hash_password("won:der:land", identity::HashAlgorithm::Bcrypt { cost: 4 }).unwrap();
+    let hash = identity::hash_password("won:der:land", identity::HashAlgorithm::Bcrypt { cost: 4 })
+        .unwrap();
     let auth = compile(&basic(&[("alice", &hash), ("alice:won", &hash)]));
     assert_eq!(&*authenticate(&auth, &header("alice:won:der:land")).unwrap().user, "alice");
     assert!(authenticate(&auth, &header("alice:won:won:der:land")).is_err());
@@ -188,10 +194,14 @@ fn only_canonical_base64_is_accepted() {
 
 #[test]
 fn names_and_passwords_are_utf8() {
-    let hash = identity::hash_password("pässwörd", identity::HashAlgorithm::Bcrypt { cost: 4 }).unwrap();
+    let hash =
+        identity::hash_password("pässwörd", identity::HashAlgorithm::Bcrypt { cost: 4 }).unwrap();
     let auth = compile(&basic(&[("zoë", &hash)]));
     assert_eq!(&*authenticate(&auth, &header("zoë:pässwörd")).unwrap().user, "zoë");
-    assert!(authenticate(&auth, &header("zoe\u{308}:pässwörd")).is_err(), "names are compared byte by byte");
+    assert!(
+        authenticate(&auth, &header("zoe\u{308}:pässwörd")).is_err(),
+        "names are compared byte by byte"
+    );
 }
 
 /// CVE-2025-22228 and similar: bcrypt uses only the first 72 bytes.
@@ -211,7 +221,10 @@ fn overlong_credentials_are_invalid_and_not_hashed() {
     assert!(is_pending(&auth, &header(format!("{}:x", "a".repeat(1_500)))));
     for length in [1_531, 60_000] {
         let value = header(format!("alice:{}", "x".repeat(length)));
-        assert_eq!(authenticate(&auth, &value).unwrap_err(), CredentialsError::MalformedCredentials);
+        assert_eq!(
+            authenticate(&auth, &value).unwrap_err(),
+            CredentialsError::MalformedCredentials
+        );
     }
 }
 
@@ -243,7 +256,10 @@ fn a_password_of_more_than_256_bytes_is_invalid_and_not_hashed() {
             let value = header(format!("{user}:{too_long}"));
             let authenticated = try_authenticate(&auth, value.as_bytes(), None, now());
             assert!(
-                matches!(authenticated, Err(NotAuthenticated::Invalid(CredentialsError::BadPassword))),
+                matches!(
+                    authenticated,
+                    Err(NotAuthenticated::Invalid(CredentialsError::BadPassword))
+                ),
                 "{user} {hash}"
             );
         }
@@ -255,7 +271,9 @@ fn a_password_of_more_than_256_bytes_is_invalid_and_not_hashed() {
 fn without_verification_a_password_may_have_any_length() {
     let mut settings = basic(&[]);
     settings.basic.as_mut().unwrap().verify = false;
-    assert!(authenticate(&compile(&settings), &header(format!("alice:{}", "x".repeat(1_000)))).is_ok());
+    assert!(
+        authenticate(&compile(&settings), &header(format!("alice:{}", "x".repeat(1_000)))).is_ok()
+    );
 }
 
 /// The first request costs a hash, the next ones do not.
@@ -269,7 +287,10 @@ fn a_verified_password_is_cached_and_a_wrong_one_is_not() {
     assert_eq!(first.entry, second.entry, "it is the same cache entry");
     assert!(authenticate(&auth, &wrong).is_err());
     assert!(is_pending(&auth, &wrong), "it is hashed again");
-    assert!(is_pending(&auth, &header("alice:wonderlan")), "another password is another credential");
+    assert!(
+        is_pending(&auth, &header("alice:wonderlan")),
+        "another password is another credential"
+    );
 }
 
 /// Whether a header must be verified, this many seconds after [`NOW`].
@@ -314,18 +335,26 @@ fn a_clock_that_was_fast_does_not_extend_the_validity_of_credentials() {
     let value = header("alice:wonderland");
     assert!(authenticate(&auth, &value).is_ok());
     assert!(!is_pending_after(&auth, &value, lifetime() - 1), "renewed by a fast clock");
-    assert!(is_pending_after(&auth, &value, 10), "when the clock is right again, it must be verified again");
+    assert!(
+        is_pending_after(&auth, &value, 10),
+        "when the clock is right again, it must be verified again"
+    );
 }
 
 /// A token has its own expiry, which use does not extend.
 #[test]
 fn a_token_is_not_renewed_by_use() {
-    let auth = compile(&tokens_of(issuer(file(&crate::signer::set(&[crate::signer::jwk("ES256")])))));
+    let auth =
+        compile(&tokens_of(issuer(file(&crate::signer::set(&[crate::signer::jwk("ES256")])))));
     let claims = crate::signer::claims_with("exp", Some((NOW + 100).into()));
-    let token =
-        crate::signer::bearer(&crate::signer::signed("ES256", &crate::signer::header("ES256"), &claims));
-    let at =
-        |seconds| authenticate_at(&auth, token.as_bytes(), now() + Duration::from_secs(seconds)).map(drop);
+    let token = crate::signer::bearer(&crate::signer::signed(
+        "ES256",
+        &crate::signer::header("ES256"),
+        &claims,
+    ));
+    let at = |seconds| {
+        authenticate_at(&auth, token.as_bytes(), now() + Duration::from_secs(seconds)).map(drop)
+    };
     let skew = 60;
     assert_eq!([at(0), at(99), at(100 + skew - 1)], [Ok(()); 3]);
     assert_eq!(at(100 + skew), Err(CredentialsError::Expired));
@@ -359,7 +388,8 @@ fn the_number_of_cached_credentials_is_bounded() {
     let users: Vec<(&str, &str)> = users.iter().map(|name| (name.as_str(), BCRYPT)).collect();
     let limits = Limits { basic_credentials: 5, ..Limits::default() };
     let auth = Auth::compile(&basic(&users), &identity::FetchedKeys::new(), limits).unwrap().0;
-    let headers: Vec<String> = users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
+    let headers: Vec<String> =
+        users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
     assert!(headers.iter().all(|value| authenticate(&auth, value).is_ok()));
     assert_eq!(headers.iter().filter(|value| !is_pending(&auth, value)).count(), 5);
 }
@@ -370,8 +400,10 @@ fn without_verification_every_well_formed_header_authenticates_its_user() {
     let mut settings = basic(&[("alice", BCRYPT)]);
     settings.basic.as_mut().unwrap().verify = false;
     let auth = compile(&settings);
-    let (alice, bob) =
-        (authenticate(&auth, &header("alice:x")).unwrap(), authenticate(&auth, &header("bob:")).unwrap());
+    let (alice, bob) = (
+        authenticate(&auth, &header("alice:x")).unwrap(),
+        authenticate(&auth, &header("bob:")).unwrap(),
+    );
     assert_eq!((&*alice.user, alice.groups.len()), ("alice", 1));
     assert_eq!((&*bob.user, bob.groups.len()), ("bob", 0));
     for malformed in ["alice", ":x", "a\nb:x"] {
@@ -415,7 +447,9 @@ fn each_unusable_hash_is_an_error_at_its_user() {
         !problems.iter().any(|problem| problem.to_string().contains("wonderland")),
         "no error shows a secret"
     );
-    assert!(problems[0].help.as_deref().is_some_and(|help| help.contains("rolegate hash-password")));
+    assert!(
+        problems[0].help.as_deref().is_some_and(|help| help.contains("rolegate hash-password"))
+    );
 }
 
 #[test]
@@ -437,7 +471,10 @@ fn slow_hashes_are_accepted_with_a_warning() {
 fn weak_hashes_are_accepted_with_a_warning() {
     let settings = basic(&[("alice", BCRYPT)]);
     let warnings = warnings(&settings);
-    assert_eq!(warnings[0].message, "the password of `alice` is hashed with bcrypt with a cost below 10");
+    assert_eq!(
+        warnings[0].message,
+        "the password of `alice` is hashed with bcrypt with a cost below 10"
+    );
     assert_eq!(warnings.len(), 1);
 }
 
@@ -474,7 +511,8 @@ fn hashes_of_different_costs_are_accepted_with_a_warning() {
         &argon2id("m=19456,t=2,p=2"),
     ] {
         let message = mixed(&[&usual, &other_salt, other, &usual]).unwrap();
-        let expected = "the password of `carol` is hashed with other parameters than that of `alice`, ";
+        let expected =
+            "the password of `carol` is hashed with other parameters than that of `alice`, ";
         assert!(message.starts_with(expected), "{other}: {message}");
     }
     for (one, other) in [
@@ -486,7 +524,9 @@ fn hashes_of_different_costs_are_accepted_with_a_warning() {
     }
     let message = mixed(&[BCRYPT, &usual, &usual, BCRYPT]).unwrap();
     assert!(
-        message.starts_with("the password of `bob` is hashed with other parameters than that of `alice`")
+        message.starts_with(
+            "the password of `bob` is hashed with other parameters than that of `alice`"
+        )
     );
     assert!(message.ends_with("(and 1 more like this)"), "{message}");
 }
@@ -496,7 +536,9 @@ fn hashes_of_different_costs_are_accepted_with_a_warning() {
 fn hashes_of_different_costs_do_not_matter_where_passwords_are_not_checked() {
     let mut settings = basic(&[("alice", BCRYPT), ("bob", "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=")]);
     settings.basic.as_mut().unwrap().verify = false;
-    assert!(!warnings(&settings).iter().any(|one| one.kind() == Some(document::Warning::MixedHashes)));
+    assert!(
+        !warnings(&settings).iter().any(|one| one.kind() == Some(document::Warning::MixedHashes))
+    );
 }
 
 /// `policies/README.md`: `{SHA}` is accepted; the loader warns.
@@ -523,11 +565,17 @@ fn debug_output_shows_no_password() {
 #[test]
 fn equal_verifications_have_equal_keys() {
     let auth = people();
-    let key = |credentials: &str| match try_authenticate(&auth, header(credentials).as_bytes(), None, now()) {
+    let key = |credentials: &str| match try_authenticate(
+        &auth,
+        header(credentials).as_bytes(),
+        None,
+        now(),
+    ) {
         Err(NotAuthenticated::Pending(check)) => check.key(),
         other => panic!("{other:?}"),
     };
     assert_eq!(key("alice:x"), key("alice:x"));
-    let different = [key("alice:x"), key("alice:y"), key("zoë:x"), key("mallory:x"), key("alice:x:")];
+    let different =
+        [key("alice:x"), key("alice:y"), key("zoë:x"), key("mallory:x"), key("alice:x:")];
     assert_eq!(std::collections::HashSet::from(different).len(), 5);
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, NotAuthenticated, VerificationResult};
+use identity::{
+    CredentialsError, FetchedKeys, Limits, LocalCache, NotAuthenticated, VerificationResult,
+};
 use policy::model::Identity;
 
 use crate::settings::*;
@@ -24,7 +26,10 @@ fn verified_credentials_are_not_hashed_again_after_a_reload() {
     assert!(authenticate(&before, &alice).is_ok());
     let again = after(&before, &basic(&[("bob", BCRYPT), ("alice", BCRYPT)]));
     assert!(!is_pending(&again, &alice));
-    assert!(is_pending(&again, &header("bob:wonderland")), "the credentials of bob were not verified before");
+    assert!(
+        is_pending(&again, &header("bob:wonderland")),
+        "the credentials of bob were not verified before"
+    );
     let twice = after(&again, &basic(&[("alice", BCRYPT)]));
     assert!(!is_pending(&twice, &alice));
     let thrice = after(&after(&twice, &basic(&[("alice", BCRYPT)])), &basic(&[("alice", BCRYPT)]));
@@ -97,7 +102,8 @@ fn verified_before_is_carried_over_if_the_hash_is_the_same() {
     let alice = header("alice:wonderland");
     assert!(authenticate(&before, &alice).is_ok());
     let later = now() + Limits::default().basic_ttl;
-    let verified_before = |auth: &Auth| match try_authenticate(auth, alice.as_bytes(), None, later) {
+    let verified_before = |auth: &Auth| match try_authenticate(auth, alice.as_bytes(), None, later)
+    {
         Err(NotAuthenticated::Pending(check)) => check.verified_before(),
         other => panic!("{other:?}"),
     };
@@ -163,7 +169,11 @@ fn a_verification_during_a_reload_counts_only_if_the_hash_is_the_same() {
         let result = verification_of(&before, credentials);
         let all = [&before, &same, &changed, &gone];
         let expected = [Some(right), Some(right), None, None];
-        assert_eq!(all.map(|auth| result_under(auth, credentials, &result)), expected, "{credentials}");
+        assert_eq!(
+            all.map(|auth| result_under(auth, credentials, &result)),
+            expected,
+            "{credentials}"
+        );
         // Nor is anything cached by a policy with other hashes, without Basic, or without
         // verification.
         let other_scheme = after(&before, &Identity::default());
@@ -190,7 +200,10 @@ fn a_verification_of_an_unknown_user_counts_until_the_user_is_added() {
     let all = [&before, &also_unknown, &other_decoy, &nobody, &added];
     let expected = [Some(false), Some(false), Some(false), Some(false), None];
     assert_eq!(all.map(|auth| result_under(auth, "bob:wonderland", &result)), expected);
-    assert!(authenticate(&added, &header("bob:wonderland")).is_ok(), "verified against the new hash");
+    assert!(
+        authenticate(&added, &header("bob:wonderland")).is_ok(),
+        "verified against the new hash"
+    );
 }
 
 /// A verification is cached even if its caller has left, and other callers may use it.
@@ -198,7 +211,8 @@ fn a_verification_of_an_unknown_user_counts_until_the_user_is_added() {
 fn a_verification_may_be_used_twice() {
     let auth = compile(&basic(&[("alice", BCRYPT)]));
     let alice = header("alice:wonderland");
-    let (right, wrong) = (verification_of(&auth, "alice:wonderland"), verification_of(&auth, "alice:x"));
+    let (right, wrong) =
+        (verification_of(&auth, "alice:wonderland"), verification_of(&auth, "alice:x"));
     assert!(auth.cache_result(&right, now(), attach));
     let first = try_authenticate(&auth, alice.as_bytes(), None, now()).unwrap();
     assert!(auth.cache_result(&right, now(), attach));
@@ -246,7 +260,8 @@ fn a_token_that_expires_while_it_waits_is_invalid() {
     let auth = compile(&tokens_of(issuer(file(&signer::set(&[signer::jwk("ES256")])))));
     let claims = signer::claims_with("exp", Some((NOW + 1).into()));
     let token = signer::bearer(&signer::signed("ES256", &signer::header("ES256"), &claims));
-    let Err(NotAuthenticated::Pending(verification)) = try_authenticate(&auth, token.as_bytes(), None, now())
+    let Err(NotAuthenticated::Pending(verification)) =
+        try_authenticate(&auth, token.as_bytes(), None, now())
     else {
         panic!("not pending");
     };
@@ -269,7 +284,8 @@ fn a_local_cache_is_not_used_under_another_policy() {
     assert!(authenticate(&before, &alice).is_ok());
     assert!(before.authenticate(Some(alice.as_bytes()), None, now(), &mut cache, attach).is_ok());
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
-    let authenticated = changed.authenticate(Some(alice.as_bytes()), None, now(), &mut cache, attach);
+    let authenticated =
+        changed.authenticate(Some(alice.as_bytes()), None, now(), &mut cache, attach);
     assert!(matches!(authenticated, Err(NotAuthenticated::Pending(_))));
 }
 

@@ -60,7 +60,10 @@ fn each_says_what_was_expected() {
             "no `kid`, and not exactly one key for its algorithm: `alg` is `ES256`, known: `ES256`, `other`",
         ),
         (with_header("alg", json!("none")), "`alg` is `none`"),
-        (with_header("alg", json!("RS256")), "`alg` is `RS256`, `kid` is `ES256` of a key for `ES256`"),
+        (
+            with_header("alg", json!("RS256")),
+            "`alg` is `RS256`, `kid` is `ES256` of a key for `ES256`",
+        ),
         (with_header("jku", json!("https://evil.example")), "it has `jku`"),
         (with_header("b64", json!(false)), "it has `b64`"),
         (
@@ -68,7 +71,10 @@ fn each_says_what_was_expected() {
             "`iss` is `https://other.example`, known: `https://id.example.com`",
         ),
         (with_claim("iss", None), "no `iss`, known: `https://id.example.com`"),
-        (with_claim("aud", Some(json!("account"))), "`aud` is `account`, expected `people`, `other`"),
+        (
+            with_claim("aud", Some(json!("account"))),
+            "`aud` is `account`, expected `people`, `other`",
+        ),
         (
             with_claim("aud", Some(json!(["account", "b"]))),
             "`aud` is `account`, `b`, expected `people`, `other`",
@@ -93,7 +99,10 @@ fn each_says_what_was_expected() {
             with_claim("realm_access", Some(json!({ "roles": {} }))),
             "`/realm_access/roles` is neither a text nor a list of texts without control characters",
         ),
-        (with_claim("groups", Some(json!("a \u{1}"))), "a name of a group or a role has a control character"),
+        (
+            with_claim("groups", Some(json!("a \u{1}"))),
+            "a name of a group or a role has a control character",
+        ),
         (
             with_claim("realm_access", Some(json!(["admin"]))),
             "`/realm_access/roles` cannot be read: `realm_access` has another type",
@@ -122,8 +131,14 @@ fn a_malformed_token_says_what_is_malformed() {
     let valid = token("ES256");
     let (header, payload) = (r#"{"alg":"ES256"}"#, "{}");
     for (token, expected) in [
-        ("hunter2".to_owned(), "the number of parts is 1, expected 3: header, payload and signature"),
-        ("hunter2.".to_owned(), "the number of parts is 2, expected 3: header, payload and signature"),
+        (
+            "hunter2".to_owned(),
+            "the number of parts is 1, expected 3: header, payload and signature",
+        ),
+        (
+            "hunter2.".to_owned(),
+            "the number of parts is 2, expected 3: header, payload and signature",
+        ),
         (
             of_parts(&[header, payload, "", "", ""]),
             "the number of parts is 5, expected 3: header, payload and signature",
@@ -132,7 +147,10 @@ fn a_malformed_token_says_what_is_malformed() {
         (format!("\"{valid}\""), "byte 1 is neither base64url nor a dot"),
         ("a".repeat(16 * 1024 + 1), "it has 16385 bytes, at most 16384 are allowed"),
         (format!("x.{}", of_parts(&[payload, ""])), "the header is not base64url without padding"),
-        (of_parts(&["hunter2", payload, ""]), "the header is not JSON: expected value at line 1 column 1"),
+        (
+            of_parts(&["hunter2", payload, ""]),
+            "the header is not JSON: expected value at line 1 column 1",
+        ),
         (of_parts(&["[]", payload, ""]), "the header is not a JSON object"),
         (of_parts(&[payload, payload, ""]), "no `alg`"),
         (of_parts(&[r#"{"alg":7}"#, payload, ""]), "`alg` is not text"),
@@ -144,11 +162,18 @@ fn a_malformed_token_says_what_is_malformed() {
             "the payload is not JSON: a duplicate member name at line 1 column 21",
         ),
         (of_parts(&[header, "\"hunter2\"", ""]), "the payload is not a JSON object"),
-        (format!("{}.x", of_parts(&[header, payload])), "the signature is not base64url without padding"),
+        (
+            format!("{}.x", of_parts(&[header, payload])),
+            "the signature is not base64url without padding",
+        ),
     ] {
         let auth = compile(&tokens_of(test_issuer()));
         let value = bearer(&token);
-        assert_eq!(authenticate(&auth, &value).unwrap_err(), CredentialsError::MalformedToken, "{token}");
+        assert_eq!(
+            authenticate(&auth, &value).unwrap_err(),
+            CredentialsError::MalformedToken,
+            "{token}"
+        );
         let said = auth.attempted(value.as_bytes(), CredentialsError::MalformedToken, now()).detail;
         assert_eq!(said.as_deref(), Some(expected), "{token}");
     }
@@ -184,9 +209,12 @@ fn each_setting_of_an_issuer_is_named() {
     );
     let address = "https://id.example.com/jwks.json";
     let stale = tokens_of(issuer(url(address)));
-    let (auth, _) =
-        Auth::compile(&stale, &FetchedKeys::from([(address.into(), None)]), identity::Limits::default())
-            .unwrap();
+    let (auth, _) = Auth::compile(
+        &stale,
+        &FetchedKeys::from([(address.into(), None)]),
+        identity::Limits::default(),
+    )
+    .unwrap();
     assert_eq!(
         detail_by(&auth, &token("ES256")).unwrap(),
         "the keys of `https://id.example.com` are older than `max-keys-age`"

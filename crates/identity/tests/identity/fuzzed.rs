@@ -12,7 +12,8 @@ use crate::signer::{self, ALL, encode};
 
 static AUTH: LazyLock<Auth> = LazyLock::new(|| {
     let mut settings = basic(&[("alice", BCRYPT)]);
-    let (secret, public): (Vec<&str>, Vec<&str>) = ALL.iter().partition(|name| name.starts_with("HS"));
+    let (secret, public): (Vec<&str>, Vec<&str>) =
+        ALL.iter().partition(|name| name.starts_with("HS"));
     let issuer = |names: Vec<&str>| {
         issuer(file(&signer::set(&names.into_iter().map(signer::jwk).collect::<Vec<_>>())))
     };
@@ -43,7 +44,8 @@ fn any_json() -> impl Strategy<Value = serde_json::Value> {
     leaf.prop_recursive(4, 32, 4, |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(|list| json!(list)),
-            prop::collection::hash_map(any::<String>(), inner, 0..4).prop_map(|members| json!(members)),
+            prop::collection::hash_map(any::<String>(), inner, 0..4)
+                .prop_map(|members| json!(members)),
         ]
     })
 }

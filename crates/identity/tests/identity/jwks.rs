@@ -24,7 +24,9 @@ fn changed(algorithm: &str, changes: &[(&str, Value)]) -> Value {
 /// What is wrong with a set of this one key.
 fn fault(jwk: Value) -> (String, bool) {
     match jwks::parse(set(&[jwk]).to_string().as_bytes()) {
-        Err(KeySetError::NoUsableKey(faults)) => (faults[0].message.to_owned(), faults[0].other_purpose),
+        Err(KeySetError::NoUsableKey(faults)) => {
+            (faults[0].message.to_owned(), faults[0].other_purpose)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -43,9 +45,12 @@ fn a_key_of_each_kind_is_accepted() {
 
 #[test]
 fn unknown_members_are_ignored() {
-    let extra = [("x5t", json!("abc")), ("x5c", json!(["MII"])), ("exp", json!(1)), ("use", json!("sig"))];
+    let extra =
+        [("x5t", json!("abc")), ("x5c", json!(["MII"])), ("exp", json!(1)), ("use", json!("sig"))];
     assert!(is_accepted(changed("RS256", &extra)));
-    assert!(jwks::parse(json!({ "keys": [jwk("RS256")], "more": 1 }).to_string().as_bytes()).is_ok());
+    assert!(
+        jwks::parse(json!({ "keys": [jwk("RS256")], "more": 1 }).to_string().as_bytes()).is_ok()
+    );
 }
 
 /// RFC 7518, 3.3: 2048 bits or more.
@@ -57,7 +62,11 @@ fn rsa_keys_that_are_too_short_or_too_long_are_rejected() {
         changed("RS256", &[("n", json!(encode(n)))])
     };
     for bits in [512, 1024, 2040] {
-        assert_eq!(fault(of_bits(bits)), ("an RSA key of fewer than 2048 bits".to_owned(), false), "{bits}");
+        assert_eq!(
+            fault(of_bits(bits)),
+            ("an RSA key of fewer than 2048 bits".to_owned(), false),
+            "{bits}"
+        );
     }
     assert_eq!(fault(of_bits(8200)).0, "an RSA key of more than 8192 bits");
     let mut short = signer::modulus();
@@ -98,7 +107,10 @@ fn rsa_keys_with_a_bad_exponent_or_modulus_are_rejected() {
     }
     let mut even = signer::modulus();
     *even.last_mut().unwrap() &= 0xFE;
-    assert_eq!(fault(changed("RS256", &[("n", json!(encode(even)))])).0, "an RSA key whose modulus is even");
+    assert_eq!(
+        fault(changed("RS256", &[("n", json!(encode(even)))])).0,
+        "an RSA key whose modulus is even"
+    );
 }
 
 /// RFC 7518, 3.2: an HMAC key is at least as long as its hash.
@@ -107,7 +119,11 @@ fn shared_secrets_that_are_shorter_than_their_hash_are_rejected() {
     for (algorithm, length) in [("HS256", 32), ("HS384", 48), ("HS512", 64)] {
         let of = |length| changed(algorithm, &[("k", json!(encode(vec![7; length])))]);
         assert!(is_accepted(of(length)));
-        assert_eq!(fault(of(length - 1)).0, "a shared secret that is shorter than its hash", "{algorithm}");
+        assert_eq!(
+            fault(of(length - 1)).0,
+            "a shared secret that is shorter than its hash",
+            "{algorithm}"
+        );
         assert_eq!(fault(of(0)).0, "a shared secret that is shorter than its hash", "{algorithm}");
     }
     assert_eq!(fault(changed("HS256", &[("alg", Value::Null)])).0, "a shared secret without `alg`");
@@ -124,7 +140,10 @@ fn keys_for_another_purpose_are_not_used() {
         fault(changed("RS256", &[("key_ops", json!(["sign"]))])).0,
         "its `key_ops` do not have `verify`"
     );
-    assert_eq!(fault(changed("RS256", &[("key_ops", json!([]))])).0, "its `key_ops` do not have `verify`");
+    assert_eq!(
+        fault(changed("RS256", &[("key_ops", json!([]))])).0,
+        "its `key_ops` do not have `verify`"
+    );
     assert!(is_accepted(changed("RS256", &[("key_ops", json!(["sign", "verify"]))])));
     for alg in ["RSA-OAEP", "RSA1_5", "ES256K", "none", "rs256", ""] {
         assert!(fault(changed("RS256", &[("alg", json!(alg))])).1, "{alg}");
@@ -138,14 +157,22 @@ fn keys_for_another_purpose_are_not_used() {
 /// RFC 8725, 3.1.
 #[test]
 fn an_alg_that_does_not_fit_its_key_is_rejected() {
-    let misfits =
-        [("RS256", "HS256"), ("RS256", "ES256"), ("HS256", "RS256"), ("ES256", "EdDSA"), ("EdDSA", "ES256")];
+    let misfits = [
+        ("RS256", "HS256"),
+        ("RS256", "ES256"),
+        ("HS256", "RS256"),
+        ("ES256", "EdDSA"),
+        ("EdDSA", "ES256"),
+    ];
     for (key, alg) in misfits {
         let found = fault(changed(key, &[("alg", json!(alg))]));
         assert_eq!(found, ("its `alg` does not fit its `kty`".to_owned(), false), "{key} {alg}");
     }
     for (key, alg) in [("ES256", "ES384"), ("ES384", "ES256"), ("ES512", "ES256")] {
-        assert_eq!(fault(changed(key, &[("alg", json!(alg))])).0, "its `alg` does not fit its `crv`");
+        assert_eq!(
+            fault(changed(key, &[("alg", json!(alg))])).0,
+            "its `alg` does not fit its `crv`"
+        );
     }
 }
 
@@ -156,9 +183,14 @@ fn a_private_key_is_rejected_and_not_shown() {
         [("RS256", "d"), ("RS256", "p"), ("RS256", "oth"), ("ES256", "d"), ("EdDSA", "d")]
     {
         let secret = encode([0x5A; 32]);
-        let problems =
-            errors(&tokens_of(issuer(file(&set(&[changed(algorithm, &[(member, json!(secret))])])))));
-        assert!(problems[0].message.contains("a private key, which must not be here"), "{problems:?}");
+        let problems = errors(&tokens_of(issuer(file(&set(&[changed(
+            algorithm,
+            &[(member, json!(secret))],
+        )])))));
+        assert!(
+            problems[0].message.contains("a private key, which must not be here"),
+            "{problems:?}"
+        );
         assert!(!format!("{problems:?}").contains(&secret));
     }
 }
@@ -173,7 +205,10 @@ fn keys_with_the_same_kid_are_rejected() {
     ]);
     let (keys, faults) = jwks::parse(twice.to_string().as_bytes()).unwrap();
     assert_eq!((keys.len(), faults.len()), (1, 2));
-    assert_eq!((&*faults[0].key, faults[0].message), ("key 1 (`a`)", "another key has the same `kid`"));
+    assert_eq!(
+        (&*faults[0].key, faults[0].message),
+        ("key 1 (`a`)", "another key has the same `kid`")
+    );
 }
 
 /// CVE-2020-0601 and invalid-curve attacks.
@@ -181,13 +216,21 @@ fn keys_with_the_same_kid_are_rejected() {
 fn points_off_their_curve_are_rejected() {
     let zero = json!(encode([0; 32]));
     assert_eq!(fault(changed("ES256", &[("x", zero.clone())])).0, "not a point on its curve");
-    assert_eq!(fault(changed("ES256", &[("x", zero.clone()), ("y", zero)])).0, "not a point on its curve");
+    assert_eq!(
+        fault(changed("ES256", &[("x", zero.clone()), ("y", zero)])).0,
+        "not a point on its curve"
+    );
     let short = json!(encode([1; 31]));
     // RFC 8410, 4: the key in DER, which the library would take for one.
-    let der = json!(encode([&b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"[..], &[1; 32]].concat()));
+    let der = json!(encode(
+        [&b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00"[..], &[1; 32]].concat()
+    ));
     for (algorithm, x) in [("ES256", &short), ("EdDSA", &short), ("EdDSA", &der)] {
         let found = fault(changed(algorithm, &[("x", x.clone())]));
-        assert_eq!(found.0, "a coordinate that is not as long as its curve says", "{algorithm} {x}");
+        assert_eq!(
+            found.0, "a coordinate that is not as long as its curve says",
+            "{algorithm} {x}"
+        );
     }
 }
 
@@ -245,7 +288,8 @@ fn an_invalid_key_set_is_rejected() {
     let many = set(&vec![jwk("ES256"); 257]).to_string();
     assert_eq!(jwks::parse(many.as_bytes()).err(), Some(KeySetError::NotAKeySet));
     assert_eq!(jwks::parse(&vec![b' '; jwks::MAX_BYTES + 1]).err(), Some(KeySetError::TooLong));
-    let duplicate = set(&[jwk("ES256")]).to_string().replacen("\"kty\"", "\"kty\":\"RSA\",\"kty\"", 1);
+    let duplicate =
+        set(&[jwk("ES256")]).to_string().replacen("\"kty\"", "\"kty\":\"RSA\",\"kty\"", 1);
     assert!(matches!(jwks::parse(duplicate.as_bytes()), Err(KeySetError::NotJson(_))));
 }
 
@@ -255,7 +299,10 @@ fn a_text_that_is_no_key_set_is_named_as_what_it_is() {
         json!({ "issuer": "https://a", "jwks_uri": "https://hunter2@a/keys?hunter2" }).to_string();
     for (text, message) in [
         ("", "key set `jwks.json`: not JSON: it is empty"),
-        (" \n<!DOCTYPE html>\n<p>hunter2", "key set `jwks.json`: not JSON (begins with `<!DOCTYPE html>`)"),
+        (
+            " \n<!DOCTYPE html>\n<p>hunter2",
+            "key set `jwks.json`: not JSON (begins with `<!DOCTYPE html>`)",
+        ),
         ("<html>hunter2", "key set `jwks.json`: not JSON (begins with `<html>`)"),
         ("<hunter2", "key set `jwks.json`: not JSON: expected value at line 1 column 1"),
         ("hunter2", "key set `jwks.json`: not JSON: expected value at line 1 column 1"),
@@ -269,12 +316,14 @@ fn a_text_that_is_no_key_set_is_named_as_what_it_is() {
         ),
         (&discovery, "key set `jwks.json`: a discovery document, not a key set"),
     ] {
-        let keys = Keys::File { path: "jwks.json".into(), bytes: text.as_bytes().into(), at: place() };
+        let keys =
+            Keys::File { path: "jwks.json".into(), bytes: text.as_bytes().into(), at: place() };
         let problems = errors(&tokens_of(issuer(keys)));
         assert_eq!(problems[0].message, message);
         assert!(!problems[0].to_string().contains("hunter2"), "{}", problems[0]);
     }
-    let keys = Keys::File { path: "jwks.json".into(), bytes: discovery.as_bytes().into(), at: place() };
+    let keys =
+        Keys::File { path: "jwks.json".into(), bytes: discovery.as_bytes().into(), at: place() };
     let help = errors(&tokens_of(issuer(keys))).remove(0).help.unwrap();
     assert_eq!(help, "write `discovery: true`, or the URL of its `jwks_uri`: `https://a/keys`");
 }
@@ -298,34 +347,47 @@ fn a_key_for_another_purpose_in_a_file_is_a_warning() {
     let settings = tokens_of(issuer(file(&set(&[jwk("ES256"), signing]))));
     assert_eq!(warnings(&settings).len(), 1);
     let token = signer::bearer(&signer::token("RS256"));
-    assert_eq!(authenticate(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
+    assert_eq!(
+        authenticate(&compile(&settings), &token).unwrap_err(),
+        CredentialsError::UnknownKey
+    );
 }
 
 /// Issuers such as Keycloak publish a key for encryption beside those for signatures.
 #[test]
 fn a_key_for_encryption_is_ignored_without_a_warning() {
-    let keys = set(&[jwk("ES256"), changed("RS256", &[("use", json!("enc")), ("alg", json!("RSA-OAEP"))])]);
+    let keys = set(&[
+        jwk("ES256"),
+        changed("RS256", &[("use", json!("enc")), ("alg", json!("RSA-OAEP"))]),
+    ]);
     let settings = tokens_of(issuer(file(&keys)));
     assert!(warnings(&settings).is_empty());
     let token = signer::bearer(&signer::token("RS256"));
-    assert_eq!(authenticate(&compile(&settings), &token).unwrap_err(), CredentialsError::UnknownKey);
+    assert_eq!(
+        authenticate(&compile(&settings), &token).unwrap_err(),
+        CredentialsError::UnknownKey
+    );
     let private = changed("RS256", &[("use", json!("enc")), ("d", json!("AQAB"))]);
     assert!(!errors(&tokens_of(issuer(file(&set(&[jwk("ES256"), private]))))).is_empty());
 }
 
 #[test]
 fn a_file_without_any_usable_key_is_an_error_that_says_why() {
-    let problems = errors(&tokens_of(issuer(file(&set(&[changed("RS256", &[("use", json!("enc"))])])))));
+    let problems =
+        errors(&tokens_of(issuer(file(&set(&[changed("RS256", &[("use", json!("enc"))])])))));
     assert!(problems.iter().any(Problem::is_warning));
     assert!(
-        problems
-            .iter()
-            .any(|problem| problem.severity == Severity::Error && problem.message.contains("no key"))
+        problems.iter().any(
+            |problem| problem.severity == Severity::Error && problem.message.contains("no key")
+        )
     );
 }
 
 fn fetched(bytes: &str) -> FetchedKeys {
-    FetchedKeys::from([("https://id.example.com/jwks.json".into(), Some(Arc::from(bytes.as_bytes())))])
+    FetchedKeys::from([(
+        "https://id.example.com/jwks.json".into(),
+        Some(Arc::from(bytes.as_bytes())),
+    )])
 }
 
 /// Another party may run the issuer, so one bad key does not disable the good ones.
@@ -355,7 +417,8 @@ fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
     let settings = tokens_of(issuer(url(address)));
     let weak = changed("HS256", &[("k", json!(encode("0123456789")))]);
     for keys in [set(&[jwk("HS256"), weak.clone()]), set(&[weak]), json!("none")] {
-        let fetched = FetchedKeys::from([(address.into(), Some(Arc::from(keys.to_string().as_bytes())))]);
+        let fetched =
+            FetchedKeys::from([(address.into(), Some(Arc::from(keys.to_string().as_bytes())))]);
         let (Ok((_, problems)) | Err(problems)) =
             Auth::compile(&settings, &fetched, identity::Limits::default());
         assert!(!problems.is_empty());
@@ -369,9 +432,12 @@ fn problems_of_fetched_keys_do_not_show_the_query_of_their_url() {
 #[test]
 fn a_shared_secret_at_a_url_is_accepted_with_a_warning() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
-    let (_, warnings) =
-        Auth::compile(&settings, &fetched(&set(&[jwk("HS256")]).to_string()), identity::Limits::default())
-            .unwrap();
+    let (_, warnings) = Auth::compile(
+        &settings,
+        &fetched(&set(&[jwk("HS256")]).to_string()),
+        identity::Limits::default(),
+    )
+    .unwrap();
     assert!(warnings[0].message.contains("publishes a shared secret"));
 }
 
@@ -444,10 +510,13 @@ fn without_fetched_keys_every_token_is_invalid() {
 #[test]
 fn an_unknown_kid_is_a_reason_to_fetch_the_keys_again() {
     let settings = tokens_of(issuer(url("https://id.example.com/jwks.json")));
-    let auth =
-        Auth::compile(&settings, &fetched(&set(&[jwk("ES256")]).to_string()), identity::Limits::default())
-            .unwrap()
-            .0;
+    let auth = Auth::compile(
+        &settings,
+        &fetched(&set(&[jwk("ES256")]).to_string()),
+        identity::Limits::default(),
+    )
+    .unwrap()
+    .0;
     let at = policy::KeyUrl::from("https://id.example.com/jwks.json");
     let unknown = || auth.take_unknown_kids(&at).kids().map(str::to_owned).collect::<Vec<_>>();
     assert!(authenticate(&auth, &signer::bearer(&signer::token("ES256"))).is_ok());

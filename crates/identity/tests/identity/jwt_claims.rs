@@ -54,7 +54,8 @@ fn an_expired_token_is_invalid() {
 fn every_token_has_expired_at_the_end_of_time() {
     for exp in [json!(NOW), json!(u64::MAX), json!(1e300)] {
         let token = bearer(&signed("ES256", &header("ES256"), &claims_with("exp", Some(exp))));
-        let result = authenticate_at(&compile(&tokens_of(test_issuer())), token.as_bytes(), Duration::MAX);
+        let result =
+            authenticate_at(&compile(&tokens_of(test_issuer())), token.as_bytes(), Duration::MAX);
         assert_eq!(result.err(), Some(CredentialsError::Expired));
     }
 }
@@ -62,7 +63,9 @@ fn every_token_has_expired_at_the_end_of_time() {
 /// RFC 7519, 4.1.5.
 #[test]
 fn a_token_before_its_nbf_or_iat_is_invalid() {
-    for (nbf, expected) in [(0, None), (NOW + 60, None), (NOW + 61, Some(CredentialsError::NotYetValid))] {
+    for (nbf, expected) in
+        [(0, None), (NOW + 60, None), (NOW + 61, Some(CredentialsError::NotYetValid))]
+    {
         assert_eq!(with("nbf", json!(nbf)).err(), expected, "{nbf}");
         assert_eq!(with("iat", json!(nbf)).err(), expected, "an `iat` of {nbf}");
     }
@@ -79,9 +82,14 @@ fn a_token_without_exp_is_invalid() {
 #[test]
 fn times_that_are_not_numbers_are_invalid() {
     for name in ["exp", "nbf", "iat"] {
-        for value in
-            [json!(null), json!("1900000000"), json!(""), json!(true), json!([1_900_000_000]), json!({})]
-        {
+        for value in [
+            json!(null),
+            json!("1900000000"),
+            json!(""),
+            json!(true),
+            json!([1_900_000_000]),
+            json!({}),
+        ] {
             assert_eq!(
                 with(name, value.clone()).err(),
                 Some(CredentialsError::MalformedClaims),
@@ -107,7 +115,11 @@ fn extreme_times_do_not_overflow() {
         assert_eq!(with_text(&text(past)).err(), Some(CredentialsError::Expired), "{past}");
     }
     for garbage in ["1e999", "NaN", "Infinity", "0x7fffffff", "01", "1."] {
-        assert_eq!(with_text(&text(garbage)).err(), Some(CredentialsError::MalformedToken), "{garbage}");
+        assert_eq!(
+            with_text(&text(garbage)).err(),
+            Some(CredentialsError::MalformedToken),
+            "{garbage}"
+        );
     }
     assert_eq!(with("nbf", json!(1e300)).err(), Some(CredentialsError::NotYetValid));
     assert_eq!(with("nbf", json!(u64::MAX)).err(), Some(CredentialsError::NotYetValid));
@@ -148,15 +160,32 @@ fn an_unknown_issuer_is_invalid() {
 /// RFC 7519, 4.1.3 and RFC 8725, 3.9: one string or a list of them, byte for byte.
 #[test]
 fn another_audience_is_invalid() {
-    for aud in [json!("people"), json!("other"), json!(["x", "people"]), json!(["other", "people"])] {
+    for aud in [json!("people"), json!("other"), json!(["x", "people"]), json!(["other", "people"])]
+    {
         assert!(with("aud", aud.clone()).is_ok(), "{aud}");
     }
-    for aud in [json!("People"), json!(""), json!("people "), json!("people other"), json!([]), json!(["x"])]
-    {
+    for aud in [
+        json!("People"),
+        json!(""),
+        json!("people "),
+        json!("people other"),
+        json!([]),
+        json!(["x"]),
+    ] {
         assert_eq!(with("aud", aud.clone()).err(), Some(CredentialsError::WrongAudience), "{aud}");
     }
-    for aud in [json!(null), json!(1), json!(["people", 1]), json!([["people"]]), json!({ "people": true })] {
-        assert_eq!(with("aud", aud.clone()).err(), Some(CredentialsError::MalformedClaims), "{aud}");
+    for aud in [
+        json!(null),
+        json!(1),
+        json!(["people", 1]),
+        json!([["people"]]),
+        json!({ "people": true }),
+    ] {
+        assert_eq!(
+            with("aud", aud.clone()).err(),
+            Some(CredentialsError::MalformedClaims),
+            "{aud}"
+        );
     }
     assert_eq!(without("aud").err(), Some(CredentialsError::WrongAudience));
 }
@@ -174,7 +203,11 @@ fn a_token_without_a_valid_user_is_invalid() {
         json!("\u{7f}"),
         json!("\u{9b}x"),
     ] {
-        assert_eq!(with("sub", sub.clone()).err(), Some(CredentialsError::MalformedClaims), "{sub}");
+        assert_eq!(
+            with("sub", sub.clone()).err(),
+            Some(CredentialsError::MalformedClaims),
+            "{sub}"
+        );
     }
     assert_eq!(without("sub").err(), Some(CredentialsError::MalformedClaims));
     assert_eq!(&*with("sub", json!("zoë at home")).unwrap().user, "zoë at home");
@@ -226,7 +259,11 @@ fn groups_of_another_type_are_invalid() {
         json!(["a\n"]),
         json!("a\tb"),
     ] {
-        assert_eq!(with("groups", claim.clone()).err(), Some(CredentialsError::MalformedClaims), "{claim}");
+        assert_eq!(
+            with("groups", claim.clone()).err(),
+            Some(CredentialsError::MalformedClaims),
+            "{claim}"
+        );
     }
 }
 
@@ -241,7 +278,8 @@ fn groups_within_a_value_of_another_type_are_invalid() {
     };
     let wrong = [json!(null), json!(true), json!(5), json!("suspended")];
     for value in wrong.iter().chain(&[json!(["suspended"]), json!([])]) {
-        for claim in [json!([0, { "c": value }]), json!({ "1": { "c": value } }), json!([0, value])] {
+        for claim in [json!([0, { "c": value }]), json!({ "1": { "c": value } }), json!([0, value])]
+        {
             assert_eq!(groups(claim.clone()), Err(CredentialsError::MalformedClaims), "{claim}");
         }
     }
@@ -310,7 +348,10 @@ fn roles_come_from_the_configured_claim() {
     for claim in [json!({}), json!({ "Roles": ["admin"] })] {
         assert!(with("realm_access", claim.clone()).unwrap().roles.is_empty(), "{claim}");
     }
-    assert_eq!(with("realm_access", json!({ "roles": 1 })).err(), Some(CredentialsError::MalformedClaims));
+    assert_eq!(
+        with("realm_access", json!({ "roles": 1 })).err(),
+        Some(CredentialsError::MalformedClaims)
+    );
     let mut pointer = test_issuer();
     pointer.claims.roles = Some(path(&["orgs", "1", "roles"]));
     let claims = claims_with("orgs", Some(json!([{}, { "roles": "x y" }])));
@@ -329,7 +370,10 @@ fn only_listed_roles_count_where_roles_are_listed() {
         let subject = subject_under(settings.clone(), &claims_with("realm_access", Some(claim)));
         subject.map(|subject| subject.roles.iter().map(|role| role.to_string()).collect::<Vec<_>>())
     };
-    assert_eq!(roles(json!({ "roles": ["admin", "guest", "Auditor"] })), Ok(vec!["guest".to_owned()]));
+    assert_eq!(
+        roles(json!({ "roles": ["admin", "guest", "Auditor"] })),
+        Ok(vec!["guest".to_owned()])
+    );
     assert_eq!(roles(json!({ "roles": "auditor admin" })), Ok(vec!["auditor".to_owned()]));
     assert_eq!(roles(json!({ "roles": 1 })), Err(CredentialsError::MalformedClaims));
 }
@@ -342,7 +386,8 @@ fn roles_can_be_ignored_and_names_can_be_prefixed() {
     settings.user_prefix = "id:".into();
     settings.group_prefix = "g:".into();
     let subject =
-        subject_under(settings, &claims_with("realm_access", Some(json!({ "roles": ["admin"] })))).unwrap();
+        subject_under(settings, &claims_with("realm_access", Some(json!({ "roles": ["admin"] }))))
+            .unwrap();
     assert_eq!(
         (&*subject.user, names(&subject.groups), subject.roles.len()),
         ("id:carol", vec!["g:staff"], 0)
@@ -371,7 +416,8 @@ fn a_cached_token_expires() {
     let mut claims = claims_with("exp", Some(json!(NOW + 300)));
     claims["nbf"] = json!(NOW);
     let token = bearer(&signed("ES256", &header("ES256"), &claims));
-    let at = |seconds: u64| authenticate_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
+    let at =
+        |seconds: u64| authenticate_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
     assert_eq!([at(NOW), at(NOW + 359), at(NOW)], [None, None, None]);
     assert_eq!(at(NOW + 360), Some(CredentialsError::Expired));
     assert_eq!(at(NOW - 61), Some(CredentialsError::NotYetValid));
@@ -384,8 +430,12 @@ fn a_cached_token_is_invalid_after_max_age() {
     settings.max_age = Some(Duration::from_secs(100));
     let auth = compile(&tokens_of(settings));
     let token = bearer(&signed("ES256", &header("ES256"), &claims()));
-    let at = |seconds: u64| authenticate_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
-    assert_eq!([at(NOW), at(NOW + 159), at(NOW + 160)], [None, None, Some(CredentialsError::TooOld)]);
+    let at =
+        |seconds: u64| authenticate_at(&auth, token.as_bytes(), Duration::from_secs(seconds)).err();
+    assert_eq!(
+        [at(NOW), at(NOW + 159), at(NOW + 160)],
+        [None, None, Some(CredentialsError::TooOld)]
+    );
 }
 
 #[test]
@@ -411,12 +461,16 @@ fn the_number_and_memory_of_cached_tokens_are_bounded() {
 #[test]
 fn claims_without_a_token_give_a_subject() {
     let auth = compile(&tokens_of(test_issuer()));
-    let subject = auth.subject_of(&json!({ "iss": ISSUER, "sub": "carol", "groups": ["staff"] })).unwrap();
+    let subject =
+        auth.subject_of(&json!({ "iss": ISSUER, "sub": "carol", "groups": ["staff"] })).unwrap();
     assert_eq!((&*subject.user, names(&subject.groups)), ("carol", vec!["staff"]));
     assert_eq!(
         auth.subject_of(&json!({ "iss": "x", "sub": "carol" })).err(),
         Some(CredentialsError::UnknownIssuer)
     );
-    assert_eq!(auth.subject_of(&json!({ "iss": ISSUER })).err(), Some(CredentialsError::MalformedClaims));
+    assert_eq!(
+        auth.subject_of(&json!({ "iss": ISSUER })).err(),
+        Some(CredentialsError::MalformedClaims)
+    );
     assert_eq!(auth.subject_of(&json!([])).err(), Some(CredentialsError::MalformedClaims));
 }

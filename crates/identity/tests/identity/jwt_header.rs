@@ -51,7 +51,8 @@ fn a_token_without_exactly_three_parts_is_invalid() {
 fn json_serialization_is_invalid() {
     let good = token("ES256");
     let parts: Vec<&str> = good.split('.').collect();
-    let flat = json!({ "protected": parts[0], "payload": parts[1], "signature": parts[2] }).to_string();
+    let flat =
+        json!({ "protected": parts[0], "payload": parts[1], "signature": parts[2] }).to_string();
     assert_eq!(error_of(&flat), CredentialsError::MalformedToken);
     assert_eq!(error_of(&encode(flat)), CredentialsError::MalformedToken);
 }
@@ -75,7 +76,8 @@ fn encrypted_tokens_are_invalid() {
 fn only_canonical_base64url_is_accepted() {
     let good = token("ES256");
     assert!(authenticate(&auth(), &bearer(&good)).is_ok());
-    for extra in ["=", "==", " ", "\n", "\t", "+", "/", "%", "\u{0}", "é", ",", "~", "\"", ";", "?"] {
+    for extra in ["=", "==", " ", "\n", "\t", "+", "/", "%", "\u{0}", "é", ",", "~", "\"", ";", "?"]
+    {
         assert_eq!(
             error_of(&format!("{good}{extra}")),
             CredentialsError::MalformedToken,
@@ -97,7 +99,10 @@ fn only_canonical_base64url_is_accepted() {
     // 64 bytes of signature are 86 characters, of which the last has four bits over.
     let last = good.chars().last().unwrap();
     let next = char::from(u32::from(last).to_le_bytes()[0] + 1);
-    assert_eq!(error_of(&format!("{}{next}", &good[..good.len() - 1])), CredentialsError::MalformedToken);
+    assert_eq!(
+        error_of(&format!("{}{next}", &good[..good.len() - 1])),
+        CredentialsError::MalformedToken
+    );
     assert_eq!(
         error_of(&good.replace('-', "+").replace('_', "/").replacen('.', "+.", 1)),
         CredentialsError::MalformedToken
@@ -124,7 +129,8 @@ fn a_token_over_16_kib_is_invalid() {
 #[test]
 fn a_duplicate_member_name_is_invalid() {
     let (head, body) = (header("ES256").to_string(), claims().to_string());
-    let doubled = |text: &str, member: &str| format!("{}{member}}}", &text[..text.len() - 1].to_owned());
+    let doubled =
+        |text: &str, member: &str| format!("{}{member}}}", &text[..text.len() - 1].to_owned());
     let headers = [r#","alg":"ES256""#, r#","kid":"ES256""#, r#","a\u006cg":"none""#];
     for member in headers {
         assert_eq!(
@@ -198,16 +204,26 @@ fn keys_in_the_header_are_invalid() {
     }
     assert_eq!(with("x5c", json!(["MIIB"])), Err(CredentialsError::UnsafeHeader));
     for name in ["jwk", "jku", "x5u", "x5c"] {
-        assert_eq!(with(name, Value::Null), Err(CredentialsError::UnsafeHeader), "{name} that is null");
+        assert_eq!(
+            with(name, Value::Null),
+            Err(CredentialsError::UnsafeHeader),
+            "{name} that is null"
+        );
     }
 }
 
 /// RFC 7515, 4.1.11: no extension is supported, even if `crit` is empty or names a known parameter.
 #[test]
 fn any_crit_is_invalid() {
-    for crit in
-        [json!(["exp"]), json!(["b64"]), json!(["alg"]), json!([]), json!("exp"), json!(null), json!({})]
-    {
+    for crit in [
+        json!(["exp"]),
+        json!(["b64"]),
+        json!(["alg"]),
+        json!([]),
+        json!("exp"),
+        json!(null),
+        json!({}),
+    ] {
         assert_eq!(with("crit", crit.clone()), Err(CredentialsError::UnsafeHeader), "{crit}");
     }
 }
@@ -244,14 +260,19 @@ fn a_token_without_the_required_type_is_invalid() {
             Some(typ) => json!({ "alg": "ES256", "kid": "ES256", "typ": typ }),
             None => json!({ "alg": "ES256", "kid": "ES256" }),
         };
-        authenticate(&compile(&tokens_of(settings)), &bearer(&signed("ES256", &header, &claims()))).map(drop)
+        authenticate(&compile(&tokens_of(settings)), &bearer(&signed("ES256", &header, &claims())))
+            .map(drop)
     };
     for typ in ["at+jwt", "AT+JWT", "application/at+jwt", "Application/AT+jwt"] {
         assert_eq!(with_type("at+jwt", Some(json!(typ))), Ok(()), "{typ}");
         assert_eq!(with_type("application/at+jwt", Some(json!(typ))), Ok(()), "{typ}");
     }
     for typ in ["JWT", "", "at+jwt ", "text/at+jwt", "application/x/at+jwt", "application/", "at"] {
-        assert_eq!(with_type("at+jwt", Some(json!(typ))), Err(CredentialsError::WrongType), "{typ}");
+        assert_eq!(
+            with_type("at+jwt", Some(json!(typ))),
+            Err(CredentialsError::WrongType),
+            "{typ}"
+        );
     }
     assert_eq!(with_type("at+jwt", None), Err(CredentialsError::WrongType));
     assert_eq!(with_type("at+jwt", Some(json!(["at+jwt"]))), Err(CredentialsError::MalformedToken));

@@ -19,7 +19,8 @@ struct AllKeys {
 }
 
 fn all_keys() -> AllKeys {
-    let (secret, public): (Vec<&str>, Vec<&str>) = ALL.iter().partition(|name| name.starts_with("HS"));
+    let (secret, public): (Vec<&str>, Vec<&str>) =
+        ALL.iter().partition(|name| name.starts_with("HS"));
     let with = |names: Vec<&str>| with(&names.into_iter().map(jwk).collect::<Vec<_>>());
     AllKeys { secret: with(secret), public: with(public) }
 }
@@ -52,7 +53,9 @@ fn a_valid_token_of_each_algorithm_is_accepted() {
 #[test]
 fn ed25519_is_another_name_of_eddsa() {
     let header = json!({ "alg": "Ed25519", "kid": "EdDSA" });
-    assert!(authenticate(&all_keys().public, &bearer(&signed("EdDSA", &header, &claims()))).is_ok());
+    assert!(
+        authenticate(&all_keys().public, &bearer(&signed("EdDSA", &header, &claims()))).is_ok()
+    );
 }
 
 #[test]
@@ -110,7 +113,8 @@ fn a_token_cannot_choose_its_algorithm() {
     for key in ALL {
         for algorithm in ALL {
             let token = signed(algorithm, &json!({ "alg": algorithm, "kid": key }), &claims());
-            let expected = if key == algorithm { None } else { Some(CredentialsError::WrongAlgorithm) };
+            let expected =
+                if key == algorithm { None } else { Some(CredentialsError::WrongAlgorithm) };
             assert_eq!(
                 authenticate(auth.of(key), &bearer(&token)).err(),
                 expected,
@@ -126,7 +130,8 @@ fn the_algorithm_none_is_invalid_in_any_case() {
     let auth = all_keys();
     for name in ["none", "None", "NONE", "nOnE", "", " ", "none\u{0}"] {
         for kid in [json!({ "alg": name }), json!({ "alg": name, "kid": "HS256" })] {
-            let unsigned = [encode(kid.to_string()), encode(claims().to_string()), String::new()].join(".");
+            let unsigned =
+                [encode(kid.to_string()), encode(claims().to_string()), String::new()].join(".");
             for auth in [&auth.secret, &auth.public] {
                 assert_eq!(
                     authenticate(auth, &bearer(&unsigned)).unwrap_err(),
@@ -142,8 +147,18 @@ fn the_algorithm_none_is_invalid_in_any_case() {
 #[test]
 fn unsupported_algorithms_are_invalid() {
     let auth = all_keys().public;
-    for name in ["hs256", "Rs256", "RS1", "HS1", "ES256K", "RSA-OAEP", "dir", "RS256 ", "ML-DSA-44", "Ed448"]
-    {
+    for name in [
+        "hs256",
+        "Rs256",
+        "RS1",
+        "HS1",
+        "ES256K",
+        "RSA-OAEP",
+        "dir",
+        "RS256 ",
+        "ML-DSA-44",
+        "Ed448",
+    ] {
         let token = signed("RS256", &json!({ "alg": name, "kid": "RS256" }), &claims());
         assert_eq!(
             authenticate(&auth, &bearer(&token)).unwrap_err(),
@@ -235,7 +250,11 @@ fn an_unknown_kid_is_invalid() {
     let auth = with(&[jwk("ES256")]);
     for kid in ["", "es256", "ES256 ", "../ES256", "ES256\u{0}", "' or 1=1 --"] {
         let token = signed("ES256", &json!({ "alg": "ES256", "kid": kid }), &claims());
-        assert_eq!(authenticate(&auth, &bearer(&token)).unwrap_err(), CredentialsError::UnknownKey, "{kid}");
+        assert_eq!(
+            authenticate(&auth, &bearer(&token)).unwrap_err(),
+            CredentialsError::UnknownKey,
+            "{kid}"
+        );
     }
     for kid in [json!(null), json!(1), json!(["ES256"]), json!({})] {
         let token = signed("ES256", &json!({ "alg": "ES256", "kid": kid }), &claims());
@@ -250,7 +269,9 @@ fn an_unknown_kid_is_invalid() {
 #[test]
 fn a_token_without_a_kid_needs_exactly_one_key_of_its_algorithm() {
     let token = signed("ES256", &json!({ "alg": "ES256" }), &claims());
-    assert!(authenticate(&with(&[jwk("ES256"), jwk("ES384"), jwk("RS256")]), &bearer(&token)).is_ok());
+    assert!(
+        authenticate(&with(&[jwk("ES256"), jwk("ES384"), jwk("RS256")]), &bearer(&token)).is_ok()
+    );
     assert!(authenticate(&with(&[without("kid", jwk("ES256"))]), &bearer(&token)).is_ok());
     let mut second = jwk("ES256");
     second["kid"] = json!("second");

@@ -14,8 +14,9 @@ const BOUND: usize = 4 << 20;
 fn cached(settings: &Identity, headers: &[String]) -> (usize, usize) {
     let limits = Limits { basic_bytes: BOUND, token_bytes: BOUND, ..Limits::default() };
     let auth = Auth::compile(settings, &FetchedKeys::new(), limits).unwrap().0;
-    let allocated =
-        measure(|| headers.iter().for_each(|header| drop(authenticate_at(&auth, header.as_bytes(), now()))));
+    let allocated = measure(|| {
+        headers.iter().for_each(|header| drop(authenticate_at(&auth, header.as_bytes(), now())))
+    });
     let is_evicted = |header: &&String| {
         let calls = std::cell::Cell::new(0);
         let attach = |_: &identity::Subject| {
@@ -23,7 +24,8 @@ fn cached(settings: &Identity, headers: &[String]) -> (usize, usize) {
             String::new()
         };
         let mut cache = LocalCache::default();
-        let known = auth.authenticate(Some(header.as_bytes()), None, now(), &mut cache, attach).is_ok();
+        let known =
+            auth.authenticate(Some(header.as_bytes()), None, now(), &mut cache, attach).is_ok();
         calls.get() > 0 || !known
     };
     // The newest first. The first evicted one ends the count, before its look-up evicts another.
@@ -47,7 +49,8 @@ fn without_verification() -> Identity {
 /// 70,000 names of 1.5 KB once took 225 MiB (November 2026).
 #[test]
 fn long_unverified_names_are_bounded() {
-    let headers: Vec<String> = (0..5_000).map(|number| header(format!("{number:01400}:x"))).collect();
+    let headers: Vec<String> =
+        (0..5_000).map(|number| header(format!("{number:01400}:x"))).collect();
     assert_bounded(&without_verification(), &headers);
 }
 
@@ -62,12 +65,15 @@ fn verified_credentials_are_bounded() {
     let users: Vec<String> = (0..15_000).map(|number| format!("user{number}")).collect();
     let sha1 = "{SHA}tiY7sUhYKUwI5L3866kDY+ENcrQ=";
     let users: Vec<(&str, &str)> = users.iter().map(|name| (name.as_str(), sha1)).collect();
-    let headers: Vec<String> = users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
+    let headers: Vec<String> =
+        users.iter().map(|(name, _)| header(format!("{name}:wonderland"))).collect();
     assert_bounded(&basic(&users), &headers);
 }
 
 fn tokens(count: usize, claims: impl Fn(usize) -> serde_json::Value) -> Vec<String> {
-    let token = |number| signer::bearer(&signer::signed("HS256", &signer::header("HS256"), &claims(number)));
+    let token = |number| {
+        signer::bearer(&signer::signed("HS256", &signer::header("HS256"), &claims(number)))
+    };
     (0..count).map(token).collect()
 }
 
@@ -96,7 +102,10 @@ fn tokens_with_claims_that_take_much_memory_are_bounded() {
 #[test]
 fn tokens_with_many_groups_are_bounded() {
     let groups = |number: usize| {
-        signer::claims_with("groups", Some((0..200).map(|group| format!("{number} {group}")).collect()))
+        signer::claims_with(
+            "groups",
+            Some((0..200).map(|group| format!("{number} {group}")).collect()),
+        )
     };
     assert_bounded(&issuer_of_tokens(), &tokens(500, groups));
 }

@@ -16,7 +16,10 @@ fn both() -> Auth {
 fn credentials_are_verified_by_the_method_of_their_scheme() {
     let auth = both();
     assert_eq!(&*authenticate(&auth, &header("alice:wonderland")).unwrap().user, "alice");
-    assert_eq!(&*authenticate(&auth, &signer::bearer(&signer::token("ES256"))).unwrap().user, "carol");
+    assert_eq!(
+        &*authenticate(&auth, &signer::bearer(&signer::token("ES256"))).unwrap().user,
+        "carol"
+    );
     assert_eq!(
         authenticate(&auth, &format!("Basic {}", signer::token("ES256"))).unwrap_err(),
         CredentialsError::MalformedCredentials
@@ -35,7 +38,10 @@ fn a_token_is_verified_with_the_keys_of_its_own_issuer() {
     let auth = compile(&settings);
     let of = |issuer: &str, algorithm: &str| {
         let claims = signer::claims_with("iss", Some(issuer.into()));
-        authenticate(&auth, &signer::bearer(&signer::signed(algorithm, &signer::header(algorithm), &claims)))
+        authenticate(
+            &auth,
+            &signer::bearer(&signer::signed(algorithm, &signer::header(algorithm), &claims)),
+        )
     };
     assert!(of(ISSUER, "ES256").is_ok());
     assert!(of("https://other.example.com", "EdDSA").is_ok());
@@ -48,5 +54,7 @@ fn each_credentials_error_has_a_unique_name() {
     let names: std::collections::HashSet<&str> =
         CredentialsError::ALL.iter().map(|error| error.name()).collect();
     assert_eq!(names.len(), CredentialsError::ALL.len());
-    assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')));
+    assert!(
+        names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+    );
 }

@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use document::{Place, Problem, Secret};
 use identity::{
-    Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated, Subject,
-    UnixTime, VerificationResult,
+    Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated,
+    Subject, UnixTime, VerificationResult,
 };
-use policy::model::{Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, RolesFromToken, Separator};
+use policy::model::{
+    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, RolesFromToken, Separator,
+};
 
 /// These tests attach the user's name.
 pub(crate) type Auth = Authenticator<String>;
@@ -74,7 +76,11 @@ pub(crate) fn path(names: &[&str]) -> ClaimPath {
 }
 
 pub(crate) fn file(jwks: &serde_json::Value) -> Keys {
-    Keys::File { path: "jwks.json".into(), bytes: jwks.to_string().into_bytes().into(), at: place() }
+    Keys::File {
+        path: "jwks.json".into(),
+        bytes: jwks.to_string().into_bytes().into(),
+        at: place(),
+    }
 }
 
 pub(crate) fn url(url: &str) -> Keys {
@@ -120,7 +126,11 @@ impl Caller {
     }
 }
 
-pub(crate) fn authenticate_at(auth: &Auth, header: &[u8], now: UnixTime) -> Result<Caller, CredentialsError> {
+pub(crate) fn authenticate_at(
+    auth: &Auth,
+    header: &[u8],
+    now: UnixTime,
+) -> Result<Caller, CredentialsError> {
     let verified = match try_authenticate(auth, header, None, now) {
         Err(NotAuthenticated::Pending(verification)) => Some(verification.run()),
         Ok(_) | Err(NotAuthenticated::Invalid(_)) => None,
@@ -160,5 +170,8 @@ pub(crate) fn is_pending(auth: &Auth, header: &str) -> bool {
 }
 
 pub(crate) fn is_pending_at(auth: &Auth, header: &str, now: UnixTime) -> bool {
-    matches!(try_authenticate(auth, header.as_bytes(), None, now), Err(NotAuthenticated::Pending(_)))
+    matches!(
+        try_authenticate(auth, header.as_bytes(), None, now),
+        Err(NotAuthenticated::Pending(_))
+    )
 }

@@ -21,7 +21,9 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
             }
             key => {
                 let condition = value.inexpressible(match key {
-                    "authentication_header" => "rolegate reads credentials from `Authorization` only",
+                    "authentication_header" => {
+                        "rolegate reads credentials from `Authorization` only"
+                    }
                     _ => "a field that is not known",
                 });
                 original.allow.push(vec![super::unnamed(&value, "basic_auth", condition)]);
@@ -29,7 +31,8 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
         }
     }
     let listed = if let Some(text) = users.text_of("inline_string") {
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let names = lines.filter_map(|line| line.split_once(':'));
         let names: Vec<_> = names.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect();
         if names.is_empty() {
@@ -41,7 +44,8 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
     } else if let Some(file) = users.text_of("filename") {
         Users::File(file.to_owned())
     } else {
-        let message = "users are read from `inline_string` or `filename` only: nothing is allowed by it";
+        let message =
+            "users are read from `inline_string` or `filename` only: nothing is allowed by it";
         original.notes.push(users.note(Effect::Stricter, message));
         return;
     };
@@ -52,7 +56,8 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
 
 /// The filter lets only callers with valid credentials pass.
 pub(crate) fn requirement(filter: &View<'_>, original: &mut Original) {
-    let source = original.sources.all.iter().position(|source| !matches!(source.kind, Kind::Jwt(_)));
+    let source =
+        original.sources.all.iter().position(|source| !matches!(source.kind, Kind::Jwt(_)));
     let condition = match source {
         Some(source) => {
             original.sources.verify(source, Expr::always());

@@ -51,7 +51,10 @@ fn issuer<'n>(
 
 fn keys(provider: &View<'_>) -> Option<Keys> {
     if let Some(url) = provider.get("remote_jwks/http_uri/uri") {
-        return url.text().filter(|url| tokens::is_key_url(url)).map(|url| Keys::Url(url.to_owned()));
+        return url
+            .text()
+            .filter(|url| tokens::is_key_url(url))
+            .map(|url| Keys::Url(url.to_owned()));
     }
     let local = provider.get("local_jwks")?;
     match (local.text_of("inline_string"), local.text_of("filename")) {
@@ -79,16 +82,19 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         let name = rule.text_of("requirement_name");
         let named = requirements.iter().find(|(key, _)| Some(key.as_str()) == name);
         let requires = rule.get("requires").or_else(|| named.map(|(_, requires)| requires.clone()));
-        let requirement = requires.map(|requires| Requirement::new(&requires, filter, &original.sources));
+        let requirement =
+            requires.map(|requires| Requirement::new(&requires, filter, &original.sources));
         let condition = match (&requirement, rule.get("requirement_name")) {
             (Some(requirement), _) => requirement.condition.clone(),
             (None, Some(name)) => name.inexpressible("a requirement that is not known"),
             (None, None) => Expr::always(),
         };
         // Envoy does not start with both, or with another field.
-        let requires_key = if rule.get("requires").is_some() { "requires" } else { "requirement_name" };
+        let requires_key =
+            if rule.get("requires").is_some() { "requires" } else { "requirement_name" };
         let condition = rule.unknown(&format!("match {requires_key}")).unwrap_or(condition);
-        let here: Vec<Expr> = earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
+        let here: Vec<Expr> =
+            earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
         for (source, verified) in verified.iter_mut().enumerate() {
             let here = || Expr::All(here.clone());
             verified.extend(requirement.as_ref().and_then(|known| known.verified(source, here())));
@@ -114,15 +120,19 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         alternatives.push(super::unnamed(&unknown, "jwt_authn", condition));
     }
     for (source, verified) in verified.into_iter().enumerate() {
-        if !original.sources.all.get(source).is_some_and(|source| matches!(source.kind, Kind::Jwt(_))) {
+        if !original
+            .sources
+            .all
+            .get(source)
+            .is_some_and(|source| matches!(source.kind, Kind::Jwt(_)))
+        {
             continue;
         }
         let is_exact = |condition: &&Expr| !matches!(condition, Expr::Between { .. });
         let is_everywhere = verified.iter().filter(is_exact).count() == earlier.len() && all_paths;
         let mut condition = Expr::any(verified);
         if options.allow_wider && !is_everywhere {
-            let message =
-                "rolegate verifies tokens on every path, also where no rule of `jwt_authn` requires one";
+            let message = "rolegate verifies tokens on every path, also where no rule of `jwt_authn` requires one";
             condition = filter.nearly(Expr::always(), condition, true, message);
         }
         original.sources.verify(source, condition);

@@ -18,8 +18,7 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
                          track_per_rule_stats matcher";
     for key in ["shadow_rules", "shadow_matcher"] {
         if let Some(shadow) = filter.get(key) {
-            let message =
-                "shadow rules decide nothing and are not imported: try a policy by `rolegate serve --shadow`";
+            let message = "shadow rules decide nothing and are not imported: try a policy by `rolegate serve --shadow`";
             original.notes.push(shadow.note(Effect::Same, message));
         }
     }
@@ -34,7 +33,9 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
         }
         (Some(rules), None) => self::rules(&rules, options, original),
         // Without rules the filter allows every request.
-        (None, None) => original.allow.push(vec![super::unnamed(filter, "no rules", Expr::always())]),
+        (None, None) => {
+            original.allow.push(vec![super::unnamed(filter, "no rules", Expr::always())])
+        }
     }
 }
 
@@ -46,9 +47,13 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
     let named = policies.as_ref().map(View::named_entries).unwrap_or_default();
     let mut alternatives: Vec<Alternative> = named
         .iter()
-        .map(|(name, policy)| super::unnamed(policy, name, self::policy(policy, options, &original.sources)))
+        .map(|(name, policy)| {
+            super::unnamed(policy, name, self::policy(policy, options, &original.sources))
+        })
         .collect();
-    if let Some(policies) = policies.filter(|policies| !policies.is_mapping() || policies.lacks_a_value()) {
+    if let Some(policies) =
+        policies.filter(|policies| !policies.is_mapping() || policies.lacks_a_value())
+    {
         let condition = policies.inexpressible("policies are expected here, each with its name");
         alternatives.push(super::unnamed(&policies, "policies", condition));
     }
@@ -60,10 +65,14 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
             original.allow.push(alone("not denied", Expr::always()));
         }
         "LOG" | "2" => {
-            original.notes.push(rules.note(Effect::Same, "`LOG` decides nothing and is not imported"));
+            original
+                .notes
+                .push(rules.note(Effect::Same, "`LOG` decides nothing and is not imported"));
             original.allow.push(alone("logged", Expr::always()));
         }
-        _ => original.allow.push(alone("unknown", rules.inexpressible("an action that is not known"))),
+        _ => original
+            .allow
+            .push(alone("unknown", rules.inexpressible("an action that is not known"))),
     }
 }
 
@@ -79,7 +88,8 @@ fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     for condition in ["condition", "checked_condition"].iter().filter_map(|key| policy.get(key)) {
         conditions.push(condition.inexpressible("a condition in CEL cannot be expressed"));
     }
-    conditions.extend(policy.unknown("permissions principals condition checked_condition cel_config"));
+    conditions
+        .extend(policy.unknown("permissions principals condition checked_condition cel_config"));
     Expr::All(conditions)
 }
 
@@ -114,7 +124,10 @@ impl Reader<'_> {
             "header" => return self.header(value),
             "url_path" => {
                 let path = value.get("path");
-                match path.as_ref().and_then(|path| Some((path, text_matcher::string_matcher(path)?))) {
+                match path
+                    .as_ref()
+                    .and_then(|path| Some((path, text_matcher::string_matcher(path)?)))
+                {
                     Some((path, (matcher, ignore_case))) => {
                         return matcher::path(path, &matcher, ignore_case, self.options);
                     }
@@ -127,13 +140,17 @@ impl Reader<'_> {
                 let source = value.get("metadata_source");
                 let source = source.map_or("DYNAMIC", |source| source.text().unwrap_or_default());
                 match value.get("metadata_matcher") {
-                    Some(matcher) if ["DYNAMIC", "0"].contains(&source) => return self.metadata(&matcher),
+                    Some(matcher) if ["DYNAMIC", "0"].contains(&source) => {
+                        return self.metadata(&matcher);
+                    }
                     _ => "metadata of a route is not known to rolegate",
                 }
             }
             "authenticated" => reason::CERTIFICATE,
             "source_ip" | "direct_remote_ip" | "remote_ip" => reason::CLIENT_ADDRESS,
-            "destination_ip" | "destination_port" | "destination_port_range" => reason::SERVER_ADDRESS,
+            "destination_ip" | "destination_port" | "destination_port_range" => {
+                reason::SERVER_ADDRESS
+            }
             "requested_server_name" => "a rule does not depend on the server name of TLS",
             "filter_state" => reason::FILTER_STATE,
             _ => reason::OTHER,
@@ -193,9 +210,16 @@ impl Reader<'_> {
 
     /// A header with the user name, which the filter `basic_auth` sets. Before this filter, it is
     /// the client's.
-    fn user_header(&self, header: &View<'_>, name: &str, (matcher, ignore_case): (&Matcher, bool)) -> Expr {
+    fn user_header(
+        &self,
+        header: &View<'_>,
+        name: &str,
+        (matcher, ignore_case): (&Matcher, bool),
+    ) -> Expr {
         let sets = |source: &crate::sources::Source| match &source.kind {
-            Kind::Basic { header, .. } => header.as_deref() == Some(name) && !source.verified.is_never(),
+            Kind::Basic { header, .. } => {
+                header.as_deref() == Some(name) && !source.verified.is_never()
+            }
             Kind::Jwt(_) => false,
         };
         match (self.sources.all.iter().position(sets), matcher) {
@@ -227,7 +251,8 @@ impl Reader<'_> {
         }
         let keys: Option<Vec<&str>> = path.iter().map(|segment| segment.text_of("key")).collect();
         let keys = keys.unwrap_or_default();
-        let (Some((payload, claim)), Some(value)) = (keys.split_first(), metadata.get("value")) else {
+        let (Some((payload, claim)), Some(value)) = (keys.split_first(), metadata.get("value"))
+        else {
             return metadata.inexpressible("a path of claims is expected here");
         };
         if claim.is_empty() {
@@ -241,7 +266,9 @@ impl Reader<'_> {
             let message = "no provider of the filter `jwt_authn` here writes these claims";
             return self.sources.without_issuer(metadata, "*", message);
         }
-        Expr::any(sources.into_iter().map(|source| self.claim_value(&value, source, claim)).collect())
+        Expr::any(
+            sources.into_iter().map(|source| self.claim_value(&value, source, claim)).collect(),
+        )
     }
 
     /// `ValueMatcher`.
@@ -259,15 +286,20 @@ impl Reader<'_> {
                 Some((Matcher::Exact(text), false)) if claim == ["iss"] => {
                     self.issuer_is(value, source, &text)
                 }
-                Some((Matcher::Exact(text), false)) => self.sources.claim_is(value, source, claim, &text),
-                Some((Matcher::Any, _)) if claim == ["sub"] => self.sources.any_subject(value, source),
+                Some((Matcher::Exact(text), false)) => {
+                    self.sources.claim_is(value, source, claim, &text)
+                }
+                Some((Matcher::Any, _)) if claim == ["sub"] => {
+                    self.sources.any_subject(value, source)
+                }
                 _ => value.inexpressible(USERS),
             },
             "list_match" => {
                 let one = matcher.get("one_of");
                 let text = one.as_ref().and_then(|one| one.get("string_match"));
                 let (Some(one), Some(text)) = (one, text) else {
-                    return value.inexpressible("a claim with such a value is not known to rolegate");
+                    return value
+                        .inexpressible("a claim with such a value is not known to rolegate");
                 };
                 let unknown = matcher.unknown("one_of").or_else(|| one.unknown("string_match"));
                 unknown.unwrap_or_else(|| match text_matcher::string_matcher(&text) {
@@ -284,7 +316,9 @@ impl Reader<'_> {
     /// The claim `iss` is that of the provider.
     fn issuer_is(&self, value: &View<'_>, source: usize, text: &str) -> Expr {
         match self.sources.all.get(source).map(|source| &source.kind) {
-            Some(Kind::Jwt(issuer)) if issuer.issuer == text => self.sources.any_verified(value, source),
+            Some(Kind::Jwt(issuer)) if issuer.issuer == text => {
+                self.sources.any_verified(value, source)
+            }
             _ => Expr::never(),
         }
     }

@@ -67,7 +67,8 @@ impl<'n> Requirement<'n> {
             (false, _) => (Expr::never(), !any_token && !without.may_be_met()),
         };
         let (at, message) = reader.unclear.clone().unwrap_or_else(|| {
-            let message = "a grant to all callers of one of several identity sources cannot be expressed";
+            let message =
+                "a grant to all callers of one of several identity sources cannot be expressed";
             (requires.clone(), message)
         });
         let condition = if is_exact { under } else { at.between(under, Expr::always(), message) };
@@ -111,7 +112,11 @@ impl<'n> Reader<'_, 'n> {
                 if members.is_empty() || !value.besides("requirements").is_empty() {
                     return self.unclear(value, "only `requirements` are expected here");
                 }
-                if key == "requires_any" { self.any(&members, token) } else { self.all(&members, token) }
+                if key == "requires_any" {
+                    self.any(&members, token)
+                } else {
+                    self.all(&members, token)
+                }
             }
             "allow_missing" | "allow_missing_or_failed" | "extract_only_without_validation" => {
                 self.lenient(value, key, token)
@@ -125,11 +130,16 @@ impl<'n> Reader<'_, 'n> {
         let Some(token) = token else { return Outcome::Missing };
         let provider = name.text().unwrap_or_default();
         if let Some(source) = self.sources.of_provider(provider) {
-            return if source == token { Outcome::Met { is_verified: Some(true) } } else { Outcome::Failed };
+            return if source == token {
+                Outcome::Met { is_verified: Some(true) }
+            } else {
+                Outcome::Failed
+            };
         }
         let providers = self.filter.named_entries_of("providers");
         let issuer = providers.iter().find(|(key, _)| key == provider);
-        let issuer = issuer.and_then(|(_, provider)| provider.text_of("issuer")).unwrap_or_default();
+        let issuer =
+            issuer.and_then(|(_, provider)| provider.text_of("issuer")).unwrap_or_default();
         match issuer.is_empty() || Some(issuer) == self.issuer(token) {
             true => self.unclear(name, "tokens of this provider are not accepted"),
             false => Outcome::Failed,
@@ -155,8 +165,7 @@ impl<'n> Reader<'_, 'n> {
     /// them there was no token, and `allow_missing_or_failed` accepts all.
     fn any(&mut self, members: &[View<'n>], token: Option<usize>) -> Outcome {
         let bypass = |key: &str| {
-            let is_only =
-                |member: &&View<'n>| matches!(member.entries().as_slice(), [(only, _)] if only == key);
+            let is_only = |member: &&View<'n>| matches!(member.entries().as_slice(), [(only, _)] if only == key);
             members.iter().find(is_only)
         };
         let (missing, failed) = (bypass("allow_missing"), bypass("allow_missing_or_failed"));
@@ -190,8 +199,9 @@ impl<'n> Reader<'_, 'n> {
         let Some(token) = token else { return UNVERIFIED };
         self.unclear(at, "tokens of any provider are verified here");
         let providers = self.filter.named_entries_of("providers");
-        let of_issuer =
-            providers.iter().filter(|(_, provider)| provider.text_of("issuer") == self.issuer(token));
+        let of_issuer = providers
+            .iter()
+            .filter(|(_, provider)| provider.text_of("issuer") == self.issuer(token));
         // Of several providers with the issuer, Envoy takes any.
         if key == "allow_missing" && of_issuer.count() > 1 {
             return Outcome::Unclear;

@@ -11,18 +11,22 @@ use crate::text_matcher::{self, Matcher};
 
 /// Denies the requests of routes that have a configuration of these filters: it may be stricter,
 /// and is not imported.
-pub(crate) fn read(manager: &View<'_>, names: &[String], options: &Options, original: &mut Original) {
+pub(crate) fn read(
+    manager: &View<'_>,
+    names: &[String],
+    options: &Options,
+    original: &mut Original,
+) {
     if manager.get("rds").is_some() || manager.get("scoped_routes").is_some() {
-        let message =
-            "routes from another server may have configurations of the filters of their own: look there";
+        let message = "routes from another server may have configurations of the filters of their own: look there";
         original.notes.push(manager.note(crate::Effect::Same, message));
     }
     let mut configs = Vec::new();
     find(manager, None, names, options, &mut configs);
     for (view, route) in configs {
-        let message =
-            "the configuration of a filter for a route is not imported: all that the route matches is denied";
-        let condition = Expr::All(vec![route, view.between(Expr::always(), Expr::always(), message)]);
+        let message = "the configuration of a filter for a route is not imported: all that the route matches is denied";
+        let condition =
+            Expr::All(vec![route, view.between(Expr::always(), Expr::always(), message)]);
         original.deny.push(super::unnamed(&view, "per route", condition));
     }
 }
@@ -57,7 +61,8 @@ fn find<'n>(
 /// `RouteMatch`.
 pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
     const PATH: &str = "a path is expected here";
-    let ignore_case = route.get("case_sensitive").is_some_and(|value| value.boolean() != Some(true));
+    let ignore_case =
+        route.get("case_sensitive").is_some_and(|value| value.boolean() != Some(true));
     let mut fields = route.entries();
     fields.retain(|(key, _)| key != "case_sensitive");
     // Envoy does not start with a route that has no path. It does not match all requests, before

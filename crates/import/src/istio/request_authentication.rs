@@ -14,8 +14,13 @@ pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Origin
     let Some(spec) = resource.get("spec") else { return };
     let unknown = super::unknown_fields(&spec, "jwt_rules").into_iter().next();
     for rule in spec.list("jwt_rules") {
-        tokens::note_headers(&rule, &["output_payload_to_header", "output_claim_to_headers"], original);
-        let known = unknown.clone().map_or(Ok(()), |unknown| Err((unknown, "a field that is not known")));
+        tokens::note_headers(
+            &rule,
+            &["output_payload_to_header", "output_claim_to_headers"],
+            original,
+        );
+        let known =
+            unknown.clone().map_or(Ok(()), |unknown| Err((unknown, "a field that is not known")));
         match known.and_then(|()| issuer(&rule, options, original)) {
             Ok(issuer) => {
                 let name = name(&issuer.issuer, original);
@@ -35,7 +40,11 @@ fn name(issuer: &str, original: &Original) -> String {
 }
 
 /// `JWTRule`.
-fn issuer<'n>(rule: &View<'n>, options: &Options, original: &mut Original) -> Result<Issuer, Unaccepted<'n>> {
+fn issuer<'n>(
+    rule: &View<'n>,
+    options: &Options,
+    original: &mut Original,
+) -> Result<Issuer, Unaccepted<'n>> {
     const KNOWN: &str = "\
         issuer audiences jwks_uri jwks from_headers from_params from_cookies \
         output_payload_to_header output_claim_to_headers forward_original_token timeout \

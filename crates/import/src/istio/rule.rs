@@ -74,9 +74,11 @@ impl Reader<'_> {
     fn when(&self, when: &View<'_>) -> Expr {
         let key = when.text_of("key").unwrap_or_default();
         let lists = [("values", false), ("not_values", true)];
-        let given = lists.into_iter().filter_map(|(list, negated)| Some((when.get(list)?, negated)));
+        let given =
+            lists.into_iter().filter_map(|(list, negated)| Some((when.get(list)?, negated)));
         let given = given.filter(|(values, _)| !values.is_list() || !values.items().is_empty());
-        let mut all: Vec<Expr> = given.map(|(values, negated)| self.values(&values, key, negated)).collect();
+        let mut all: Vec<Expr> =
+            given.map(|(values, negated)| self.values(&values, key, negated)).collect();
         if all.is_empty() {
             all.push(when.inexpressible("`values` or `notValues` are expected here"));
         }
@@ -106,10 +108,11 @@ impl Reader<'_> {
             "methods" => return matcher::method(item, &wildcard(text), false),
             "hosts" => return matcher::host(item, &wildcard(text), self.options),
             "paths" => return matcher::path(item, &path(text), false, self.options),
-            "request_principals" | "request.auth.principal" => return self.request_principal(item, text),
-            "principals" | "namespaces" | "service_accounts" | "source.principal" | "source.namespace" => {
-                reason::CERTIFICATE
+            "request_principals" | "request.auth.principal" => {
+                return self.request_principal(item, text);
             }
+            "principals" | "namespaces" | "service_accounts" | "source.principal"
+            | "source.namespace" => reason::CERTIFICATE,
             "ip_blocks" | "remote_ip_blocks" | "source.ip" | "remote.ip" => reason::CLIENT_ADDRESS,
             "ports" | "destination.ip" | "destination.port" => reason::SERVER_ADDRESS,
             "request.auth.audiences" | "request.auth.presenter" => {
@@ -150,8 +153,9 @@ impl Reader<'_> {
 
     /// The sources with this issuer; all for `*`.
     fn issuers(&self, issuer: &str) -> Vec<usize> {
-        self.sources
-            .numbers(|kind| matches!(kind, Kind::Jwt(known) if issuer == "*" || known.issuer == issuer))
+        self.sources.numbers(
+            |kind| matches!(kind, Kind::Jwt(known) if issuer == "*" || known.issuer == issuer),
+        )
     }
 
     /// `[name]`, or `[outer][inner]` of a nested claim. Any issuer may have given it.
@@ -169,7 +173,11 @@ impl Reader<'_> {
         }
         let sources = self.issuers("*");
         if sources.is_empty() {
-            return self.sources.without_issuer(item, "*", "no `RequestAuthentication` here accepts tokens");
+            return self.sources.without_issuer(
+                item,
+                "*",
+                "no `RequestAuthentication` here accepts tokens",
+            );
         }
         let condition = |source| match path.as_slice() {
             ["sub"] => self.sources.claim_is(item, source, &path, text),

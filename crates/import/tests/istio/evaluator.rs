@@ -33,8 +33,9 @@ pub(crate) fn is_allowed(resources: &[Value], request: &Request) -> bool {
         };
         resources.iter().filter(is).collect::<Vec<_>>()
     };
-    let matches =
-        |policy: &&Value| list(&policy["spec"]["rules"]).iter().any(|rule| holds(rule, request, token));
+    let matches = |policy: &&Value| {
+        list(&policy["spec"]["rules"]).iter().any(|rule| holds(rule, request, token))
+    };
     if policies("DENY").iter().any(matches) {
         return false;
     }
@@ -68,7 +69,8 @@ fn fields_hold(fields: &Value, request: &Request, token: Option<&Token>) -> bool
             Some(name) => (true, name.to_lowercase()),
             None => (false, name.to_lowercase()),
         };
-        let any = list(values).iter().any(|value| has(&name, value.as_str().unwrap(), request, token));
+        let any =
+            list(values).iter().any(|value| has(&name, value.as_str().unwrap(), request, token));
         any != negated
     })
 }
@@ -107,7 +109,9 @@ fn wildcard(pattern: &str, text: &str) -> bool {
 fn template(pattern: &str, path: &str) -> bool {
     match (pattern.split_once('/'), path.split_once('/')) {
         _ if pattern == "{**}" => true,
-        (Some((first, pattern)), Some((segment, path))) => one(first, segment) && template(pattern, path),
+        (Some((first, pattern)), Some((segment, path))) => {
+            one(first, segment) && template(pattern, path)
+        }
         (None, None) => one(pattern, path),
         _ => false,
     }

@@ -7,8 +7,9 @@ use hdrhistogram::Histogram;
 use super::{PERCENTILES, percentile};
 use crate::results::RunResults;
 
-/// One row per value: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such as `answer 200`, or
-/// `run`. Durations are in nanoseconds. Percentiles for which there are too few requests are omitted.
+/// One row per value: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such
+/// as `answer 200`, or `run`. Durations are in nanoseconds. Percentiles for which there are too few
+/// requests are omitted.
 pub fn csv(of: &RunResults) -> String {
     let mut text = "series,figure,value\r\n".to_owned();
     run(&mut text, of);

@@ -1,5 +1,5 @@
-//! A report as a list of parts, which can be written as text, as HTML or as Markdown. The style and the escaping of HTML
-//! are also those of SVG images.
+//! A report as a list of parts, which can be written as text, as HTML or as Markdown. The style and
+//! the escaping of HTML are also those of SVG images.
 
 use std::fmt::Write as _;
 
@@ -45,11 +45,13 @@ pub fn text(title: &str, parts: &[Part]) -> String {
             Part::Subheading(heading) => all.push_str(&format!("\n{heading}\n")),
             Part::Text(text) => all.push_str(&format!("\n{}", wrapped(text, ""))),
             Part::Warning(warning) => all.push_str(&format!("\n{}", wrapped(warning, "!! "))),
-            Part::Facts(facts) => {
-                facts.iter().for_each(|(name, value)| all.push_str(&format!("  {name:<26}  {value}\n")))
-            }
+            Part::Facts(facts) => facts
+                .iter()
+                .for_each(|(name, value)| all.push_str(&format!("  {name:<26}  {value}\n"))),
             Part::Table(heads, rows) => all.push_str(&aligned(heads, rows)),
-            Part::Lines(lines) => lines.iter().for_each(|line| all.push_str(&format!("  {line}\n"))),
+            Part::Lines(lines) => {
+                lines.iter().for_each(|line| all.push_str(&format!("  {line}\n")))
+            }
             Part::Picture(_) | Part::File(_) => {}
         }
     }
@@ -65,7 +67,9 @@ pub fn html(title: &str, parts: &[Part]) -> String {
             Part::Heading(heading) => writeln!(body, "<h2>{}</h2>", escape(heading)),
             Part::Subheading(heading) => writeln!(body, "<h3>{}</h3>", escape(heading)),
             Part::Text(text) => writeln!(body, "<p>{}</p>", escape(text)),
-            Part::Warning(warning) => writeln!(body, "<p class=\"warning\">{}</p>", escape(warning)),
+            Part::Warning(warning) => {
+                writeln!(body, "<p class=\"warning\">{}</p>", escape(warning))
+            }
             Part::Table(heads, rows) => write!(body, "{}", cells(heads, rows)),
             Part::Facts(facts) => {
                 let rows: Vec<_> =
@@ -94,7 +98,9 @@ fn cells(heads: &[String], rows: &[Vec<String>]) -> String {
     };
     let head = row(heads, "th");
     let body: String = rows.iter().map(|cells| row(cells, "td") + "\n").collect();
-    format!("<div class=\"wide\"><table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody></table></div>\n")
+    format!(
+        "<div class=\"wide\"><table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody></table></div>\n"
+    )
 }
 
 pub(super) fn escape(text: &str) -> String {
@@ -121,7 +127,9 @@ pub fn markdown(title: &str, parts: &[Part]) -> String {
             Part::Text(text) => all.push_str(&format!("{text}\n\n")),
             Part::Warning(warning) => all.push_str(&format!("**{warning}**\n\n")),
             Part::Facts(facts) => {
-                facts.iter().for_each(|(name, value)| all.push_str(&format!("* {name}: {value}\n")));
+                facts
+                    .iter()
+                    .for_each(|(name, value)| all.push_str(&format!("* {name}: {value}\n")));
                 all.push('\n');
             }
             Part::Table(heads, rows) => {
@@ -131,7 +139,9 @@ pub fn markdown(title: &str, parts: &[Part]) -> String {
                 all.push('\n');
             }
             Part::Lines(lines) => all.push_str(&format!("```\n{}\n```\n\n", lines.join("\n"))),
-            Part::File(file) => all.push_str(&format!("![{}]({file})\n\n", file.trim_end_matches(".svg"))),
+            Part::File(file) => {
+                all.push_str(&format!("![{}]({file})\n\n", file.trim_end_matches(".svg")))
+            }
             Part::Picture(_) => {}
         }
     }
@@ -143,9 +153,9 @@ pub fn markdown(title: &str, parts: &[Part]) -> String {
 fn wrapped(text: &str, before: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let room = lines
-            .last()
-            .is_some_and(|line| line.chars().count() + 1 + word.chars().count() <= 100 - before.len());
+        let room = lines.last().is_some_and(|line| {
+            line.chars().count() + 1 + word.chars().count() <= 100 - before.len()
+        });
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
             Some(line) if room => line.push_str(&format!(" {word}")),
@@ -166,8 +176,11 @@ fn aligned(heads: &[String], rows: &[Vec<String>]) -> String {
     for row in std::iter::once(heads).chain(rows.iter().map(Vec::as_slice)) {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ =
-                if column == 0 { write!(line, "  {cell:<width$}") } else { write!(line, "  {cell:>width$}") };
+            let _ = if column == 0 {
+                write!(line, "  {cell:<width$}")
+            } else {
+                write!(line, "  {cell:>width$}")
+            };
         }
         all.push_str(line.trim_end());
         all.push('\n');
@@ -197,6 +210,9 @@ mod tests {
             "{page}"
         );
         let markdown = markdown("Title", &parts);
-        assert!(markdown.ends_with("| scenario | µs |\n|---|---|\n| app | 1,234.5 |\n"), "{markdown}");
+        assert!(
+            markdown.ends_with("| scenario | µs |\n|---|---|\n| app | 1,234.5 |\n"),
+            "{markdown}"
+        );
     }
 }

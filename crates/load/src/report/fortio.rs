@@ -1,8 +1,8 @@
 //! The results as fortio's JSON, which `fortio report` can draw.
 //!
-//! What fortio has no field for is in `OpenLoop`, which it ignores: the uncorrected latencies, and the measurements of
-//! the generator itself. Durations are in seconds, except for `ActualDuration`, which is in nanoseconds, like in
-//! fortio.
+//! What fortio has no field for is in `OpenLoop`, which it ignores: the uncorrected latencies, and
+//! the measurements of the generator itself. Durations are in seconds, except for `ActualDuration`,
+//! which is in nanoseconds, like in fortio.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -101,7 +101,8 @@ fn histogram(latencies: &Histogram<u64>) -> Value {
     })
 }
 
-/// Buckets with a width of 1/32 of their value: fine enough to draw, and hundreds instead of thousands.
+/// Buckets with a width of 1/32 of their value: fine enough to draw, and hundreds instead of
+/// thousands.
 fn buckets(latencies: &Histogram<u64>) -> Vec<Value> {
     let mut buckets: BTreeMap<(u32, u64), (u64, u64, u64)> = BTreeMap::new();
     for step in latencies.iter_recorded() {

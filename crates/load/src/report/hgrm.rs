@@ -6,13 +6,17 @@ use hdrhistogram::Histogram;
 
 use super::units;
 
-/// The steps between one halving of the distance to 100 % and the next, like in the format's own tools.
+/// The steps between one halving of the distance to 100 % and the next, like in the format's own
+/// tools.
 const STEPS: u32 = 5;
 
-/// The whole distribution, in milliseconds. The last line has no fourth column, because it would be infinite.
+/// The whole distribution, in milliseconds. The last line has no fourth column, because it would be
+/// infinite.
 pub fn hgrm(of: &Histogram<u64>) -> String {
-    let mut text =
-        format!("{:>12} {:>14} {:>10} {:>14}\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    let mut text = format!(
+        "{:>12} {:>14} {:>10} {:>14}\n\n",
+        "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
+    );
     for step in of.iter_quantiles(STEPS) {
         let (value, at, count) = (
             milliseconds(step.value_iterated_to()),
@@ -25,10 +29,20 @@ pub fn hgrm(of: &Histogram<u64>) -> String {
         }
         text.push('\n');
     }
+    let _ = writeln!(
+        text,
+        "#[Mean    = {:12.6}, StdDeviation   = {:12.6}]",
+        of.mean() / 1e6,
+        of.stdev() / 1e6
+    );
+    let _ = writeln!(
+        text,
+        "#[Max     = {:12.6}, Total count    = {:12}]",
+        milliseconds(of.max()),
+        of.len()
+    );
     let _ =
-        writeln!(text, "#[Mean    = {:12.6}, StdDeviation   = {:12.6}]", of.mean() / 1e6, of.stdev() / 1e6);
-    let _ = writeln!(text, "#[Max     = {:12.6}, Total count    = {:12}]", milliseconds(of.max()), of.len());
-    let _ = writeln!(text, "#[Buckets = {:12}, SubBuckets     = {:12}]", of.buckets(), sub_buckets(of));
+        writeln!(text, "#[Buckets = {:12}, SubBuckets     = {:12}]", of.buckets(), sub_buckets(of));
     text
 }
 

@@ -9,7 +9,8 @@ use crate::answer::Fault;
 use crate::plan::Rate;
 use crate::results::RunResults;
 
-/// The results as text for a terminal or a log: no colours, and the warning last, so that it stays visible.
+/// The results as text for a terminal or a log: no colours, and the warning last, so that it stays
+/// visible.
 pub fn text(of: &RunResults) -> String {
     document::text(&of.target, &parts(of))
 }
@@ -59,7 +60,8 @@ fn heading(of: &RunResults) -> String {
             format!("{} to {} requests/s requested", units::grouped(from), units::grouped(to))
         }
     };
-    let streams = if of.streams > 1 { format!(" × {} streams", of.streams) } else { String::new() };
+    let streams =
+        if of.streams > 1 { format!(" × {} streams", of.streams) } else { String::new() };
     let ended = if of.interrupted { ", interrupted" } else { "" };
     let (protocol, connections, elapsed) = (of.protocol, of.connections, units::span(of.elapsed));
     format!("{protocol}, {requested}, {connections} connections{streams}, {elapsed}{ended}")
@@ -94,7 +96,8 @@ fn latency(series: &[(&str, &Histogram<u64>)]) -> Part {
         };
         rows.push(row(&name, &|of| units::known(percentile(of, percent))));
     }
-    let heads: Vec<&str> = std::iter::once("").chain(series.iter().map(|(name, _)| *name)).collect();
+    let heads: Vec<&str> =
+        std::iter::once("").chain(series.iter().map(|(name, _)| *name)).collect();
     table(&heads, rows)
 }
 

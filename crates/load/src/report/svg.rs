@@ -82,13 +82,15 @@ const POINTS: u32 = 160;
 /// The percentiles that are labelled, if reached.
 const MARKS: [f64; 7] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999];
 
-/// Percentile curves: latency over 1/(1−p), both logarithmic, so that the tail gets as much space as the rest. Empty
-/// curves are omitted; without curves there is no chart.
+/// Percentile curves: latency over 1/(1−p), both logarithmic, so that the tail gets as much space
+/// as the rest. Empty curves are omitted; without curves there is no chart.
 pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>> {
     let curves: Vec<&Curve<'_>> = curves.iter().filter(|curve| !curve.of.is_empty()).collect();
     let last = units::float(curves.iter().map(|curve| curve.of.len()).max()?).max(10.0);
-    let ends =
-        curves.iter().flat_map(|curve| [curve.of.min().max(1), curve.of.max().max(2)]).map(units::float);
+    let ends = curves
+        .iter()
+        .flat_map(|curve| [curve.of.min().max(1), curve.of.max().max(2)])
+        .map(units::float);
     let marks = MARKS.map(|percent| (100.0 / (100.0 - percent), format!("p{percent}")));
     let x = Axis {
         label: "percentile, by 1/(1−p)".to_owned(),
@@ -96,10 +98,19 @@ pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>
         logarithmic: true,
         ticks: marks.into_iter().filter(|(distance, _)| *distance <= last * 1.001).collect(),
     };
-    let line =
-        |curve: &&Curve<'a>| Line { name: curve.name, points: distribution(curve.of), connected: true };
+    let line = |curve: &&Curve<'a>| Line {
+        name: curve.name,
+        points: distribution(curve.of),
+        connected: true,
+    };
     let lines = curves.iter().map(line).collect();
-    Some(Chart { title, x, y: Axis::logarithmic("", ends, &units::duration), size: DEFAULT_SIZE, lines })
+    Some(Chart {
+        title,
+        x,
+        y: Axis::logarithmic("", ends, &units::duration),
+        size: DEFAULT_SIZE,
+        lines,
+    })
 }
 
 /// The points of a curve, up to the percentile for which there is still one value.
@@ -120,8 +131,8 @@ impl Axis {
         values: impl Iterator<Item = f64>,
         shown: &dyn Fn(f64) -> String,
     ) -> Self {
-        let (low, high) =
-            values.fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+        let (low, high) = values
+            .fold((f64::MAX, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
         let (low, high) = if low <= high { (low.max(1e-3), high.max(2e-3)) } else { (1.0, 10.0) };
         let decade = 10_f64.powf(low.log10().floor());
         let marks: Vec<f64> = std::iter::successors(Some(decade), |decade| Some(decade * 10.0))
@@ -134,20 +145,25 @@ impl Axis {
         // Fewer labels where they would be too close together.
         let step = if (ends.1 / ends.0).log10() <= 3.2 { 1 } else { 3 };
         let is_inside = |mark: &f64| *mark >= ends.0 * 0.999 && *mark <= ends.1 * 1.001;
-        let ticks = marks.into_iter().step_by(step).filter(is_inside).map(|mark| (mark, shown(mark)));
+        let ticks =
+            marks.into_iter().step_by(step).filter(is_inside).map(|mark| (mark, shown(mark)));
         Self { label: label.to_owned(), ends, logarithmic: true, ticks: ticks.collect() }
     }
 
     /// A linear axis from 0 to slightly above these values.
-    pub fn linear(label: &str, values: impl Iterator<Item = f64>, shown: &dyn Fn(f64) -> String) -> Self {
+    pub fn linear(
+        label: &str,
+        values: impl Iterator<Item = f64>,
+        shown: &dyn Fn(f64) -> String,
+    ) -> Self {
         let high = values.fold(1e-3, f64::max) * 1.15;
         let powers = std::iter::successors(Some(1e-3), |power| Some(power * 10.0)).take(18);
         let step = powers
             .flat_map(|power| [power, 2.0 * power, 5.0 * power])
             .find(|step| high / step <= 6.0)
             .unwrap_or(high);
-        let marks =
-            std::iter::successors(Some(0.0), |mark| Some(mark + step)).take_while(|mark| *mark <= high);
+        let marks = std::iter::successors(Some(0.0), |mark| Some(mark + step))
+            .take_while(|mark| *mark <= high);
         let ticks = marks.map(|mark| (mark, shown(mark))).collect();
         Self { label: label.to_owned(), ends: (0.0, high), logarithmic: false, ticks }
     }
@@ -178,7 +194,8 @@ impl Chart<'_> {
 
     fn drawn(&self, before: &str) -> String {
         let (left, bottom) = (self.size.0, TOP + self.size.1);
-        let place = |(x, y): (f64, f64)| (self.x.place(x, (left, RIGHT)), self.y.place(y, (bottom, TOP)));
+        let place =
+            |(x, y): (f64, f64)| (self.x.place(x, (left, RIGHT)), self.y.place(y, (bottom, TOP)));
         let mut body = self.grid(left, bottom);
         let mut legend = (left, bottom + 62.0);
         for (number, line) in self.lines.iter().enumerate() {
@@ -229,8 +246,11 @@ fn draw(body: &mut String, line: &Line<'_>, class: &str, place: impl Fn((f64, f6
         let _ = write!(path, "{letter}{x:.1} {y:.1}");
         let mut right = x;
         if let Some([from, to]) = point.spread.map(|ends| ends.map(&place)) {
-            let _ =
-                writeln!(body, "<path {class} d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>", from.0, from.1, to.0, to.1);
+            let _ = writeln!(
+                body,
+                "<path {class} d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>",
+                from.0, from.1, to.0, to.1
+            );
             let _ = writeln!(body, "<circle {class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>");
             right = right.max(to.0);
         }
@@ -244,6 +264,9 @@ fn draw(body: &mut String, line: &Line<'_>, class: &str, place: impl Fn((f64, f6
 fn text(body: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
     if !words.is_empty() {
         let words = escape(words);
-        let _ = writeln!(body, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>");
+        let _ = writeln!(
+            body,
+            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
+        );
     }
 }

@@ -11,7 +11,8 @@ use crate::answer::Answer;
 use crate::plan::{Plan, Rate};
 use crate::results::{GeneratorStats, RunResults, histogram};
 
-/// 10,000 answers after 1 to 10,000 µs, one in a hundred of them with 403, and two lost connections.
+/// 10,000 answers after 1 to 10,000 µs, one in a hundred of them with 403, and two lost
+/// connections.
 fn run() -> RunResults {
     let (mut corrected, mut uncorrected) = (histogram(), histogram());
     let (mut fine, mut denied) = (histogram(), histogram());
@@ -73,7 +74,10 @@ fn the_warning_is_loud_and_last() {
     let mut run = run();
     run.generator.limited = Some("asked for 1,000/s, sent 700/s".to_owned());
     let text = text(&run);
-    assert!(text.ends_with("\n!! Do not trust these figures: asked for 1,000/s, sent 700/s\n"), "{text}");
+    assert!(
+        text.ends_with("\n!! Do not trust these figures: asked for 1,000/s, sent 700/s\n"),
+        "{text}"
+    );
     assert!(html(&run).contains("class=\"warning\""));
 }
 
@@ -98,7 +102,10 @@ fn fortio_reads_its_own_fields() {
     assert_eq!(all["StartTime"], "2026-02-28T23:59:59.250Z");
     assert_eq!(all["RequestedQPS"], "1000");
     assert_eq!(all["ActualDuration"], 10_000_000_000_u64);
-    assert_eq!((&all["RetCodes"]["403"], &all["RetCodes"]["-1"]), (&Value::from(100), &Value::from(2)));
+    assert_eq!(
+        (&all["RetCodes"]["403"], &all["RetCodes"]["-1"]),
+        (&Value::from(100), &Value::from(2))
+    );
     assert_eq!(all["ErrorsDurationHistogram"]["Count"], 100);
     let histogram = &all["DurationHistogram"];
     assert!(close(histogram["Avg"].as_f64().unwrap(), 0.005_000_5));
@@ -136,7 +143,10 @@ fn hgrm_holds_the_whole_distribution() {
         .collect();
     assert!(rows.len() > 40, "{text}");
     for pair in rows.windows(2) {
-        assert!(pair[0][0] <= pair[1][0] && pair[0][1] <= pair[1][1] && pair[0][2] <= pair[1][2], "{pair:?}");
+        assert!(
+            pair[0][0] <= pair[1][0] && pair[0][1] <= pair[1][1] && pair[0][2] <= pair[1][2],
+            "{pair:?}"
+        );
     }
     let median = rows.iter().find(|row| row[1] >= 0.5).unwrap();
     assert!(close(median[0], 5.0) && close(median[3], 2.0), "{median:?}");
@@ -156,7 +166,11 @@ fn csv_is_read_back() {
     assert!(close(value("corrected", "p99").unwrap().parse().unwrap(), 9_900_000.0));
     assert!(close(value("uncorrected", "p99").unwrap().parse().unwrap(), 4_950_000.0));
     assert_eq!(value("answer 403", "count").as_deref(), Some("100"));
-    assert_eq!(value("corrected", "p99.999"), None, "10,000 requests say nothing of one in 100,000");
+    assert_eq!(
+        value("corrected", "p99.999"),
+        None,
+        "10,000 requests say nothing of one in 100,000"
+    );
     assert!(text.contains("error,\"connection closed, by the server\",2\r\n"));
 }
 
@@ -164,13 +178,18 @@ fn csv_is_read_back() {
 fn the_page_needs_nothing_beside_itself() {
     let page = html(&run());
     assert!(page.contains("http://127.0.0.1:1/people?a=&lt;b&gt;&amp;c"));
-    assert_eq!(page.matches("<path class=\"curve").count(), 4, "two curves, each also in the legend");
+    assert_eq!(
+        page.matches("<path class=\"curve").count(),
+        4,
+        "two curves, each also in the legend"
+    );
     for mark in ["<script", "<link", "src=", "href=", "@import", "url(", "NaN", "inf"] {
         assert!(!page.contains(mark), "the page contains `{mark}`");
     }
     assert!(page.contains("prefers-color-scheme: dark"));
     for tag in ["table", "tr", "td", "th", "svg", "figure", "div", "main", "text"] {
-        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        let opened =
+            page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
         assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}> is not closed");
     }
 }
@@ -211,7 +230,8 @@ fn a_picture_that_stands_alone_has_its_legend_and_needs_nothing() {
     let curves = ["one", "a < b", "three", "four"].map(|name| Curve { name, of: &run.corrected });
     let picture = svg::percentiles("Latency & more", &curves).unwrap().file();
     assert!(
-        picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"") && picture.ends_with("</svg>\n")
+        picture.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\"")
+            && picture.ends_with("</svg>\n")
     );
     assert!(
         picture.contains(">Latency &amp; more</text>") && picture.contains(">a &lt; b</text>"),
@@ -224,7 +244,11 @@ fn a_picture_that_stands_alone_has_its_legend_and_needs_nothing() {
 
 #[test]
 fn a_chart_has_each_point_with_its_spread() {
-    let point = |x, y| Point { at: (x, y), spread: Some([(x, y * 0.9), (x, y * 1.1)]), label: String::new() };
+    let point = |x, y| Point {
+        at: (x, y),
+        spread: Some([(x, y * 0.9), (x, y * 1.1)]),
+        label: String::new(),
+    };
     let shown = |value: f64| value.to_string();
     let (x, y) = ([1.0, 1_000.0], [100.0, 120.0]);
     let chart = Chart {

@@ -1,4 +1,5 @@
-//! Wakes a task at a given time, more precisely than the runtime's timers, which have a resolution of a millisecond.
+//! Wakes a task at a given time, more precisely than the runtime's timers, which have a resolution
+//! of a millisecond.
 
 use std::cell::Cell;
 use std::io;
@@ -6,14 +7,15 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
 };
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Wakes the waiting task at a given time, with a kernel timer that the runtime polls together with its sockets. The
-/// kernel wakes late (by tens of µs on a machine that sleeps in between), so the timer is set earlier by the usual
-/// delay, and the remaining time is spent polling the sockets.
+/// Wakes the waiting task at a given time, with a kernel timer that the runtime polls together with
+/// its sockets. The kernel wakes late (by tens of µs on a machine that sleeps in between), so the
+/// timer is set earlier by the usual delay, and the remaining time is spent polling the sockets.
 #[derive(Debug)]
 pub(super) struct Alarm {
     timer: AsyncFd<OwnedFd>,
@@ -21,10 +23,10 @@ pub(super) struct Alarm {
     usual: Cell<u64>,
 }
 
-/// The maximum time to stay awake before the moment. With few cores, this time is taken from the server. Measured once
-/// on two cores (2026-11-21, generator on one, application on the other): a request is sent 18 µs after its moment at
-/// 100/s, 2 µs at 1,000/s and 1 µs at 5,000/s (differences of the medians), which costs 0.01, 0.06 and 0.14 of a core,
-/// including sending.
+/// The maximum time to stay awake before the moment. With few cores, this time is taken from the
+/// server. Measured once on two cores (2026-11-21, generator on one, application on the other): a
+/// request is sent 18 µs after its moment at 100/s, 2 µs at 1,000/s and 1 µs at 5,000/s
+/// (differences of the medians), which costs 0.01, 0.06 and 0.14 of a core, including sending.
 const MAX_SPIN: u64 = 50_000;
 
 /// For shorter waits, the timer is not worth its system calls.
@@ -36,8 +38,10 @@ impl Alarm {
         reason = "what replaces it is unsafe, as a descriptor could be closed under it; this one owns it"
     )]
     pub(super) fn new() -> io::Result<Self> {
-        let timer =
-            timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        let timer = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )?;
         Ok(Self { timer: AsyncFd::with_interest(timer, Interest::READABLE)?, usual: Cell::new(0) })
     }
 

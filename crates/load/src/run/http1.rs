@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client, reduced to the needs of a load generator: requests are sent as prepared bytes; of a response,
-//! the status is kept, and the rest is read and discarded (RFC 9112).
+//! An HTTP/1.1 client, reduced to the needs of a load generator: requests are sent as prepared
+//! bytes; of a response, the status is kept, and the rest is read and discarded (RFC 9112).
 
 use std::io;
 use std::sync::Arc;
@@ -47,7 +47,8 @@ impl Http1 {
         Ok(Self { socket, buffer: BytesMut::with_capacity(16 * 1024), open: true })
     }
 
-    /// Sends a request and reads the whole response. `bodiless` is true if it has no body, like a response to HEAD.
+    /// Sends a request and reads the whole response. `bodiless` is true if it has no body, like a
+    /// response to HEAD.
     pub(super) async fn request(&mut self, request: &[u8], bodiless: bool) -> Result<u16, Fault> {
         if !self.buffer.is_empty() {
             return Err("a response without a request".into());
@@ -101,10 +102,15 @@ impl Http1 {
     async fn skip_chunks(&mut self) -> Result<(), Fault> {
         loop {
             let line = self.line().await?;
-            let digits =
-                line.as_ref().split(|byte: &u8| *byte == b';').next().unwrap_or_default().trim_ascii();
-            let size =
-                std::str::from_utf8(digits).ok().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+            let digits = line
+                .as_ref()
+                .split(|byte: &u8| *byte == b';')
+                .next()
+                .unwrap_or_default()
+                .trim_ascii();
+            let size = std::str::from_utf8(digits)
+                .ok()
+                .and_then(|digits| u64::from_str_radix(digits, 16).ok());
             match size.ok_or(Fault::Borrowed("a response with a bad chunk"))? {
                 0 => break,
                 size => self.skip(size.saturating_add(2)).await?,
@@ -136,7 +142,8 @@ impl Http1 {
 
     async fn more(&mut self) -> Result<bool, Fault> {
         self.buffer.reserve(4096);
-        let read = self.socket.read_buf(&mut self.buffer).await.map_err(|error| io_fault(&error))?;
+        let read =
+            self.socket.read_buf(&mut self.buffer).await.map_err(|error| io_fault(&error))?;
         Ok(read > 0)
     }
 }
@@ -160,7 +167,8 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Head>, Fault> {
         if line.name.eq_ignore_ascii_case("transfer-encoding") {
             body = Body::Chunked;
         } else if line.name.eq_ignore_ascii_case("content-length") && body != Body::Chunked {
-            body = Body::Length(number(value).ok_or(Fault::Borrowed("a response with a bad length"))?);
+            body =
+                Body::Length(number(value).ok_or(Fault::Borrowed("a response with a bad length"))?);
         } else if line.name.eq_ignore_ascii_case("connection") {
             keep = !value.eq_ignore_ascii_case(b"close");
         }
@@ -188,7 +196,10 @@ mod tests {
     #[test]
     fn finds_the_end_of_a_body() {
         assert_eq!(body("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"), (Body::Length(5), true));
-        assert_eq!(body("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), (Body::Chunked, true));
+        assert_eq!(
+            body("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            (Body::Chunked, true)
+        );
         assert_eq!(body("HTTP/1.1 204 No\r\nconnection: close\r\n\r\n"), (Body::None, false));
         assert_eq!(body("HTTP/1.1 200 OK\r\n\r\n"), (Body::UntilClose, false));
         assert_eq!(body("HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n"), (Body::Length(0), false));

@@ -24,7 +24,8 @@ pub(super) struct Http2 {
     connecting: tokio::sync::Mutex<()>,
 }
 
-/// The flow control window. Responses are read immediately, so a large window only saves WINDOW_UPDATE frames.
+/// The flow control window. Responses are read immediately, so a large window only saves
+/// WINDOW_UPDATE frames.
 const WINDOW: u32 = 4 << 20;
 
 /// The maximum length of a message in a response to a Check call.
@@ -32,7 +33,12 @@ const MAX_MESSAGE: usize = 4 << 20;
 
 impl Http2 {
     pub(super) fn new(address: Address, traffic: Arc<Traffic>) -> Self {
-        Self { address, traffic, sender: RefCell::new(None), connecting: tokio::sync::Mutex::new(()) }
+        Self {
+            address,
+            traffic,
+            sender: RefCell::new(None),
+            connecting: tokio::sync::Mutex::new(()),
+        }
     }
 
     /// Connects, unless it is connected.
@@ -60,7 +66,11 @@ impl Http2 {
         Ok(())
     }
 
-    pub(super) async fn request(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
+    pub(super) async fn request(
+        self: &Rc<Self>,
+        request: Request<()>,
+        body: Bytes,
+    ) -> Result<Answer, Fault> {
         let (status, mut stream) = self.send(request, body).await?;
         while let Some(chunk) = stream.data().await {
             let chunk = chunk.map_err(|error| h2_fault(&error))?;
@@ -69,10 +79,16 @@ impl Http2 {
         Ok(Answer::Status(status.status.as_u16()))
     }
 
-    pub(super) async fn check(self: &Rc<Self>, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
+    pub(super) async fn check(
+        self: &Rc<Self>,
+        request: Request<()>,
+        body: Bytes,
+    ) -> Result<Answer, Fault> {
         let (head, mut stream) = self.send(request, body).await?;
         if head.status != http::StatusCode::OK {
-            return Err(format!("HTTP status {} instead of a gRPC response", head.status.as_u16()).into());
+            return Err(
+                format!("HTTP status {} instead of a gRPC response", head.status.as_u16()).into()
+            );
         }
         let mut message = BytesMut::new();
         while let Some(chunk) = stream.data().await {
@@ -95,8 +111,11 @@ impl Http2 {
     ) -> Result<(http::response::Parts, h2::RecvStream), Fault> {
         let sent = match self.ready().await {
             Ok(sender) => exchange(sender, request, body).await,
-            // The server lets the connection end gracefully (RFC 9113, 6.8): the request was not sent.
-            Err(Some(error)) if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) => {
+            // The server lets the connection end gracefully (RFC 9113, 6.8): the request was not
+            // sent.
+            Err(Some(error))
+                if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) =>
+            {
                 *self.sender.borrow_mut() = None;
                 self.connect().await.map_err(|error| io_fault(&error))?;
                 match self.ready().await {
@@ -138,7 +157,8 @@ fn succeeded(trailers: &HeaderMap) -> Result<(), Fault> {
     match trailers.get("grpc-status").map(http::HeaderValue::as_bytes) {
         Some(b"0") => Ok(()),
         Some(code) => {
-            let code: u8 = std::str::from_utf8(code).ok().and_then(|code| code.parse().ok()).unwrap_or(2);
+            let code: u8 =
+                std::str::from_utf8(code).ok().and_then(|code| code.parse().ok()).unwrap_or(2);
             Err(format!("grpc-status {code}").into())
         }
         None => Err("a response without grpc-status".into()),

@@ -39,8 +39,8 @@ pub(super) struct RunLimits {
     pub(super) taken: AtomicU64,
 }
 
-/// Assigns starts to the free slots of one thread, in order. The slot whose turn it is waits for the alarm itself, so
-/// that nothing comes between the alarm and sending.
+/// Assigns starts to the free slots of one thread, in order. The slot whose turn it is waits for
+/// the alarm itself, so that nothing comes between the alarm and sending.
 #[derive(Debug)]
 pub(super) struct Pacer {
     limits: Arc<RunLimits>,
@@ -121,7 +121,9 @@ impl Pacer {
         let number = self.next.get();
         let intended = schedule.due(number);
         let position = number.checked_sub(schedule.warming());
-        if intended >= self.limits.end || position.is_some_and(|position| position >= self.limits.requests) {
+        if intended >= self.limits.end
+            || position.is_some_and(|position| position >= self.limits.requests)
+        {
             return None;
         }
         if self.limits.now() < intended && !self.closed.get() {
@@ -129,8 +131,8 @@ impl Pacer {
             self.alarm.wait(self.limits.at(intended)).await.ok()?;
         }
         let awaited = free < intended;
-        // A request for which a slot was free in time is sent even if we wake up after the end, because the server did
-        // not cause that.
+        // A request for which a slot was free in time is sent even if we wake up after the end,
+        // because the server did not cause that.
         if self.closed.get() || (!awaited && self.limits.now() >= self.limits.end) {
             return None;
         }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use crate::plan::Rate;
 
-/// The intended start of each request, in nanoseconds from the start of the warm-up. The warm-up has the initial rate.
+/// The intended start of each request, in nanoseconds from the start of the warm-up. The warm-up
+/// has the initial rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Schedule {
     from: f64,
@@ -33,8 +34,11 @@ impl Schedule {
     pub(super) fn due(&self, n: u64) -> u64 {
         let n = n as f64;
         let before = self.from * self.warmup;
-        let seconds =
-            if n < before || self.is_even() { n / self.from } else { self.warmup + self.ramped(n - before) };
+        let seconds = if n < before || self.is_even() {
+            n / self.from
+        } else {
+            self.warmup + self.ramped(n - before)
+        };
         whole((seconds * 1e9).round())
     }
 
@@ -47,7 +51,8 @@ impl Schedule {
             let t = seconds - self.warmup;
             self.from * self.warmup + self.from * t + self.slope() * t * t / 2.0
         };
-        // A request due exactly at `moment` is not before it. Rounding may be off by a little in either direction.
+        // A request due exactly at `moment` is not before it. Rounding may be off by a little in
+        // either direction.
         let near = whole(count.ceil());
         let low = near.saturating_sub(2);
         (low..near.saturating_add(2)).find(|n| self.due(*n) >= moment).unwrap_or(near)

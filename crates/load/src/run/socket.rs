@@ -18,7 +18,8 @@ pub(super) struct Traffic {
 }
 
 /// A connection to the server.
-pub(super) type Socket = InspectWriter<InspectReader<Either<TcpStream, UnixStream>, Counter>, Counter>;
+pub(super) type Socket =
+    InspectWriter<InspectReader<Either<TcpStream, UnixStream>, Counter>, Counter>;
 
 type Counter = Box<dyn FnMut(&[u8]) + Send>;
 
@@ -26,7 +27,8 @@ pub(super) async fn connect(address: &Address, traffic: &Arc<Traffic>) -> io::Re
     let stream = match address {
         Address::Tcp(host, port) => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
-            // Otherwise a request might wait for the acknowledgement of the previous one (Nagle's algorithm).
+            // Otherwise a request might wait for the acknowledgement of the previous one (Nagle's
+            // algorithm).
             stream.set_nodelay(true)?;
             Either::Left(stream)
         }
@@ -35,7 +37,10 @@ pub(super) async fn connect(address: &Address, traffic: &Arc<Traffic>) -> io::Re
     let (sent, received) = (Arc::clone(traffic), Arc::clone(traffic));
     let count_received = move |bytes: &[u8]| add(&received.received, bytes);
     let count_sent = move |bytes: &[u8]| add(&sent.sent, bytes);
-    Ok(InspectWriter::new(InspectReader::new(stream, Box::new(count_received)), Box::new(count_sent)))
+    Ok(InspectWriter::new(
+        InspectReader::new(stream, Box::new(count_received)),
+        Box::new(count_sent),
+    ))
 }
 
 fn add(count: &AtomicU64, bytes: &[u8]) {

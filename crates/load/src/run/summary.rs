@@ -6,13 +6,15 @@ use super::pacer::RunLimits;
 use crate::plan::{Plan, Rate};
 use crate::results::RunResults;
 
-/// A generator that is busy for more than this fraction of its threads' time is considered the limit.
+/// A generator that is busy for more than this fraction of its threads' time is considered the
+/// limit.
 const MAX_CPU_FRACTION: f64 = 0.9;
 
 /// If more than this fraction of the requests is sent late, the report contains a warning.
 const MAX_LATE_FRACTION: f64 = 0.01;
 
-/// Computes what is known only at the end. Up to then `elapsed` is the time of the last response since the start.
+/// Computes what is known only at the end. Up to then `elapsed` is the time of the last response
+/// since the start.
 pub(super) fn complete(results: &mut RunResults, plan: &Plan, limits: &RunLimits) {
     results.interrupted = plan.stop.is_requested();
     if !results.interrupted && plan.requests.is_none() {
@@ -26,9 +28,12 @@ pub(super) fn complete(results: &mut RunResults, plan: &Plan, limits: &RunLimits
 
 /// An explanation, if the generator or the machine was the limit.
 fn limited(all: &RunResults) -> Option<String> {
-    let busy =
-        all.generator.cpu.as_secs_f64() / all.elapsed.as_secs_f64() / all.generator.threads.max(1) as f64;
-    if busy > MAX_CPU_FRACTION && (all.rate == Rate::Max || all.generator.queued + all.generator.unsent > 0) {
+    let busy = all.generator.cpu.as_secs_f64()
+        / all.elapsed.as_secs_f64()
+        / all.generator.threads.max(1) as f64;
+    if busy > MAX_CPU_FRACTION
+        && (all.rate == Rate::Max || all.generator.queued + all.generator.unsent > 0)
+    {
         return Some(format!(
             "the generator was the limit, not the server: it used {:.0} % of its {} thread(s); use more `--threads`",
             busy * 100.0,

@@ -22,7 +22,14 @@ impl RunResults {
     }
 
     /// Records a response that was complete at `done`.
-    pub(super) fn record_answer(&mut self, tick: Tick, sent: u64, done: u64, answer: Answer, expected: bool) {
+    pub(super) fn record_answer(
+        &mut self,
+        tick: Tick,
+        sent: u64,
+        done: u64,
+        answer: Answer,
+        expected: bool,
+    ) {
         let corrected = done.saturating_sub(tick.intended);
         self.corrected.saturating_record(corrected);
         self.uncorrected.saturating_record(done.saturating_sub(sent));

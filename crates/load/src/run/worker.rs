@@ -1,4 +1,5 @@
-//! A thread of the generator: it connects, waits for the start, and keeps its slots filled with requests until the end.
+//! A thread of the generator: it connects, waits for the start, and keeps its slots filled with
+//! requests until the end.
 
 use std::cell::RefCell;
 use std::io;
@@ -64,7 +65,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a stopping thread waits for requests in progress.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The delay after a failed connect, so that a closed loop does not spend all its time on connecting.
+/// The delay after a failed connect, so that a closed loop does not spend all its time on
+/// connecting.
 const CONNECT_BACKOFF: Duration = Duration::from_millis(20);
 
 pub(super) fn work(mut config: ThreadConfig) -> io::Result<()> {
@@ -78,18 +80,28 @@ pub(super) fn work(mut config: ThreadConfig) -> io::Result<()> {
         };
         // If the receiver is gone, the run has already ended.
         let _ = config.ready.send(ready);
-        let limits = config.limits.wait_for(Option::is_some).await.ok().and_then(|limits| limits.clone());
+        let limits =
+            config.limits.wait_for(Option::is_some).await.ok().and_then(|limits| limits.clone());
         let Some(limits) = limits else { return Ok(()) };
-        let pacer = Pacer::new(Arc::clone(&limits), config.number as u64, config.plan.threads as u64)?;
-        let source = RefCell::new(Source::new(config.recipes, config.plan.seed, config.number as u64));
-        let worker =
-            Rc::new(Worker { plan: config.plan, limits, pacer, source, results: config.results, traffic });
+        let pacer =
+            Pacer::new(Arc::clone(&limits), config.number as u64, config.plan.threads as u64)?;
+        let source =
+            RefCell::new(Source::new(config.recipes, config.plan.seed, config.number as u64));
+        let worker = Rc::new(Worker {
+            plan: config.plan,
+            limits,
+            pacer,
+            source,
+            results: config.results,
+            traffic,
+        });
         worker.run(connections).await;
         Ok(())
     })
 }
 
-/// Opens this thread's connections. Retries for as long as the plan says if the server is not up yet.
+/// Opens this thread's connections. Retries for as long as the plan says if the server is not up
+/// yet.
 async fn connect(config: &ThreadConfig, traffic: &Arc<Traffic>) -> Result<Vec<Connection>, Failed> {
     let until = Instant::now() + config.plan.wait;
     let mut connections = Vec::new();
@@ -99,7 +111,11 @@ async fn connect(config: &ThreadConfig, traffic: &Arc<Traffic>) -> Result<Vec<Co
     Ok(connections)
 }
 
-async fn open_connection(plan: &Plan, traffic: &Arc<Traffic>, until: Instant) -> Result<Connection, Failed> {
+async fn open_connection(
+    plan: &Plan,
+    traffic: &Arc<Traffic>,
+    until: Instant,
+) -> Result<Connection, Failed> {
     loop {
         let tried = timeout(plan.timeout, Connection::open(plan, traffic)).await;
         let error = match tried {
@@ -108,7 +124,10 @@ async fn open_connection(plan: &Plan, traffic: &Arc<Traffic>, until: Instant) ->
             Err(_) => io::ErrorKind::TimedOut.into(),
         };
         if Instant::now() >= until || plan.stop.is_requested() {
-            return Err(Failed::Unreachable { target: plan.target.shown.clone(), reason: error.to_string() });
+            return Err(Failed::Unreachable {
+                target: plan.target.shown.clone(),
+                reason: error.to_string(),
+            });
         }
         sleep(POLL_INTERVAL).await;
     }
@@ -142,7 +161,8 @@ impl Worker {
                 }
             }
         }
-        let before = tokio::task::spawn_local(before(self.limits.clone(), Arc::clone(&self.traffic)));
+        let before =
+            tokio::task::spawn_local(before(self.limits.clone(), Arc::clone(&self.traffic)));
         let stopped = tokio::select! {
             () = all(&mut slots) => false,
             () = self.stop() => true,
@@ -176,7 +196,8 @@ impl Worker {
             let Rendered::Http1 { bytes, bodiless } = &request.rendered else { return };
             let sent = self.sending(tick);
             let answer =
-                timeout(self.plan.timeout, self.request_http1(&mut connection, bytes, *bodiless)).await;
+                timeout(self.plan.timeout, self.request_http1(&mut connection, bytes, *bodiless))
+                    .await;
             let answer = answer.unwrap_or(Err(TIMEOUT));
             if answer.is_err() || connection.as_ref().is_some_and(|connection| !connection.open) {
                 connection = None;
@@ -205,7 +226,8 @@ impl Worker {
         while let Some(tick) = self.pacer.next().await {
             let request = self.next();
             let sent = self.sending(tick);
-            let answer = timeout(self.plan.timeout, request_http2(&connection, &request.rendered)).await;
+            let answer =
+                timeout(self.plan.timeout, request_http2(&connection, &request.rendered)).await;
             self.note(tick, sent, &request, answer.unwrap_or(Err(TIMEOUT))).await;
         }
     }
@@ -222,7 +244,13 @@ impl Worker {
         sent
     }
 
-    async fn note(&self, tick: Tick, sent: u64, request: &PreparedRequest, answer: Result<Answer, Fault>) {
+    async fn note(
+        &self,
+        tick: Tick,
+        sent: u64,
+        request: &PreparedRequest,
+        answer: Result<Answer, Fault>,
+    ) {
         let done = self.limits.now();
         let unconnected = matches!(&answer, Err(fault) if *fault == REFUSED || *fault == NO_SOCKET);
         if tick.counts {
@@ -246,7 +274,9 @@ impl Worker {
 async fn request_http2(connection: &Rc<Http2>, rendered: &Rendered) -> Result<Answer, Fault> {
     connection.connect().await.map_err(|error| io_fault(&error))?;
     match rendered {
-        Rendered::Http2 { request, body } => connection.request(request.clone(), body.clone()).await,
+        Rendered::Http2 { request, body } => {
+            connection.request(request.clone(), body.clone()).await
+        }
         Rendered::Check { request, body } => connection.check(request.clone(), body.clone()).await,
         Rendered::Http1 { .. } => Err("a request of another protocol".into()),
     }
@@ -266,7 +296,10 @@ impl ThreadUsage {
     fn now(traffic: &Traffic) -> Self {
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         Self {
-            cpu: Duration::new(cpu.tv_sec.unsigned_abs(), u32::try_from(cpu.tv_nsec).unwrap_or_default()),
+            cpu: Duration::new(
+                cpu.tv_sec.unsigned_abs(),
+                u32::try_from(cpu.tv_nsec).unwrap_or_default(),
+            ),
             sent: traffic.sent.load(Relaxed),
             received: traffic.received.load(Relaxed),
         }

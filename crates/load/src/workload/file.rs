@@ -44,7 +44,8 @@ impl Workload {
     /// Reads a workload file.
     pub fn read(path: &Path) -> Result<Self, Failed> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        parse(&read(path)?, folder).map_err(|error| Failed::plan(format!("{}{error}", path.display())))
+        parse(&read(path)?, folder)
+            .map_err(|error| Failed::plan(format!("{}{error}", path.display())))
     }
 }
 
@@ -78,7 +79,9 @@ fn place(text: &str, at: usize) -> String {
 /// Checks a variable, and reads the file of its values.
 fn variable((name, values): (String, Values), folder: &Path) -> Result<Variable, Failed> {
     let values = match values {
-        Values::File(file) => Values::List(read(&folder.join(file))?.lines().map(str::to_owned).collect()),
+        Values::File(file) => {
+            Values::List(read(&folder.join(file))?.lines().map(str::to_owned).collect())
+        }
         values => values,
     };
     let values = match values {
@@ -91,7 +94,9 @@ fn variable((name, values): (String, Values), folder: &Path) -> Result<Variable,
                 return Err(Failed::plan(format!("`{name}` has no lines to choose from")));
             }
             if list.iter().any(|line| line.chars().any(char::is_control)) {
-                return Err(Failed::plan(format!("a line of `{name}` contains a control character")));
+                return Err(Failed::plan(format!(
+                    "a line of `{name}` contains a control character"
+                )));
             }
             Values::List(list)
         }
@@ -162,7 +167,10 @@ mod tests {
             error("[variables]\na = { range = { min = 2, max = 1 } }\n[[requests]]\npath = \"/\"")
                 .contains("`a`")
         );
-        assert!(error("[variables]\na = { list = [] }\n[[requests]]\npath = \"/\"").contains("no lines"));
+        assert!(
+            error("[variables]\na = { list = [] }\n[[requests]]\npath = \"/\"")
+                .contains("no lines")
+        );
         assert!(error("").contains("requests"));
     }
 }

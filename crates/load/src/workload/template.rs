@@ -35,7 +35,9 @@ pub(crate) struct Scope<'a> {
 
 impl Variables {
     pub(crate) fn new(variables: &[Variable]) -> Self {
-        Self { all: variables.iter().map(|variable| (variable.clone(), AtomicI64::new(0))).collect() }
+        Self {
+            all: variables.iter().map(|variable| (variable.clone(), AtomicI64::new(0))).collect(),
+        }
     }
 
     /// The variables of the next request.
@@ -108,7 +110,9 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => path.push_str(text),
-                Part::Variable(number) => path.extend(utf8_percent_encode(&scope.value(*number), ENCODED)),
+                Part::Variable(number) => {
+                    path.extend(utf8_percent_encode(&scope.value(*number), ENCODED))
+                }
             }
         }
         path
@@ -127,8 +131,10 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b',');
 
 fn unknown(name: &str, variables: &Variables) -> Failed {
-    let names: Vec<_> = variables.all.iter().map(|(variable, _)| format!("`{}`", variable.name)).collect();
-    let only = if names.is_empty() { String::new() } else { format!(", only {}", names.join(", ")) };
+    let names: Vec<_> =
+        variables.all.iter().map(|(variable, _)| format!("`{}`", variable.name)).collect();
+    let only =
+        if names.is_empty() { String::new() } else { format!(", only {}", names.join(", ")) };
     Failed::plan(format!("`${{{name}}}`: there is no such variable{only}"))
 }
 
@@ -158,13 +164,20 @@ mod tests {
         let list = Values::List(vec!["a b/c?d".to_owned()]);
         let variables = Variables::new(&[variable("name", list)]);
         let template = Template::parse("/x?${name}", &variables).unwrap();
-        assert_eq!(template.in_path(&mut variables.scope(&mut Rng::with_seed(1))), "/x?a%20b/c%3Fd");
+        assert_eq!(
+            template.in_path(&mut variables.scope(&mut Rng::with_seed(1))),
+            "/x?a%20b/c%3Fd"
+        );
     }
 
     #[test]
     fn says_what_is_wrong() {
         let variables = Variables::new(&[variable("id", Values::Uuid)]);
-        assert!(Template::parse("${id", &variables).err().unwrap().to_string().contains("without its"));
-        assert!(Template::parse("${ib}", &variables).err().unwrap().to_string().contains("only `id`"));
+        assert!(
+            Template::parse("${id", &variables).err().unwrap().to_string().contains("without its")
+        );
+        assert!(
+            Template::parse("${ib}", &variables).err().unwrap().to_string().contains("only `id`")
+        );
     }
 }

@@ -131,7 +131,8 @@ mod tests {
     fn a_range_has_both_its_ends() {
         let mut random = Rng::with_seed(1);
         let range = Values::Range { min: -1, max: 1 };
-        let seen: std::collections::BTreeSet<_> = (0..100).map(|_| range.value(0, &mut random)).collect();
+        let seen: std::collections::BTreeSet<_> =
+            (0..100).map(|_| range.value(0, &mut random)).collect();
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["-1", "0", "1"]);
     }
 }

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use envoy_types::ext_authz::v3::pb::{
-    Authorization, AuthorizationServer, CheckRequest, CheckResponse, DeniedHttpResponse, HttpResponse,
+    Authorization, AuthorizationServer, CheckRequest, CheckResponse, DeniedHttpResponse,
+    HttpResponse,
 };
 use envoy_types::pb::envoy::r#type::v3::HttpStatus;
 use envoy_types::pb::google::rpc;
@@ -22,7 +23,8 @@ pub(crate) fn server(path: &Path) -> Runtime {
     let runtime = Runtime::new().unwrap();
     let entered = runtime.enter();
     let incoming = UnixListenerStream::new(UnixListener::bind(path).unwrap());
-    let server = tonic::transport::Server::builder().add_service(AuthorizationServer::new(ByMethod));
+    let server =
+        tonic::transport::Server::builder().add_service(AuthorizationServer::new(ByMethod));
     runtime.spawn(server.serve_with_incoming(incoming));
     drop(entered);
     runtime
@@ -30,7 +32,10 @@ pub(crate) fn server(path: &Path) -> Runtime {
 
 #[tonic::async_trait]
 impl Authorization for ByMethod {
-    async fn check(&self, request: tonic::Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
+    async fn check(
+        &self,
+        request: tonic::Request<CheckRequest>,
+    ) -> Result<Response<CheckResponse>, Status> {
         let request = request.into_inner();
         let http = request.attributes.unwrap().request.unwrap().http.unwrap();
         let lines = http.header_map.unwrap().headers;
@@ -39,7 +44,9 @@ impl Authorization for ByMethod {
         };
         assert_eq!(line(":method").unwrap(), http.method.as_bytes());
         assert_eq!(line(":path").unwrap(), http.path.as_bytes());
-        assert!(line("authorization").is_none_or(|value| value == b"Basic YWxpY2U6d29uZGVybGFuZA=="));
+        assert!(
+            line("authorization").is_none_or(|value| value == b"Basic YWxpY2U6d29uZGVybGFuZA==")
+        );
         let denied = |code| {
             Ok(Response::new(CheckResponse {
                 status: Some(rpc::Status { code: 7, ..Default::default() }),
@@ -73,22 +80,28 @@ fn calls_are_counted_by_decision_over_tcp_and_over_a_unix_socket() {
     let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let incoming = tonic::transport::server::TcpIncoming::from(listener);
-    let router = tonic::transport::Server::builder().add_service(AuthorizationServer::new(ByMethod));
+    let router =
+        tonic::transport::Server::builder().add_service(AuthorizationServer::new(ByMethod));
     runtime.spawn(router.serve_with_incoming(incoming));
     let workload = mix(&["GET", "POST", "PUT", "DELETE"]);
     let plan = Plan::check(&address).unwrap();
     let requests = Some(400);
-    let results = run(&Plan { rate: Rate::Max, requests, duration: None, workload, ..plan }).unwrap();
+    let results =
+        run(&Plan { rate: Rate::Max, requests, duration: None, workload, ..plan }).unwrap();
     assert_eq!(results.requests(), 400);
     assert_eq!(
         results.responses.keys().collect::<Vec<_>>(),
         [&Answer::Allowed, &Answer::Denied(401), &Answer::Denied(403)]
     );
     assert_eq!(results.errors.keys().collect::<Vec<_>>(), ["grpc-status 14"]);
-    assert!(results.responses.values().all(|latencies| (60..140).contains(&latencies.len())), "{results:?}");
+    assert!(
+        results.responses.values().all(|latencies| (60..140).contains(&latencies.len())),
+        "{results:?}"
+    );
     assert_eq!(
         results.unexpected,
-        results.responses[&Answer::Denied(401)].len() + results.responses[&Answer::Denied(403)].len()
+        results.responses[&Answer::Denied(401)].len()
+            + results.responses[&Answer::Denied(403)].len()
     );
     runtime.shutdown_background();
 
@@ -96,7 +109,8 @@ fn calls_are_counted_by_decision_over_tcp_and_over_a_unix_socket() {
     let path = folder.path().join("a.sock");
     let runtime = server(&path);
     let plan = Plan::check(&format!("unix:{}", path.display())).unwrap();
-    let results = run(&Plan { rate: Rate::Constant(500.0), requests, duration: None, ..plan }).unwrap();
+    let results =
+        run(&Plan { rate: Rate::Constant(500.0), requests, duration: None, ..plan }).unwrap();
     assert_eq!(results.responses[&Answer::Allowed].len(), 400, "{results:?}");
     runtime.shutdown_background();
 }
@@ -107,8 +121,10 @@ fn of_app(protocol: Protocol, streams: usize) -> RunResults {
     let url = format!("http://{}/people", listener.local_addr().unwrap());
     runtime.spawn(load::app::serve(listener, std::future::pending(), load::app::people));
     let get = Request { weight: 3, ..Request::get("/people") };
-    let post = Request { method: "POST".into(), body: "x".repeat(100_000), ..Request::get("/people") };
-    let workload = Workload { requests: vec![get, post, Request::get("/nobody")], variables: Vec::new() };
+    let post =
+        Request { method: "POST".into(), body: "x".repeat(100_000), ..Request::get("/people") };
+    let workload =
+        Workload { requests: vec![get, post, Request::get("/nobody")], variables: Vec::new() };
     let (requests, connections) = (Some(300), 2);
     let plan = Plan {
         protocol,
@@ -129,11 +145,15 @@ fn the_application_answers_the_same_over_both_versions() {
         let results = of_app(protocol, streams);
         assert_eq!((results.corrected.len(), results.errors()), (300, 0), "{results:?}");
         assert_eq!(
-            results.responses[&Answer::Status(200)].len() + results.responses[&Answer::Status(404)].len(),
+            results.responses[&Answer::Status(200)].len()
+                + results.responses[&Answer::Status(404)].len(),
             300
         );
         assert_eq!(results.unexpected, results.responses[&Answer::Status(404)].len());
-        assert!(results.bytes_sent > 1_000_000 && results.bytes_received > 1_000_000, "{results:?}");
+        assert!(
+            results.bytes_sent > 1_000_000 && results.bytes_received > 1_000_000,
+            "{results:?}"
+        );
     }
 }
 

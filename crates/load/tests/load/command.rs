@@ -62,7 +62,10 @@ fn the_application_can_be_loaded_and_ends_with_sigterm() {
     let output = execute(&["http", &url, "--requests", "100", "--rate", "max"]);
     let printed = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{printed}");
-    assert!(printed.contains(&url) && printed.contains("p99") && printed.contains("200"), "{printed}");
+    assert!(
+        printed.contains(&url) && printed.contains("p99") && printed.contains("200"),
+        "{printed}"
+    );
     assert_eq!(text(&output.stderr), "");
     let taken = execute(&["app", &app.address]);
     assert_eq!(taken.status.code(), Some(5));
@@ -86,7 +89,8 @@ fn thresholds_give_an_exit_code() {
     let server = Server::start(|_| Act::answer(403, Duration::ZERO));
     let url = server.url("/");
     let execute = |condition: &str| {
-        let arguments = ["http", &url, "-n20", "-rmax", "--fail-if", "errors>0", "--fail-if", condition];
+        let arguments =
+            ["http", &url, "-n20", "-rmax", "--fail-if", "errors>0", "--fail-if", condition];
         let output = execute(&arguments);
         (output.status.code(), text(&output.stderr))
     };
@@ -141,11 +145,16 @@ fn no_secret_is_printed_whatever_goes_wrong() {
         let output = execute(arguments);
         let printed = text(&output.stdout) + &text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{printed}");
-        assert!(!printed.contains("wonderland") && !printed.contains("d29uZGVybGFuZA"), "{printed}");
+        assert!(
+            !printed.contains("wonderland") && !printed.contains("d29uZGVybGFuZA"),
+            "{printed}"
+        );
     }
     let sent = server.seen();
     assert!(
-        sent.iter().filter(|request| request.head.contains("Basic YWxpY2U6d29uZGVybGFuZA==\r\n")).count()
+        sent.iter()
+            .filter(|request| request.head.contains("Basic YWxpY2U6d29uZGVybGFuZA==\r\n"))
+            .count()
             == 10
     );
     let of_environment =
@@ -157,8 +166,10 @@ fn no_secret_is_printed_whatever_goes_wrong() {
 #[test]
 fn ctrl_c_ends_a_run_with_its_results() {
     let server = fast();
-    let child =
-        program(&["http", &server.url("/"), "--duration", "60s"]).stdout(Stdio::piped()).spawn().unwrap();
+    let child = program(&["http", &server.url("/"), "--duration", "60s"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     while server.requests() < 10 {
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -174,12 +185,23 @@ fn ctrl_c_ends_a_run_with_its_results() {
 fn the_highest_rate_under_a_limit_is_found() {
     // Two slots of 20 ms each: 100 per second and no more.
     let server = Server::start(|_| Act::answer(200, Duration::from_millis(20)));
-    let arguments = ["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "2s", "-d", "500ms"];
+    let arguments =
+        ["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "2s", "-d", "500ms"];
     let output = execute(&arguments);
     let (printed, on_the_way) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{printed}{on_the_way}");
     assert!(on_the_way.contains("closed loop") && on_the_way.contains("kept"), "{on_the_way}");
-    let none = execute(&["http", &server.url("/"), "-c", "2", "--find-max", "--p99", "1ms", "-d", "200ms"]);
+    let none = execute(&[
+        "http",
+        &server.url("/"),
+        "-c",
+        "2",
+        "--find-max",
+        "--p99",
+        "1ms",
+        "-d",
+        "200ms",
+    ]);
     assert_eq!(none.status.code(), Some(5));
 }
 
@@ -198,7 +220,10 @@ fn a_rate_at_which_requests_are_denied_is_not_the_highest() {
 #[test]
 fn help_has_a_place_for_those_who_come_from_elsewhere() {
     let help = text(&execute(&["--help"]).stdout);
-    assert!(help.contains("fortio") && help.contains("loadgen") && help.contains("Exit codes"), "{help}");
+    assert!(
+        help.contains("fortio") && help.contains("loadgen") && help.contains("Exit codes"),
+        "{help}"
+    );
 }
 
 #[test]

@@ -13,11 +13,16 @@ fn plan(server: &Server, requests: u64) -> Plan {
 
 #[test]
 fn a_closed_connection_is_an_error_and_the_next_request_has_a_new_one() {
-    let server =
-        Server::start(|number| Act { delay: Duration::ZERO, status: (number % 10 != 9).then_some(200) });
+    let server = Server::start(|number| Act {
+        delay: Duration::ZERO,
+        status: (number % 10 != 9).then_some(200),
+    });
     let results = run(&plan(&server, 200)).unwrap();
     assert_eq!(results.errors.get("connection closed"), Some(&20), "{results:?}");
-    assert_eq!((results.corrected.len(), results.responses[&Answer::Status(200)].len()), (180, 180));
+    assert_eq!(
+        (results.corrected.len(), results.responses[&Answer::Status(200)].len()),
+        (180, 180)
+    );
 }
 
 #[test]
@@ -36,8 +41,9 @@ fn answers_are_counted_by_status_and_the_wrong_ones_apart() {
 
 #[test]
 fn an_answer_that_does_not_come_is_a_timeout() {
-    let server =
-        Server::start(|number| Act::answer(200, Duration::from_millis(if number == 3 { 1500 } else { 0 })));
+    let server = Server::start(|number| {
+        Act::answer(200, Duration::from_millis(if number == 3 { 1500 } else { 0 }))
+    });
     let timeout = Duration::from_millis(500);
     let results = run(&Plan { timeout, connections: 1, ..plan(&server, 10) }).unwrap();
     assert_eq!(results.errors.get("timeout"), Some(&1), "{results:?}");
@@ -96,7 +102,12 @@ fn invalid_plans_are_rejected() {
         Plan { rate: Rate::Constant(0.0), ..plan.clone() },
         Plan { rate: Rate::Constant(f64::NAN), ..plan.clone() },
         Plan { rate: Rate::Ramp { from: 0.0, to: 0.0 }, duration: second, ..plan.clone() },
-        Plan { rate: Rate::Ramp { from: 1.0, to: 2.0 }, duration: None, requests: Some(1), ..plan.clone() },
+        Plan {
+            rate: Rate::Ramp { from: 1.0, to: 2.0 },
+            duration: None,
+            requests: Some(1),
+            ..plan.clone()
+        },
         Plan { duration: None, requests: None, ..plan.clone() },
         Plan { connections: 0, ..plan.clone() },
         Plan { streams: 0, ..plan.clone() },

@@ -57,15 +57,17 @@ fn compared(results: &RunResults, server: &Server) -> Vec<(f64, Duration, Durati
         .to_vec()
 }
 
-/// What else the machine does may spoil one percentile or another, and more of them on a busy one. A wrong figure would be
-/// wrong each time, so each percentile must be found within the bounds at least once.
+/// What else the machine does may spoil one percentile or another, and more of them on a busy one.
+/// A wrong figure would be wrong each time, so each percentile must be found within the bounds at
+/// least once.
 #[test]
 fn percentiles_are_those_of_the_server() {
     let mut spoilt: BTreeMap<String, (Duration, Duration)> = BTreeMap::new();
     for attempt in 0..6 {
         let server = Server::start(programmed);
         let requests = Some(400);
-        let plan = Plan { rate: Rate::Max, connections: 40, requests, duration: None, ..plan(&server) };
+        let plan =
+            Plan { rate: Rate::Max, connections: 40, requests, duration: None, ..plan(&server) };
         let results = run(&plan).unwrap();
         assert_eq!((results.corrected.len(), server.requests()), (400, 400));
         for (percent, did, found) in compared(&results, &server) {
@@ -132,7 +134,8 @@ fn what_a_server_is_too_slow_for_is_counted() {
     };
     until_right(measure, |results| {
         let generator = &results.generator;
-        // On a busy machine one of twenty requests may be late, which is said. The generator is not the limit.
+        // On a busy machine one of twenty requests may be late, which is said. The generator is not
+        // the limit.
         let is_busy = |why: &str| why.starts_with("the machine was busy");
         // Two slots, ten responses per second each.
         (10..=20).contains(&results.corrected.len())
@@ -153,7 +156,8 @@ fn a_ramp_sends_as_many_as_its_area() {
 #[test]
 fn the_warm_up_is_in_no_figure() {
     let warmup = Duration::from_millis(300);
-    let server = Server::start(|number| Act::answer(if number < 30 { 500 } else { 200 }, Duration::ZERO));
+    let server =
+        Server::start(|number| Act::answer(if number < 30 { 500 } else { 200 }, Duration::ZERO));
     // With more connections a late request of the warm-up could arrive after the first that counts.
     let (requests, connections) = (Some(50), 1);
     let rate = Rate::Constant(100.0);

@@ -143,8 +143,10 @@ fn read(reader: &mut BufReader<&TcpStream>) -> Option<Seen> {
             break;
         }
     }
-    let length =
-        head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok()).unwrap_or(0);
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: ")?.parse().ok())
+        .unwrap_or(0);
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
     Some(Seen { head, body })

@@ -16,7 +16,8 @@ fn shipped(name: &str) -> Workload {
 fn sent(workload: Workload, requests: u64, seed: u64) -> Vec<Seen> {
     let server = Server::start(|_| Act::answer(200, Duration::ZERO));
     let plan = Plan::http(&server.url("/")).unwrap();
-    let plan = Plan { rate: Rate::Max, connections: 1, requests: Some(requests), duration: None, ..plan };
+    let plan =
+        Plan { rate: Rate::Max, connections: 1, requests: Some(requests), duration: None, ..plan };
     let results = run(&Plan { workload, seed, ..plan }).unwrap();
     assert_eq!((results.requests(), results.errors()), (requests, 0), "{results:?}");
     server.seen()
@@ -31,13 +32,18 @@ fn a_mix_keeps_its_weights_and_fills_in_its_variables() {
     let all = sent(shipped("people.toml"), 1000, 1);
     let posts = all.iter().filter(|request| request.head.starts_with("POST ")).count();
     assert!((60..140).contains(&posts), "{posts}");
-    let gets: Vec<&str> = all.iter().filter(|request| request.head.starts_with("GET ")).map(path).collect();
+    let gets: Vec<&str> =
+        all.iter().filter(|request| request.head.starts_with("GET ")).map(path).collect();
     let different: BTreeSet<&str> = gets.iter().copied().collect();
     assert!(different.len() == gets.len(), "a sequence repeats itself");
-    assert!(gets.iter().all(|path| path.starts_with("/people?page=") && path.contains("&name=")), "{gets:?}");
+    assert!(
+        gets.iter().all(|path| path.starts_with("/people?page=") && path.contains("&name=")),
+        "{gets:?}"
+    );
     assert!(all.iter().all(|request| request.head.contains("\r\nauthorization: Basic ")));
     let body: serde_json::Value =
-        serde_json::from_slice(&all.iter().find(|request| !request.body.is_empty()).unwrap().body).unwrap();
+        serde_json::from_slice(&all.iter().find(|request| !request.body.is_empty()).unwrap().body)
+            .unwrap();
     assert_eq!(body["id"].as_str().unwrap().len(), 36);
     assert!((18..=99).contains(&body["age"].as_i64().unwrap()), "{body}");
 }
@@ -86,7 +92,8 @@ fn bulk_lines(seen: &Seen) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
 #[test]
 fn a_search_cluster_gets_searches_and_bulk_requests_of_10() {
     let all = sent(shipped("search.toml"), 400, 1);
-    let of = |wanted: fn(&str) -> bool| all.iter().filter(|seen| wanted(path(seen))).collect::<Vec<_>>();
+    let of =
+        |wanted: fn(&str) -> bool| all.iter().filter(|seen| wanted(path(seen))).collect::<Vec<_>>();
     let on_one = of(|path| path == "/logs-2026-10/_search" || path == "/logs-2026-11/_search");
     let (on_a_pattern, bulk) = (of(|path| path == "/logs-*/_search"), of(|path| path == "/_bulk"));
     assert_eq!(on_one.len() + on_a_pattern.len() + bulk.len(), all.len());

@@ -76,7 +76,8 @@ impl Pair {
 type Object = *mut c_void;
 /// The arguments of all three functions that define metrics: configuration, name, labels, how many,
 /// where the id goes.
-pub(super) type Define = unsafe extern "C" fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32;
+pub(super) type Define =
+    unsafe extern "C" fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32;
 /// The arguments of all three functions that record metrics: stream, id, values of the labels, how
 /// many, amount.
 type Record = unsafe extern "C" fn(Object, usize, *const Buffer, usize, u64) -> u32;
@@ -219,8 +220,9 @@ pub(super) unsafe fn load_from(symbol: impl Fn(&CStr) -> *mut c_void) -> Option<
             let found = symbol(c"envoy_dynamic_module_callback_log");
             // SAFETY: null is `None`; else this is the function, whose type is the same in each
             // Envoy that has it.
-            let log =
-                unsafe { mem::transmute::<*mut c_void, Option<unsafe extern "C" fn(u32, Buffer)>>(found) };
+            let log = unsafe {
+                mem::transmute::<*mut c_void, Option<unsafe extern "C" fn(u32, Buffer)>>(found)
+            };
             if let Some(log) = log {
                 // SAFETY: `text` lives until the call returns, which copies it.
                 unsafe { log(Level::Error as u32, Buffer::of(text.as_bytes())) };

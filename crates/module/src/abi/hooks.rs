@@ -89,7 +89,10 @@ pub(crate) unsafe extern "C" fn config_destroy<F: Filter>(filter: *const c_void)
 }
 
 /// Creates the configuration of a route, on the main thread.
-pub(crate) unsafe extern "C" fn route_new<F: Filter>(name: Buffer, config: Buffer) -> *const c_void {
+pub(crate) unsafe extern "C" fn route_new<F: Filter>(
+    name: Buffer,
+    config: Buffer,
+) -> *const c_void {
     let Some(callbacks) = callbacks::loaded() else { return ptr::null() };
     // SAFETY: Envoy keeps both until we return.
     let name = unsafe { name.bytes() };
@@ -180,7 +183,11 @@ pub(crate) unsafe extern "C" fn request_headers<F: Filter>(
 }
 
 /// Goes on with a paused request.
-pub(crate) unsafe extern "C" fn scheduled<F: Filter>(envoy: *mut c_void, slot: *const c_void, event: u64) {
+pub(crate) unsafe extern "C" fn scheduled<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+    event: u64,
+) {
     let decide = |at: &Entered<'_, F>| {
         let before = at.slot.phase.get();
         if before != Phase::Paused {
@@ -215,7 +222,10 @@ pub(crate) unsafe extern "C" fn request_body<F: Filter>(
 }
 
 /// The trailers, which end the body.
-pub(crate) unsafe extern "C" fn request_trailers<F: Filter>(envoy: *mut c_void, slot: *const c_void) -> u32 {
+pub(crate) unsafe extern "C" fn request_trailers<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+) -> u32 {
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
     match unsafe { more::<F>(envoy, slot, true) } {
         Phase::Allowed => CONTINUE,
@@ -229,7 +239,9 @@ pub(crate) unsafe extern "C" fn request_trailers<F: Filter>(envoy: *mut c_void, 
 /// As [`within`].
 unsafe fn more<F: Filter>(envoy: *mut c_void, slot: *const c_void, end_of_stream: bool) -> Phase {
     // SAFETY: says the caller.
-    if unsafe { slot.cast::<Slot<F>>().as_ref() }.is_some_and(|slot| slot.phase.get() == Phase::Allowed) {
+    if unsafe { slot.cast::<Slot<F>>().as_ref() }
+        .is_some_and(|slot| slot.phase.get() == Phase::Allowed)
+    {
         return Phase::Allowed;
     }
     let decide = |at: &Entered<'_, F>| {
@@ -277,7 +289,10 @@ unsafe fn within<F: Filter>(
 ///
 /// # Safety
 /// `filter_new` returned the object, and the stream had not ended when the outermost hook began.
-pub(super) unsafe fn entering<F: Filter, T>(pointer: *const Slot<F>, run: impl FnOnce(&Slot<F>) -> T) -> T {
+pub(super) unsafe fn entering<F: Filter, T>(
+    pointer: *const Slot<F>,
+    run: impl FnOnce(&Slot<F>) -> T,
+) -> T {
     // SAFETY: says the caller. The object is freed below, or by `filter_destroy` if no hook has
     // entered it.
     let slot = unsafe { &*pointer };
@@ -303,7 +318,8 @@ impl<F: Filter> Entered<'_, F> {
     fn call(&self, method: impl FnOnce(&F, &mut F::State, Stream<'_, F>) -> Handled) -> Phase {
         // SAFETY: the filter is dropped after its last stream.
         let filter = unsafe { &*self.slot.filter };
-        let handled = contained(|| method(filter, &mut self.slot.state.borrow_mut(), self.stream()));
+        let handled =
+            contained(|| method(filter, &mut self.slot.state.borrow_mut(), self.stream()));
         if let Some(Handled(phase)) = handled {
             return phase;
         }

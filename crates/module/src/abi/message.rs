@@ -65,7 +65,9 @@ impl Message {
         let value = if value.is_empty() { Buffer::NULL } else { Buffer::of(value) };
         // SAFETY: `envoy` is alive; both are copied before the call returns. A null value removes
         // the lines.
-        unsafe { (self.callbacks.set_header)(self.envoy, self.side as u32, Buffer::of(name), value) }
+        unsafe {
+            (self.callbacks.set_header)(self.envoy, self.side as u32, Buffer::of(name), value)
+        }
     }
 
     /// How many bytes of the body have arrived.

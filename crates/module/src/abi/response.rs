@@ -60,7 +60,10 @@ pub(crate) unsafe extern "C" fn response_body<F: Filter>(
 }
 
 /// The trailers of a response, which end its body.
-pub(crate) unsafe extern "C" fn response_trailers<F: Filter>(envoy: *mut c_void, slot: *const c_void) -> u32 {
+pub(crate) unsafe extern "C" fn response_trailers<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+) -> u32 {
     let end = |response: &mut Response<'_, F>| {
         if response.slot.response.get() == ResponsePhase::Buffering {
             // Envoy takes no body here that has not begun.
@@ -89,8 +92,8 @@ unsafe fn within<F: Filter>(
 ) -> u32 {
     let pointer = slot.cast::<Slot<F>>();
     // SAFETY: says the caller.
-    let is_awaited =
-        unsafe { pointer.as_ref() }.is_some_and(|slot| slot.response.get() != ResponsePhase::Untouched);
+    let is_awaited = unsafe { pointer.as_ref() }
+        .is_some_and(|slot| slot.response.get() != ResponsePhase::Untouched);
     let Some(callbacks) = callbacks::loaded().filter(|_| is_awaited) else { return CONTINUE };
     let run = |slot: &Slot<F>| {
         // SAFETY: `envoy` is the stream of this hook, which the result does not leave.

@@ -148,7 +148,8 @@ impl<F: Filter> Stream<'_, F> {
     pub fn source_address(&self) -> Option<&[u8]> {
         let (message, mut value) = (&self.message, Buffer::NULL);
         // SAFETY: `envoy` is alive, and `value` is written during the call only.
-        let found = unsafe { (message.callbacks.attribute)(message.envoy, SOURCE_ADDRESS, &raw mut value) };
+        let found =
+            unsafe { (message.callbacks.attribute)(message.envoy, SOURCE_ADDRESS, &raw mut value) };
         // SAFETY: Envoy keeps the bytes until the hook returns or a setter is called, which takes
         // `&mut self`.
         found.then(|| unsafe { value.bytes() })
@@ -190,7 +191,9 @@ impl<F: Filter> Stream<'_, F> {
         for (key, value) in entries {
             let (key, value) = (Buffer::of(key.as_bytes()), Buffer::of(value));
             // SAFETY: `envoy` is alive; all is copied before the call returns.
-            unsafe { (self.message.callbacks.set_metadata)(self.message.envoy, namespace, key, value) };
+            unsafe {
+                (self.message.callbacks.set_metadata)(self.message.envoy, namespace, key, value)
+            };
         }
     }
 
@@ -269,7 +272,9 @@ impl<F: Filter> Stream<'_, F> {
         let (lines, count) = (headers.as_ptr(), headers.len());
         let (body, details) = (Buffer::of(reply.body), Buffer::of(reply.details.as_bytes()));
         // SAFETY: `envoy` is alive, and not used after this call; all is copied before it returns.
-        unsafe { (callbacks.send_response)(envoy, reply.status.into(), lines, count, body, details) };
+        unsafe {
+            (callbacks.send_response)(envoy, reply.status.into(), lines, count, body, details)
+        };
         Handled(Phase::Replied)
     }
 }

@@ -77,7 +77,11 @@ impl Filter for Scripted {
             let headers = stream.headers();
             let all = headers.iter().map(|(name, value)| (name.to_vec(), value.to_vec()));
             *self.seen.lock().unwrap() = all.collect();
-            headers.iter().find(|(name, _)| *name == b"x-do").map_or(&b""[..], |(_, value)| value).to_vec()
+            headers
+                .iter()
+                .find(|(name, _)| *name == b"x-do")
+                .map_or(&b""[..], |(_, value)| value)
+                .to_vec()
         };
         stream.count(self.requests, 1);
         stream.set_gauge(self.level, 7);
@@ -89,10 +93,16 @@ impl Filter for Scripted {
                 stream.proceed()
             }
             b"change" => {
-                assert!(stream.set_header(b"x-user", b"alice") && stream.add_header(b"x-role", b"admin"));
+                assert!(
+                    stream.set_header(b"x-user", b"alice")
+                        && stream.add_header(b"x-role", b"admin")
+                );
                 assert!(stream.set_header(b"x-empty", b"") && !stream.add_header(b"x-empty", b""));
                 assert!(stream.remove_header(b"x-alias"));
-                assert!(!stream.set_header(b"x-user", b"a\r\nb") && !stream.add_header(b"x-user", b"\0"));
+                assert!(
+                    !stream.set_header(b"x-user", b"a\r\nb")
+                        && !stream.add_header(b"x-user", b"\0")
+                );
                 stream.set_metadata("rolegate", &[("decision", b"allowed"), ("user", b"alice")]);
                 stream.proceed()
             }
@@ -110,7 +120,9 @@ impl Filter for Scripted {
                 let _ = stream.reply(&Reply { status: 401, ..Reply::FAILURE });
                 panic!("a secret")
             }
-            b"split" => stream.reply(&Reply { headers: &[(b"location", b"/\r\nx: y")], ..Reply::FAILURE }),
+            b"split" => {
+                stream.reply(&Reply { headers: &[(b"location", b"/\r\nx: y")], ..Reply::FAILURE })
+            }
             b"address" => {
                 let body = stream.source_address().unwrap_or(b"none").to_vec();
                 stream.reply(&Reply { body: &body, ..Reply::FAILURE })
@@ -211,11 +223,14 @@ fn headers_of_any_shape_are_read() {
         &[(b"x-long", &long), (b"x-a", b"1")],
     ];
     for shape in shapes {
-        let copied: Vec<_> = shape.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        let copied: Vec<_> =
+            shape.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
         assert_eq!(seen(&host, shape), copied);
     }
-    let many: Vec<(Vec<u8>, Vec<u8>)> = (0..1000).map(|n| (b"x-n".to_vec(), vec![b'n'; n])).collect();
-    let borrowed: Vec<(&[u8], &[u8])> = many.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    let many: Vec<(Vec<u8>, Vec<u8>)> =
+        (0..1000).map(|n| (b"x-n".to_vec(), vec![b'n'; n])).collect();
+    let borrowed: Vec<(&[u8], &[u8])> =
+        many.iter().map(|(name, value)| (&name[..], &value[..])).collect();
     assert_eq!(seen(&host, &borrowed), many);
     assert_eq!(host.metric("requests"), 5);
     assert_eq!((host.metric("level"), host.metric("sizes")), (7, 200));
@@ -264,7 +279,10 @@ fn a_denial_is_sent_as_it_is() {
         assert_eq!(stream.request_headers(true), STOP);
         let headers = vec![(b"x-a".to_vec(), b"1".to_vec()), (b"x-a".to_vec(), b"2".to_vec())];
         let details = "rolegate_denied".to_owned();
-        assert_eq!(stream.sent(), Some(Sent { status: 403, headers, body: b"denied\n".to_vec(), details }));
+        assert_eq!(
+            stream.sent(),
+            Some(Sent { status: 403, headers, body: b"denied\n".to_vec(), details })
+        );
         assert_eq!(stream.request_trailers(), STOP);
     }
     let stream = asking(&host, b"split");
@@ -275,7 +293,8 @@ fn a_denial_is_sent_as_it_is() {
 #[test]
 fn a_panic_denies_its_own_request_only() {
     let host = host();
-    for (todo, status, panics) in [(&b"panic"[..], 503, 1), (b"reply, then panic", 401, 1), (b"deny", 403, 1)]
+    for (todo, status, panics) in
+        [(&b"panic"[..], 503, 1), (b"reply, then panic", 401, 1), (b"deny", 403, 1)]
     {
         for ending in 0..3 {
             let stream = match ending {
@@ -331,8 +350,9 @@ fn a_paused_request_goes_on_or_is_denied_once() {
             assert_eq!(stream.request_body(b"a", false), STOP_AND_WATERMARK);
             let schedulers = std::mem::take(&mut *host.filter().schedulers.lock().unwrap());
             assert_eq!(stream.schedulers(), 1, "the two are one of Envoy's");
-            let commits =
-                |scheduler: Scheduler| scheduler.commit(9) && scheduler.commit(event) && scheduler.commit(1);
+            let commits = |scheduler: Scheduler| {
+                scheduler.commit(9) && scheduler.commit(event) && scheduler.commit(1)
+            };
             thread::scope(|scope| {
                 for scheduler in schedulers {
                     scope.spawn(move || assert!(commits(scheduler)));
@@ -379,7 +399,10 @@ fn a_scheduler_outlives_its_stream() {
 fn hooks_in_a_wrong_order_forward_nothing() {
     let host = host();
     let stream = asking(&host, b"allow");
-    assert_eq!((stream.request_body(b"a", true), stream.request_trailers()), (STOP_AND_WATERMARK, STOP));
+    assert_eq!(
+        (stream.request_body(b"a", true), stream.request_trailers()),
+        (STOP_AND_WATERMARK, STOP)
+    );
     stream.scheduled(1);
     assert_eq!((stream.resumed(), stream.request_headers(true)), (0, CONTINUE));
     // Its headers again: this is no request that was decided.
@@ -401,7 +424,15 @@ fn no_order_of_hooks_forwards_what_was_not_allowed() {
     let host = host();
     for seed in 0..20_000 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let todo = [&b"allow"[..], b"change", b"pause", b"panic", b"reply, then panic", b"deny", b"buffer"];
+        let todo = [
+            &b"allow"[..],
+            b"change",
+            b"pause",
+            b"panic",
+            b"reply, then panic",
+            b"deny",
+            b"buffer",
+        ];
         let todo = todo[random.usize(..todo.len())];
         let stream = asking(&host, todo);
         let stream = match random.u8(..3) {
@@ -420,12 +451,14 @@ fn no_order_of_hooks_forwards_what_was_not_allowed() {
                 }
                 1 => {
                     let event = random.u64(1..5);
-                    let waits = decided && todo == b"pause" && !stream.ended() && stream.sent().is_none();
+                    let waits =
+                        decided && todo == b"pause" && !stream.ended() && stream.sent().is_none();
                     stream.scheduled(event);
                     allowed |= waits && event == 1;
                 }
                 2 => {
-                    let (part, end) = ([&b"all"[..], b"ow", b"allow"][random.usize(..3)], random.bool());
+                    let (part, end) =
+                        ([&b"all"[..], b"ow", b"allow"][random.usize(..3)], random.bool());
                     body.extend(part);
                     let goes_on = stream.request_body(part, end) == CONTINUE;
                     let is_permitted = todo == b"buffer" && decided && end && body == b"allow";

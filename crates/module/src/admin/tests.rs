@@ -101,7 +101,8 @@ fn pages_show_what_was_counted_and_the_status_of_the_policy() {
     for line in test.ask("GET /metrics").lines().filter(|line| line.starts_with("rolegate_")) {
         let name = line.split(['{', ' ']).next().unwrap();
         let known = |listed: &&str| {
-            name.strip_prefix(*listed).is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest))
+            name.strip_prefix(*listed)
+                .is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest))
         };
         assert!(listed.iter().any(known), "`{name}` is not in docs/operations.md");
     }
@@ -114,7 +115,8 @@ fn readiness_waits_for_the_inventory_of_a_search_cluster_unless_configured_other
     let address = closed.address();
     let cluster = test.0.path().join("cluster");
     std::fs::create_dir(&cluster).unwrap();
-    std::fs::write(cluster.join("roles.yml"), "_meta: { type: roles, config_version: 2 }\n").unwrap();
+    std::fs::write(cluster.join("roles.yml"), "_meta: { type: roles, config_version: 2 }\n")
+        .unwrap();
     let policy = format!(
         "version: 1\nsearch: {{ folder: cluster, hosts: [search.example.com], inventory: {{ url: \"http://{address}\" }} }}\n"
     );
@@ -148,7 +150,10 @@ fn a_requested_reload_fails_again_while_the_files_do_not_load() {
     std::fs::rename(test.0.path().join("new"), test.0.path().join("policy.yaml")).unwrap();
     test.until(FAILED, 1.0);
     let page = test.ask("GET /readyz");
-    assert!(page.contains("\r\nready\nthe changed policy does not load (policy.yaml:1:10): "), "{page}");
+    assert!(
+        page.contains("\r\nready\nthe changed policy does not load (policy.yaml:1:10): "),
+        "{page}"
+    );
     assert!(test.ask("POST /reload").starts_with("HTTP/1.1 202"));
     test.until(FAILED, 2.0);
     assert_eq!(test.metric(UNCHANGED), Some(0.0));
@@ -189,8 +194,11 @@ fn an_address_of_another_policy_or_process_rejects_the_configuration() {
     let host = test.host("");
     assert!(other.load(&test.address(), "").is_none());
     let log = fake::logged().concat();
-    let problem =
-        format!("rolegate: `admin` {} is that of the policy {}", test.address(), test.0.path().display());
+    let problem = format!(
+        "rolegate: `admin` {} is that of the policy {}",
+        test.address(),
+        test.0.path().display()
+    );
     assert!(log.contains(&problem), "{log}");
     assert!(test.ask("GET /readyz").starts_with("HTTP/1.1 200 OK"));
     drop(host);
@@ -199,7 +207,9 @@ fn an_address_of_another_policy_or_process_rejects_the_configuration() {
     assert!(test.load(&address, "").is_none());
     let log = fake::logged().concat();
     assert!(
-        log.contains(&format!("rolegate: `admin`: cannot listen on `{address}`: the address is in use")),
+        log.contains(&format!(
+            "rolegate: `admin`: cannot listen on `{address}`: the address is in use"
+        )),
         "{log}"
     );
 }
@@ -249,7 +259,10 @@ fn a_console_without_an_admin_listener_is_a_warning() {
 fn a_setting_without_effect_is_a_warning() {
     for (settings, warnings) in [
         ("", &[][..]),
-        (r#", "console-host": ["a.internal"]"#, &["`console-host` has no effect: `console` is `false`"]),
+        (
+            r#", "console-host": ["a.internal"]"#,
+            &["`console-host` has no effect: `console` is `false`"],
+        ),
         (
             r#", "bundle-interval": "5s", "trace-ratio": "0.5", "max-keys-age": "1h""#,
             &[

@@ -50,7 +50,11 @@ pub(super) fn install() {
 /// The callback of this name in an Envoy that has only the log.
 #[cfg(test)]
 pub(crate) fn only_the_log(name: &CStr) -> *mut c_void {
-    if name == c"envoy_dynamic_module_callback_log" { log as *mut c_void } else { std::ptr::null_mut() }
+    if name == c"envoy_dynamic_module_callback_log" {
+        log as *mut c_void
+    } else {
+        std::ptr::null_mut()
+    }
 }
 
 unsafe extern "C" fn log(_level: u32, line: Buffer) {
@@ -78,11 +82,23 @@ unsafe extern "C" fn define(
     0
 }
 
-unsafe extern "C" fn add(envoy: *mut c_void, id: usize, _: *const Buffer, labels: usize, by: u64) -> u32 {
+unsafe extern "C" fn add(
+    envoy: *mut c_void,
+    id: usize,
+    _: *const Buffer,
+    labels: usize,
+    by: u64,
+) -> u32 {
     measure(envoy, id, labels, |value| value + by)
 }
 
-unsafe extern "C" fn set(envoy: *mut c_void, id: usize, _: *const Buffer, labels: usize, to: u64) -> u32 {
+unsafe extern "C" fn set(
+    envoy: *mut c_void,
+    id: usize,
+    _: *const Buffer,
+    labels: usize,
+    to: u64,
+) -> u32 {
     measure(envoy, id, labels, |_| to)
 }
 
@@ -107,7 +123,8 @@ unsafe extern "C" fn headers(envoy: *mut c_void, which: u32, into: *mut Pair) ->
     let headers = stream(envoy).headers(which).borrow();
     // SAFETY: the module has room for as many as `header_count` says; without any, no pointer is
     // read.
-    let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Pair>>(), headers.len()) };
+    let into =
+        unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Pair>>(), headers.len()) };
     for (place, (name, value)) in into.iter_mut().zip(headers.iter()) {
         place.write(Pair::of(name, value));
     }
@@ -118,7 +135,12 @@ fn takes_headers(envoy: *mut c_void) -> bool {
     !stream(envoy).is_frozen.get() && !stream(envoy).has_ended_unheard()
 }
 
-unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
+unsafe extern "C" fn set_header(
+    envoy: *mut c_void,
+    which: u32,
+    name: Buffer,
+    value: Buffer,
+) -> bool {
     if !takes_headers(envoy) {
         return false;
     }
@@ -130,10 +152,17 @@ unsafe extern "C" fn set_header(envoy: *mut c_void, which: u32, name: Buffer, va
     })
 }
 
-unsafe extern "C" fn add_header(envoy: *mut c_void, which: u32, name: Buffer, value: Buffer) -> bool {
+unsafe extern "C" fn add_header(
+    envoy: *mut c_void,
+    which: u32,
+    name: Buffer,
+    value: Buffer,
+) -> bool {
     let is_added = value.length > 0 && takes_headers(envoy);
     if is_added {
-        uncounted(|| stream(envoy).headers(which).borrow_mut().push((copy(name).into(), copy(value).into())));
+        uncounted(|| {
+            stream(envoy).headers(which).borrow_mut().push((copy(name).into(), copy(value).into()))
+        });
     }
     is_added
 }
@@ -179,7 +208,8 @@ unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> 
     let pieces = stream(envoy).body(which).borrow();
     // SAFETY: the module has room for as many as `body_pieces` says; without any, no pointer is
     // read.
-    let into = unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Buffer>>(), pieces.len()) };
+    let into =
+        unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Buffer>>(), pieces.len()) };
     for (place, piece) in into.iter_mut().zip(pieces.iter()) {
         place.write(Buffer::of(piece));
     }
@@ -207,7 +237,12 @@ unsafe extern "C" fn append_body(envoy: *mut c_void, which: u32, bytes: Buffer) 
     };
     message.buffered.borrow_mut().push(copy(bytes).into());
     if envoy.is_over_limit(message) {
-        envoy.sent.replace(Some(Sent { status, headers: vec![], body: vec![], details: String::new() }));
+        envoy.sent.replace(Some(Sent {
+            status,
+            headers: vec![],
+            body: vec![],
+            details: String::new(),
+        }));
         envoy.end();
     }
     true
@@ -252,7 +287,12 @@ unsafe extern "C" fn attribute(envoy: *mut c_void, attribute: u32, into: *mut Bu
     true
 }
 
-unsafe extern "C" fn set_metadata(envoy: *mut c_void, namespace: Buffer, key: Buffer, value: Buffer) {
+unsafe extern "C" fn set_metadata(
+    envoy: *mut c_void,
+    namespace: Buffer,
+    key: Buffer,
+    value: Buffer,
+) {
     let key = format!("{}.{}", text(namespace), text(key));
     stream(envoy).metadata.borrow_mut().insert(key, text(value));
 }

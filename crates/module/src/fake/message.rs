@@ -30,11 +30,20 @@ pub(super) type Pieces = Vec<Box<[u8]>>;
 
 impl Message {
     pub(super) fn with(headers: &[(&[u8], &[u8])]) -> Self {
-        Self { headers: RefCell::new(lines(headers)), joins_last: Cell::new(true), ..Self::default() }
+        Self {
+            headers: RefCell::new(lines(headers)),
+            joins_last: Cell::new(true),
+            ..Self::default()
+        }
     }
 
     /// A part of the body arrives: calls the hook, and does with the body what it says.
-    pub(super) fn with_part(&self, part: &[u8], end_of_stream: bool, hook: impl FnOnce() -> u32) -> u32 {
+    pub(super) fn with_part(
+        &self,
+        part: &[u8],
+        end_of_stream: bool,
+        hook: impl FnOnce() -> u32,
+    ) -> u32 {
         self.received.borrow_mut().push(part.into());
         if end_of_stream && self.joins_last.get() && !self.buffered.borrow().is_empty() {
             self.buffered.borrow_mut().append(&mut self.received.borrow_mut());

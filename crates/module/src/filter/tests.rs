@@ -36,10 +36,13 @@ impl Test {
 
     fn with(policy: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let users = "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
+        let users =
+            "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
         std::fs::write(folder.path().join("users"), users).unwrap();
-        let policy = policy
-            .replace("users: { ann: { password: HASH }, bob: { password: HASH } }", "users_file: users");
+        let policy = policy.replace(
+            "users: { ann: { password: HASH }, bob: { password: HASH } }",
+            "users_file: users",
+        );
         std::fs::write(folder.path().join("policy.yaml"), policy).unwrap();
         Self { folder }
     }
@@ -56,7 +59,8 @@ impl Test {
     }
 
     fn host(&self, more: &str) -> Host<Authorization> {
-        Host::load(b"rolegate", &self.config(more)).unwrap_or_else(|| panic!("{:?}", fake::logged()))
+        Host::load(b"rolegate", &self.config(more))
+            .unwrap_or_else(|| panic!("{:?}", fake::logged()))
     }
 }
 
@@ -116,12 +120,19 @@ fn a_request_is_allowed_with_its_headers_changed_or_answered() {
     let test = Test::new();
     let host = test.host("");
     let (ann, bob) = (basic("ann:password"), basic("bob:password"));
-    let stream = get(&host, "/reports/1", &[("authorization", &ann), ("x-user", "root"), ("x_user", "root")]);
+    let stream = get(
+        &host,
+        "/reports/1",
+        &[("authorization", &ann), ("x-user", "root"), ("x_user", "root")],
+    );
     assert_eq!(decided(&stream), 200);
     let value = |name: &[u8]| {
         let headers = stream.headers();
-        let values: Vec<_> =
-            headers.iter().filter(|header| header.0 == name).map(|header| header.1.clone()).collect();
+        let values: Vec<_> = headers
+            .iter()
+            .filter(|header| header.0 == name)
+            .map(|header| header.1.clone())
+            .collect();
         values.concat()
     };
     assert_eq!(value(b"x-user"), b"ann");
@@ -157,8 +168,12 @@ fn a_known_caller_costs_no_allocation() {
         let host = test.host(&format!(r#", "decision-log": "off"{traces}"#));
         let ann = basic("ann:password");
         let traceparent = format!("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-{flags}");
-        let headers =
-            [("authorization", &*ann), ("x-user", "root"), ("cookie", "a=b"), ("traceparent", &*traceparent)];
+        let headers = [
+            ("authorization", &*ann),
+            ("x-user", "root"),
+            ("cookie", "a=b"),
+            ("traceparent", &*traceparent),
+        ];
         assert_eq!(decided(&get(&host, "/reports/1", &headers)), 200);
         assert_eq!(get(&host, "/reports/2", &headers).request_headers(true), hooks::CONTINUE);
         // Those of one request that also sets the gauges do not count.
@@ -182,7 +197,8 @@ fn a_known_token_costs_no_allocation() {
     let test = Test { folder };
     let host = test.host(r#", "decision-log": "off""#);
     let claims = r#"{"iss": "https://id.example.com", "sub": "carol", "realm_access": {"roles": ["reader"]}, "tenant": {"id": 7}}"#;
-    let bearer = format!("Bearer {}", signer.valid(&example.loaded.policy.identity, claims).unwrap());
+    let bearer =
+        format!("Bearer {}", signer.valid(&example.loaded.policy.identity, claims).unwrap());
     let headers = [("authorization", &*bearer), ("x-user", "root"), ("cookie", "a=b")];
     assert_eq!(decided(&get(&host, "/people/1", &headers)), 200);
     assert_eq!(get(&host, "/people/2", &headers).request_headers(true), hooks::CONTINUE);
@@ -215,13 +231,17 @@ fn a_stream_that_ends_while_it_waits_is_forgotten() {
     let test = Test::new();
     let host = test.host("");
     for round in 0..50_u64 {
-        let stream = get(&host, "/reports/1", &[("authorization", &basic(&format!("ann:{round}")))]);
+        let stream =
+            get(&host, "/reports/1", &[("authorization", &basic(&format!("ann:{round}")))]);
         assert_eq!(stream.request_headers(true), hooks::STOP);
         std::thread::sleep(Duration::from_micros(100 * (round % 5)));
         stream.end();
         assert_eq!((stream.late_commits(), stream.schedulers()), (0, 0));
     }
-    assert_eq!(decided(&get(&host, "/reports/1", &[("authorization", &basic("ann:password"))])), 200);
+    assert_eq!(
+        decided(&get(&host, "/reports/1", &[("authorization", &basic("ann:password"))])),
+        200
+    );
 }
 
 /// `SECURITY.md`, S7: what nobody decides about is not forwarded.
@@ -245,7 +265,8 @@ fn a_grpc_request_is_denied_with_a_grpc_status() {
     let host = test.host("");
     let bob = basic("bob:password");
     let status = |content_type: &str, path: &str, authorization: &str| {
-        let stream = get(&host, path, &[("authorization", authorization), ("content-type", content_type)]);
+        let stream =
+            get(&host, path, &[("authorization", authorization), ("content-type", content_type)]);
         decided(&stream);
         let sent = stream.sent().unwrap();
         let mut found = sent.headers.into_iter().filter(|(name, _)| name == b"grpc-status");
@@ -261,7 +282,8 @@ fn a_grpc_request_is_denied_with_a_grpc_status() {
     for content_type in ["application/grpc-web", "application/json", "application/grpc; a=b"] {
         assert_eq!(status(content_type, "/reports/1", &bob), None, "{content_type}");
     }
-    let foreign = get(&host, "/open", &[("content-type", "application/grpc")]).with_foreign_route(&[0; 4]);
+    let foreign =
+        get(&host, "/open", &[("content-type", "application/grpc")]).with_foreign_route(&[0; 4]);
     assert_eq!(decided(&foreign), 503);
     assert_eq!(foreign.sent().unwrap().headers, [(b"grpc-status".to_vec(), b"14".to_vec())]);
 }
@@ -327,7 +349,8 @@ fn the_gauges_count_the_policies_of_all_routes() {
     }
     let (test, other) = (Test::new(), Test::new());
     let host = test.host(r#", "poll-interval": "10ms""#);
-    let own = Host::<Authorization>::route(b"", &other.config(r#", "poll-interval": "10ms""#)).unwrap();
+    let own =
+        Host::<Authorization>::route(b"", &other.config(r#", "poll-interval": "10ms""#)).unwrap();
     std::fs::write(other.folder.path().join("policy.yaml"), "version: 2\n").unwrap();
     let until = Instant::now() + Duration::from_secs(60);
     while host.metric("rolegate.policy_failing") != 1 {
@@ -369,8 +392,10 @@ fn a_gauge_counts_lines_of_the_decision_log_that_are_lost() {
     }
     let test = Test::new();
     // A file that is always full.
-    let config =
-        format!(r#"{{"policy": "{}", "decision-log-file": "/dev/full"}}"#, test.folder.path().display());
+    let config = format!(
+        r#"{{"policy": "{}", "decision-log-file": "/dev/full"}}"#,
+        test.folder.path().display()
+    );
     let host = Host::<Authorization>::load(b"rolegate", config.as_bytes()).unwrap();
     deny_until(|| host.metric("rolegate.decision_log_dropped") > 0, &host);
     assert_eq!(host.metric("rolegate.decision_log_written"), 0);
@@ -412,20 +437,26 @@ fn the_gauges_wait_for_no_other_thread() {
 fn equal_settings_share_one_policy() {
     let test = Test::new();
     let (one, two, three) = (test.host(""), test.host(""), test.host(r#", "hash-queue": 7"#));
-    let policy =
-        |host: &Host<Authorization>| host.filter().policy.as_ref().map(std::sync::Arc::as_ptr).unwrap();
+    let policy = |host: &Host<Authorization>| {
+        host.filter().policy.as_ref().map(std::sync::Arc::as_ptr).unwrap()
+    };
     assert_eq!(policy(&one), policy(&two));
     assert_ne!(policy(&one), policy(&three));
     let ann = basic("ann:password");
     assert_eq!(decided(&get(&one, "/reports/1", &[("authorization", &ann)])), 200);
-    assert_eq!(get(&two, "/reports/1", &[("authorization", &ann)]).request_headers(true), hooks::CONTINUE);
+    assert_eq!(
+        get(&two, "/reports/1", &[("authorization", &ann)]).request_headers(true),
+        hooks::CONTINUE
+    );
 }
 
 #[test]
 fn the_client_is_the_address_without_its_port() {
     let test = Test::new();
     let host = test.host("");
-    for (address, client) in [("192.0.2.1:80", "192.0.2.1"), ("[2001:db8::1]:80", "2001:db8::1"), ("", "")] {
+    for (address, client) in
+        [("192.0.2.1:80", "192.0.2.1"), ("[2001:db8::1]:80", "2001:db8::1"), ("", "")]
+    {
         let stream = get(&host, "/reports/1", &[]).with_source_address(address.as_bytes());
         assert_eq!(stream.request_headers(true), hooks::STOP);
         drop(stream);

@@ -26,7 +26,10 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
             r#"{"policy": "p", "on-stale": "keeps"}"#,
             "`keeps` for `on-stale`: one of keep, unavailable is expected",
         ),
-        (r#"{"policy": "p", "listen": "off"}"#, "unknown setting `listen`: the settings are policy, shadow,"),
+        (
+            r#"{"policy": "p", "listen": "off"}"#,
+            "unknown setting `listen`: the settings are policy, shadow,",
+        ),
         (
             r#"{"policy": "p", "poll-interval": "5"}"#,
             "`5` for `poll-interval`: not a duration: write one such as `500ms`",
@@ -37,7 +40,10 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         ),
         (r#"{"policy": "p", "hash-timeout": "0"}"#, "`0` for `hash-timeout`: not a duration"),
         (r#"{"policy": "p", "hash-queue": -1}"#, "`-1` for `hash-queue`: not a number above zero"),
-        (r#"{"policy": "p", "metadata": "yes"}"#, "`yes` for `metadata`: one of true, false is expected"),
+        (
+            r#"{"policy": "p", "metadata": "yes"}"#,
+            "`yes` for `metadata`: one of true, false is expected",
+        ),
         (
             r#"{"policy": "p", "max-request-body": "10MB"}"#,
             "`10MB` for `max-request-body`: not a size: write one such as",
@@ -47,7 +53,10 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         // public authority.
         (r#"{"policy": "p", "bundle-ca": null}"#, "a value for `bundle-ca` is expected"),
         (r#"{"policy": "p", "otlp-ca": ""}"#, "a value for `otlp-ca` is expected"),
-        (r#"{"policy": "p", "bundle-public-key": []}"#, "at least one value for `bundle-public-key`"),
+        (
+            r#"{"policy": "p", "bundle-public-key": []}"#,
+            "at least one value for `bundle-public-key`",
+        ),
         (r#"{"policy": "p", "max-request-body": []}"#, "at least one value for `max-request-body`"),
         (r#"{"policy": "p", "admin": ["off", "off"]}"#, "`admin` takes one value, not a list"),
         (r#"{"policy": {"file": "p"}}"#, "a value for `policy`, or a list of values, is expected"),
@@ -61,8 +70,14 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
             r#"{"policy": "p", "decision-log-to": "stdout"}"#,
             "`stdout` for `decision-log-to`: one of file, otlp",
         ),
-        (r#"{"policy": "p", "decision-log": true}"#, "`true` for `decision-log`: one of off, denied, all"),
-        (r#"{"policy": "p", "admin": "9192"}"#, "`9192` for `admin`: not an address: write one such as"),
+        (
+            r#"{"policy": "p", "decision-log": true}"#,
+            "`true` for `decision-log`: one of off, denied, all",
+        ),
+        (
+            r#"{"policy": "p", "admin": "9192"}"#,
+            "`9192` for `admin`: not an address: write one such as",
+        ),
         (r#"{"policy": "p", "admin": true}"#, "`true` for `admin`: not an address"),
         ("policy", "`filter_config` must be a mapping, not text"),
     ] {
@@ -77,7 +92,8 @@ fn a_policy_is_a_file_or_the_url_of_a_bundle() {
     let path = of(r#"{"policy": "p"}"#);
     assert_eq!(path.policy, PolicySource::Path("p".into()));
     assert_eq!((path.bundle.interval, path.bundle.max_size), (Duration::from_secs(60), 64 << 20));
-    let more = r#""bundle-public-key": ["a.pub", "b.pub"], "bundle-interval": "5s", "bundle-cache": "c""#;
+    let more =
+        r#""bundle-public-key": ["a.pub", "b.pub"], "bundle-interval": "5s", "bundle-cache": "c""#;
     let bundle = of(&format!(r#"{{"policy": "https://files.example/b?secret", {more}}}"#));
     assert_eq!(bundle.policy, PolicySource::Bundle("https://files.example/b?secret".into()));
     assert_eq!(bundle.bundle.public_keys, ["a.pub", "b.pub"].map(PathBuf::from));
@@ -130,7 +146,8 @@ fn a_decision_log_is_off_in_each_form() {
 fn a_route_has_another_policy_or_none() {
     assert_eq!(RouteSettings::read(br#"{"disabled": true}"#), Ok(RouteSettings::Disabled));
     assert_eq!(RouteSettings::read(b"\n{\"disabled\": true}\n"), Ok(RouteSettings::Disabled));
-    let of_1_38 = RouteSettings::read(b"\n\x0e\n\x08disabled\x12\x02 \x01").unwrap_err().to_string();
+    let of_1_38 =
+        RouteSettings::read(b"\n\x0e\n\x08disabled\x12\x02 \x01").unwrap_err().to_string();
     assert!(of_1_38.contains("`google.protobuf.StringValue`"), "{of_1_38}");
     let other = FilterSettings::read(br#"{"policy": "other", "hash-timeout": "1s"}"#).unwrap();
     assert_eq!(other.hash_timeout, Duration::from_secs(1));
@@ -174,7 +191,8 @@ fn what_a_collector_gets_has_the_settings_of_the_sidecar() {
 fn the_table_of_settings_is_what_is_accepted() {
     let rows = table(include_str!("../../../../deploy/module/README.md"), "| setting | default |");
     let command = command();
-    let accepted: BTreeSet<&str> = command.get_arguments().filter_map(|flag| flag.get_long()).collect();
+    let accepted: BTreeSet<&str> =
+        command.get_arguments().filter_map(|flag| flag.get_long()).collect();
     assert_eq!(rows.iter().flat_map(|row| names(row[0])).collect::<BTreeSet<_>>(), accepted);
     let read = |settings: Value| FilterSettings::read(settings.to_string().as_bytes()).unwrap();
     let with_default = rows.iter().filter(|row| row[1].starts_with('`'));

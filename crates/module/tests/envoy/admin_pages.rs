@@ -23,7 +23,9 @@ pub(crate) fn metrics(admin: &Path) -> Option<String> {
 
 /// A number on the page of metrics; 0 if it is not there.
 pub(crate) fn metric(page: &str, name: &str) -> f64 {
-    page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok()).unwrap_or_default()
+    page.lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+        .unwrap_or_default()
 }
 
 /// Waits until a metric has this value.

@@ -14,7 +14,10 @@ const VERSIONS: [Version; 2] = [Version::Http1, Version::Http2];
 /// A bulk request with this many items for an index.
 fn bulk(items: usize, last: &str) -> Vec<u8> {
     let item = |index: &str| {
-        format!("{{\"index\": {{\"_index\": \"{index}\"}}}}\n{{\"text\": \"{}\"}}\n", "x".repeat(180))
+        format!(
+            "{{\"index\": {{\"_index\": \"{index}\"}}}}\n{{\"text\": \"{}\"}}\n",
+            "x".repeat(180)
+        )
     };
     (item("logs-2026-11").repeat(items) + &item(last)).into_bytes()
 }
@@ -23,8 +26,15 @@ async fn send(stack: &Stack, version: Version, path: &str, body: Pieces) -> Answ
     send_as(stack, version, "shipper:anchor", path, body).await
 }
 
-async fn send_as(stack: &Stack, version: Version, caller: &str, path: &str, body: Pieces) -> Answer {
-    let headers = [("authorization", basic(caller)), ("content-type", "application/x-ndjson".to_owned())];
+async fn send_as(
+    stack: &Stack,
+    version: Version,
+    caller: &str,
+    path: &str,
+    body: Pieces,
+) -> Answer {
+    let headers =
+        [("authorization", basic(caller)), ("content-type", "application/x-ndjson".to_owned())];
     let headers = headers.map(|(name, value)| (name.to_owned(), value));
     let trailer = ("trailer".to_owned(), "x-checksum".to_owned());
     let headers: Vec<_> = headers.into_iter().chain([trailer]).collect();
@@ -40,12 +50,18 @@ async fn a_body_is_decided_about_in_whatever_pieces_it_arrives() {
         for version in VERSIONS {
             // The first request waits for its password, too. The largest is larger than what Envoy
             // buffers by default.
-            for (items, size) in
-                [(15_000, 60_000), (1, usize::MAX), (1, 1), (1, 100), (200, 1000), (15_000, usize::MAX)]
-            {
+            for (items, size) in [
+                (15_000, 60_000),
+                (1, usize::MAX),
+                (1, 1),
+                (1, 100),
+                (200, 1000),
+                (15_000, usize::MAX),
+            ] {
                 for end in [End::Data, End::Trailers] {
                     let body = bulk(items, "logs-2026-12");
-                    let answer = send(&stack, version, "/_bulk", Pieces::of(&body, size, end)).await;
+                    let answer =
+                        send(&stack, version, "/_bulk", Pieces::of(&body, size, end)).await;
                     assert_eq!(answer.status, 200, "{version:?} {items} {size} {end:?}");
                     let echo = answer.json();
                     assert_eq!(
@@ -53,10 +69,14 @@ async fn a_body_is_decided_about_in_whatever_pieces_it_arrives() {
                         Some(body.len()),
                         "{version:?} {size} {end:?}"
                     );
-                    assert!(echo["body"].as_str().unwrap().as_bytes() == body, "another body is passed on");
+                    assert!(
+                        echo["body"].as_str().unwrap().as_bytes() == body,
+                        "another body is passed on"
+                    );
                     let before = stack.app.requests();
                     let body = bulk(items, "salaries");
-                    let answer = send(&stack, version, "/_bulk", Pieces::of(&body, size, end)).await;
+                    let answer =
+                        send(&stack, version, "/_bulk", Pieces::of(&body, size, end)).await;
                     assert_eq!(answer.status, 403, "{version:?} {items} {size} {end:?}");
                     assert_eq!(stack.app.requests(), before);
                 }
@@ -80,7 +100,8 @@ async fn a_body_over_the_bound_gets_413() {
             let answer = send_as(&stack, version, "shipper:wrong", "/_bulk", body).await;
             assert_eq!(answer.status, 401, "{version:?} {end:?}");
         }
-        let answer = send(&stack, version, "/_bulk", Pieces::whole(&bulk(100, "logs-2026-12"))).await;
+        let answer =
+            send(&stack, version, "/_bulk", Pieces::whole(&bulk(100, "logs-2026-12"))).await;
         assert_eq!(answer.status, 200, "{version:?}");
     }
 }
@@ -99,7 +120,8 @@ async fn a_body_that_fills_the_buffers_while_its_password_is_hashed_is_answered(
                 options.arguments.push(max);
                 let stack = start(&search.file, &options).await;
                 let body = bulk(items, "logs-2026-12");
-                let answer = send(&stack, version, "/_bulk", Pieces::of(&body, 60_000, End::Data)).await;
+                let answer =
+                    send(&stack, version, "/_bulk", Pieces::of(&body, 60_000, End::Data)).await;
                 assert_eq!(answer.status, status, "{version:?} {max}: {} bytes", body.len());
             }
         }
@@ -116,11 +138,14 @@ async fn a_body_that_never_ends_is_never_passed_on() {
         for items in [0, 100, 15_000] {
             let before = stack.app.requests();
             let body = Pieces::of(&bulk(items, "logs-2026-12"), 10_000, End::Never);
-            let never =
-                tokio::time::timeout(Duration::from_millis(300), send(&stack, version, "/_bulk", body));
+            let never = tokio::time::timeout(
+                Duration::from_millis(300),
+                send(&stack, version, "/_bulk", body),
+            );
             assert!(never.await.is_err(), "{version:?}: it is answered");
             assert_eq!(stack.app.requests(), before, "{version:?}");
-            let answer = send(&stack, version, "/_bulk", Pieces::whole(&bulk(1, "logs-2026-12"))).await;
+            let answer =
+                send(&stack, version, "/_bulk", Pieces::whole(&bulk(1, "logs-2026-12"))).await;
             assert_eq!(answer.status, 200, "{version:?}");
         }
     }
@@ -150,8 +175,10 @@ async fn an_upgrade_is_not_passed_on_where_a_body_counts() {
     let stack = start(&search.file, &with(&["hash-timeout: 15s"])).await;
     let mut headers = vec![("authorization", basic("leo:harbour"))];
     headers.extend([("connection", "upgrade".to_owned()), ("upgrade", "websocket".to_owned())]);
-    let headers: Vec<_> = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let headers: Vec<_> =
+        headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let mut connection = stack.connect(Version::Http1).await.unwrap();
-    let answer = connection.send("GET", "/logs-2026-11/_search", "localhost", &headers, b"").await.unwrap();
+    let answer =
+        connection.send("GET", "/logs-2026-11/_search", "localhost", &headers, b"").await.unwrap();
     assert_eq!((answer.status, stack.app.requests()), (403, 0));
 }

@@ -19,8 +19,11 @@ fn policy() -> TempDir {
     let file = folder.path().join("policy.yaml");
     let text = std::fs::read_to_string(&file).unwrap();
     assert_eq!(text.matches("  folder: cluster\n").count(), 1);
-    std::fs::write(file, text.replace("  folder: cluster\n", "  folder: cluster\n  bulk: per-item\n"))
-        .unwrap();
+    std::fs::write(
+        file,
+        text.replace("  folder: cluster\n", "  folder: cluster\n  bulk: per-item\n"),
+    )
+    .unwrap();
     folder
 }
 
@@ -41,7 +44,8 @@ fn copy(from: &Path, to: &Path) {
 fn bulk(items: usize) -> (String, Vec<(String, u64)>) {
     let (mut body, mut results) = (String::new(), Vec::new());
     for number in 0..items {
-        let (index, status) = if number % 3 == 1 { ("salaries", 403) } else { ("logs-2026-12", 201) };
+        let (index, status) =
+            if number % 3 == 1 { ("salaries", 403) } else { ("logs-2026-12", 201) };
         let item = json!({ "_index": index, "_id": number.to_string() });
         body += &match number % 5 {
             0 => format!("{}\n", json!({ "delete": item })),
@@ -79,12 +83,14 @@ async fn each_item_gets_its_own_result() {
                 for end in [End::Data, End::Trailers] {
                     let (body, wanted) = bulk(items);
                     let before = stack.app.requests();
-                    let answer = send(&stack, version, Pieces::of(body.as_bytes(), size, end)).await;
+                    let answer =
+                        send(&stack, version, Pieces::of(body.as_bytes(), size, end)).await;
                     let shown = format!("{version:?} {items} {size} {end:?}");
                     assert_eq!((answer.status, stack.app.requests()), (200, before + 1), "{shown}");
                     let said = answer.json();
                     assert_eq!(said["errors"], true, "{shown}");
-                    let results: Vec<_> = said["items"].as_array().unwrap().iter().map(result).collect();
+                    let results: Vec<_> =
+                        said["items"].as_array().unwrap().iter().map(result).collect();
                     assert!(results == wanted, "{shown}");
                 }
             }
@@ -113,7 +119,8 @@ async fn nearly_all_items_may_be_denied() {
         let stack = start(folder.path(), &options).await;
         for version in [Version::Http1, Version::Http2] {
             for end in [End::Data, End::Trailers] {
-                let answer = send(&stack, version, Pieces::of(body.as_bytes(), usize::MAX, end)).await;
+                let answer =
+                    send(&stack, version, Pieces::of(body.as_bytes(), usize::MAX, end)).await;
                 assert_eq!(answer.status, 200, "{version:?} {end:?}");
                 assert!(answer.body.len() > 2 << 20, "{version:?} {end:?}: {}", answer.body.len());
                 let said = answer.json();
@@ -145,7 +152,8 @@ async fn a_response_that_another_filter_has_buffered_is_completed() {
                 let answer = send(&stack, version, Pieces::whole(body.as_bytes())).await;
                 assert_eq!(answer.status, 200, "{version:?} {items}: {}", answer.text());
                 let said = answer.json();
-                let results: Vec<_> = said["items"].as_array().unwrap().iter().map(result).collect();
+                let results: Vec<_> =
+                    said["items"].as_array().unwrap().iter().map(result).collect();
                 assert!(results == wanted, "{version:?} {items}");
             }
         }
@@ -157,17 +165,21 @@ async fn a_response_that_another_filter_has_buffered_is_completed() {
 async fn another_response_gets_502() {
     let folder = policy();
     let stack = start(folder.path(), &with(&["hash-timeout: 15s"])).await;
-    let headers =
-        [("authorization", basic("shipper:anchor")), ("content-type", "application/x-ndjson".to_owned())];
+    let headers = [
+        ("authorization", basic("shipper:anchor")),
+        ("content-type", "application/x-ndjson".to_owned()),
+    ];
     let headers = headers.map(|(name, value)| (name.to_owned(), value));
     for version in [Version::Http1, Version::Http2] {
         let mut connection = stack.connect(version).await.unwrap();
         let body = Pieces::whole(bulk(3).0.as_bytes());
-        let answer = connection.send_pieces("POST", "/_bulk", "localhost", &headers, body).await.unwrap();
+        let answer =
+            connection.send_pieces("POST", "/_bulk", "localhost", &headers, body).await.unwrap();
         assert_eq!((answer.status, &answer.json()["status"]), (502, &json!(502)), "{version:?}");
         // The connection goes on.
         let body = Pieces::whole(b"{\"delete\":{\"_index\":\"logs-2026-12\",\"_id\":\"1\"}}\n");
-        let answer = connection.send_pieces("POST", "/_bulk", "localhost", &headers, body).await.unwrap();
+        let answer =
+            connection.send_pieces("POST", "/_bulk", "localhost", &headers, body).await.unwrap();
         assert_eq!(answer.status, 200, "{version:?}");
     }
 }

@@ -16,7 +16,8 @@ use super::{PATIENT, start, with};
 
 /// A bundle with a policy that opens `/always` and this path to all.
 fn unsigned(path: &str, revision: u64) -> Vec<u8> {
-    let policy = format!("version: 1\nroles: {{ anyone: {{ allow: [GET /always, GET {path}] }} }}\n");
+    let policy =
+        format!("version: 1\nroles: {{ anyone: {{ allow: [GET /always, GET {path}] }} }}\n");
     let files = [("policy.yaml".to_owned(), policy.into_bytes())].into();
     bundle::build("policy.yaml", revision, &files).unwrap()
 }
@@ -65,7 +66,8 @@ async fn send_until(ended: Arc<AtomicBool>, mut connection: Connection) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bundle_is_followed_and_what_is_not_acceptable_leaves_the_last_good_policy_active() {
     let (folder, key) = (tempfile::tempdir().unwrap(), KeyPair::generate().unwrap());
-    let (admin, cache): (PathBuf, PathBuf) = (folder.path().join("admin"), folder.path().join("cache"));
+    let (admin, cache): (PathBuf, PathBuf) =
+        (folder.path().join("admin"), folder.path().join("cache"));
     let public = folder.path().join("key.pub");
     std::fs::write(&public, key.public_key().unwrap().to_pem()).unwrap();
     let files = BundleServer::start(signed(&key, "/a", 1));
@@ -98,7 +100,11 @@ async fn a_bundle_is_followed_and_what_is_not_acceptable_leaves_the_last_good_po
     ] {
         files.answer(sent);
         wait_for(&stack, &admin, result, logged).await;
-        assert_eq!((status(&stack, "/b").await, status(&stack, "/c").await), (200, 401), "{result}");
+        assert_eq!(
+            (status(&stack, "/b").await, status(&stack, "/c").await),
+            (200, 401),
+            "{result}"
+        );
     }
 
     // A restart without the server has the cached one.
@@ -116,7 +122,8 @@ async fn a_bundle_is_followed_and_what_is_not_acceptable_leaves_the_last_good_po
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_first_bundle_nothing_is_allowed() {
     let (key, files) = (KeyPair::generate().unwrap(), BundleServer::start(Answer::Away));
-    let stack = start(Path::new(&files.url()), &with(&["bundle-interval: 1s", "keys-wait: 100ms"])).await;
+    let stack =
+        start(Path::new(&files.url()), &with(&["bundle-interval: 1s", "keys-wait: 100ms"])).await;
     assert_eq!(status(&stack, "/always").await, 503, "{}", stack.envoy.log());
     files.answer(signed(&key, "/a", 1));
     wait_until_allowed(&stack, "/a").await;

@@ -43,7 +43,10 @@ async fn a_bundle_that_may_not_be_fetched_stops_envoy_and_its_log_says_why() {
         ),
     ] {
         let said = refused(Path::new(url), setting).await;
-        assert!(said.contains(&format!("rolegate: the bundle `{url}` cannot be fetched: ")), "{said}");
+        assert!(
+            said.contains(&format!("rolegate: the bundle `{url}` cannot be fetched: ")),
+            "{said}"
+        );
         assert!(said.contains(problem), "{said}");
     }
 }
@@ -66,7 +69,8 @@ async fn a_route_is_not_authorized_if_it_says_so_and_statistics_count_the_others
     let people = Example::named("people").unwrap();
     let app = App::start().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let shipped = std::fs::read_to_string(testbed::repository().join("deploy/envoy/module.yaml")).unwrap();
+    let shipped =
+        std::fs::read_to_string(testbed::repository().join("deploy/envoy/module.yaml")).unwrap();
     let open = r#"
                         - match: { prefix: "/open" }
                           route: { cluster: application }
@@ -92,16 +96,22 @@ async fn a_route_is_not_authorized_if_it_says_so_and_statistics_count_the_others
         text = text.replace(from, &to);
     }
     let program = testbed::envoy::program().unwrap();
-    let envoy =
-        Envoy::start_with_modules(&program, folder.path(), &text, &["public"], &library()).await.unwrap();
-    for (path, status) in [("/open/1", 200), ("/people", 401), ("/people", 401), ("/people%2F", 400)] {
+    let envoy = Envoy::start_with_modules(&program, folder.path(), &text, &["public"], &library())
+        .await
+        .unwrap();
+    for (path, status) in
+        [("/open/1", 200), ("/people", 401), ("/people", 401), ("/people%2F", 400)]
+    {
         let mut connection = Connection::open(envoy.address, Version::Http1).await.unwrap();
         let answer = connection.send("GET", path, "localhost", &[], b"").await.unwrap();
         assert_eq!(answer.status, status, "{path}: {}", envoy.log());
     }
-    for (name, value) in
-        [("denied.missing_credentials", 2), ("denied.invalid_path", 1), ("allowed", 0), ("policy_failing", 0)]
-    {
+    for (name, value) in [
+        ("denied.missing_credentials", 2),
+        ("denied.invalid_path", 1),
+        ("allowed", 0),
+        ("policy_failing", 0),
+    ] {
         let stat = envoy.stat(&format!("dynamicmodulescustom.rolegate.{name}")).await.unwrap();
         assert_eq!(stat, Some(value), "{name}");
     }

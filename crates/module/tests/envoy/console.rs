@@ -17,7 +17,9 @@ use super::{ALICE, PATIENT, authorization, each_form, start};
 /// These options with a console, and where it is.
 fn with_console(mut options: Options, folder: &Path) -> (Options, PathBuf) {
     let admin = folder.join("admin");
-    options.arguments.extend(["console: true", &*format!("admin: unix:{}", admin.display()).leak()]);
+    options
+        .arguments
+        .extend(["console: true", &*format!("admin: unix:{}", admin.display()).leak()]);
     (options, admin)
 }
 
@@ -66,7 +68,8 @@ async fn readers_of_the_console_block_no_request() {
     assert_eq!(status(&stack, "GET", "/people").await, 200);
     let ask = || {
         let mut stream = UnixStream::connect(&admin).unwrap();
-        write!(stream, "GET /console?path=/people&user=bob HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+        write!(stream, "GET /console?path=/people&user=bob HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            .unwrap();
         stream
     };
     let _do_not_read: Vec<UnixStream> = (0..10).map(|_| ask()).collect();
@@ -86,8 +89,9 @@ async fn readers_of_the_console_block_no_request() {
         while sent < 300 || shown.load(Ordering::Relaxed) < 3 {
             assert!(Instant::now() < until, "{sent} requests, {shown:?} pages");
             for (method, status) in [("GET", 200), ("POST", 403)] {
-                let answer =
-                    connection.send(method, "/people", "localhost", &authorization(ALICE), b"").await;
+                let answer = connection
+                    .send(method, "/people", "localhost", &authorization(ALICE), b"")
+                    .await;
                 assert_eq!(answer.unwrap().status, status);
             }
             sent += 1;

@@ -18,7 +18,10 @@ async fn send(stack: &Stack, times: usize) {
         for (path, status) in [("/people", 200), ("/people/7301", 403), ("/people%2F7301", 400)] {
             // Envoy closes the connection with a 400.
             let mut connection = stack.connect(Version::Http1).await.unwrap();
-            let answer = connection.send("GET", path, "localhost", &authorization(ALICE), b"").await.unwrap();
+            let answer = connection
+                .send("GET", path, "localhost", &authorization(ALICE), b"")
+                .await
+                .unwrap();
             assert_eq!(answer.status, status, "{path}");
         }
     }
@@ -39,7 +42,8 @@ async fn what_is_masked_or_sampled_out_is_in_no_file_and_files_are_renamed_at_th
         "decision-log-keep: 3",
     ];
     let stack = start(&people.file, &with(&settings)).await;
-    let counted = |result: &str| format!("rolegate_decision_log_lines_total{{result=\"{result}\"}}");
+    let counted =
+        |result: &str| format!("rolegate_decision_log_lines_total{{result=\"{result}\"}}");
     let file = |suffix: &str| stack.folder().join(format!("decisions{suffix}"));
     // Lines are written in batches, and a batch is not divided: so in several.
     for round in [1.0, 2.0, 3.0, 4.0, 5.0, 6.0] {
@@ -54,7 +58,11 @@ async fn what_is_masked_or_sampled_out_is_in_no_file_and_files_are_renamed_at_th
         assert!(!text.contains("alice") && !text.contains("7301"), "{text}");
         for line in text.lines() {
             let line: Value = serde_json::from_str(line).unwrap();
-            assert_eq!((&line["decision"], &line["user"]), (&"denied".into(), &Value::Null), "{line}");
+            assert_eq!(
+                (&line["decision"], &line["user"]),
+                (&"denied".into(), &Value::Null),
+                "{line}"
+            );
             *paths.entry(line["path"].as_str().unwrap().to_owned()).or_default() += 1;
         }
     }

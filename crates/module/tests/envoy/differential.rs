@@ -20,7 +20,11 @@ use super::{PATIENT, library};
 /// A number that the environment has, such as `REQUESTS`.
 fn number(name: &str, default: u64) -> u64 {
     let value = std::env::var(name).unwrap_or_default();
-    if value.is_empty() { default } else { value.parse().unwrap_or_else(|_| panic!("{name} is a number")) }
+    if value.is_empty() {
+        default
+    } else {
+        value.parse().unwrap_or_else(|_| panic!("{name} is a number"))
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -35,20 +39,27 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
         let folder = tempfile::tempdir().unwrap();
         let example = Example::signed_by(&name, &folder.path().join("policy"), &signer).unwrap();
         let app = App::start().await.unwrap();
-        let rolegate = Rolegate::start(&program(), &example.file, Target::Tcp(ANY_PORT), folder.path(), &[])
-            .await
-            .unwrap();
+        let rolegate =
+            Rolegate::start(&program(), &example.file, Target::Tcp(ANY_PORT), folder.path(), &[])
+                .await
+                .unwrap();
         // A hash that takes long on a busy machine is no difference; the sidecar waits for as long
         // as Envoy does.
         let more = vec!["hash-timeout: 15s".to_owned()];
-        let module = Module { folder: library(), policy: example.file.clone(), decisions: None, more };
+        let module =
+            Module { folder: library(), policy: example.file.clone(), decisions: None, more };
         // The requests to a search cluster have bodies that count.
         let whole_bodies = example.loaded.policy.search.is_some();
         let listener = |name: &str, normalize_path, targets, module| {
             let with_request_body = whole_bodies.then_some(1 << 20);
             let timeout = PATIENT;
-            let settings =
-                Settings { normalize_path, whole_bodies, with_request_body, timeout, ..Settings::default() };
+            let settings = Settings {
+                normalize_path,
+                whole_bodies,
+                with_request_body,
+                timeout,
+                ..Settings::default()
+            };
             Listener { name: name.to_owned(), targets, module, settings }
         };
         let listeners = [
@@ -112,11 +123,13 @@ impl Both {
     async fn send(&mut self, at: usize, request: &Request) -> Answer {
         let Request { method, path, host, headers, body } = request;
         for _ in 0..2 {
-            if let Ok(answer) = self.connections[at].send(method, path, host, headers, body.as_bytes()).await
+            if let Ok(answer) =
+                self.connections[at].send(method, path, host, headers, body.as_bytes()).await
             {
                 return answer;
             }
-            self.connections[at] = Connection::open(self.addresses[at], self.version).await.unwrap();
+            self.connections[at] =
+                Connection::open(self.addresses[at], self.version).await.unwrap();
         }
         panic!("no answer: {request:?}");
     }
@@ -135,8 +148,9 @@ fn headers(answer: &Answer) -> Vec<(String, Vec<u8>)> {
         }
         _ => value.to_vec(),
     };
-    let mut lines: Vec<_> =
-        lines.map(|(name, bytes)| (name.to_string(), value(name.as_str(), bytes.as_bytes()))).collect();
+    let mut lines: Vec<_> = lines
+        .map(|(name, bytes)| (name.to_string(), value(name.as_str(), bytes.as_bytes())))
+        .collect();
     lines.sort();
     lines
 }
@@ -187,8 +201,8 @@ struct Requests {
 
 const METHODS: [&str; 7] = ["GET", "POST", "DELETE", "PUT", "HEAD", "PATCH", "get"];
 const PIECES: [&str; 16] = [
-    "/", "//", "/.", "/..", "%2f", "%2F", "%2e", ";a=b", "?q=1", "#f", "%00", "%zz", "\\", "people", "users",
-    "*",
+    "/", "//", "/.", "/..", "%2f", "%2F", "%2e", ";a=b", "?q=1", "#f", "%00", "%zz", "\\",
+    "people", "users", "*",
 ];
 /// Envoy answers gRPC requests in gRPC.
 const CONTENT_TYPES: [&str; 5] = [
@@ -198,14 +212,24 @@ const CONTENT_TYPES: [&str; 5] = [
     "application/grpc; a=b",
     "application/json",
 ];
-const NAMES: [&str; 8] =
-    ["x-user", "X_User", "x.user", "x_roles", "cookie", "x-forwarded-for", "x-original-url", "x-request-id"];
+const NAMES: [&str; 8] = [
+    "x-user",
+    "X_User",
+    "x.user",
+    "x_roles",
+    "cookie",
+    "x-forwarded-for",
+    "x-original-url",
+    "x-request-id",
+];
 
 impl Requests {
     fn new(example: &Example, signer: &Signer, version: Version, random: fastrand::Rng) -> Self {
         let identity = &example.loaded.policy.identity;
         let authorization = |case: &policy::cases::Case| {
-            testbed::golden::authorization(&case.request.credentials, identity, Some(signer)).ok().flatten()
+            testbed::golden::authorization(&case.request.credentials, identity, Some(signer))
+                .ok()
+                .flatten()
         };
         let mut credentials: Vec<String> = example.cases.iter().filter_map(authorization).collect();
         credentials.sort();
@@ -213,12 +237,20 @@ impl Requests {
         let as_request = |case: &policy::cases::Case| {
             let mut headers = case.request.headers.clone();
             headers.extend(authorization(case).map(|value| ("authorization".to_owned(), value)));
-            let (method, path, host) = (&case.request.method, &case.request.path, &case.request.host);
+            let (method, path, host) =
+                (&case.request.method, &case.request.path, &case.request.host);
             let body = case.request.body.clone();
-            Request { method: method.clone(), path: path.clone(), host: host.clone(), headers, body }
+            Request {
+                method: method.clone(),
+                path: path.clone(),
+                host: host.clone(),
+                headers,
+                body,
+            }
         };
         let of_cases = |field: fn(&policy::cases::Case) -> &str| {
-            let mut all: Vec<String> = example.cases.iter().map(|case| field(case).to_owned()).collect();
+            let mut all: Vec<String> =
+                example.cases.iter().map(|case| field(case).to_owned()).collect();
             all.sort();
             all.dedup();
             all
@@ -279,8 +311,9 @@ impl Requests {
             host = random.choice(&self.hosts).cloned().unwrap_or_default();
         }
         if random.u8(..10) == 0 {
-            host =
-                ["LOCALHOST", "localhost:80", "other.example", "a..b", "[::1]"][random.usize(..5)].to_owned();
+            host = ["LOCALHOST", "localhost:80", "other.example", "a..b", "[::1]"]
+                [random.usize(..5)]
+            .to_owned();
         }
         if random.u8(..6) == 0 {
             method = random.choice(METHODS).unwrap_or_default().to_owned();
@@ -292,7 +325,9 @@ impl Requests {
             let at = body.floor_char_boundary(random.usize(..body.len()));
             match random.u8(..3) {
                 0 => body.truncate(at),
-                1 => body.insert_str(at, ["\n", "\"", "{}", "salaries", "*", ","][random.usize(..6)]),
+                1 => {
+                    body.insert_str(at, ["\n", "\"", "{}", "salaries", "*", ","][random.usize(..6)])
+                }
                 _ => drop(body.remove(at)),
             }
         }
@@ -304,11 +339,13 @@ impl Requests {
 #[test]
 fn the_shipped_configuration_is_that_of_the_sidecar_but_for_the_filter() {
     let read = |name: &str| {
-        let text = std::fs::read_to_string(testbed::repository().join("deploy/envoy").join(name)).unwrap();
+        let text =
+            std::fs::read_to_string(testbed::repository().join("deploy/envoy").join(name)).unwrap();
         let documents = testbed::manifests::yaml_of(&text).unwrap();
         let mut document = documents.first().unwrap().clone();
         let resources = &mut document["static_resources"];
-        let manager = &mut resources["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"];
+        let manager =
+            &mut resources["listeners"][0]["filter_chains"][0]["filters"][0]["typed_config"];
         let filters = manager["http_filters"].as_array_mut().unwrap();
         assert_eq!(filters.len(), 2, "{name}");
         filters.remove(0);

@@ -48,7 +48,10 @@ fn configuration(app: &App, other: &Path, log: &Path) -> String {
             "decision-log: denied",
             format!("decision-log: off\n{0:26}metadata: true\n{0:26}hash-timeout: 15s", ""),
         ),
-        ("stream.v3.StdoutAccessLog", format!("file.v3.FileAccessLog\n{:22}path: {}", "", log.display())),
+        (
+            "stream.v3.StdoutAccessLog",
+            format!("file.v3.FileAccessLog\n{:22}path: {}", "", log.display()),
+        ),
         (format, SAID.to_owned()),
         ("                      routes:\n", format!("                      routes:{route}")),
     ] {
@@ -66,12 +69,15 @@ async fn each_envoy(test: impl AsyncFn(&Envoy, PathBuf)) {
     for options in each_form() {
         let (folder, app) = (tempfile::tempdir().unwrap(), App::start().await.unwrap());
         let (other, log) = (folder.path().join("policy.yaml"), folder.path().join("access.log"));
-        let policy = "version: 1\nroles: { anyone: { allow: [\"GET /other/open\", \"GET /people\"] } }\n";
+        let policy =
+            "version: 1\nroles: { anyone: { allow: [\"GET /other/open\", \"GET /people\"] } }\n";
         std::fs::write(&other, policy).unwrap();
         let text = configuration(&app, &other, &log);
         let program = options.program.map_or_else(testbed::envoy::program, Ok).unwrap();
         let envoy =
-            Envoy::start_with_modules(&program, folder.path(), &text, &LISTENERS, &library()).await.unwrap();
+            Envoy::start_with_modules(&program, folder.path(), &text, &LISTENERS, &library())
+                .await
+                .unwrap();
         test(&envoy, log).await;
     }
 }
@@ -112,9 +118,11 @@ async fn listeners_share_a_policy_and_a_route_has_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_access_log_says_what_was_decided() {
     each_envoy(async |envoy, log| {
-        for (path, credentials) in
-            [("/people", &authorization(ALICE)[..]), ("/people/1", &authorization(ALICE)), ("/people", &[])]
-        {
+        for (path, credentials) in [
+            ("/people", &authorization(ALICE)[..]),
+            ("/people/1", &authorization(ALICE)),
+            ("/people", &[]),
+        ] {
             status(envoy, 0, path, credentials).await;
         }
         let wanted = [

@@ -54,7 +54,8 @@ async fn spans_and_log_records_arrive_also_the_last_ones() {
         for (path, flags, status) in
             [("/people?token=s3cret", "01", 200), ("/secret", "01", 403), ("/people", "00", 200)]
         {
-            let answer = connection.send("GET", path, "people.example", &traced(flags), b"").await.unwrap();
+            let answer =
+                connection.send("GET", path, "people.example", &traced(flags), b"").await.unwrap();
             assert_eq!(answer.status, status, "{}", stack.envoy.log());
         }
         let until = Instant::now() + PATIENT;
@@ -64,7 +65,10 @@ async fn spans_and_log_records_arrive_also_the_last_ones() {
         }
         let spans = collector.spans();
         for span in &spans {
-            assert_eq!((hex(&span.trace_id), hex(&span.parent_span_id)), (TRACE.into(), CALLER.into()));
+            assert_eq!(
+                (hex(&span.trace_id), hex(&span.parent_span_id)),
+                (TRACE.into(), CALLER.into())
+            );
             assert_eq!((&*span.name, span.kind), ("rolegate check", 2));
         }
         for (name, expected) in [
@@ -76,20 +80,28 @@ async fn spans_and_log_records_arrive_also_the_last_ones() {
             ("client.address", ["127.0.0.1", "127.0.0.1"]),
             ("enduser.id", ["alice", "alice"]),
         ] {
-            let values = spans.iter().map(|span| attribute(&span.attributes, name).unwrap_or_default());
+            let values =
+                spans.iter().map(|span| attribute(&span.attributes, name).unwrap_or_default());
             assert_eq!(values.collect::<Vec<_>>(), expected, "{name}");
         }
-        let of_logs: Vec<String> = collector.logs().iter().map(|record| hex(&record.span_id)).collect();
+        let of_logs: Vec<String> =
+            collector.logs().iter().map(|record| hex(&record.span_id)).collect();
         assert_eq!(of_logs, [hex(&spans[0].span_id), hex(&spans[1].span_id), CALLER.to_owned()]);
         let service = attribute(&collector.resources()[0], "service.name");
         assert_eq!(service.as_deref(), Some("gate"));
         // Envoy ends at once after these, before a batch is due.
         for _ in 0..200 {
-            let answer = connection.send("GET", "/people", "people.example", &traced("01"), b"").await;
+            let answer =
+                connection.send("GET", "/people", "people.example", &traced("01"), b"").await;
             assert_eq!(answer.unwrap().status, 200);
         }
         stack.envoy.end().await.unwrap();
-        assert_eq!((collector.spans().len(), collector.logs().len()), (202, 203), "{}", stack.envoy.log());
+        assert_eq!(
+            (collector.spans().len(), collector.logs().len()),
+            (202, 203),
+            "{}",
+            stack.envoy.log()
+        );
         assert_eq!(collector.logs().iter().map(body).collect::<Vec<_>>(), stack.decisions());
         for secret in ["s3cret", "wonderland", ALICE.strip_prefix("Basic ").unwrap()] {
             assert!(!collector.has(secret), "{secret}");
@@ -114,10 +126,14 @@ async fn a_collector_that_never_answers_blocks_no_request_and_what_is_dropped_is
     let people = Example::named("people").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let admin: PathBuf = folder.path().join("admin");
-    let collector = Collector::start(Options { answers: Answers::Never, ..Options::default() }).unwrap();
+    let collector =
+        Collector::start(Options { answers: Answers::Never, ..Options::default() }).unwrap();
     let mut options = with(&everything_to(&collector));
-    let more =
-        ["hash-timeout: 15s", "otlp-timeout: 500ms", &*format!("admin: unix:{}", admin.display()).leak()];
+    let more = [
+        "hash-timeout: 15s",
+        "otlp-timeout: 500ms",
+        &*format!("admin: unix:{}", admin.display()).leak(),
+    ];
     options.arguments.extend(more);
     let mut stack = start(&people.file, &options).await;
     let ended = Arc::new(AtomicBool::new(false));
@@ -138,7 +154,9 @@ async fn a_collector_that_never_answers_blocks_no_request_and_what_is_dropped_is
     }
     ended.store(true, Ordering::Relaxed);
     let sent: usize = clients.join_all().await.into_iter().sum();
-    for logged in ["does not take the traces", "does not take the logs", "no answer within `otlp-timeout`"] {
+    for logged in
+        ["does not take the traces", "does not take the logs", "no answer within `otlp-timeout`"]
+    {
         while !stack.envoy.log().contains(logged) {
             assert!(Instant::now() < until, "{logged}: {}", stack.envoy.log());
             tokio::time::sleep(Duration::from_millis(20)).await;

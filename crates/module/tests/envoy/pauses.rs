@@ -19,7 +19,11 @@ async fn a_request_waits_for_its_hash_at_most_for_the_timeout() {
         let mut connection = stack.connect(Version::Http1).await.unwrap();
         waiting.spawn(async move {
             let wrong = basic(&format!("alice:wrong-{number}"));
-            connection.send("GET", "/people", "localhost", &authorization(&wrong), b"").await.unwrap().status
+            connection
+                .send("GET", "/people", "localhost", &authorization(&wrong), b"")
+                .await
+                .unwrap()
+                .status
         });
     }
     let statuses = waiting.join_all().await;

@@ -32,7 +32,9 @@ fn takes(text: &str) {
 
 #[test]
 fn envoy_takes_every_configuration_that_has_the_library() {
-    for path in ["envoy/module.yaml", "envoy/module-search.yaml", "kubernetes/examples/module/envoy.yaml"] {
+    for path in
+        ["envoy/module.yaml", "envoy/module-search.yaml", "kubernetes/examples/module/envoy.yaml"]
+    {
         takes(&std::fs::read_to_string(deploy(path)).unwrap());
     }
     let quick_start = file(&deploy("minikube/quick-start-module.yaml")).unwrap();

@@ -41,7 +41,9 @@ impl Watching {
         config["dynamic_resources"] = json!({ "lds_config": { "path_config_source": source } });
         write(folder.path(), 0, &with(&listener, settings));
         let (program, text) = (testbed::envoy::program().unwrap(), config.to_string());
-        let envoy = Envoy::start_with_modules(&program, folder.path(), &text, &["public"], &library()).await;
+        let envoy =
+            Envoy::start_with_modules(&program, folder.path(), &text, &["public"], &library())
+                .await;
         Self { envoy: envoy.unwrap(), listener, updates: 1, folder, _app: app }
     }
 
@@ -105,8 +107,7 @@ async fn the_admin_listener_follows_updates_of_a_listener() {
     let admin: PathBuf = sockets.path().join("admin");
     let address = format!("unix:{}", admin.display());
     let policy = |name: &str| Example::named(name).unwrap().file;
-    let settings =
-        |policy: &Path, queue: u32| json!({ "policy": policy, "admin": address, "hash-queue": queue });
+    let settings = |policy: &Path, queue: u32| json!({ "policy": policy, "admin": address, "hash-queue": queue });
     let mut watching = Watching::start(&settings(&policy("people"), 256)).await;
     watching.denied().await;
     assert_eq!(shown(&admin), Some(1.0));
@@ -138,7 +139,8 @@ async fn the_console_follows_updates_of_a_listener() {
     let admin: PathBuf = sockets.path().join("admin");
     let address = format!("unix:{}", admin.display());
     let policy = Example::named("people").unwrap().file;
-    let settings = |console: bool| json!({ "policy": policy, "admin": address, "console": console });
+    let settings =
+        |console: bool| json!({ "policy": policy, "admin": address, "console": console });
     let console = || page(&admin, "/console").unwrap();
     let mut watching = Watching::start(&settings(false)).await;
     watching.denied().await;

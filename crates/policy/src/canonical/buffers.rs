@@ -1,12 +1,14 @@
-//! Reusable buffers for the interpretations of a path, so that a thread that handles many paths does not allocate.
+//! Reusable buffers for the interpretations of a path, so that a thread that handles many paths
+//! does not allocate.
 
-/// The intermediate and final texts of the interpretations of a path. One thread reuses them for each path.
-/// They stay unallocated while all paths are canonical, and never hold more than 1 MiB.
+/// The intermediate and final texts of the interpretations of a path. One thread reuses them for
+/// each path. They stay unallocated while all paths are canonical, and never hold more than 1 MiB.
 #[derive(Debug, Default)]
 pub struct Buffers {
     /// Everything the path may become, including intermediate texts.
     pub(super) candidates: Texts,
-    /// The text being processed (`current`), the result of a step (`result`), and scratch space (`scratch`).
+    /// The text being processed (`current`), the result of a step (`result`), and scratch space
+    /// (`scratch`).
     pub(super) current: Vec<u8>,
     pub(super) result: Vec<u8>,
     pub(super) scratch: Vec<u8>,

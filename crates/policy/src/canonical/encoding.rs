@@ -4,7 +4,8 @@ use super::error::PathError;
 
 /// Whether a segment of a canonical path, once decoded, equals this user name.
 ///
-/// Decodes while it compares: the engine calls this for `{user}` in a decision, which must not allocate.
+/// Decodes while it compares: the engine calls this for `{user}` in a decision, which must not
+/// allocate.
 #[must_use]
 pub fn segment_is_name(segment: &[u8], user: &[u8]) -> bool {
     let mut rest = user;
@@ -29,7 +30,8 @@ pub fn decoded(segment: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// Whether the text is normalised: no unreserved character is encoded, and every triplet has upper-case digits.
+/// Whether the text is normalised: no unreserved character is encoded, and every triplet has
+/// upper-case digits.
 ///
 /// # Errors
 /// If it contains an invalid triplet.
@@ -53,13 +55,15 @@ pub(crate) fn normalise(text: &[u8], normal: &mut Vec<u8>) {
     decode_where(text, is_unreserved, normal);
 }
 
-/// Like [`normalise`], but also decodes the visible reserved characters (`%40`, `%3A`, …). `%25` stays.
+/// Like [`normalise`], but also decodes the visible reserved characters (`%40`, `%3A`, …). `%25`
+/// stays.
 pub(crate) fn reserved_decoded(text: &[u8], decoded: &mut Vec<u8>) {
     decode_where(text, is_visible, decoded);
 }
 
-/// Whether all servers agree on every triplet of a normalised text: it has only encoded spaces, characters that are not
-/// ASCII, and percent signs that do not look like the start of another triplet.
+/// Whether all servers agree on every triplet of a normalised text: it has only encoded spaces,
+/// characters that are not ASCII, and percent signs that do not look like the start of another
+/// triplet.
 pub(super) fn is_opaque(text: &[u8]) -> bool {
     !has_inner(text)
         && Units(text).flatten().all(|unit| match unit {
@@ -68,12 +72,16 @@ pub(super) fn is_opaque(text: &[u8]) -> bool {
         })
 }
 
-/// Decodes a normalised text once more (`%2541` becomes `A`), writes the result to `inner`, and returns whether it
-/// differs. `raw` is overwritten.
+/// Decodes a normalised text once more (`%2541` becomes `A`), writes the result to `inner`, and
+/// returns whether it differs. `raw` is overwritten.
 ///
 /// # Errors
 /// If the result is invalid or ambiguous, or could be decoded yet again.
-pub(super) fn once_more(text: &[u8], inner: &mut Vec<u8>, raw: &mut Vec<u8>) -> Result<bool, PathError> {
+pub(super) fn once_more(
+    text: &[u8],
+    inner: &mut Vec<u8>,
+    raw: &mut Vec<u8>,
+) -> Result<bool, PathError> {
     if !has_inner(text) {
         return Ok(false);
     }
@@ -100,7 +108,8 @@ pub(super) fn before<'a>(text: &'a [u8], triplet: &[u8; 3]) -> Option<&'a [u8]> 
 /// Whether a text has a dot segment with at least one encoded dot.
 pub(super) fn has_encoded_dots(text: &[u8]) -> bool {
     text.split(|byte| *byte == b'/').any(|segment| {
-        segment.contains(&b'%') && (segment_is_name(segment, b".") || segment_is_name(segment, b".."))
+        segment.contains(&b'%')
+            && (segment_is_name(segment, b".") || segment_is_name(segment, b".."))
     })
 }
 
@@ -161,8 +170,8 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Writes the text with the encoded bytes for which `decode` is true decoded, and every other triplet with upper-case
-/// digits.
+/// Writes the text with the encoded bytes for which `decode` is true decoded, and every other
+/// triplet with upper-case digits.
 fn decode_where(text: &[u8], decode: impl Fn(u8) -> bool, decoded: &mut Vec<u8>) {
     decoded.clear();
     decoded.reserve(text.len());
@@ -199,7 +208,8 @@ pub(crate) fn is_visible(byte: u8) -> bool {
     byte.is_ascii_graphic() && !matches!(byte, b'%' | b'/' | b'\\')
 }
 
-/// Checks that encoded bytes of 0x80 and above form whole UTF-8 characters that are not C1 controls.
+/// Checks that encoded bytes of 0x80 and above form whole UTF-8 characters that are not C1
+/// controls.
 #[derive(Default)]
 struct Utf8 {
     /// The first bytes of a character that is not complete.

@@ -6,10 +6,12 @@ pub enum PathError {
     /// Empty, or empty before the query.
     #[error("the path is empty")]
     Empty,
-    /// Neither the origin-form of a request target (RFC 9112, 3.2.1) nor `*` with `OPTIONS` (3.2.4).
+    /// Neither the origin-form of a request target (RFC 9112, 3.2.1) nor `*` with `OPTIONS`
+    /// (3.2.4).
     #[error("the path does not start with `/`")]
     NotAbsolute,
-    /// A raw control byte, a space, or a byte that is not ASCII: a URI contains none of these (RFC 3986, 2).
+    /// A raw control byte, a space, or a byte that is not ASCII: a URI contains none of these (RFC
+    /// 3986, 2).
     #[error("the path has a control byte, a space or a byte that is not ASCII in it")]
     ForbiddenByte,
     /// A `%` without two hexadecimal digits after it (RFC 3986, 2.1).
@@ -24,7 +26,8 @@ pub enum PathError {
     /// A raw `\`, which some servers treat as `/`.
     #[error("a backslash")]
     Backslash,
-    /// Encoded bytes that are not UTF-8 (RFC 3629, 3): invalid, overlong, a surrogate, or cut short.
+    /// Encoded bytes that are not UTF-8 (RFC 3629, 3): invalid, overlong, a surrogate, or cut
+    /// short.
     #[error("encoded bytes that are not UTF-8")]
     InvalidUtf8,
     /// Dot segments that climb above the root.
@@ -33,19 +36,20 @@ pub enum PathError {
     /// Merging slashes before or after removing dot segments gives two different paths.
     #[error("adjacent slashes before a dot segment")]
     AmbiguousSlashes,
-    /// The path begins with `//`, either as received or after removing dot segments or `;` parameters. Parsers of URL
-    /// references expect an authority there (RFC 3986, 4.2): Node's `new URL("//public/admin", base)` has the path
-    /// `/admin`.
+    /// The path begins with `//`, either as received or after removing dot segments or `;`
+    /// parameters. Parsers of URL references expect an authority there (RFC 3986, 4.2): Node's `new
+    /// URL("//public/admin", base)` has the path `/admin`.
     #[error("the path begins with `//`, where an authority may be read")]
     Authority,
-    /// An encoded `?` or `#` after a dot segment, as in `/a/..%3F/b`. A server that cuts the path there ends up with a
-    /// trailing dot segment.
+    /// An encoded `?` or `#` after a dot segment, as in `/a/..%3F/b`. A server that cuts the path
+    /// there ends up with a trailing dot segment.
     #[error("an encoded `?` or `#` right after a dot segment")]
     AmbiguousEnd,
     /// A `;` in or beside a dot segment.
     #[error("a `;` in or beside a dot segment")]
     AmbiguousParameter,
-    /// Over 8 KiB without its query and not canonical; or shorter, but its interpretations are over 48 KiB together.
+    /// Over 8 KiB without its query and not canonical; or shorter, but its interpretations are over
+    /// 48 KiB together.
     #[error("the path has too many or too long interpretations")]
     TooLong,
     /// A segment over 4,096 bytes, as received.

@@ -5,19 +5,21 @@ use std::net::Ipv6Addr;
 
 /// The host is invalid. Answered with 400.
 ///
-/// It is not enough to let such a host match nothing: a rule without hosts would still allow the request, while the
-/// backend may take the host for another name.
+/// It is not enough to let such a host match nothing: a rule without hosts would still allow the
+/// request, while the backend may take the host for another name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the host is not a host name or an address")]
 pub struct HostError;
 
-/// Returns a host in canonical form: lower case, without port and trailing dot, IPv6 addresses as in RFC 5952. If it is
-/// not canonical already, it is written to `lowered`. An empty host stays empty; only rules without hosts match it.
+/// Returns a host in canonical form: lower case, without port and trailing dot, IPv6 addresses as
+/// in RFC 5952. If it is not canonical already, it is written to `lowered`. An empty host stays
+/// empty; only rules without hosts match it.
 ///
 /// # Errors
-/// Unless it is labels of letters, digits, `-` and `_` (at most 63 bytes each and 253 together: RFC 1035, 2.3.4) or an
-/// IPv6 address in brackets, optionally followed by `:` and digits. RFC 3986, 3.2.2 also permits triplets, `~` and
-/// `!$&'()*+,;=`, but no server has such a name. User information (`user@`) is an error.
+/// Unless it is labels of letters, digits, `-` and `_` (at most 63 bytes each and 253 together: RFC
+/// 1035, 2.3.4) or an IPv6 address in brackets, optionally followed by `:` and digits. RFC 3986,
+/// 3.2.2 also permits triplets, `~` and `!$&'()*+,;=`, but no server has such a name. User
+/// information (`user@`) is an error.
 pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     if raw.is_empty() {
         return Ok(raw);
@@ -34,11 +36,13 @@ pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], Hos
     Ok(lowered)
 }
 
-/// `[0::1]:80` to `[::1]`. An address has many spellings, and a `deny` for one of them must apply to all (RFC 5952, 4).
+/// `[0::1]:80` to `[::1]`. An address has many spellings, and a `deny` for one of them must apply
+/// to all (RFC 5952, 4).
 fn address<'a>(raw: &[u8], written: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     let end = raw.iter().position(|byte| *byte == b']').ok_or(HostError)?;
     let (name, port) = raw.split_at_checked(end + 1).ok_or(HostError)?;
-    let inside = name.get(1..end).and_then(|inside| std::str::from_utf8(inside).ok()).ok_or(HostError)?;
+    let inside =
+        name.get(1..end).and_then(|inside| std::str::from_utf8(inside).ok()).ok_or(HostError)?;
     let address: Ipv6Addr = inside.parse().map_err(|_| HostError)?;
     if !is_port(port) {
         return Err(HostError);

@@ -1,26 +1,29 @@
-//! The interpretations that backends may give to a path, depending on which steps each of them takes or leaves out.
+//! The interpretations that backends may give to a path, depending on which steps each of them
+//! takes or leaves out.
 
 use super::buffers::{Buffers, Texts};
 use super::error::PathError;
 use super::{encoding, shape};
 
-/// The longest path with more than one interpretation, in bytes. Length costs the client nothing, but a dozen or more
-/// interpretations are each built and evaluated: 5 to 15 ms for 60 KiB, the longest path that Envoy accepts (November
-/// 2026, 2 cores under load, `hostile_paths` in the authorizer's examples). 8 KiB is as much as other servers accept.
+/// The longest path with more than one interpretation, in bytes. Length costs the client nothing,
+/// but a dozen or more interpretations are each built and evaluated: 5 to 15 ms for 60 KiB, the
+/// longest path that Envoy accepts (November 2026, 2 cores under load, `hostile_paths` in the
+/// authorizer's examples). 8 KiB is as much as other servers accept.
 pub(super) const MAX_LENGTH: usize = 8 << 10;
 
-/// The limit on the total bytes of all texts that one path becomes: six times the longest path. A path of that length
-/// with parameters and doubly encoded characters needs this much. A path that is also cut in several places must be
-/// shorter.
+/// The limit on the total bytes of all texts that one path becomes: six times the longest path. A
+/// path of that length with parameters and doubly encoded characters needs this much. A path that
+/// is also cut in several places must be shorter.
 ///
-/// The most expensive path takes 0.6 ms to interpret and evaluate, no more than with the earlier fixed list of twelve
-/// interpretations (`hostile_paths` in the authorizer's examples, November 2026, 2 cores under load).
+/// The most expensive path takes 0.6 ms to interpret and evaluate, no more than with the earlier
+/// fixed list of twelve interpretations (`hostile_paths` in the authorizer's examples, November
+/// 2026, 2 cores under load).
 const MAX_BYTES: usize = 6 * MAX_LENGTH;
 const _: () = assert!(MAX_BYTES == 48 << 10, "the documents say 48 KiB");
 
-/// Writes to `candidates` each text that a path may become: percent-decoded once or twice, cut at an encoded `?` or
-/// `#`, without `;` parameters, without dot segments and adjacent slashes, in every order that makes a difference. The
-/// first entry is the path with its triplets normalised.
+/// Writes to `candidates` each text that a path may become: percent-decoded once or twice, cut at
+/// an encoded `?` or `#`, without `;` parameters, without dot segments and adjacent slashes, in
+/// every order that makes a difference. The first entry is the path with its triplets normalised.
 ///
 /// # Errors
 /// If it is ambiguous, or its interpretations are over [`MAX_BYTES`].
@@ -32,7 +35,8 @@ pub(super) fn write(path: &[u8], buffers: &mut Buffers) -> Result<(), PathError>
     shape::parameters_apart_from_dots(current, result)?;
     shape::without_raw_parameters(current, result);
     candidates.add(result);
-    // A server that resolves dot segments before decoding may treat `%2e%2e` as a name, which a `..` after it removes.
+    // A server that resolves dot segments before decoding may treat `%2e%2e` as a name, which a
+    // `..` after it removes.
     if shape::has_dots(path) && encoding::has_encoded_dots(path) {
         shape::resolve(path, result, scratch)?;
         encoding::normalise(result, current);

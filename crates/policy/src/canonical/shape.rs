@@ -16,9 +16,13 @@ pub(super) fn has_dots(text: &[u8]) -> bool {
 /// Writes the path without dot segments and adjacent slashes to `path`. `other` is overwritten.
 ///
 /// # Errors
-/// If it climbs above the root, begins with `//` once its dot segments are removed, or the result depends on the order
-/// of the two steps.
-pub(super) fn resolve(text: &[u8], path: &mut Vec<u8>, other: &mut Vec<u8>) -> Result<(), PathError> {
+/// If it climbs above the root, begins with `//` once its dot segments are removed, or the result
+/// depends on the order of the two steps.
+pub(super) fn resolve(
+    text: &[u8],
+    path: &mut Vec<u8>,
+    other: &mut Vec<u8>,
+) -> Result<(), PathError> {
     without_dots(segments(text), path)?;
     has_no_authority(path)?;
     merge(path);
@@ -26,14 +30,14 @@ pub(super) fn resolve(text: &[u8], path: &mut Vec<u8>, other: &mut Vec<u8>) -> R
     if path == other { Ok(()) } else { Err(PathError::AmbiguousSlashes) }
 }
 
-/// Returns an error for a path that begins with `//`: a parser of URL references (RFC 3986, 4.2) takes what follows for
-/// an authority, and starts the path after it.
+/// Returns an error for a path that begins with `//`: a parser of URL references (RFC 3986, 4.2)
+/// takes what follows for an authority, and starts the path after it.
 pub(super) fn has_no_authority(text: &[u8]) -> Result<(), PathError> {
     if text.starts_with(b"//") { Err(PathError::Authority) } else { Ok(()) }
 }
 
-/// Returns an error for a path that ends in a dot segment. This path was cut from a longer one; servers that resolve it
-/// before and after the cut get different paths.
+/// Returns an error for a path that ends in a dot segment. This path was cut from a longer one;
+/// servers that resolve it before and after the cut get different paths.
 pub(super) fn ends_apart_from_dots(text: &[u8]) -> Result<(), PathError> {
     match segments(text).next_back() {
         Some(b"." | b"..") => Err(PathError::AmbiguousEnd),
@@ -56,10 +60,13 @@ pub(super) fn without_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, parameter, path);
 }
 
-/// Returns an error if a segment with a `;`, raw or encoded, comes directly before or after a dot segment, or has dots
-/// before, between or after its `;`, which are a dot segment to a server that treats `;` as a separator. `plain` is
-/// overwritten.
-pub(super) fn parameters_apart_from_dots(text: &[u8], plain: &mut Vec<u8>) -> Result<(), PathError> {
+/// Returns an error if a segment with a `;`, raw or encoded, comes directly before or after a dot
+/// segment, or has dots before, between or after its `;`, which are a dot segment to a server that
+/// treats `;` as a separator. `plain` is overwritten.
+pub(super) fn parameters_apart_from_dots(
+    text: &[u8],
+    plain: &mut Vec<u8>,
+) -> Result<(), PathError> {
     reserved_decoded(text, plain);
     let (mut dots_before, mut parameter_before) = (false, false);
     for segment in segments(plain).filter(|segment| !segment.is_empty()) {
@@ -73,7 +80,8 @@ pub(super) fn parameters_apart_from_dots(text: &[u8], plain: &mut Vec<u8>) -> Re
     Ok(())
 }
 
-/// Returns an error if a segment of `decoded` is a dot segment and was none in `text`, from which it was decoded.
+/// Returns an error if a segment of `decoded` is a dot segment and was none in `text`, from which
+/// it was decoded.
 pub(super) fn reveals_no_dots(text: &[u8], decoded: &[u8]) -> Result<(), PathError> {
     let mut pairs = segments(text).zip(segments(decoded));
     let reveals = pairs.any(|(before, after)| is_dotted(after) && !is_dotted(before));
@@ -86,14 +94,18 @@ fn is_dotted(segment: &[u8]) -> bool {
 }
 
 /// Removes dot segments (RFC 3986, 5.2.4), except that climbing above the root is an error.
-fn without_dots<'a>(segments: impl Iterator<Item = &'a [u8]>, path: &mut Vec<u8>) -> Result<(), PathError> {
+fn without_dots<'a>(
+    segments: impl Iterator<Item = &'a [u8]>,
+    path: &mut Vec<u8>,
+) -> Result<(), PathError> {
     path.clear();
     let mut ends_in_dots = false;
     for segment in segments {
         ends_in_dots = matches!(segment, b"." | b"..");
         match segment {
             b"." => {}
-            b".." => path.truncate(path.iter().rposition(|byte| *byte == b'/').ok_or(PathError::AboveRoot)?),
+            b".." => path
+                .truncate(path.iter().rposition(|byte| *byte == b'/').ok_or(PathError::AboveRoot)?),
             _ => {
                 path.push(b'/');
                 path.extend_from_slice(segment);
@@ -128,7 +140,9 @@ fn cut_segments(text: &[u8], parameter: impl Fn(&[u8]) -> Option<usize>, path: &
     path.clear();
     for segment in segments(text) {
         path.push(b'/');
-        path.extend_from_slice(segment.get(..parameter(segment).unwrap_or(segment.len())).unwrap_or(segment));
+        path.extend_from_slice(
+            segment.get(..parameter(segment).unwrap_or(segment.len())).unwrap_or(segment),
+        );
     }
 }
 

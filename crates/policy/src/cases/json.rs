@@ -15,7 +15,8 @@ pub(super) fn from_yaml(reader: &mut Reader, node: &Node) -> Option<Json> {
             json
         }
         Value::List(items) => {
-            let items: Option<Vec<Json>> = items.iter().map(|item| from_yaml(reader, item)).collect();
+            let items: Option<Vec<Json>> =
+                items.iter().map(|item| from_yaml(reader, item)).collect();
             items.map(Json::Array)
         }
         Value::Map(entries) => {

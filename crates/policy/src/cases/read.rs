@@ -1,4 +1,5 @@
-//! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so no problem shows one.
+//! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so no
+//! problem shows one.
 
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use document::{Fields, Node, Reader, Text, Value};
 /// Reads every case; a problem in one does not prevent reading the others.
 pub(super) fn read_cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
     if let Value::Map(entries) = &root.value
-        && let Some((key, _)) = entries.iter().find(|(key, _)| matches!(&*key.text, "cases" | "tests"))
+        && let Some((key, _)) =
+            entries.iter().find(|(key, _)| matches!(&*key.text, "cases" | "tests"))
     {
         let help = format!("leave `{}:` out: the file begins with `- name: …`", key.text);
         reader.error_help(root.at, "a file of cases must be a list, not a mapping", help);
@@ -38,8 +40,10 @@ fn owned(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<String> 
 }
 
 fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
-    let field_names =
-        ["method", "path", "host", "headers", "body", "basic", "bearer", "claims", "user", "groups", "at"];
+    let field_names = [
+        "method", "path", "host", "headers", "body", "basic", "bearer", "claims", "user", "groups",
+        "at",
+    ];
     let fields = reader.filled_fields(node, "a request", &field_names)?;
     reader.required(&fields, "path", "write the path that is requested");
     let path = owned(reader, &fields, "path");
@@ -74,7 +78,8 @@ fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
 }
 
 fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {
-    let mut given = ["basic", "bearer", "claims", "user"].into_iter().filter_map(|key| fields.field(key));
+    let mut given =
+        ["basic", "bearer", "claims", "user"].into_iter().filter_map(|key| fields.field(key));
     let Some((key, node)) = given.next() else {
         reject_groups(reader, fields);
         return Some(Credentials::None);
@@ -97,7 +102,8 @@ fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credenti
         "bearer" => owned(reader, fields, "bearer").map(Credentials::Bearer),
         "user" => {
             let name = reader.field_text(fields, "user")?;
-            let groups = fields.value("groups").map(|node| reader.texts(node, "`groups`", "a group"));
+            let groups =
+                fields.value("groups").map(|node| reader.texts(node, "`groups`", "a group"));
             let mut groups = groups.unwrap_or_default();
             groups.retain(|group| is_name(reader, group.at, group.text, "a group"));
             let groups = groups.iter().map(|text| text.shared.clone()).collect();
@@ -141,7 +147,8 @@ fn read_expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
         let status = read_status(reader, node)?;
         return Some(Expect { status, rule: None, reason: None, headers: Vec::new() });
     }
-    let fields = reader.filled_fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
+    let fields =
+        reader.filled_fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
     let status = reader.required(&fields, "status", "write a number such as `200`, `401` or `403`");
     let status = status.and_then(|node| read_status(reader, node));
     let rule = owned(reader, &fields, "rule");

@@ -55,7 +55,9 @@ fn a_url_is_shown_without_its_secrets() {
         assert_eq!(format!("{url:?}"), format!("{shown:?}"));
     }
     let url = KeyUrl::from("https://user:passw0rd@a/path-of-it?v=1&api_key=s3cret-s3cret");
-    for text in ["at https://a/path-of-it?v=1&api_key=s3cret-s3cret", "key `s3cret-s3cret`", "passw0rd"] {
+    for text in
+        ["at https://a/path-of-it?v=1&api_key=s3cret-s3cret", "key `s3cret-s3cret`", "passw0rd"]
+    {
         assert!(url.has_secret_in(text), "{text}");
     }
     for harmless in ["", "v=1", "https://a/path-of-it", "connection refused"] {
@@ -83,7 +85,14 @@ fn a_discovery_document_leads_only_to_urls_that_a_policy_could_name() {
     let keys = at.key_set("https://keys.a/jwks?v=1").unwrap();
     assert_eq!((keys.with_secrets(), keys.discovery_of()), ("https://keys.a/jwks?v=1", None));
     assert_eq!(keys.trusted_ca(), at.trusted_ca());
-    for bad in ["http://a/jwks", "http://127.0.0.1/jwks", "https://u:p@a/jwks", "file:///jwks", "/jwks", ""] {
+    for bad in [
+        "http://a/jwks",
+        "http://127.0.0.1/jwks",
+        "https://u:p@a/jwks",
+        "file:///jwks",
+        "/jwks",
+        "",
+    ] {
         assert!(at.key_set(bad).is_err(), "{bad}");
     }
     let local = KeyUrl::of_discovery(&"http://127.0.0.1:8080".into());

@@ -17,19 +17,23 @@ pub struct Search {
     pub files: Vec<PolicyFile>,
     /// The hosts of the cluster; empty means any.
     pub hosts: Vec<Scope>,
-    /// How requests are evaluated that are permitted on some of their indices only; `None` for what the cluster's
-    /// `config.yml` says.
+    /// How requests are evaluated that are permitted on some of their indices only; `None` for what
+    /// the cluster's `config.yml` says.
     pub evaluation: Option<Evaluation>,
-    /// Whether such requests are reduced to the permitted indices; `None` for what the cluster's `config.yml` says.
+    /// Whether such requests are reduced to the permitted indices; `None` for what the cluster's
+    /// `config.yml` says.
     pub do_not_fail_on_forbidden: Option<bool>,
-    /// Patterns of system indices, not yet parsed, which only roles with `system:admin/system_index` may use.
+    /// Patterns of system indices, not yet parsed, which only roles with
+    /// `system:admin/system_index` may use.
     pub system_indices: Vec<(Arc<str>, Place)>,
-    /// What happens to requests that show documents or fields of which a role of the caller hides some.
+    /// What happens to requests that show documents or fields of which a role of the caller hides
+    /// some.
     pub document_security: DocumentSecurity,
-    /// Whether a role that shows all documents or fields of an index prevails over roles that show some of them
-    /// (`plugins.security.dfm_empty_overrides_all`).
+    /// Whether a role that shows all documents or fields of an index prevails over roles that show
+    /// some of them (`plugins.security.dfm_empty_overrides_all`).
     pub dfm_empty_overrides_all: bool,
-    /// Whether the cluster checks that a scroll is the caller's own. Otherwise continuing one needs the right to search all indices.
+    /// Whether the cluster checks that a scroll is the caller's own. Otherwise continuing one needs
+    /// the right to search all indices.
     pub cluster_checks_scrolls: bool,
     /// What happens to a bulk request of which only some items are permitted.
     pub bulk: Bulk,
@@ -39,7 +43,8 @@ pub struct Search {
     pub at: Place,
 }
 
-/// What happens to a request to a search cluster that shows documents or fields of which a role of the caller hides some.
+/// What happens to a request to a search cluster that shows documents or fields of which a role of
+/// the caller hides some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DocumentSecurity {
     /// It is denied.
@@ -47,7 +52,8 @@ pub enum DocumentSecurity {
     Deny,
     /// It is forwarded with a request header that says what to hide.
     Header {
-        /// Its name, as that of a [`SetHeader`](super::SetHeader), and none of the policy's `allow_response`.
+        /// Its name, as that of a [`SetHeader`](super::SetHeader), and none of the policy's
+        /// `allow_response`.
         name: Arc<str>,
         /// Where it is configured.
         at: Place,
@@ -60,8 +66,8 @@ pub enum Bulk {
     /// It is denied (`whole`).
     #[default]
     Whole,
-    /// Inside Envoy it is forwarded without the other items, whose errors are added to the response (`per-item`). Over
-    /// `ext_authz`, where neither can be done, it is denied.
+    /// Inside Envoy it is forwarded without the other items, whose errors are added to the response
+    /// (`per-item`). Over `ext_authz`, where neither can be done, it is denied.
     PerItem,
 }
 

@@ -8,7 +8,9 @@ use crate::model::{Basic, BasicUser};
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::htpasswd;
 use crate::parse::values::{self, names, prefix};
-use document::{Fields, Key, Mark, Node, Place, PolicyFile, Problem, Reader, Secret, Value, Warning};
+use document::{
+    Fields, Key, Mark, Node, Place, PolicyFile, Problem, Reader, Secret, Value, Warning,
+};
 
 const REALM: &str = "rolegate";
 
@@ -30,7 +32,8 @@ pub(crate) fn read(
     if let Some(node) = fields.value("users") {
         read_users(reader, node, &mut users);
     }
-    // Passwords that are missing may be in a file or a line that could not be read, or in an empty `users_file`.
+    // Passwords that are missing may be in a file or a line that could not be read, or in an empty
+    // `users_file`.
     let has_file = fields.field("users_file").is_some();
     if !has_file || read_file(reader, files, &fields, &mut users) {
         users.finish(reader, has_file);
@@ -42,8 +45,7 @@ pub(crate) fn read(
                 reader.error_help(*at, message, "add users with `rolegate passwd FILE USER`");
             }
             None => {
-                let help =
-                    "add `users` or `users_file`, or set `verify: false` where something in front verifies";
+                let help = "add `users` or `users_file`, or set `verify: false` where something in front verifies";
                 reader.error_help(key.at, "`basic` has no users", help);
             }
         }
@@ -72,11 +74,13 @@ struct Users {
 }
 
 impl Users {
-    /// Adds a user of the `users_file`; `at` is the place of its name. Its groups may be under `users`.
+    /// Adds a user of the `users_file`; `at` is the place of its name. Its groups may be under
+    /// `users`.
     fn add_from_file(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
         match self.awaiting.remove(&user.name) {
             Some((_, BasicUser { groups, .. })) => {
-                // If the file has the user once more, that line is the mistake, and not the entry under `users`.
+                // If the file has the user once more, that line is the mistake, and not the entry
+                // under `users`.
                 self.places.insert(user.name.clone(), at);
                 self.list.push(BasicUser { groups, ..user });
             }
@@ -84,9 +88,9 @@ impl Users {
         }
     }
 
-    /// Reports each user whose password is nowhere. With a `users_file` this is only a warning, and the user is left
-    /// out: if it were an error, the old policy would stay active after a line of the file is deleted, and with it the
-    /// access of a user who was to be removed.
+    /// Reports each user whose password is nowhere. With a `users_file` this is only a warning, and
+    /// the user is left out: if it were an error, the old policy would stay active after a line of
+    /// the file is deleted, and with it the access of a user who was to be removed.
     fn finish(&mut self, reader: &mut Reader, has_file: bool) {
         let mut left: Vec<_> = self.awaiting.drain().collect();
         left.sort_by_key(|(_, (at, _))| *at);
@@ -138,8 +142,12 @@ fn read_users(reader: &mut Reader, node: &Node, users: &mut Users) {
 /// One user, and whether it has a password, valid or not.
 fn read_user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)> {
     let has_name = values::is_user_name(reader, key.at, &key.text);
-    let mut user =
-        BasicUser { name: key.text.clone(), password: None, groups: Vec::new(), at: reader.place(key.at) };
+    let mut user = BasicUser {
+        name: key.text.clone(),
+        password: None,
+        groups: Vec::new(),
+        at: reader.place(key.at),
+    };
     let mut has_password = false;
     if !node.is_nothing() {
         let fields = reader.secret_fields(node, "a user", &["password", "groups"])?;
@@ -149,15 +157,21 @@ fn read_user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, 
             user.at = reader.place(node.at);
             user.password = read_hash(reader, node);
         }
-        user.groups =
-            names(reader, &fields, "groups", "a group").iter().map(|text| text.shared.clone()).collect();
+        user.groups = names(reader, &fields, "groups", "a group")
+            .iter()
+            .map(|text| text.shared.clone())
+            .collect();
     }
     has_name.then_some((user, has_password))
 }
 
 fn read_hash(reader: &mut Reader, node: &Node) -> Option<Secret> {
     if matches!(node.value, Value::Map(_)) {
-        reader.error_help(node.at, "a password must be text, not a mapping", "put the hash in quotes");
+        reader.error_help(
+            node.at,
+            "a password must be text, not a mapping",
+            "put the hash in quotes",
+        );
         return None;
     }
     let text = reader.text(node, "a password")?;
@@ -187,7 +201,9 @@ fn read_file(
 
 fn read_realm(reader: &mut Reader, fields: &Fields<'_>) -> Arc<str> {
     let Some(text) = reader.field_text(fields, "realm") else { return REALM.into() };
-    if text.text.is_empty() || !text.text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+    if text.text.is_empty()
+        || !text.text.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+    {
         reader.error(text.at, "a realm has printable ASCII characters, at least one");
     }
     text.shared.clone()

@@ -32,7 +32,11 @@ impl<'f> CachedFiles<'f> {
     }
 
     /// The file that a text names, with its contents; `None` if that was reported as an error.
-    pub(crate) fn read_named(&mut self, reader: &mut Reader, name: &Text<'_>) -> Option<PolicyFile> {
+    pub(crate) fn read_named(
+        &mut self,
+        reader: &mut Reader,
+        name: &Text<'_>,
+    ) -> Option<PolicyFile> {
         if !is_file_name(reader, name) {
             return None;
         }
@@ -40,7 +44,12 @@ impl<'f> CachedFiles<'f> {
     }
 
     /// The file at this path, which is named at this place.
-    pub(crate) fn read_beside(&mut self, reader: &mut Reader, at: Mark, path: PathBuf) -> Option<PolicyFile> {
+    pub(crate) fn read_beside(
+        &mut self,
+        reader: &mut Reader,
+        at: Mark,
+        path: PathBuf,
+    ) -> Option<PolicyFile> {
         match self.read(&path) {
             Ok(bytes) => Some(PolicyFile { path, bytes }),
             Err(error) => {
@@ -85,7 +94,11 @@ pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
 fn report_unreadable(reader: &mut Reader, at: Mark, path: &Path, error: &FileError) {
     let message = format!("cannot read `{}`: {error}", path.display());
     if error.is_missing() {
-        reader.error_help(at, message, "paths are relative to the folder of the file that names them");
+        reader.error_help(
+            at,
+            message,
+            "paths are relative to the folder of the file that names them",
+        );
     } else {
         reader.error(at, message);
     }

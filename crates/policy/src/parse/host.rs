@@ -18,7 +18,8 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<S
     let canonical = canonical::host(name.as_bytes(), &mut lowered);
     let Some(canonical) = canonical.ok().and_then(|host| std::str::from_utf8(host).ok()) else {
         let is_in_host = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        let part = name.find(|letter| !is_in_host(letter)).and_then(|at| name.get(at..)).unwrap_or(host);
+        let part =
+            name.find(|letter| !is_in_host(letter)).and_then(|at| name.get(at..)).unwrap_or(host);
         let help = "a host has ASCII letters, digits, `-` and dots, others in Punycode (`xn--`), at most 63 \
                     characters between dots and 253 together, and no placeholders: write one rule for each, or \
                     `*.example.com` for all below one";
@@ -28,7 +29,8 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<S
     Some(if below { Scope::Below(canonical.into()) } else { Scope::Exact(canonical.into()) })
 }
 
-/// The part of a host that people often write and that occurs in no canonical host, why, and how to fix it.
+/// The part of a host that people often write and that occurs in no canonical host, why, and how to
+/// fix it.
 fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static str)> {
     if host == "*" {
         let help = "leave the host out: the rule then applies to any";
@@ -40,20 +42,28 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
     }
     let is_in_brackets = name.starts_with('[') && name.ends_with(']');
     if name.starts_with('[') || name.matches(':').count() > 1 {
-        let is_address = is_in_brackets && canonical::host(name.as_bytes(), &mut Vec::new()).is_ok();
+        let is_address =
+            is_in_brackets && canonical::host(name.as_bytes(), &mut Vec::new()).is_ok();
         let help = "write an IPv6 address in brackets, without a port";
         return (!is_address).then(|| (host, format!("`{host}` is not a host"), help));
     }
     if let Some(at) = name.find('*') {
-        let message =
-            format!("`*` is allowed only at the front of a host, as in `*.example.com`, not in `{host}`");
+        let message = format!(
+            "`*` is allowed only at the front of a host, as in `*.example.com`, not in `{host}`"
+        );
         return Some((name.get(at..).unwrap_or_default(), message, "write one rule for each host"));
     }
     let port = name.find(':').and_then(|at| name.get(at..));
     if let Some(part) = port.filter(|port| !port.contains(|c: char| c.is_ascii_alphabetic())) {
-        return Some((part, format!("the host `{host}` has a port"), "leave it out: ports are not compared"));
+        return Some((
+            part,
+            format!("the host `{host}` has a port"),
+            "leave it out: ports are not compared",
+        ));
     }
     let labels = name.strip_suffix('.').unwrap_or(name);
     let empty = labels.split('.').find(|label| label.is_empty());
-    empty.map(|label| (label, format!("the host `{host}` has an empty label"), "write labels between dots"))
+    empty.map(|label| {
+        (label, format!("the host `{host}` has an empty label"), "write labels between dots")
+    })
 }

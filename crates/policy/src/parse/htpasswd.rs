@@ -1,4 +1,5 @@
-//! A file of users and password hashes in the format of Apache's `htpasswd`: one `user:hash` per line.
+//! A file of users and password hashes in the format of Apache's `htpasswd`: one `user:hash` per
+//! line.
 
 use std::path::Path;
 
@@ -6,8 +7,8 @@ use crate::model::BasicUser;
 use crate::parse::values;
 use document::{Mark, Problem, Reader, Secret};
 
-/// Parses such a file. Blank lines and lines that start with `#` are ignored; lines may end in CRLF. The result may
-/// contain a user more than once. No problem shows the contents of a line.
+/// Parses such a file. Blank lines and lines that start with `#` are ignored; lines may end in
+/// CRLF. The result may contain a user more than once. No problem shows the contents of a line.
 #[must_use]
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
     let mut reader = Reader::new(file.into());
@@ -34,12 +35,21 @@ fn read_user(reader: &mut Reader, at: Mark, line: &str) -> Option<BasicUser> {
         return None;
     }
     let Some((name, hash)) = line.split_once(':') else {
-        reader.error_help(at, "the line is not `user:hash`", "run `rolegate hash-password` for the hash");
+        reader.error_help(
+            at,
+            "the line is not `user:hash`",
+            "run `rolegate hash-password` for the hash",
+        );
         return None;
     };
     let has_name = values::is_user_name(reader, at, name);
     let at = at.right(name.chars().count() + 1);
     let has_hash = values::is_hash(reader, at, hash);
     let (password, at) = (Some(Secret(hash.into())), reader.place(at));
-    (has_name && has_hash).then(|| BasicUser { name: name.into(), password, groups: Vec::new(), at })
+    (has_name && has_hash).then(|| BasicUser {
+        name: name.into(),
+        password,
+        groups: Vec::new(),
+        at,
+    })
 }

@@ -15,8 +15,13 @@ const NAME: &str = "x-identity";
 const LIFETIME: Duration = Duration::from_secs(60);
 const MAX_LIFETIME: Duration = Duration::from_secs(300);
 
-pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Option<IdentityHeader> {
-    let field_names = ["name", "format", "algorithm", "keys", "issuer", "audience", "lifetime", "claims"];
+pub(crate) fn read(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    node: &Node,
+) -> Option<IdentityHeader> {
+    let field_names =
+        ["name", "format", "algorithm", "keys", "issuer", "audience", "lifetime", "claims"];
     let fields = reader.filled_fields(node, "`identity_header`", &field_names)?;
     let name = match fields.value("name") {
         Some(node) => reader.text(node, "`name`").and_then(|text| header_name(reader, &text)),
@@ -25,8 +30,7 @@ pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node
     let format = read_format(reader, &fields);
     let keys = read_keys(reader, files, &fields);
     let issuer = read_name(reader, &fields, "issuer");
-    let help =
-        "add `audience`: the name of the application, which accepts the header only with its own name in it";
+    let help = "add `audience`: the name of the application, which accepts the header only with its own name in it";
     reader.required(&fields, "audience", help);
     let audience = read_name(reader, &fields, "audience");
     let lifetime = read_lifetime(reader, &fields);
@@ -99,7 +103,8 @@ fn read_lifetime(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
     lifetime
 }
 
-/// Claims of the caller's token that are passed on: names in the header, and their places in the token.
+/// Claims of the caller's token that are passed on: names in the header, and their places in the
+/// token.
 fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Box<str>, ClaimPath)> {
     let entries = fields.value("claims").and_then(|node| reader.entries(node, "`claims`"));
     let mut claims = Vec::new();

@@ -27,9 +27,10 @@ pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node
     for item in items {
         let Some((issuer, at)) = read_issuer(reader, files, item) else { continue };
         if let Some(first) = places.get(&issuer.issuer) {
-            let problem = Problem::error(at, format!("the issuer `{}` is defined twice", issuer.issuer))
-                .help("leave one of them out: a token's `iss` chooses its entry")
-                .related(first.clone(), "the first is here");
+            let problem =
+                Problem::error(at, format!("the issuer `{}` is defined twice", issuer.issuer))
+                    .help("leave one of them out: a token's `iss` chooses its entry")
+                    .related(first.clone(), "the first is here");
             reader.push(problem);
             continue;
         }
@@ -40,7 +41,11 @@ pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node
 }
 
 /// Reads one issuer; returns it with the place of its name.
-fn read_issuer(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Option<(Issuer, Place)> {
+fn read_issuer(
+    reader: &mut Reader,
+    files: &mut CachedFiles<'_>,
+    node: &Node,
+) -> Option<(Issuer, Place)> {
     let field_names = [
         "issuer",
         "audiences",
@@ -58,7 +63,12 @@ fn read_issuer(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) ->
     let name = reader.field_text(&fields, "issuer");
     let name = name.filter(|name| is_name(reader, name.at, name.text, "an issuer"));
     if let Some(name) = &name {
-        warn_of_pattern(reader, name, "issuer", "write an entry for each issuer: `*` in a name is literal");
+        warn_of_pattern(
+            reader,
+            name,
+            "issuer",
+            "write an entry for each issuer: `*` in a name is literal",
+        );
     }
     let audiences = read_audiences(reader, &fields);
     let help = "add `keys`: `{ file: … }`, `{ url: … }` or `{ discovery: true }`";
@@ -67,7 +77,8 @@ fn read_issuer(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) ->
     let claims = read_claims(reader, &fields);
     let clock_skew = read_clock_skew(reader, &fields);
     let required_type = reader.field_text(&fields, "required_type");
-    let required_type = required_type.filter(|text| is_name(reader, text.at, text.text, "`required_type`"));
+    let required_type =
+        required_type.filter(|text| is_name(reader, text.at, text.text, "`required_type`"));
     let max_age = values::duration(reader, &fields, "max_age", "1ms");
     let roles_from_token = read_roles_from_token(reader, &fields, &claims);
     let user_prefix = prefix(reader, &fields, "user_prefix");
@@ -98,7 +109,11 @@ fn may_name_roles(fields: &Fields<'_>) -> bool {
     }
 }
 
-fn read_roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Claims) -> RolesFromToken {
+fn read_roles_from_token(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    claims: &Claims,
+) -> RolesFromToken {
     const KEY: &str = "roles_from_token";
     let Some(node) = fields.value(KEY) else { return RolesFromToken::All };
     let Value::List(items) = &node.value else {
@@ -112,7 +127,11 @@ fn read_roles_from_token(reader: &mut Reader, fields: &Fields<'_>, claims: &Clai
         reader.error_help(node.at, format!("`{KEY}` is empty"), "write `false`, or list a role");
     } else if claims.roles.is_none() && !may_name_roles(fields) {
         let help = "add `roles` to `claims`: the claim that names the roles of the caller";
-        reader.error_help(node.at, format!("`{KEY}` is without effect: no claim is read for roles"), help);
+        reader.error_help(
+            node.at,
+            format!("`{KEY}` is without effect: no claim is read for roles"),
+            help,
+        );
     }
     let roles = name_refs(reader, fields, KEY, "the name of a role").into_iter();
     let mut listed: Vec<ListedRole> =
@@ -131,7 +150,12 @@ fn read_audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<st
         reader.error_help(node.at, "`audiences` is empty", help);
     }
     for audience in &audiences {
-        warn_of_pattern(reader, audience, "audience", "name each audience: `*` in a name is literal");
+        warn_of_pattern(
+            reader,
+            audience,
+            "audience",
+            "name each audience: `*` in a name is literal",
+        );
     }
     (!audiences.is_empty()).then(|| audiences.iter().map(|text| text.shared.clone()).collect())
 }
@@ -139,8 +163,10 @@ fn read_audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<st
 /// Warns of a `*` in a name that is compared byte for byte with a claim of the token.
 fn warn_of_pattern(reader: &mut Reader, name: &Text<'_>, what: &str, help: &str) {
     if name.text.contains('*') {
-        let message =
-            format!("`{}` is matched literally: no token with another {what} is accepted", name.text);
+        let message = format!(
+            "`{}` is matched literally: no token with another {what} is accepted",
+            name.text
+        );
         reader.warning_help(name.at, Warning::LikePattern, message, help);
     }
 }
@@ -152,30 +178,42 @@ fn read_keys(
     issuer: Option<&Text<'_>>,
 ) -> Option<Keys> {
     let errors = reader.errors();
-    let fields = reader.filled_fields(node, "`keys`", &["file", "url", "discovery", "refresh", "ca_file"])?;
+    let fields = reader.filled_fields(
+        node,
+        "`keys`",
+        &["file", "url", "discovery", "refresh", "ca_file"],
+    )?;
     let discovery = match fields.value("discovery") {
         Some(node) => reader.boolean(node, "`discovery`")?.then_some(node),
         None => None,
     };
-    let sources = [("file", fields.value("file")), ("url", fields.value("url")), ("discovery", discovery)];
+    let sources =
+        [("file", fields.value("file")), ("url", fields.value("url")), ("discovery", discovery)];
     let sources: Vec<(&str, &Node)> =
         sources.into_iter().filter_map(|(key, node)| Some((key, node?))).collect();
     let (key, source) = match &*sources {
         [source] => *source,
         [(key, _), (other, node), ..] => {
-            reader.error_help(node.at, format!("`keys` has both `{key}` and `{other}`"), "leave one out");
+            reader.error_help(
+                node.at,
+                format!("`keys` has both `{key}` and `{other}`"),
+                "leave one out",
+            );
             return None;
         }
         // A key that is misspelled was reported.
         [] if reader.errors() > errors => return None,
         [] => {
             if let Some(node) = fields.value("discovery") {
-                let help =
-                    "write `true` to find the keys by the `issuer`, or name a `file` or a `url` instead";
+                let help = "write `true` to find the keys by the `issuer`, or name a `file` or a `url` instead";
                 reader.error_help(node.at, "`discovery: false` names no keys", help);
             } else {
                 let help = "write `{ file: jwks.json }`, `{ url: \"https://…\" }` or `{ discovery: true }`";
-                reader.error_help(node.at, "`keys` has none of `file`, `url` and `discovery`", help);
+                reader.error_help(
+                    node.at,
+                    "`keys` has none of `file`, `url` and `discovery`",
+                    help,
+                );
             }
             return None;
         }
@@ -197,7 +235,9 @@ fn read_keys(
         is_discoverable(reader, source.at, issuer.text)
             .then(|| KeyUrl::of_discovery(&issuer.shared.clone()))?
     };
-    if let Some((key, _)) = fields.field("ca_file").filter(|_| url.with_secrets().starts_with("http:")) {
+    if let Some((key, _)) =
+        fields.field("ca_file").filter(|_| url.with_secrets().starts_with("http:"))
+    {
         reader.error_help(key.at, "`ca_file` is for `https`", "leave it out, or write `https`");
     }
     let url = match trusted_ca? {
@@ -215,8 +255,8 @@ pub(crate) fn reject_for_file(reader: &mut Reader, fields: &Fields<'_>) {
     }
 }
 
-/// Whether an issuer's discovery document can be found (OpenID Connect Discovery 1.0, 2): its name is a URL
-/// without a query.
+/// Whether an issuer's discovery document can be found (OpenID Connect Discovery 1.0, 2): its name
+/// is a URL without a query.
 fn is_discoverable(reader: &mut Reader, discovery: Mark, issuer: &str) -> bool {
     let fault = match url_fault(issuer) {
         Some((fault, _)) => Some(fault),
@@ -231,8 +271,8 @@ fn is_discoverable(reader: &mut Reader, discovery: Mark, issuer: &str) -> bool {
     fault.is_none()
 }
 
-/// The contents of the file of certificates under `ca_file`; `None` if it was reported. The program that
-/// uses the certificates checks each.
+/// The contents of the file of certificates under `ca_file`; `None` if it was reported. The program
+/// that uses the certificates checks each.
 pub(crate) fn read_trusted_ca(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
@@ -244,12 +284,20 @@ pub(crate) fn read_trusted_ca(
     let text = String::from_utf8_lossy(&bytes);
     if text.contains(" PRIVATE KEY-----") {
         let message = format!("`{}` has a private key, which must not be here", path.display());
-        reader.error_help(name.at, message, "name a file with nothing but certificates, and replace the key");
+        reader.error_help(
+            name.at,
+            message,
+            "name a file with nothing but certificates, and replace the key",
+        );
         return None;
     }
     if !text.contains("-----BEGIN CERTIFICATE-----") {
         let message = format!("`{}` has no certificate in PEM", path.display());
-        reader.error_help(name.at, message, "a certificate in PEM begins with `-----BEGIN CERTIFICATE-----`");
+        reader.error_help(
+            name.at,
+            message,
+            "a certificate in PEM begins with `-----BEGIN CERTIFICATE-----`",
+        );
         return None;
     }
     Some(Some(bytes))
@@ -257,7 +305,8 @@ pub(crate) fn read_trusted_ca(
 
 fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
     let fields = fields.value("claims");
-    let fields = fields.and_then(|node| reader.filled_fields(node, "`claims`", &["user", "roles", "groups"]));
+    let fields = fields
+        .and_then(|node| reader.filled_fields(node, "`claims`", &["user", "roles", "groups"]));
     let [user, roles, groups] = ["user", "roles", "groups"].map(|key| {
         let text = reader.field_text(fields.as_ref()?, key)?;
         values::claim_path(reader, &text, text.text)

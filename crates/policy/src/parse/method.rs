@@ -12,7 +12,8 @@ const KNOWN: &str = "ACL BAN BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY
 /// The maximum number of methods of a rule.
 pub const MAX_METHODS: usize = 100;
 
-/// What people write before a method that they do not mean. A request may have such a method; a rule cannot name it.
+/// What people write before a method that they do not mean. A request may have such a method; a
+/// rule cannot name it.
 const NEGATIONS: [char; 4] = ['!', '~', '^', '-'];
 
 /// Reads the methods of a rule, each with the text that contains it.
@@ -53,18 +54,20 @@ pub(crate) fn read<'n>(
     }
 }
 
-/// Whether a rule can name this method of a request. A client may send any token (RFC 9110, 9.1): also `*`, which
-/// a rule reads as every method, and `ANY`, which is an error there.
+/// Whether a rule can name this method of a request. A client may send any token (RFC 9110, 9.1):
+/// also `*`, which a rule reads as every method, and `ANY`, which is an error there.
 #[must_use]
 pub fn is_method(method: &str) -> bool {
-    let is_of_method = |character| is_token(character) && character != '|' && !character.is_ascii_lowercase();
+    let is_of_method =
+        |character| is_token(character) && character != '|' && !character.is_ascii_lowercase();
     !method.is_empty()
         && method.chars().all(is_of_method)
         && !method.starts_with(NEGATIONS)
         && !matches!(method, "*" | "ANY" | "ALL")
 }
 
-/// Whether this [is a method](is_method); reports another text, and warns of an unusual method: it may be a typing error.
+/// Whether this [is a method](is_method); reports another text, and warns of an unusual method: it
+/// may be a typing error.
 fn read_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
     let at = text.locate(method);
     let upper = method.to_ascii_uppercase();
@@ -75,7 +78,8 @@ fn read_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
     }
     if !is_method(method) {
         let message = format!("`{method}` is not a method");
-        let help = "write each method that is meant, as in `GET|POST` or `[GET, POST]`, or `*` for any";
+        let help =
+            "write each method that is meant, as in `GET|POST` or `[GET, POST]`, or `*` for any";
         reader.error_help(at, if method.is_empty() { "a method is empty" } else { &message }, help);
         return false;
     }

@@ -1,7 +1,8 @@
 //! The path of a rule: `/people/{id}`, `/logs/index_*`, `/files/**`.
 //!
-//! It is converted to the canonical form of requests, so that the two can be compared byte by byte. A path that no
-//! canonical request can have is an error: the rule would look like protection but protect nothing.
+//! It is converted to the canonical form of requests, so that the two can be compared byte by byte.
+//! A path that no canonical request can have is an error: the rule would look like protection but
+//! protect nothing.
 
 use std::sync::Arc;
 
@@ -10,12 +11,16 @@ use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
 use document::{Reader, Text, Warning, closest};
 
-/// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because requests may spell it
-/// either way.
+/// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because
+/// requests may spell it either way.
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
     let Some(name) = path.strip_prefix('/') else {
         let help = "write a path, such as `/people/{id}`: methods and hosts are not a part of it";
-        reader.error_help(text.locate(path), format!("the path `{path}` does not start with `/`"), help);
+        reader.error_help(
+            text.locate(path),
+            format!("the path `{path}` does not start with `/`"),
+            help,
+        );
         return None;
     };
     let mut parser = PathParser { reader, text, failed: false };
@@ -31,7 +36,8 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
     let canonical = segments.iter().map(|segment| segment.canonical.clone()).collect();
     let mut patterns = vec![Pattern { absolute: true, segments: canonical, rest }];
     if segments.iter().any(|segment| segment.raw.is_some()) {
-        let raw = segments.into_iter().map(|segment| segment.raw.unwrap_or(segment.canonical)).collect();
+        let raw =
+            segments.into_iter().map(|segment| segment.raw.unwrap_or(segment.canonical)).collect();
         patterns.push(Pattern { absolute: true, segments: raw, rest });
     }
     Some(patterns)
@@ -76,7 +82,11 @@ impl PathParser<'_, '_> {
                     let help = "write `/`, or leave it out: a path is not a regular expression";
                     self.error(part, "`\\` never matches: such a request is denied", help);
                 }
-                ' ' => self.error(part, "a space never matches: requests carry it encoded", "write `%20`"),
+                ' ' => self.error(
+                    part,
+                    "a space never matches: requests carry it encoded",
+                    "write `%20`",
+                ),
                 _ if character.is_ascii_control() => {
                     self.error(part, "a control character never matches", "leave it out");
                 }
@@ -86,9 +96,15 @@ impl PathParser<'_, '_> {
         for parameter in ["%3F", "%3f", "%23", ";"] {
             if let Some(at) = path.find(parameter) {
                 let help = "make sure that the path before it is covered by a rule as well";
-                let message =
-                    format!("a request with `{parameter}` must be allowed with and without what follows it");
-                self.warn(path.get(at..).unwrap_or_default(), Warning::PathParameter, message, help);
+                let message = format!(
+                    "a request with `{parameter}` must be allowed with and without what follows it"
+                );
+                self.warn(
+                    path.get(at..).unwrap_or_default(),
+                    Warning::PathParameter,
+                    message,
+                    help,
+                );
             }
         }
     }
@@ -124,7 +140,11 @@ impl PathParser<'_, '_> {
                     segments.extend(self.segment(part));
                 }
                 "" if number < last => {
-                    self.error(part, "`//` never matches: slashes of requests are merged", "write one `/`");
+                    self.error(
+                        part,
+                        "`//` never matches: slashes of requests are merged",
+                        "write one `/`",
+                    );
                 }
                 part => segments.extend(self.segment(part)),
             }
@@ -160,8 +180,9 @@ impl PathParser<'_, '_> {
             self.warn(part, Warning::LikePlaceholder, message, help);
         }
         if shortest(read.raw.as_ref().unwrap_or(&read.canonical)) > LONGEST_SEGMENT {
-            let message =
-                format!("a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is denied");
+            let message = format!(
+                "a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is denied"
+            );
             self.error(part, message, "match a long segment by `{id}` or by a shorter glob");
             return None;
         }
@@ -169,7 +190,8 @@ impl PathParser<'_, '_> {
     }
 
     fn placeholder(&mut self, part: &str) -> Option<Segment> {
-        let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}')).unwrap_or_default();
+        let name =
+            part.strip_prefix('{').and_then(|part| part.strip_suffix('}')).unwrap_or_default();
         match name {
             "user" => return Some(Segment::User),
             // Its sources are resolved with those of the rule.
@@ -184,39 +206,55 @@ impl PathParser<'_, '_> {
             return None;
         }
         if is_like_claim(name) {
-            let help = "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
+            let help =
+                "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
             self.error(part, format!("`{part}` is not known in a path"), help);
             return None;
         }
         if is_like_caller(name) {
-            let message = format!("`{part}` matches any segment: only `{{user}}` is the caller's name");
-            let help = "did you mean `{user}`, or `{user.id}` with `user_id_from`? If not, call it `{id}`";
+            let message =
+                format!("`{part}` matches any segment: only `{{user}}` is the caller's name");
+            let help =
+                "did you mean `{user}`, or `{user.id}` with `user_id_from`? If not, call it `{id}`";
             self.warn(part, Warning::LikePlaceholder, message, help);
         }
         Some(Segment::One(name.into()))
     }
 
     fn glob(&mut self, part: &str) -> Option<ParsedSegment> {
-        let pieces: Option<Vec<Spelling<'_>>> = part.split('*').map(|piece| self.spelling(piece)).collect();
+        let pieces: Option<Vec<Spelling<'_>>> =
+            part.split('*').map(|piece| self.spelling(piece)).collect();
         let pieces = pieces?;
-        // Other faults depend on the text in place of the `*`, such as the missing bytes of a character.
-        let fault = pieces.iter().find_map(|piece| fault_of_requests(&piece.canonical).filter(is_of_a_piece));
+        // Other faults depend on the text in place of the `*`, such as the missing bytes of a
+        // character.
+        let fault = pieces
+            .iter()
+            .find_map(|piece| fault_of_requests(&piece.canonical).filter(is_of_a_piece));
         if let Some(error) = fault {
             self.never(part, error);
             return None;
         }
         let canonical = pieces.iter().map(|piece| piece.canonical.as_str().into()).collect();
-        let raw = pieces.iter().map(|piece| piece.raw.as_ref().unwrap_or(&piece.canonical).as_str().into());
+        let raw = pieces
+            .iter()
+            .map(|piece| piece.raw.as_ref().unwrap_or(&piece.canonical).as_str().into());
         let raw = Segment::Glob(Glob(raw.collect()));
         let has_raw = pieces.iter().any(|piece| piece.raw.is_some());
-        Some(ParsedSegment { canonical: Segment::Glob(Glob(canonical)), raw: has_raw.then_some(raw) })
+        Some(ParsedSegment {
+            canonical: Segment::Glob(Glob(canonical)),
+            raw: has_raw.then_some(raw),
+        })
     }
 
     fn literal(&mut self, part: &str) -> Option<ParsedSegment> {
         let spelling = self.spelling(part)?;
         if matches!(spelling.canonical.as_str(), "." | "..") {
             let help = "write the path that it leads to";
-            self.error(part, format!("`{part}` never matches: dot segments of requests are removed"), help);
+            self.error(
+                part,
+                format!("`{part}` never matches: dot segments of requests are removed"),
+                help,
+            );
             return None;
         }
         if let Some(error) = fault_of_requests(&spelling.canonical) {
@@ -230,7 +268,9 @@ impl PathParser<'_, '_> {
     fn never(&mut self, part: &str, error: PathError) {
         let message = format!("`{part}` never matches: a request with it is denied ({error})");
         let help = match error {
-            PathError::BadTriplet => "write two hex digits after `%`, or `%25` for the character itself",
+            PathError::BadTriplet => {
+                "write two hex digits after `%`, or `%25` for the character itself"
+            }
             PathError::EncodedSlash => "write `/`",
             PathError::InvalidUtf8 => "encode the UTF-8 bytes of each character",
             _ => "write the path as requests have it, or leave the rule out",
@@ -242,8 +282,9 @@ impl PathParser<'_, '_> {
         match percent::read(piece) {
             Ok(spelling) => {
                 if let Some((triplet, character)) = spelling.needless {
-                    let message =
-                        format!("`{triplet}` covers `{character}` as well: requests may spell it either way");
+                    let message = format!(
+                        "`{triplet}` covers `{character}` as well: requests may spell it either way"
+                    );
                     let help = format!("write `{character}`");
                     self.warn(triplet, Warning::EncodedCharacter, message, help);
                 }
@@ -256,7 +297,13 @@ impl PathParser<'_, '_> {
         }
     }
 
-    fn warn(&mut self, part: &str, kind: Warning, message: impl Into<String>, help: impl Into<String>) {
+    fn warn(
+        &mut self,
+        part: &str,
+        kind: Warning,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
         self.reader.warning_help(self.text.locate(part), kind, message, help);
     }
 
@@ -266,7 +313,8 @@ impl PathParser<'_, '_> {
     }
 }
 
-/// Why every request with this segment is denied, if so: `a%252Fb` hides a separator, `..;` a dot segment.
+/// Why every request with this segment is denied, if so: `a%252Fb` hides a separator, `..;` a dot
+/// segment.
 fn fault_of_requests(canonical: &str) -> Option<PathError> {
     // Others have one interpretation.
     if !canonical.contains(['%', ';']) {
@@ -304,7 +352,8 @@ fn are_alternatives(segment: &str) -> bool {
 /// Whether a segment looks like a regular expression: `.*`, `^a`, `a$`, `[0-9]+`, `(a|b)`.
 fn is_regex(part: &str) -> bool {
     let is_within = |open: char, close: char, inner: char| {
-        part.split_once(open).is_some_and(|(_, after)| after.contains(close) && after.contains(inner))
+        part.split_once(open)
+            .is_some_and(|(_, after)| after.contains(close) && after.contains(inner))
     };
     [".*", ".+", "(.*)", "(.+)"].contains(&part)
         || part.starts_with('^')
@@ -313,7 +362,8 @@ fn is_regex(part: &str) -> bool {
         || is_within('(', ')', '|')
 }
 
-/// Whether a segment looks like a placeholder of another system (`:id`, `$id`, `<int:id>`, `...`), or has a quote that is left over.
+/// Whether a segment looks like a placeholder of another system (`:id`, `$id`, `<int:id>`, `...`),
+/// or has a quote that is left over.
 fn is_like_placeholder(part: &str) -> bool {
     let name = part.strip_prefix([':', '$']);
     name.is_some_and(|name| name.starts_with(|first: char| first.is_ascii_alphabetic()))
@@ -322,16 +372,18 @@ fn is_like_placeholder(part: &str) -> bool {
         || (part.len() > 1 && part.ends_with('\''))
 }
 
-/// Whether a placeholder with this name looks like a claim of the caller, which paths do not have: it would match any segment.
+/// Whether a placeholder with this name looks like a claim of the caller, which paths do not have:
+/// it would match any segment.
 fn is_like_claim(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let (object, field) = name.split_once('.').unwrap_or((&name, ""));
-    let of_caller = ["user", "claims", "claim", "token", "jwt", "subject", "principal", "auth", "caller"];
+    let of_caller =
+        ["user", "claims", "claim", "token", "jwt", "subject", "principal", "auth", "caller"];
     object == "claims" || (!field.is_empty() && of_caller.contains(&object))
 }
 
-/// Whether the author of a placeholder with this name probably wants the caller's name: a rule for `/users/{username}`
-/// lets each caller reach every user.
+/// Whether the author of a placeholder with this name probably wants the caller's name: a rule for
+/// `/users/{username}` lets each caller reach every user.
 fn is_like_caller(name: &str) -> bool {
     const LIKE_USER: &str = "user username user_name user-name userid user_id user-id name sub subject uid me self owner caller \
                              login principal preferred_username email group groups role roles";

@@ -2,8 +2,8 @@
 
 use crate::canonical::{PathError, encoding};
 
-/// A piece of a segment in canonical form: unreserved characters raw, other encoded characters as upper-case
-/// triplets, characters that are not ASCII encoded.
+/// A piece of a segment in canonical form: unreserved characters raw, other encoded characters as
+/// upper-case triplets, characters that are not ASCII encoded.
 #[derive(Debug)]
 pub(crate) struct Spelling<'p> {
     pub(crate) canonical: String,
@@ -31,7 +31,11 @@ pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, PathError)> {
     }
     let mut encoded = Vec::with_capacity(piece.len());
     for byte in piece.bytes() {
-        if byte.is_ascii() { encoded.push(byte) } else { encoding::push_triplet(&mut encoded, byte) }
+        if byte.is_ascii() {
+            encoded.push(byte)
+        } else {
+            encoding::push_triplet(&mut encoded, byte)
+        }
     }
     let mut text = Vec::new();
     encoding::normalise(&encoded, &mut text);

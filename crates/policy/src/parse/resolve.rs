@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, IdentityHeader, Issuer, ListedRole,
-    Policy, Role, RoleId, RolesFromToken, Rule, Search,
+    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, IdentityHeader, Issuer,
+    ListedRole, Policy, Role, RoleId, RolesFromToken, Rule, Search,
 };
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
@@ -44,7 +44,8 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     }
     cut_cycles(&mut roles, &places, problems);
     limit_rules(&roles, problems);
-    let grants = policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
+    let grants =
+        policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
     let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
     let identity_header = policy.identity_header.map(|(_, section)| section);
     let search = policy.search.map(|(_, section)| section);
@@ -63,14 +64,15 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
 /// The maximum size of the index of all rules together. An entry needs about 100 bytes.
 const MAX_ENTRIES: usize = 5_000_000;
 
-/// Reports a policy whose index would not fit into memory: a rule with 2,000 hosts, 2,000 paths and 10 methods is short, but
-/// has an entry for each combination.
+/// Reports a policy whose index would not fit into memory: a rule with 2,000 hosts, 2,000 paths and
+/// 10 methods is short, but has an entry for each combination.
 fn limit_rules(roles: &IdVec<RoleId, Role>, problems: &mut Vec<Problem>) {
     let mut entries = 0_usize;
     for rule in roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny)) {
         entries = entries.saturating_add(entries_of(rule));
         if entries > MAX_ENTRIES {
-            let message = "the rules have more than 5,000,000 combinations of a host, a path and a method";
+            let message =
+                "the rules have more than 5,000,000 combinations of a host, a path and a method";
             let help = "write fewer of them in a rule: leave the hosts out, or use `*.example.com`, `/**` and `\"*\"`";
             problems.push(Problem::error(rule.at.clone(), message).help(help));
             return;
@@ -97,12 +99,17 @@ fn check_headers(
         response.set_headers.iter().any(|header| header.name == *name)
             || response.remove_headers.contains(name)
     };
-    if let Some(IdentityHeader { name, at, .. }) = identity.filter(|header| in_response(&header.name)) {
+    if let Some(IdentityHeader { name, at, .. }) =
+        identity.filter(|header| in_response(&header.name))
+    {
         let message = format!("the identity header `{name}` is also in `allow_response`");
-        let help = "remove it there, or take another `name`: it is overwritten on every request anyway";
+        let help =
+            "remove it there, or take another `name`: it is overwritten on every request anyway";
         problems.push(Problem::error(at.clone(), message).help(help));
     }
-    if let Some(DocumentSecurity::Header { name, at }) = search.map(|search| &search.document_security) {
+    if let Some(DocumentSecurity::Header { name, at }) =
+        search.map(|search| &search.document_security)
+    {
         let is_identity = identity.is_some_and(|identity| identity.name == *name);
         let section = if is_identity { "identity_header" } else { "allow_response" };
         if is_identity || in_response(name) {
@@ -124,10 +131,12 @@ impl Names {
     /// Assigns the next id to a role; false if its name is already taken.
     fn define(&mut self, role: &UnresolvedRole, problems: &mut Vec<Problem>) -> bool {
         if let Some((_, first)) = self.by_name.get(&role.name) {
-            let problem =
-                Problem::error(role.at.clone(), format!("the role `{}` is defined twice", role.name))
-                    .help("rename one, or put their rules together")
-                    .related(first.clone(), "the first is here");
+            let problem = Problem::error(
+                role.at.clone(),
+                format!("the role `{}` is defined twice", role.name),
+            )
+            .help("rename one, or put their rules together")
+            .related(first.clone(), "the first is here");
             problems.push(problem);
             return false;
         }
@@ -137,7 +146,11 @@ impl Names {
     }
 
     /// A role with the ids of the roles it extends, and the places where they are named.
-    fn role(&mut self, unresolved: UnresolvedRole, problems: &mut Vec<Problem>) -> (Role, Vec<Place>) {
+    fn role(
+        &mut self,
+        unresolved: UnresolvedRole,
+        problems: &mut Vec<Problem>,
+    ) -> (Role, Vec<Place>) {
         let mut extends = Vec::with_capacity(unresolved.extends.len());
         let mut places = Vec::with_capacity(unresolved.extends.len());
         let mut known = HashSet::new();
@@ -152,7 +165,8 @@ impl Names {
             }
         }
         let UnresolvedRole { name, allow, deny, at, .. } = unresolved;
-        let [allow, deny] = [allow, deny].map(|rules| rules.into_iter().map(|rule| rule.rule).collect());
+        let [allow, deny] =
+            [allow, deny].map(|rules| rules.into_iter().map(|rule| rule.rule).collect());
         (Role { name, extends, allow, deny, at }, places)
     }
 
@@ -160,10 +174,15 @@ impl Names {
     fn check_listed(&mut self, issuer: &Issuer, problems: &mut Vec<Problem>) {
         let RolesFromToken::Only(listed) = &issuer.roles_from_token else { return };
         for ListedRole { name, at } in listed {
-            if self.find(name, at, problems).is_some() && (**name == *ANYONE || **name == *AUTHENTICATED) {
-                let message = format!("callers have the role `{name}` without a token that names it");
-                problems
-                    .push(Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out"));
+            if self.find(name, at, problems).is_some()
+                && (**name == *ANYONE || **name == *AUTHENTICATED)
+            {
+                let message =
+                    format!("callers have the role `{name}` without a token that names it");
+                problems.push(
+                    Problem::warning(at.clone(), Warning::ReservedRole, message)
+                        .help("leave it out"),
+                );
             }
         }
     }
@@ -191,17 +210,20 @@ impl Names {
     }
 }
 
-/// Warns of a role that extends a reserved one. Callers have the reserved roles anyway, so this is redundant at best;
-/// at worst it gives a role's rules to everybody.
+/// Warns of a role that extends a reserved one. Callers have the reserved roles anyway, so this is
+/// redundant at best; at worst it gives a role's rules to everybody.
 fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
     let message = match (role, extended) {
-        (ANYONE, AUTHENTICATED) => "every caller gets what `authenticated` may, also an anonymous one",
+        (ANYONE, AUTHENTICATED) => {
+            "every caller gets what `authenticated` may, also an anonymous one"
+        }
         (ANYONE, _) => return,
         (_, ANYONE) => "every caller has the role `anyone` already",
         (_, AUTHENTICATED) => "every authenticated caller has the role `authenticated` already",
         _ => return,
     };
-    problems.push(Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out"));
+    problems
+        .push(Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out"));
 }
 
 /// The state of a role in the depth-first search for cycles.
@@ -212,8 +234,8 @@ enum Visit {
     Done,
 }
 
-/// Reports each cycle in `extends` and removes the link that closes it. `places` has, for each role, where
-/// the roles that it extends are named.
+/// Reports each cycle in `extends` and removes the link that closes it. `places` has, for each
+/// role, where the roles that it extends are named.
 fn cut_cycles(
     roles: &mut IdVec<RoleId, Role>,
     places: &IdVec<RoleId, Vec<Place>>,
@@ -225,8 +247,8 @@ fn cut_cycles(
         if *visits.at(start) != Visit::Ahead {
             continue;
         }
-        // The roles from the start to the current one, each with the index of its next link. Not recursive:
-        // a chain of roles may be long.
+        // The roles from the start to the current one, each with the index of its next link. Not
+        // recursive: a chain of roles may be long.
         let mut path = vec![(start, 0_usize)];
         *visits.at_mut(start) = Visit::OnPath;
         while let Some((role, link)) = path.last().copied() {
@@ -245,12 +267,16 @@ fn cut_cycles(
                 }
                 Visit::OnPath => {
                     closing.push((role, extended));
-                    let cycle = path.iter().map(|(role, _)| *role).skip_while(|role| *role != extended);
-                    let names: Vec<String> =
-                        cycle.chain([extended]).map(|role| format!("`{}`", roles.at(role).name)).collect();
+                    let cycle =
+                        path.iter().map(|(role, _)| *role).skip_while(|role| *role != extended);
+                    let names: Vec<String> = cycle
+                        .chain([extended])
+                        .map(|role| format!("`{}`", roles.at(role).name))
+                        .collect();
                     let message = format!("roles extend each other: {}", names.join(" -> "));
                     let at = places.at(role).get(link).unwrap_or(&roles.at(role).at).clone();
-                    problems.push(Problem::error(at, message).help("leave one of the `extends` out"));
+                    problems
+                        .push(Problem::error(at, message).help("leave one of the `extends` out"));
                 }
                 Visit::Done => {}
             }

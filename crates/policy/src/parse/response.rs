@@ -8,22 +8,35 @@ use crate::parse::template;
 use document::{Fields, Mark, Node, Problem, Reader, Text, Warning};
 
 /// Headers that delimit messages: changing one of them changes where a message ends.
-const FRAMING: &[&str] =
-    &["connection", "content-length", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"];
+const FRAMING: &[&str] = &[
+    "connection",
+    "content-length",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// The maximum length of a header value in bytes, before placeholders are filled in.
 const MAX_LENGTH: usize = 8192;
 
 pub(crate) fn read_allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
-    let fields = reader.filled_fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
+    let fields =
+        reader.filled_fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
     let mut response = AllowResponse::default();
     let mut places = HashMap::new();
-    let headers = fields.value("set_headers").and_then(|node| reader.entries(node, "`set_headers`"));
+    let headers =
+        fields.value("set_headers").and_then(|node| reader.entries(node, "`set_headers`"));
     for (key, node) in headers.iter().flat_map(Fields::iter) {
         let name = changed_header(reader, &Text::of_key(key), &mut places);
         let value = read_value(reader, node);
         if let (Some(name), Some(value)) = (name, value) {
-            response.set_headers.push(SetHeader { name: name.into(), value, at: reader.place(key.at) });
+            response.set_headers.push(SetHeader {
+                name: name.into(),
+                value,
+                at: reader.place(key.at),
+            });
         }
     }
     if let Some(node) = fields.value("remove_headers") {
@@ -56,9 +69,10 @@ fn changed_header(
 ) -> Option<String> {
     let name = header_name(reader, text)?;
     if let Some(first) = places.get(&name) {
-        let problem = Problem::error(reader.place(text.at), format!("the header `{name}` is named twice"))
-            .help("a header is either set or removed, once")
-            .related(reader.place(*first), "the first is here");
+        let problem =
+            Problem::error(reader.place(text.at), format!("the header `{name}` is named twice"))
+                .help("a header is either set or removed, once")
+                .related(reader.place(*first), "the first is here");
         reader.push(problem);
         return None;
     }
@@ -82,7 +96,10 @@ pub(crate) fn header_name(reader: &mut Reader, text: &Text<'_>) -> Option<String
 
 fn fault(name: &str) -> Option<(String, &'static str)> {
     if name.starts_with(':') || name == "host" {
-        return Some((format!("`{name}` decides where a request goes and is never changed"), "leave it out"));
+        return Some((
+            format!("`{name}` decides where a request goes and is never changed"),
+            "leave it out",
+        ));
     }
     if name.is_empty() || !name.chars().all(is_token) {
         return Some((format!("`{name}` is not a header name"), "write one such as `x-user`"));
@@ -92,8 +109,10 @@ fn fault(name: &str) -> Option<(String, &'static str)> {
 }
 
 pub(crate) fn read_deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
-    let fields = reader.filled_fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
-    let types = [("json", ContentType::Json), ("text", ContentType::Text), ("html", ContentType::Html)];
+    let fields =
+        reader.filled_fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
+    let types =
+        [("json", ContentType::Json), ("text", ContentType::Text), ("html", ContentType::Html)];
     Some(DenyResponse {
         body: reader.field_text(&fields, "body").map(|text| text.shared.clone()),
         content_type: reader.field_choice(&fields, "content_type", &types).unwrap_or_default(),

@@ -28,16 +28,26 @@ fn read_role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
         at: reader.place(key.at),
     };
     if !node.is_nothing()
-        && let Some(fields) = reader.fields(node, "a role", &["extends", "allow", "deny", "user_id_from"])
+        && let Some(fields) =
+            reader.fields(node, "a role", &["extends", "allow", "deny", "user_id_from"])
     {
         role.extends = name_refs(reader, &fields, "extends", "the name of a role");
         role.allow = read_rules(reader, &fields, "allow");
         role.deny = read_rules(reader, &fields, "deny");
         role.user_id_from = user_id_from(reader, &fields);
     }
-    if role.extends.is_empty() && role.allow.is_empty() && role.deny.is_empty() && reader.errors() == errors {
+    if role.extends.is_empty()
+        && role.allow.is_empty()
+        && role.deny.is_empty()
+        && reader.errors() == errors
+    {
         let message = format!("the role `{}` says nothing", key.text);
-        reader.warning_help(key.at, Warning::EmptyRole, message, "add `allow`, `deny` or `extends`");
+        reader.warning_help(
+            key.at,
+            Warning::EmptyRole,
+            message,
+            "add `allow`, `deny` or `extends`",
+        );
     }
     role
 }

@@ -1,4 +1,5 @@
-//! One rule: methods and a path, with or without a host in front of it, or a mapping for rules that need more.
+//! One rule: methods and a path, with or without a host in front of it, or a mapping for rules that
+//! need more.
 
 use crate::model::Rule;
 use crate::parse::unresolved::UnresolvedRule;
@@ -18,7 +19,8 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
         Value::Map(_) => read_long(reader, node),
         Value::Scalar(_) | Value::List(_) => {
             let text = reader.text(node, "a rule")?;
-            let rule = if is_short_enough(reader, &text) { read_short(reader, &text) } else { None };
+            let rule =
+                if is_short_enough(reader, &text) { read_short(reader, &text) } else { None };
             rule.map(|rule| UnresolvedRule { rule, user_id_from: None })
         }
     }
@@ -28,7 +30,10 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
 fn is_short_enough(reader: &mut Reader, text: &Text<'_>) -> bool {
     let short = text.text.len() <= MAX_LENGTH;
     if !short {
-        reader.error(text.at, format!("a rule has {} bytes, more than {MAX_LENGTH}", text.text.len()));
+        reader.error(
+            text.at,
+            format!("a rule has {} bytes, more than {MAX_LENGTH}", text.text.len()),
+        );
     }
     short
 }
@@ -39,7 +44,8 @@ fn read_short(reader: &mut Reader, text: &Text<'_>) -> Option<Rule> {
         let help = if trimmed.starts_with('/') && path::is_path(trimmed) {
             format!("did you mean `GET {trimmed}` or `* {trimmed}`?")
         } else {
-            "write methods, a space and a path, such as `GET|HEAD /people/{id}` or `* /**`".to_owned()
+            "write methods, a space and a path, such as `GET|HEAD /people/{id}` or `* /**`"
+                .to_owned()
         };
         reader.error_help(text.at, format!("the rule `{trimmed}` is not methods and a path"), help);
         return None;
@@ -47,7 +53,11 @@ fn read_short(reader: &mut Reader, text: &Text<'_>) -> Option<Rule> {
     let target = target.trim_start_matches(' ');
     if target.split_once('/').is_some_and(|(before, _)| before.contains(' ')) {
         let message = "methods and host have no space in them: the first one ends the methods";
-        reader.error_help(text.at, message, "write methods as in `GET|POST`, one space, and the path");
+        reader.error_help(
+            text.at,
+            message,
+            "write methods as in `GET|POST`, one space, and the path",
+        );
         return None;
     }
     let actions = method::read(reader, methods.split('|').map(|method| (*text, method)));
@@ -64,9 +74,11 @@ fn read_target(
     actions: Option<&Actions>,
 ) -> Option<(Vec<Scope>, Vec<Pattern>)> {
     if target == "*" {
-        return read_asterisk(reader, text, target, actions).map(|resource| (Vec::new(), vec![resource]));
+        return read_asterisk(reader, text, target, actions)
+            .map(|resource| (Vec::new(), vec![resource]));
     }
-    if let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| !scheme.contains('/')) {
+    if let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| !scheme.contains('/'))
+    {
         let message = format!("a rule has no scheme, such as `{scheme}:`");
         let help = "write host and path alone, such as `api.example.com/people`";
         reader.error_help(text.locate(target), message, help);
@@ -81,7 +93,9 @@ fn read_target(
     if is_forgotten_slash(host) {
         let message = format!("`{host}` is read as a host, not as the start of the path");
         let help = if path::is_path(&format!("/{target}")) {
-            format!("did you mean `/{target}`? If it is a host, write `hosts: [{host}]` in the long form")
+            format!(
+                "did you mean `/{target}`? If it is a host, write `hosts: [{host}]` in the long form"
+            )
         } else {
             PATH_STARTS.to_owned()
         };
@@ -97,11 +111,14 @@ fn read_target(
     Some((scopes?, resources?))
 }
 
-/// Whether this is not meant as a host. `internal/**` would be every path of a host named `internal`: a
-/// `deny` rule that denies nothing, or an `allow` rule for every path of a client that sends that host. Nearly all
-/// hosts have a dot, and others can be written in the long form. `localhost` hardly starts a path.
+/// Whether this is not meant as a host. `internal/**` would be every path of a host named
+/// `internal`: a `deny` rule that denies nothing, or an `allow` rule for every path of a client
+/// that sends that host. Nearly all hosts have a dot, and others can be written in the long form.
+/// `localhost` hardly starts a path.
 fn is_forgotten_slash(host: &str) -> bool {
-    !host.is_empty() && !host.contains(['.', ':', '*', '[']) && !host.eq_ignore_ascii_case("localhost")
+    !host.is_empty()
+        && !host.contains(['.', ':', '*', '['])
+        && !host.eq_ignore_ascii_case("localhost")
 }
 
 /// The path `*` of `OPTIONS *`.
@@ -124,15 +141,17 @@ fn read_asterisk(
 }
 
 fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
-    let fields = reader.fields(node, "a rule", &["name", "methods", "hosts", "paths", "user_id_from"])?;
+    let fields =
+        reader.fields(node, "a rule", &["name", "methods", "hosts", "paths", "user_id_from"])?;
     let user_id_from = user_id_from(reader, &fields);
-    let methods = required_texts(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
+    let methods =
+        required_texts(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
     let paths = required_texts(reader, &fields, "paths", "such as `[\"/people/{id}\"]`");
     let hosts = fields.field("hosts").map(|field| {
         reader.filled(field, "leave it out: the rule then applies to any host").unwrap_or_default()
     });
-    let actions =
-        methods.and_then(|methods| method::read(reader, methods.iter().map(|text| (*text, text.text))));
+    let actions = methods
+        .and_then(|methods| method::read(reader, methods.iter().map(|text| (*text, text.text))));
     let resources = paths.as_ref().and_then(|paths| read_paths(reader, paths, actions.as_ref()));
     let scopes = match &hosts {
         Some(hosts) => read_hosts(reader, hosts),
@@ -145,10 +164,12 @@ fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
     let (actions, scopes, resources) = (actions?, scopes?, resources?);
     let name = match name {
         Some(name) => name.shared.clone(),
-        None => {
-            format!("{actions} {}{}", joined(&hosts.unwrap_or_default()), joined(&paths.unwrap_or_default()))
-                .into()
-        }
+        None => format!(
+            "{actions} {}{}",
+            joined(&hosts.unwrap_or_default()),
+            joined(&paths.unwrap_or_default())
+        )
+        .into(),
     };
     let rule = Rule { name, actions, scopes, resources, at: reader.place(node.at) };
     Some(UnresolvedRule { rule, user_id_from })
@@ -173,7 +194,11 @@ fn required_texts<'n>(
     texts.iter().all(|text| is_short_enough(reader, text)).then_some(texts)
 }
 
-fn read_paths(reader: &mut Reader, paths: &[Text<'_>], actions: Option<&Actions>) -> Option<Vec<Pattern>> {
+fn read_paths(
+    reader: &mut Reader,
+    paths: &[Text<'_>],
+    actions: Option<&Actions>,
+) -> Option<Vec<Pattern>> {
     // Each path is read, so that the problems of all are reported.
     let patterns: Vec<Option<Vec<Pattern>>> = paths
         .iter()

@@ -60,7 +60,11 @@ pub(crate) fn read(
     let document_security = read_document_security(reader, &fields);
     let dfm_empty_overrides_all = reader.field_boolean(&fields, "dfm_empty_overrides_all");
     let cluster_checks_scrolls = reader.field_boolean(&fields, "cluster_checks_scrolls");
-    let bulk = reader.field_choice(&fields, "bulk", &[("whole", Bulk::Whole), ("per-item", Bulk::PerItem)]);
+    let bulk = reader.field_choice(
+        &fields,
+        "bulk",
+        &[("whole", Bulk::Whole), ("per-item", Bulk::PerItem)],
+    );
     let inventory = fields.value("inventory").and_then(|node| read_inventory(reader, cached, node));
     let (folder, files) = folder?;
     Some(Search {
@@ -98,12 +102,13 @@ fn read_folder(
     Some((folder, files))
 }
 
-/// Reports names such as `role_mapping.yml`, or with the ending `.yaml`: the file would be ignored, and with
-/// it the restrictions in it.
+/// Reports names such as `role_mapping.yml`, or with the ending `.yaml`: the file would be ignored,
+/// and with it the restrictions in it.
 fn report_similar(reader: &mut Reader, folder: &Text<'_>, names: &[String]) {
     let others = names.iter().filter(|name| !FILES.contains(&name.as_str()));
     for name in others.filter(|name| name.ends_with(".yml") || name.ends_with(".yaml")) {
-        let yml = name.strip_suffix(".yaml").map_or_else(|| name.clone(), |stem| format!("{stem}.yml"));
+        let yml =
+            name.strip_suffix(".yaml").map_or_else(|| name.clone(), |stem| format!("{stem}.yml"));
         if let Some(close) = closest(&yml, FILES.iter().copied())
             && !names.iter().any(|name| name == close)
         {
@@ -114,7 +119,9 @@ fn report_similar(reader: &mut Reader, folder: &Text<'_>, names: &[String]) {
 }
 
 fn read_hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Scope> {
-    let Some(field) = fields.field("hosts").filter(|(_, node)| !node.is_nothing()) else { return Vec::new() };
+    let Some(field) = fields.field("hosts").filter(|(_, node)| !node.is_nothing()) else {
+        return Vec::new();
+    };
     let texts = reader.filled(field, "leave it out to decide about every host").unwrap_or_default();
     reader.warn_of_duplicates(&texts);
     texts.iter().filter_map(|text| host::read(reader, text, text.text)).collect()
@@ -128,7 +135,9 @@ fn read_system_indices(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Arc<str
 }
 
 fn read_document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentSecurity {
-    let Some((key, node)) = fields.field("document_security").filter(|(_, node)| !node.is_nothing()) else {
+    let Some((key, node)) =
+        fields.field("document_security").filter(|(_, node)| !node.is_nothing())
+    else {
         return DocumentSecurity::Deny;
     };
     if let Value::Scalar(scalar) = &node.value {
@@ -138,7 +147,8 @@ fn read_document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentS
         }
         return DocumentSecurity::Deny;
     }
-    // Only the inventory tells which indices an alias or a pattern stands for, and so which roles restrict them.
+    // Only the inventory tells which indices an alias or a pattern stands for, and so which roles
+    // restrict them.
     if fields.lacks("inventory") {
         let help = "name it: without it, it is not known what an alias stands for";
         reader.error_help(key.at, "`document_security` needs an `inventory`", help);
@@ -154,7 +164,11 @@ fn read_header(reader: &mut Reader, node: &Node) -> Option<DocumentSecurity> {
     Some(DocumentSecurity::Header { name: name.into(), at: reader.place(text.at) })
 }
 
-fn read_inventory(reader: &mut Reader, cached: &mut CachedFiles<'_>, node: &Node) -> Option<Inventory> {
+fn read_inventory(
+    reader: &mut Reader,
+    cached: &mut CachedFiles<'_>,
+    node: &Node,
+) -> Option<Inventory> {
     let field_names = ["file", "url", "refresh", "max_age", "credentials_file", "ca_file"];
     let fields = reader.filled_fields(node, "`inventory`", &field_names)?;
     match (fields.value("file"), fields.value("url")) {
@@ -184,7 +198,8 @@ fn read_inventory_url(
     cached: &mut CachedFiles<'_>,
     fields: &Fields<'_>,
 ) -> Option<Inventory> {
-    let refresh = values::duration(reader, fields, "refresh", jwt::SHORTEST_REFRESH).unwrap_or(REFRESH);
+    let refresh =
+        values::duration(reader, fields, "refresh", jwt::SHORTEST_REFRESH).unwrap_or(REFRESH);
     let max_age = values::duration(reader, fields, "max_age", "1ms").unwrap_or(MAX_AGE);
     let credentials = read_credentials(reader, cached, fields);
     let trusted_ca = jwt::read_trusted_ca(reader, cached, fields);
@@ -205,7 +220,8 @@ fn read_inventory_url(
     Some(Inventory::Url { url, refresh, max_age, at: reader.place(text.at) })
 }
 
-/// The `user:password` in the `credentials_file`, which is never shown; `None` if a problem was reported.
+/// The `user:password` in the `credentials_file`, which is never shown; `None` if a problem was
+/// reported.
 fn read_credentials(
     reader: &mut Reader,
     cached: &mut CachedFiles<'_>,

@@ -38,7 +38,12 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
                 if literal.ends_with('$') {
                     let message = "`$` before a placeholder is literal text";
                     let help = format!("did you mean `{{{name}}}`?");
-                    reader.warning_help(text.locate(before), Warning::LikePlaceholder, message, help);
+                    reader.warning_help(
+                        text.locate(before),
+                        Warning::LikePlaceholder,
+                        message,
+                        help,
+                    );
                 }
                 push_text(&mut pieces, &mut literal);
                 pieces.push(piece);

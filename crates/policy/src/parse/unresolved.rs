@@ -15,7 +15,8 @@ pub(crate) struct UnresolvedPolicy {
     pub(crate) deny_response: Option<(Place, DenyResponse)>,
     pub(crate) identity_header: Option<(Place, IdentityHeader)>,
     pub(crate) search: Option<(Place, Search)>,
-    /// Whether roles may be missing, because a part of the policy could not be read: then none is unknown.
+    /// Whether roles may be missing, because a part of the policy could not be read: then none is
+    /// unknown.
     pub(crate) lacks_roles: bool,
     /// Whether users, issuers or their settings may be missing.
     pub(crate) lacks_identity: bool,

@@ -17,7 +17,8 @@ pub(crate) struct Sources<'i> {
 
 impl<'i> Sources<'i> {
     pub(crate) fn new(identity: &'i Identity, incomplete: bool) -> Self {
-        // An issuer that is called `basic` would make the name ambiguous: the name is that of HTTP Basic.
+        // An issuer that is called `basic` would make the name ambiguous: the name is that of HTTP
+        // Basic.
         let sources = identity.sources().collect::<Vec<_>>().into_iter().rev();
         Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }
     }
@@ -47,14 +48,21 @@ impl<'i> Sources<'i> {
             Some(close) => format!("did you mean `{close}`?"),
             None if names.is_empty() => "add `identity`".to_owned(),
             None => {
-                format!("a source is `basic` or the `issuer` of an entry of `jwt`: `{}`", names.join("`, `"))
+                format!(
+                    "a source is `basic` or the `issuer` of an entry of `jwt`: `{}`",
+                    names.join("`, `")
+                )
             }
         }
     }
 }
 
 /// Gives each `{user.id}` of a role's rules its sources.
-pub(crate) fn resolve(role: &mut UnresolvedRole, sources: &Sources<'_>, problems: &mut Vec<Problem>) {
+pub(crate) fn resolve(
+    role: &mut UnresolvedRole,
+    sources: &Sources<'_>,
+    problems: &mut Vec<Problem>,
+) {
     let of_role = role.user_id_from.as_ref().map(|named| sources.ids(named, &role.at, problems));
     let mut is_used = false;
     for unresolved in role.allow.iter_mut().chain(&mut role.deny) {
@@ -69,7 +77,8 @@ pub(crate) fn resolve(role: &mut UnresolvedRole, sources: &Sources<'_>, problems
                 set(rule, ids);
             }
             (None, None) if has_id => {
-                let message = format!("`{}` does not say which callers `{{user.id}}` may be", rule.name);
+                let message =
+                    format!("`{}` does not say which callers `{{user.id}}` may be", rule.name);
                 let help = "add `user_id_from` to the role, with `basic` or issuers: callers from elsewhere \
                             never match";
                 problems.push(Problem::error(rule.at.clone(), message).help(help));
@@ -92,6 +101,9 @@ fn set(rule: &mut Rule, ids: &[SourceId]) {
 
 fn needless(sources: &NameRefs, file: &Place) -> Problem {
     let help = "write `{user.id}` in the paths that are the caller's, or leave it out";
-    Problem::error(file.beside(sources.at), "`user_id_from` is without effect: no rule here needs it")
-        .help(help)
+    Problem::error(
+        file.beside(sources.at),
+        "`user_id_from` is without effect: no rule here needs it",
+    )
+    .help(help)
 }

@@ -1,5 +1,5 @@
-//! Names, and small values: user names and hashes, durations, URLs, paths of claims. Neither a user name
-//! of Basic nor a hash is ever shown.
+//! Names, and small values: user names and hashes, durations, URLs, paths of claims. Neither a user
+//! name of Basic nor a hash is ever shown.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,13 +23,23 @@ pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, what: &str) -> 
 }
 
 /// A list of names with their places.
-pub(crate) fn name_refs(reader: &mut Reader, fields: &Fields<'_>, key: &str, item: &str) -> Vec<NameRef> {
+pub(crate) fn name_refs(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    key: &str,
+    item: &str,
+) -> Vec<NameRef> {
     let names = names(reader, fields, key, item);
     names.into_iter().map(|name| NameRef { name: name.shared.clone(), at: name.at }).collect()
 }
 
 /// A list of names, none of them empty.
-pub(crate) fn names<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str, item: &str) -> Vec<Text<'n>> {
+pub(crate) fn names<'n>(
+    reader: &mut Reader,
+    fields: &Fields<'n>,
+    key: &str,
+    item: &str,
+) -> Vec<Text<'n>> {
     let Some(node) = fields.value(key) else { return Vec::new() };
     let mut texts = reader.texts(node, &format!("`{key}`"), item);
     reader.warn_of_duplicates(&texts);
@@ -58,11 +68,16 @@ pub(crate) fn prefix(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Arc
     text.shared.clone()
 }
 
-/// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier checks that.
+/// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier
+/// checks that.
 pub(crate) fn is_hash(reader: &mut Reader, at: Mark, hash: &str) -> bool {
     let run = "run `rolegate hash-password` and write what it prints";
     if hash.starts_with(char::is_whitespace) {
-        reader.error_help(at, "a space comes before the hash of the password", "leave the space out");
+        reader.error_help(
+            at,
+            "a space comes before the hash of the password",
+            "leave the space out",
+        );
         return false;
     }
     if !is_like_a_hash(hash) {
@@ -79,7 +94,8 @@ pub(crate) fn is_hash(reader: &mut Reader, at: Mark, hash: &str) -> bool {
 /// `$name$…` (crypt and PHC strings) or `{NAME}…` (RFC 2307, 5.3).
 fn is_like_a_hash(hash: &str) -> bool {
     let word = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+        !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
     };
     let of = |start: char, end: char| {
         let named = hash.strip_prefix(start).and_then(|hash| hash.split_once(end));
@@ -88,8 +104,8 @@ fn is_like_a_hash(hash: &str) -> bool {
     (of('$', '$') || of('{', '}')) && hash.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown, because a password may follow the
-/// colon.
+/// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown, because a
+/// password may follow the colon.
 pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
     let fault = if name.is_empty() {
         "a user name is empty"
@@ -104,8 +120,8 @@ pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
     false
 }
 
-/// Reads the duration under a key: a whole number and a unit, such as `60s` or `5m`, and at least `shortest`.
-/// A shorter one is a slip, such as `5ms` for `5m`.
+/// Reads the duration under a key: a whole number and a unit, such as `60s` or `5m`, and at least
+/// `shortest`. A shorter one is a slip, such as `5ms` for `5m`.
 pub(crate) fn duration(
     reader: &mut Reader,
     fields: &Fields<'_>,
@@ -122,7 +138,11 @@ pub(crate) fn duration(
         };
         reader.error_help(text.at, format!("`{key}` `{}` is not a duration", text.text), help);
     } else if duration < parse_duration(shortest) {
-        reader.error_help(text.at, format!("`{key}` is too short"), format!("write `{shortest}` or more"));
+        reader.error_help(
+            text.at,
+            format!("`{key}` is too short"),
+            format!("write `{shortest}` or more"),
+        );
     }
     duration
 }
@@ -154,7 +174,8 @@ pub(crate) fn is_url(reader: &mut Reader, text: &Text<'_>) -> bool {
 pub(crate) fn claim_path(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<ClaimPath> {
     let at = text.locate(path);
     if path.is_empty() || path == "/" || path.chars().any(char::is_control) {
-        let help = "write a claim name such as `sub`, or a JSON pointer such as `/realm_access/roles`";
+        let help =
+            "write a claim name such as `sub`, or a JSON pointer such as `/realm_access/roles`";
         reader.error_help(at, format!("`{path}` is not the place of a claim"), help);
         return None;
     }
@@ -185,11 +206,13 @@ fn unescape(name: &str) -> Option<Box<str>> {
     Some(out.into_boxed_str())
 }
 
-/// Warns of a name that looks like a path in another notation: `realm_access.roles`, `$.realm_access.roles`,
-/// `realm_access/roles`. Names with dots and slashes are legitimate: namespaced claims are URLs.
+/// Warns of a name that looks like a path in another notation: `realm_access.roles`,
+/// `$.realm_access.roles`, `realm_access/roles`. Names with dots and slashes are legitimate:
+/// namespaced claims are URLs.
 fn warn_of_path(reader: &mut Reader, text: &Text<'_>, path: &str) {
     let word = |part: &str| {
-        !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
     };
     let start = path.strip_prefix("$.").unwrap_or(path);
     let separator = if start.contains('/') { '/' } else { '.' };
@@ -207,12 +230,17 @@ mod tests {
 
     #[test]
     fn a_span_of_time_is_a_number_and_a_unit() {
-        for (text, milliseconds) in
-            [("500ms", 500), ("60s", 60_000), ("5m", 300_000), ("1h", 3_600_000), ("2d", 172_800_000)]
-        {
+        for (text, milliseconds) in [
+            ("500ms", 500),
+            ("60s", 60_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("2d", 172_800_000),
+        ] {
             assert_eq!(parse_duration(text).unwrap().as_millis(), milliseconds, "{text}");
         }
-        for text in ["", "s", "5", "5 s", "-5s", "+5s", "1.5h", "5S", "5sec", "18446744073709551615d", "٥s"]
+        for text in
+            ["", "s", "5", "5 s", "-5s", "+5s", "1.5h", "5S", "5sec", "18446744073709551615d", "٥s"]
         {
             assert_eq!(parse_duration(text), None, "{text}");
         }

@@ -9,7 +9,9 @@ impl Actions {
         match (self, other) {
             (Self::Any, _) => true,
             (Self::These(_), Self::Any) => false,
-            (Self::These(cover), Self::These(actions)) => actions.iter().all(|action| cover.contains(action)),
+            (Self::These(cover), Self::These(actions)) => {
+                actions.iter().all(|action| cover.contains(action))
+            }
         }
     }
 }
@@ -33,24 +35,28 @@ pub fn is_below(host: &str, other: &str) -> bool {
 }
 
 impl Pattern {
-    /// Whether this matches everything that `other` matches. May be false where it does: two globs are compared by
-    /// their ends.
+    /// Whether this matches everything that `other` matches. May be false where it does: two globs
+    /// are compared by their ends.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         let (most, fewest) = (self.segments.len(), other.segments.len());
         let length = if self.rest { most <= fewest } else { most == fewest && !other.rest };
         let mut pairs = self.segments.iter().zip(&other.segments);
-        self.absolute == other.absolute && length && pairs.all(|(cover, segment)| cover.covers(segment))
+        self.absolute == other.absolute
+            && length
+            && pairs.all(|(cover, segment)| cover.covers(segment))
     }
 }
 
 impl Segment {
-    /// Whether this matches each segment that `other` matches. May be false where it does, as for [`Pattern::covers`].
+    /// Whether this matches each segment that `other` matches. May be false where it does, as for
+    /// [`Pattern::covers`].
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (cover, Self::Literal(literal)) => {
-                !matches!(cover, Self::User | Self::UserId(_)) && cover.matches(literal.as_bytes(), None)
+                !matches!(cover, Self::User | Self::UserId(_))
+                    && cover.matches(literal.as_bytes(), None)
             }
             (Self::One(_), _) | (Self::User, Self::User) => true,
             (Self::Glob(cover), Self::Glob(glob)) => covers_glob(cover, glob),
@@ -70,7 +76,8 @@ fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
     if cover == glob {
         return true;
     }
-    let ([before, after], Some(first), Some(last)) = (cover.0.as_slice(), glob.0.first(), glob.0.last())
+    let ([before, after], Some(first), Some(last)) =
+        (cover.0.as_slice(), glob.0.first(), glob.0.last())
     else {
         return false;
     };

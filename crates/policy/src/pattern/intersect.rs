@@ -34,7 +34,8 @@ impl Scope {
 }
 
 impl Pattern {
-    /// What both match; `None` if that is nothing. It may be less than all where both have a glob with several `*`.
+    /// What both match; `None` if that is nothing. It may be less than all where both have a glob
+    /// with several `*`.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let (one, two) = (self.segments.len(), other.segments.len());
@@ -73,7 +74,8 @@ impl Segment {
 }
 
 impl Glob {
-    /// A glob for what both match: it begins like the one with the longer start, and ends like the one with the longer end.
+    /// A glob for what both match: it begins like the one with the longer start, and ends like the
+    /// one with the longer end.
     fn intersection(&self, other: &Self) -> Option<Self> {
         let ([first, middle @ .., last], [of_other, middle_of_other @ .., last_of_other]) =
             (&*self.0, &*other.0)
@@ -99,7 +101,9 @@ mod tests {
         let segment = |text: &str| match text {
             "{id}" => Segment::One("id".into()),
             "{user}" => Segment::User,
-            text if text.contains('*') => Segment::Glob(Glob(text.split('*').map(Into::into).collect())),
+            text if text.contains('*') => {
+                Segment::Glob(Glob(text.split('*').map(Into::into).collect()))
+            }
             text => Segment::Literal(text.into()),
         };
         let (text, rest) = text.strip_suffix("/**").map_or((text, false), |text| (text, true));
@@ -139,9 +143,13 @@ mod tests {
     fn methods_and_hosts_that_both_match() {
         let these = |list: &[&str]| Actions::These(list.iter().map(|one| (*one).into()).collect());
         assert_eq!(Actions::Any.intersection(&these(&["GET"])), Some(these(&["GET"])));
-        assert_eq!(these(&["GET", "PUT"]).intersection(&these(&["PUT", "POST"])), Some(these(&["PUT"])));
+        assert_eq!(
+            these(&["GET", "PUT"]).intersection(&these(&["PUT", "POST"])),
+            Some(these(&["PUT"]))
+        );
         assert_eq!(these(&["GET"]).intersection(&these(&["PUT"])), None);
-        let (exact, below) = (|name: &str| Scope::Exact(name.into()), |name: &str| Scope::Below(name.into()));
+        let (exact, below) =
+            (|name: &str| Scope::Exact(name.into()), |name: &str| Scope::Below(name.into()));
         for (one, other, both) in [
             (exact("a.b"), exact("a.b"), Some(exact("a.b"))),
             (exact("a.b"), below("b"), Some(exact("a.b"))),

@@ -14,7 +14,8 @@ fn usage(requests: &[(&str, bool, &str)]) -> Usage {
         usage.add((user, None), *allowed, (method, "A.example.com:443", path));
     }
     let text = usage.policy();
-    let loaded = policy::load(&MapFiles::of("policy.yaml", text.as_bytes()), Path::new("policy.yaml"));
+    let loaded =
+        policy::load(&MapFiles::of("policy.yaml", text.as_bytes()), Path::new("policy.yaml"));
     assert!(loaded.is_ok(), "{text}\n{loaded:?}");
     usage
 }
@@ -83,7 +84,8 @@ grants:
         "{text}identity: {{ basic: {{ users_file: users, user_prefix: 'basic:' }}, \
          jwt: [{{ issuer: 'https://id.example.com', audiences: [x], keys: {{ file: k }}, user_prefix: 'id:' }}] }}"
     );
-    let files = MapFiles::of("policy.yaml", text.as_bytes()).and("users", "ann:$6$x$y").and("k", "{}");
+    let files =
+        MapFiles::of("policy.yaml", text.as_bytes()).and("users", "ann:$6$x$y").and("k", "{}");
     let loaded = policy::load(&files, Path::new("policy.yaml"));
     assert!(loaded.is_ok(), "{text}\n{loaded:?}");
 }
@@ -117,8 +119,10 @@ fn an_id_of_which_there_are_few_is_no_placeholder() {
         let requests: Vec<String> = paths.iter().map(|path| format!("GET {path}")).collect();
         let requests: Vec<_> = requests.iter().map(|request| ("ann", true, &**request)).collect();
         let text = usage(&requests).policy();
-        let found =
-            text.split("paths: [\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()));
+        let found = text
+            .split("paths: [\"")
+            .skip(1)
+            .filter_map(|rest| Some(rest.split_once('"')?.0.to_owned()));
         found.collect::<Vec<_>>()
     };
     let one = ["/tenants/42/invoices/1", "/tenants/42/invoices/2", "/tenants/42/invoices/3"];
@@ -143,9 +147,10 @@ fn the_text_of_a_placeholder_in_a_request_is_not_one() {
 
 #[test]
 fn any_path_can_be_written() {
-    for path in
-        ["/", "/a*b", "/:id", "/a(b)+", "/a%25b", "/a;x=1/b", "/%C3%A9", "/a@b:c", "/~a", "/a,b", "/a/"]
-    {
+    for path in [
+        "/", "/a*b", "/:id", "/a(b)+", "/a%25b", "/a;x=1/b", "/%C3%A9", "/a@b:c", "/~a", "/a,b",
+        "/a/",
+    ] {
         usage(&[("a", true, &format!("GET {path}"))]);
     }
     for user in ["\u{FEFF}a", "a\u{FEFF}b\u{FFFE}\u{FFFF}", "a\u{2028}b"] {
@@ -154,7 +159,8 @@ fn any_path_can_be_written() {
     usage(&[("a", true, "OPTIONS *"), ("\"b\\", true, "M-SEARCH /a")]);
 }
 
-/// A client chooses the method: `*` must not become a rule for all methods, and no other one make the policy an error.
+/// A client chooses the method: `*` must not become a rule for all methods, and no other one make
+/// the policy an error.
 #[test]
 fn a_method_that_a_rule_cannot_name_is_left_out() {
     for method in ["*", "ANY", "ALL", "GET|POST", "-X", "!GET", "~", "^A", "get", "Get"] {
@@ -166,9 +172,10 @@ fn a_method_that_a_rule_cannot_name_is_left_out() {
     let many: Vec<String> = (0..250).map(|number| format!("X{number} /a")).collect();
     let many: Vec<_> = many.iter().map(|request| ("ann", true, &**request)).collect();
     assert_eq!(usage(&many).policy().matches("methods: [").count(), 3);
-    for method in
-        ["A.B_C-1", "ANYTHING", "1", "2GET", "A+B", "_X", "A'B", "#A", "%A", "&A", "A*", "`A", "$", "A!"]
-    {
+    for method in [
+        "A.B_C-1", "ANYTHING", "1", "2GET", "A+B", "_X", "A'B", "#A", "%A", "&A", "A*", "`A", "$",
+        "A!",
+    ] {
         let usage = usage(&[("a", true, &format!("{method} /a"))]);
         assert_eq!(usage.unnamed(), 0, "{method}");
         assert!(usage.policy().contains(&format!("methods: [\"{method}\"]")), "{}", usage.policy());

@@ -24,7 +24,8 @@ const INSPECT_KEY: &str = "A public key, in PEM; repeat the flag for more than o
 /// What to do with a bundle.
 #[derive(Subcommand, Debug)]
 pub(crate) enum BundleCommand {
-    /// Packs a policy, each file that it names, and its `cases.yaml`. The same files and revision give the same bytes.
+    /// Packs a policy, each file that it names, and its `cases.yaml`. The same files and revision
+    /// give the same bytes.
     #[command(mut_arg("POLICY", |arg| arg.help(BUILD_POLICY)))]
     Build(BundleBuild),
     /// Signs a bundle.
@@ -46,8 +47,8 @@ pub(crate) struct BundleBuild {
     /// The bundle.
     #[arg(long, short, value_name = "BUNDLE")]
     pub(crate) out: PathBuf,
-    /// The revision of the bundle; by default the time in milliseconds. A rolegate accepts only a higher revision than
-    /// it has, or the same bundle again.
+    /// The revision of the bundle; by default the time in milliseconds. A rolegate accepts only a
+    /// higher revision than it has, or the same bundle again.
     #[arg(long, value_name = "N")]
     pub(crate) revision: Option<u64>,
     /// Replace a file that is no bundle, or a bundle that is newer or has the same revision.

@@ -19,8 +19,9 @@ pub struct ExplainArgs {
     /// The host of the request; by default that of the URL, else `localhost`.
     #[arg(long)]
     host: Option<String>,
-    /// Explain the decision in this file, one line of the decision log, for the caller that it names; `-` reads standard
-    /// input. With more lines: group the denials, and say what is missing for each group.
+    /// Explain the decision in this file, one line of the decision log, for the caller that it
+    /// names; `-` reads standard input. With more lines: group the denials, and say what is missing
+    /// for each group.
     #[arg(
         long,
         value_name = "FILE",
@@ -103,6 +104,7 @@ fn method(text: &str) -> Result<String, InvalidValue> {
 }
 
 fn header(text: &str) -> Result<(String, String), &'static str> {
-    let (name, value) = text.split_once(':').ok_or("not a header: write one such as `x-team: red`")?;
+    let (name, value) =
+        text.split_once(':').ok_or("not a header: write one such as `x-team: red`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }

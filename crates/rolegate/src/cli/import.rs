@@ -27,8 +27,8 @@ pub(crate) enum ImportFrom {
 /// The arguments of `import envoy-rbac`.
 #[derive(Args, Debug)]
 pub(crate) struct ImportEnvoyArgs {
-    /// The configuration, in YAML or JSON: a bootstrap, a listener, or the `typed_config` of the filter; `-` reads standard
-    /// input.
+    /// The configuration, in YAML or JSON: a bootstrap, a listener, or the `typed_config` of the
+    /// filter; `-` reads standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// The listener to import, by its name, if several have an RBAC filter.
@@ -41,13 +41,15 @@ pub(crate) struct ImportEnvoyArgs {
 /// The arguments of `import istio`.
 #[derive(Args, Debug)]
 pub(crate) struct ImportIstioArgs {
-    /// The resources, in YAML or JSON; `-` reads standard input. Resources of other kinds are ignored.
+    /// The resources, in YAML or JSON; `-` reads standard input. Resources of other kinds are
+    /// ignored.
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// The namespace of the workload, if the resources are in several.
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// The root namespace of the mesh (`rootNamespace` of its `MeshConfig`): resources in it count for the workloads of each.
+    /// The root namespace of the mesh (`rootNamespace` of its `MeshConfig`): resources in it count
+    /// for the workloads of each.
     #[arg(long, value_name = "NAME", default_value = import::ROOT_NAMESPACE)]
     pub(crate) root_namespace: String,
     /// A label of the workload, if the resources select several; repeat the flag for more than one.
@@ -60,25 +62,29 @@ pub(crate) struct ImportIstioArgs {
 /// What every import has.
 #[derive(Args, Debug)]
 pub(crate) struct ImportOptions {
-    /// Print the policy also if it is stricter than the original because something cannot be expressed. Each such thing is
-    /// named on standard error and at the top of the policy.
+    /// Print the policy also if it is stricter than the original because something cannot be
+    /// expressed. Each such thing is named on standard error and at the top of the policy.
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Also import what rolegate compares less strictly: hosts, which match with any port and in any case; path templates,
-    /// in place of which any characters within a segment match, such as `=`; paths that are not in canonical form; and of Envoy, tokens on paths where `jwt_authn`
+    /// Also import what rolegate compares less strictly: hosts, which match with any port and in
+    /// any case; path templates, in place of which any characters within a segment match, such as
+    /// `=`; paths that are not in canonical form; and of Envoy, tokens on paths where `jwt_authn`
     /// requires none. Each is named.
     #[arg(long)]
     pub(crate) allow_wider: bool,
-    /// An audience to accept from issuers for which the original names none; repeat the flag for more than one.
+    /// An audience to accept from issuers for which the original names none; repeat the flag for
+    /// more than one.
     #[arg(long = "audience", value_name = "NAME")]
     pub(crate) audiences: Vec<String>,
-    /// Write the policy to this file, which must not exist, and key sets to files beside it. Without this the policy goes to
-    /// standard output, and key sets, which you must then put into files yourself, to standard error.
+    /// Write the policy to this file, which must not exist, and key sets to files beside it.
+    /// Without this the policy goes to standard output, and key sets, which you must then put into
+    /// files yourself, to standard error.
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
 fn label(text: &str) -> Result<(String, String), &'static str> {
-    let (key, value) = text.split_once('=').ok_or("not a label: write one such as `app=reports`")?;
+    let (key, value) =
+        text.split_once('=').ok_or("not a label: write one such as `app=reports`")?;
     Ok((key.to_owned(), value.to_owned()))
 }

@@ -11,13 +11,14 @@ use crate::error::InvalidValue;
 /// The arguments of `lint-envoy`.
 #[derive(Args, Debug)]
 pub struct LintEnvoyArgs {
-    /// The configuration, in YAML or JSON: a bootstrap, a listener, an HTTP connection manager, a filter, what `/config_dump`
-    /// prints, an `EnvoyFilter`, or a `ConfigMap` in YAML with some of these as blocks (`|`); `-` reads standard input. A route
-    /// configuration, a virtual host or a route is checked only with its listener: as a further document (`---`) in one file.
+    /// The configuration, in YAML or JSON: a bootstrap, a listener, an HTTP connection manager, a
+    /// filter, what `/config_dump` prints, an `EnvoyFilter`, or a `ConfigMap` in YAML with some of
+    /// these as blocks (`|`); `-` reads standard input. A route configuration, a virtual host or a
+    /// route is checked only with its listener: as a further document (`---`) in one file.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Accept findings with this name; repeat the flag for more than one. A YAML file accepts one finding by a comment:
-    /// `# accept: NAME because REASON`.
+    /// Accept findings with this name; repeat the flag for more than one. A YAML file accepts one
+    /// finding by a comment: `# accept: NAME because REASON`.
     #[arg(long, value_name = "NAME", value_parser = kind)]
     pub(crate) accept: Vec<Kind>,
     /// Fail on notes too.

@@ -9,8 +9,8 @@ use super::Format;
 /// The arguments of `hash-password`.
 #[derive(Args, Debug)]
 pub struct HashArgs {
-    /// The password. Without it, the password is read from standard input, which is safer: other users of the machine
-    /// can see arguments, and shells record them.
+    /// The password. Without it, the password is read from standard input, which is safer: other
+    /// users of the machine can see arguments, and shells record them.
     pub(crate) password: Option<String>,
     #[command(flatten)]
     pub(crate) hashing: HashingArgs,
@@ -36,8 +36,8 @@ pub(crate) struct HashingArgs {
     /// Hash algorithm [default: argon2id, or that of the file].
     #[arg(long, value_enum)]
     pub(crate) algorithm: Option<Algorithm>,
-    /// Its cost: of bcrypt a number from 4 to 16, of PBKDF2 the rounds, of argon2id `m=19456,t=2,p=1` (memory in KiB,
-    /// passes, lanes).
+    /// Its cost: of bcrypt a number from 4 to 16, of PBKDF2 the rounds, of argon2id
+    /// `m=19456,t=2,p=1` (memory in KiB, passes, lanes).
     #[arg(long)]
     pub(crate) cost: Option<String>,
 }

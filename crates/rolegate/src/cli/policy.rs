@@ -14,7 +14,8 @@ const DEFAULT: &str = "policy.yaml";
 /// Where the policy is.
 #[derive(Args, Debug)]
 pub(crate) struct PolicyArgs {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default `./policy.yaml`.
+    /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default
+    /// `./policy.yaml`.
     #[arg(id = "POLICY", value_name = "POLICY")]
     argument: Option<PathBuf>,
     /// The policy, in place of the argument POLICY.
@@ -26,8 +27,8 @@ pub(crate) struct PolicyArgs {
 #[derive(Args, Debug)]
 pub(crate) struct PublicKeys {
     /// A public key, in PEM: one of the given keys must have signed the bundle. Without it only the
-    /// hashes of the bundle's files are verified. It is an error with a policy file that is no bundle,
-    /// and has no effect with a folder. Repeat the flag for more than one.
+    /// hashes of the bundle's files are verified. It is an error with a policy file that is no
+    /// bundle, and has no effect with a folder. Repeat the flag for more than one.
     #[arg(long, value_name = "FILE")]
     pub(crate) public_key: Vec<PathBuf>,
 }
@@ -56,8 +57,8 @@ impl PolicyArgs {
     }
 }
 
-/// Checks that the command line has the policy once, not as an argument and as a flag. A variable of
-/// the environment may have another one.
+/// Checks that the command line has the policy once, not as an argument and as a flag. A variable
+/// of the environment may have another one.
 pub(crate) fn check_given_once(matches: &ArgMatches) -> Result<(), clap::Error> {
     if let Some((_, command)) = matches.subcommand() {
         return check_given_once(command);

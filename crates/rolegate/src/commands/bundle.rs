@@ -18,7 +18,8 @@ use tempfile::NamedTempFile;
 
 use super::policy_files::{MAX_KEY, MAX_SIZE, PolicyFiles, read_keys};
 use crate::cli::{
-    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify, Format,
+    BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify,
+    Format,
 };
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -35,11 +36,11 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
     }
 }
 
-/// The revision of a bundle that is built at this time. `None` if the time is not known: after the last revision there is none,
-/// so no later bundle would be accepted.
+/// The revision of a bundle that is built at this time. `None` if the time is not known: after the
+/// last revision there is none, so no later bundle would be accepted.
 fn revision_of(now: Duration) -> Option<u64> {
-    // Milliseconds: a pipeline may build twice within a second, and a server refuses another bundle of the same revision. They
-    // are greater than the seconds of bundles that were built before.
+    // Milliseconds: a pipeline may build twice within a second, and a server refuses another bundle
+    // of the same revision. They are greater than the seconds of bundles that were built before.
     u64::try_from(now.as_millis()).ok()
 }
 
@@ -60,9 +61,11 @@ fn build(args: &BundleBuild, output: &Output) -> Result<Exit, CommandError> {
         CommandError::Failed(message.to_owned())
     })?;
     let policy = name(folder, &file)?;
-    let bytes = bundle::build(&policy, revision, &packed).map_err(|error| failed(&args.out, &error))?;
+    let bytes =
+        bundle::build(&policy, revision, &packed).map_err(|error| failed(&args.out, &error))?;
     // A policy may name its files by absolute paths, which are not those in the bundle.
-    let bundle = Bundle::open(&bytes, &[], MAX_SIZE as u64).map_err(|error| failed(&args.out, &error))?;
+    let bundle =
+        Bundle::open(&bytes, &[], MAX_SIZE as u64).map_err(|error| failed(&args.out, &error))?;
     if let Err(problems) = compile(&bundle) {
         output.failure(&problems.into());
         let message = "the policy does not compile with only the files of the bundle";
@@ -134,8 +137,12 @@ fn sign(args: &BundleSign, output: &Output) -> Result<Exit, CommandError> {
     let id = pair.public_key().map_err(|error| failed(&args.key, &error))?.id();
     let bytes = read(&args.bundle, MAX_SIZE)?;
     let signed = bundle::sign(&bytes, &pair, MAX_SIZE as u64).map_err(|error| match error {
-        BuildError::Bundle(_) => CommandError::Policy(format!("{}: {error}", args.bundle.display())),
-        BuildError::Files(_) | BuildError::Key(_) | BuildError::Archive(_) => failed(&args.bundle, &error),
+        BuildError::Bundle(_) => {
+            CommandError::Policy(format!("{}: {error}", args.bundle.display()))
+        }
+        BuildError::Files(_) | BuildError::Key(_) | BuildError::Archive(_) => {
+            failed(&args.bundle, &error)
+        }
     })?;
     let to = args.out.as_ref().unwrap_or(&args.bundle);
     replace(to, &signed, output)?;
@@ -163,7 +170,8 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
     warn_of_size(&args.bundle, &bundle, output);
     let verified = !keys.is_empty() && refused.is_none();
     let compiled = compile(&bundle);
-    let id = compiled.as_ref().ok().map(|compiled| compiled.authorizer.revision().policy.to_string());
+    let id =
+        compiled.as_ref().ok().map(|compiled| compiled.authorizer.revision().policy.to_string());
     let problems: &[Problem] = match &compiled {
         Ok(compiled) => &compiled.warnings,
         Err(problems) => problems,
@@ -185,15 +193,24 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
             output.line(format_args!("revision  {}", manifest.revision));
             output.line(match key {
                 Some(key) if verified => format!("signed    by the key {key}, verified"),
-                Some(key) if refused.is_some() => format!("signed    by the key {key}, not accepted"),
-                Some(key) => format!("signed    by the key {key}, not verified: give `--public-key`"),
-                None => "signed    no: a server with `--bundle-public-key` does not accept it".to_owned(),
+                Some(key) if refused.is_some() => {
+                    format!("signed    by the key {key}, not accepted")
+                }
+                Some(key) => {
+                    format!("signed    by the key {key}, not verified: give `--public-key`")
+                }
+                None => "signed    no: a server with `--bundle-public-key` does not accept it"
+                    .to_owned(),
             });
-            let policy =
-                id.as_ref().map_or_else(|| "does not compile".to_owned(), |id| format!("revision {id}"));
+            let policy = id
+                .as_ref()
+                .map_or_else(|| "does not compile".to_owned(), |id| format!("revision {id}"));
             output.line(format_args!("policy    {}: {policy}", manifest.policy));
             for file in &manifest.files {
-                output.line(format_args!("file      {}  {:>9}  {}", file.sha256, file.size, file.name));
+                output.line(format_args!(
+                    "file      {}  {:>9}  {}",
+                    file.sha256, file.size, file.name
+                ));
             }
             problems.iter().for_each(|problem| output.line(problem));
         }
@@ -216,14 +233,17 @@ fn new_key(args: &BundleNewKey, output: &Output) -> Result<Exit, CommandError> {
         return Err(failed(file, &help));
     }
     // Servers run as other users, and read the public key.
-    for (file, pem, mode) in [(&args.file, private, 0o600), (&public_file, public.to_pem(), 0o644)] {
+    for (file, pem, mode) in [(&args.file, private, 0o600), (&public_file, public.to_pem(), 0o644)]
+    {
         let new = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
         let written = new.and_then(|mut file| file.write_all(pem.as_bytes()));
         written.map_err(|error| failed(file, &error))?;
     }
     let (private, public_file, id) = (args.file.display(), public_file.display(), public.id());
     output.line(format_args!("{private}: the private key {id}, for `rolegate bundle sign`"));
-    output.line(format_args!("{public_file}: its public key, for `rolegate serve --bundle-public-key`"));
+    output.line(format_args!(
+        "{public_file}: its public key, for `rolegate serve --bundle-public-key`"
+    ));
     Ok(Exit::Success)
 }
 
@@ -240,18 +260,24 @@ fn opened(path: &Path, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, Comma
 }
 
 fn compile(bundle: &Bundle) -> Result<CompiledPolicy, Vec<Problem>> {
-    compiled_policy::load_from(&bundle.files, Path::new(&bundle.manifest.policy), &FetchedKeys::new())
+    compiled_policy::load_from(
+        &bundle.files,
+        Path::new(&bundle.manifest.policy),
+        &FetchedKeys::new(),
+    )
 }
 
 fn read(path: &Path, max: usize) -> Result<Vec<u8>, CommandError> {
     files::bytes(path, max).map_err(|error| failed(path, &error))
 }
 
-/// Writes a file in one step, because a server may read it at any time. It has password hashes, and may have keys: nobody else may read
-/// a new one, and one that is there keeps its owner, its group and its mode. Only root, or its owner in its group, can give it those:
-/// if somebody else replaces it, the group that it gets instead may not read it.
+/// Writes a file in one step, because a server may read it at any time. It has password hashes, and
+/// may have keys: nobody else may read a new one, and one that is there keeps its owner, its group
+/// and its mode. Only root, or its owner in its group, can give it those: if somebody else replaces
+/// it, the group that it gets instead may not read it.
 fn replace(path: &Path, bytes: &[u8], output: &Output) -> Result<(), CommandError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = || -> io::Result<()> {
         let mut new = NamedTempFile::new_in(folder)?;
         new.write_all(bytes)?;
@@ -259,7 +285,8 @@ fn replace(path: &Path, bytes: &[u8], output: &Output) -> Result<(), CommandErro
             let file = new.as_file();
             let (uid, gid) = (before.uid(), before.gid());
             // Who is no root may still give it to a group that they are in.
-            let kept = fchown(file, Some(uid), Some(gid)).or_else(|_| fchown(file, None, Some(gid)));
+            let kept =
+                fchown(file, Some(uid), Some(gid)).or_else(|_| fchown(file, None, Some(gid)));
             let now = file.metadata()?;
             let mut mode = before.mode() & 0o777;
             if (now.uid(), now.gid()) != (uid, gid) {

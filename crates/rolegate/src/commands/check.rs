@@ -34,7 +34,12 @@ pub(crate) fn run(args: &CheckArgs, output: &mut Output) -> Result<Exit, Command
     Ok(if ok { Exit::Success } else { Exit::Policy })
 }
 
-fn summary(file: &Path, problems: &[Problem], compiled: Option<&CompiledPolicy>, ok: bool) -> String {
+fn summary(
+    file: &Path,
+    problems: &[Problem],
+    compiled: Option<&CompiledPolicy>,
+    ok: bool,
+) -> String {
     let warnings = problems.iter().filter(|problem| problem.is_warning()).count();
     let errors = problems.len() - warnings;
     let mut parts = Vec::new();

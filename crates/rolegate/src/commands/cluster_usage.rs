@@ -1,5 +1,6 @@
-//! What a decision log shows about requests to a search cluster, for `rolegate suggest`: the actions that each caller has
-//! performed on indices, and the permissions that were missing. Role files decide about these, so they become no rules.
+//! What a decision log shows about requests to a search cluster, for `rolegate suggest`: the
+//! actions that each caller has performed on indices, and the permissions that were missing. Role
+//! files decide about these, so they become no rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,14 +77,18 @@ impl ClusterUsage {
 
     /// The callers, each with something.
     pub(super) fn callers(self) -> Vec<CallerOnCluster> {
-        let callers = self.callers.into_iter().map(|(user, Requests { used, missing })| CallerOnCluster {
-            user,
-            used: used.into_iter().map(|(actions, indices)| Used::new(actions, indices)).collect(),
-            missing: missing
-                .into_iter()
-                .map(|(permissions, requests)| Missing { permissions, requests })
-                .collect(),
-        });
+        let callers =
+            self.callers.into_iter().map(|(user, Requests { used, missing })| CallerOnCluster {
+                user,
+                used: used
+                    .into_iter()
+                    .map(|(actions, indices)| Used::new(actions, indices))
+                    .collect(),
+                missing: missing
+                    .into_iter()
+                    .map(|(permissions, requests)| Missing { permissions, requests })
+                    .collect(),
+            });
         callers.filter(|caller| !caller.used.is_empty() || !caller.missing.is_empty()).collect()
     }
 }
@@ -101,17 +106,20 @@ pub(super) fn comments(callers: &[CallerOnCluster]) -> String {
         return String::new();
     }
     let mut text =
-        "# The role files of the search cluster decide these requests, and no rule of a policy:\n".to_owned();
+        "# The role files of the search cluster decide these requests, and no rule of a policy:\n"
+            .to_owned();
     for CallerOnCluster { user, used, missing } in callers {
         for Used { actions, indices, more } in used {
-            let actions = if actions.is_empty() { "no action".to_owned() } else { actions.join(", ") };
+            let actions =
+                if actions.is_empty() { "no action".to_owned() } else { actions.join(", ") };
             let on = if indices.is_empty() { "the cluster".to_owned() } else { indices.join(", ") };
             let more = if *more > 0 { format!(" and {more} more") } else { String::new() };
             text += &comment(&format!("{user} used {actions} on {on}{more}"));
         }
         for Missing { permissions, requests } in missing {
             let plural = if *requests == 1 { "" } else { "s" };
-            text += &comment(&format!("{user} lacks, for {requests} request{plural}: {permissions}"));
+            text +=
+                &comment(&format!("{user} lacks, for {requests} request{plural}: {permissions}"));
         }
     }
     if callers.iter().any(|caller| !caller.missing.is_empty()) {

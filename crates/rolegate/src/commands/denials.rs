@@ -1,4 +1,5 @@
-//! `rolegate explain --decision` with more than one line: the denials of a log in groups, and what is missing for each.
+//! `rolegate explain --decision` with more than one line: the denials of a log in groups, and what
+//! is missing for each.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,7 +18,8 @@ use runtime::clock;
 
 /// The most groups that are shown.
 const MAX_SHOWN: usize = 20;
-/// The most bytes of lines that are kept, one line per group. Denials of further groups are only counted.
+/// The most bytes of lines that are kept, one line per group. Denials of further groups are only
+/// counted.
 const MAX_BYTES: usize = 64 << 20;
 /// The most rules that are named for one group.
 const MAX_RULES: usize = 3;
@@ -62,8 +64,8 @@ struct LineGroup {
 }
 
 impl Denials {
-    /// Reads a log to its end. Only the groups that are shown are explained: each costs work that is
-    /// linear in the policy. `None` if the log has no decision.
+    /// Reads a log to its end. Only the groups that are shown are explained: each costs work that
+    /// is linear in the policy. `None` if the log has no decision.
     pub(super) fn read(
         mut lines: DecisionLines,
         authorizer: &Authorizer,
@@ -169,8 +171,11 @@ impl fmt::Display for Group {
         };
         let explanation = &repeated.explanation;
         if !repeated.same {
-            let answer =
-                if explanation.status == 200 { "allowed" } else { explanation.reason.unwrap_or("denied") };
+            let answer = if explanation.status == 200 {
+                "allowed"
+            } else {
+                explanation.reason.unwrap_or("denied")
+            };
             write!(f, "\n        here:    {} {answer}", explanation.status)?;
             if let Some(detail) = &explanation.detail {
                 write!(f, ": {}", OneLine(detail))?;
@@ -198,7 +203,8 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
     for near in nearly {
         write!(f, "\n        nearly:  {}{of_first}", OneLine(near))?;
     }
-    let by_rules = [Reason::NotAllowed, Reason::MissingCredentials].map(|reason| Some(reason.name()));
+    let by_rules =
+        [Reason::NotAllowed, Reason::MissingCredentials].map(|reason| Some(reason.name()));
     if cluster.is_none()
         && rule.is_none()
         && notes.is_empty()
@@ -210,7 +216,13 @@ fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) ->
     }
     for missing in cluster.iter().flat_map(|cluster| &cluster.missing).take(MAX_RULES) {
         let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
-        write!(f, "\n        missing: {} on {} ({})", missing.action, OneLine(name), missing.because)?;
+        write!(
+            f,
+            "\n        missing: {} on {} ({})",
+            missing.action,
+            OneLine(name),
+            missing.because
+        )?;
     }
     for note in notes {
         write!(f, "\n        note:    {}{of_first}", OneLine(note))?;

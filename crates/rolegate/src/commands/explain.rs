@@ -22,7 +22,8 @@ use runtime::compiled_policy::CompiledPolicy;
 pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, CommandError> {
     let request = args.request().map_err(|error| CommandError::Arguments(error.to_string()))?;
     output.format = args.policy.output;
-    let compiled = PolicyFiles::open(args.policy_path(), &args.policy.public_keys, output)?.load()?;
+    let compiled =
+        PolicyFiles::open(args.policy_path(), &args.policy.public_keys, output)?.load()?;
     let from_input = [
         args.body.body.as_deref(),
         args.caller.basic.as_deref(),
@@ -65,7 +66,9 @@ fn explain_logged(
         }
     };
     if body.is_given() {
-        return Err(CommandError::Arguments("`--body` is for one line of the decision log".to_owned()));
+        return Err(CommandError::Arguments(
+            "`--body` is for one line of the decision log".to_owned(),
+        ));
     }
     let denials = Denials::read(lines, authorizer)?.ok_or_else(|| {
         CommandError::Arguments(format!(
@@ -116,7 +119,9 @@ fn explain_request(
     }
     let user = user.as_deref().filter(|_| issuer.is_none());
     explanation.notes.extend(explainer.unknown_names(&host, user, (groups, roles)));
-    if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
+    if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body)
+        && !body.is_given()
+    {
         explanation.notes.push(NO_BODY.to_owned());
     }
     output.answer(&explanation);

@@ -1,4 +1,5 @@
-//! Fetches the keys that the tokens of a command need, and the inventory that its request to a search cluster needs.
+//! Fetches the keys that the tokens of a command need, and the inventory that its request to a
+//! search cluster needs.
 
 use identity::{FetchedKeys, jwks};
 
@@ -22,7 +23,8 @@ pub(super) struct Needs {
 }
 
 /// Compiles the policy with the keys that its issuers publish now, and with the inventory. Tokens
-/// whose keys cannot be fetched do not verify. An inventory that cannot be fetched counts as absent.
+/// whose keys cannot be fetched do not verify. An inventory that cannot be fetched counts as
+/// absent.
 pub(super) fn with_fetched(
     compiled: CompiledPolicy,
     needs: Needs,
@@ -52,12 +54,15 @@ fn fetch(urls: &KeyUrls, output: &Output) -> FetchedKeys {
             Ok(keys) => match jwks::why_unusable(&keys).filter(|_| !url.is_inventory()) {
                 // The decision is that of a server that starts with them.
                 Some(fault) => {
-                    output.error(format_args!("keys of {issuers} at `{url}` cannot be used: {fault}"));
+                    output.error(format_args!(
+                        "keys of {issuers} at `{url}` cannot be used: {fault}"
+                    ));
                 }
                 None => _ = fetched.insert(url.clone(), Some(keys)),
             },
-            Err(error) if url.is_inventory() => output
-                .error(format_args!("inventory at `{url}` not fetched, so it counts as absent: {error}")),
+            Err(error) if url.is_inventory() => output.error(format_args!(
+                "inventory at `{url}` not fetched, so it counts as absent: {error}"
+            )),
             Err(error) => {
                 output.error(format_args!("keys of {issuers} at `{url}` not fetched: {error}"));
             }

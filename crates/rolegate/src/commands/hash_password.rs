@@ -45,7 +45,9 @@ pub(super) fn new_hash(
 ) -> Result<String, CommandError> {
     let chosen = match args.algorithm.map(with_default_cost) {
         None => usual.unwrap_or_default(),
-        Some(chosen) => usual.filter(|usual| discriminant(usual) == discriminant(&chosen)).unwrap_or(chosen),
+        Some(chosen) => {
+            usual.filter(|usual| discriminant(usual) == discriminant(&chosen)).unwrap_or(chosen)
+        }
     };
     let wrong_cost = || CommandError::Arguments(format!("`--cost`: {}", cost_syntax(chosen)));
     let algorithm = match &args.cost {
@@ -102,12 +104,14 @@ const fn cost_syntax(algorithm: HashAlgorithm) -> &'static str {
         HashAlgorithm::Pbkdf2Sha256 { .. } | HashAlgorithm::Pbkdf2Sha512 { .. } => {
             "PBKDF2 takes a number of rounds that a policy accepts, such as 600000"
         }
-        HashAlgorithm::Sha512Crypt { .. } => "SHA-crypt takes a number of rounds from 1000 to 10000000",
+        HashAlgorithm::Sha512Crypt { .. } => {
+            "SHA-crypt takes a number of rounds from 1000 to 10000000"
+        }
     }
 }
 
-/// Reads the first line of standard input, without its line ending. On a terminal, which does not show
-/// it, the password is typed twice: a mistyped one locks its user out, and nobody can see why.
+/// Reads the first line of standard input, without its line ending. On a terminal, which does not
+/// show it, the password is typed twice: a mistyped one locks its user out, and nobody can see why.
 fn read_password(output: &Output) -> io::Result<String> {
     if !io::stdin().is_terminal() {
         return read_line();

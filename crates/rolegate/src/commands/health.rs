@@ -34,11 +34,15 @@ pub(crate) fn run(args: &HealthArgs, output: &Output) -> Result<Exit, CommandErr
         ))
     })?;
     let Some((status, body)) = parse(&answer) else {
-        return Err(CommandError::Failed(format!("the answer of `{address}` is not HTTP: {question}")));
+        return Err(CommandError::Failed(format!(
+            "the answer of `{address}` is not HTTP: {question}"
+        )));
     };
     // An application answers any path, maybe with 200.
     if !["ok", "ready", "not ready"].iter().any(|start| body.starts_with(start)) {
-        return Err(CommandError::Failed(format!("the answer of `{address}` is not rolegate's: {question}")));
+        return Err(CommandError::Failed(format!(
+            "the answer of `{address}` is not rolegate's: {question}"
+        )));
     }
     output.line(body.trim_end());
     Ok(if status == 200 { Exit::Success } else { Exit::Denied })

@@ -1,4 +1,5 @@
-//! `rolegate import`: a policy with the same answers as the configuration of another system, apart from listed exceptions.
+//! `rolegate import`: a policy with the same answers as the configuration of another system, apart
+//! from listed exceptions.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -63,7 +64,11 @@ pub(super) fn read(file: &Path) -> Result<Vec<u8>, CommandError> {
     Ok(bytes)
 }
 
-fn print(imported: &Imported, options: &ImportOptions, output: &Output) -> Result<Exit, CommandError> {
+fn print(
+    imported: &Imported,
+    options: &ImportOptions,
+    output: &Output,
+) -> Result<Exit, CommandError> {
     for note in &imported.notes {
         output.error(note);
     }
@@ -96,7 +101,8 @@ fn text(imported: &Imported) -> String {
     text + &imported.policy
 }
 
-/// Writes new files: none that exists is replaced. If one cannot be written, those before it are removed again.
+/// Writes new files: none that exists is replaced. If one cannot be written, those before it are
+/// removed again.
 fn write(file: &Path, text: &str, key_sets: &[(String, String)]) -> Result<(), CommandError> {
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
     let key_sets = key_sets.iter().map(|(name, key_set)| (folder.join(name), key_set.as_str()));
@@ -111,7 +117,10 @@ fn write(file: &Path, text: &str, key_sets: &[(String, String)]) -> Result<(), C
                 // The next call names one that is left.
                 let _ = fs::remove_file(created);
             }
-            return Err(CommandError::Failed(format!("cannot write `{}`: {error}", file.display())));
+            return Err(CommandError::Failed(format!(
+                "cannot write `{}`: {error}",
+                file.display()
+            )));
         }
     }
     Ok(())

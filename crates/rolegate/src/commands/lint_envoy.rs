@@ -19,7 +19,8 @@ pub(crate) fn run(args: &LintEnvoyArgs, output: &mut Output) -> Result<Exit, Com
     let ok = !findings.iter().any(counts);
     match output.format {
         Format::Json => {
-            output.json(&Report { ok, findings: findings.iter().map(FindingReport::new).collect() });
+            output
+                .json(&Report { ok, findings: findings.iter().map(FindingReport::new).collect() });
         }
         Format::Text => {
             findings.iter().for_each(|finding| output.line(finding));
@@ -59,7 +60,8 @@ impl<'a> FindingReport<'a> {
 }
 
 fn summary(file: &Path, findings: &[Finding], ok: bool) -> String {
-    let count = |severity| findings.iter().filter(|finding| finding.kind.severity() == severity).count();
+    let count =
+        |severity| findings.iter().filter(|finding| finding.kind.severity() == severity).count();
     let mut parts = Vec::new();
     if ok {
         parts.push("ok".to_owned());

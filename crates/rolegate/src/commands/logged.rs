@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use authorizer::{Authorizer, ClusterProblem, Reason, Request, RequestBody, Scratch, Stage, Verdict};
+use authorizer::{
+    Authorizer, ClusterProblem, Reason, Request, RequestBody, Scratch, Stage, Verdict,
+};
 use explain::{ExplainedSubject, Explainer, Explanation, impossible_user};
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::SourceId;
@@ -64,14 +66,20 @@ pub(super) struct Repeated {
     logged: Outcome,
     /// Whether this policy decides as the line says.
     pub(super) same: bool,
-    /// Whether the decision may be another one because it depends on a body, which the line does not have.
+    /// Whether the decision may be another one because it depends on a body, which the line does
+    /// not have.
     without_body: bool,
 }
 
 impl LoggedDecision {
-    /// Explains the request for the caller that the line names. `None` if the line has a reason that
-    /// this program does not know.
-    pub(super) fn explain(self, authorizer: &Authorizer, body: &Body, now: UnixTime) -> Option<Repeated> {
+    /// Explains the request for the caller that the line names. `None` if the line has a reason
+    /// that this program does not know.
+    pub(super) fn explain(
+        self,
+        authorizer: &Authorizer,
+        body: &Body,
+        now: UnixTime,
+    ) -> Option<Repeated> {
         let explainer = Explainer::new(authorizer);
         let reason = match &self.outcome.reason {
             Some(name) => Some(reason_named(name)?),
@@ -82,7 +90,8 @@ impl LoggedDecision {
             path.extend(["?", query]);
         }
         let headers: Vec<_> = body.header(&[]).into_iter().collect();
-        let is_unseen = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
+        let is_unseen =
+            reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
         let request = Request {
             method: self.method.as_bytes(),
             host: self.host.as_bytes(),
@@ -94,8 +103,8 @@ impl LoggedDecision {
         };
         let (mut notes, mut removed) = (Vec::new(), None);
         let mut explanation = match (reason, &self.user) {
-            // These depend on headers, on the size of the message or on the load, which a line does not
-            // have.
+            // These depend on headers, on the size of the message or on the load, which a line does
+            // not have.
             (Some(reason), _) if matches!(reason.stage(), Stage::Headers | Stage::Limit) => {
                 explainer.explain_denied(&request, reason)
             }
@@ -109,7 +118,8 @@ impl LoggedDecision {
                 let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
                 let caller = if explainer.is_unknown_to_basic(request.host, user, source) {
                     // Removed since, or it had another prefix.
-                    removed = Some(format!("the line names `{user}`, and the policy has no such user"));
+                    removed =
+                        Some(format!("the line names `{user}`, and the policy has no such user"));
                     notes.extend(impossible_user(user, identity));
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
@@ -131,10 +141,12 @@ impl LoggedDecision {
             explanation.notes.extend(notes);
         }
         if let Some(keys) = &self.outcome.keys {
-            explanation.without_keys = Some(format!("{keys}, as logged; not fetched for this command"));
+            explanation.without_keys =
+                Some(format!("{keys}, as logged; not fetched for this command"));
         }
         let same = self.outcome.is_same_as(&explanation);
-        let depends_on_body = explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
+        let depends_on_body =
+            explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
         let without_body = depends_on_body && !is_unseen && !body.is_given();
         Some(Repeated { explanation, logged: self.outcome, same, without_body })
     }
@@ -144,9 +156,11 @@ impl LoggedDecision {
 pub(super) enum Answer<'a> {
     /// By its rules.
     Verdict(Verdict<'a>),
-    /// The caller that the line names cannot authenticate under this policy: the name of the reason.
+    /// The caller that the line names cannot authenticate under this policy: the name of the
+    /// reason.
     InvalidCredentials(&'static str),
-    /// The line does not say enough, for this reason: the answer depended on credentials, headers, a body or the load.
+    /// The line does not say enough, for this reason: the answer depended on credentials, headers,
+    /// a body or the load.
     NotRepeatable(&'static str),
 }
 
@@ -154,16 +168,24 @@ pub(super) enum Answer<'a> {
 const CLUSTER: &str = "a search cluster's files decide, for which the line does not say enough";
 
 impl LoggedDecision {
-    /// Evaluates the request again, for the caller that the line names. A user of Basic has the groups that this policy
-    /// gives it; a token has the roles and groups of the line, where this policy takes them from its issuer's tokens.
-    pub(super) fn answer<'a>(&'a self, authorizer: &'a Authorizer, scratch: &'a mut Scratch) -> Answer<'a> {
+    /// Evaluates the request again, for the caller that the line names. A user of Basic has the
+    /// groups that this policy gives it; a token has the roles and groups of the line, where this
+    /// policy takes them from its issuer's tokens.
+    pub(super) fn answer<'a>(
+        &'a self,
+        authorizer: &'a Authorizer,
+        scratch: &'a mut Scratch,
+    ) -> Answer<'a> {
         if let Some(why) = self.not_repeatable() {
             return Answer::NotRepeatable(why);
         }
-        let subject = match self.user.as_deref().map(|user| self.subject(user, authorizer)).transpose() {
-            Ok(subject) => subject,
-            Err(error) => return Answer::InvalidCredentials(Reason::InvalidCredentials(error).name()),
-        };
+        let subject =
+            match self.user.as_deref().map(|user| self.subject(user, authorizer)).transpose() {
+                Ok(subject) => subject,
+                Err(error) => {
+                    return Answer::InvalidCredentials(Reason::InvalidCredentials(error).name());
+                }
+            };
         let request = Request {
             method: self.method.as_bytes(),
             host: self.host.as_bytes(),
@@ -186,10 +208,14 @@ impl LoggedDecision {
             return Some("this version of rolegate does not know the reason of the denial");
         };
         match reason.stage() {
-            Stage::Credentials if reason == Reason::InvalidCredentials(CredentialsError::KeysUnavailable) => {
+            Stage::Credentials
+                if reason == Reason::InvalidCredentials(CredentialsError::KeysUnavailable) =>
+            {
                 Some("there were no keys to verify the token, and the line does not have it")
             }
-            Stage::Credentials => Some("the credentials were invalid, and the line does not have them"),
+            Stage::Credentials => {
+                Some("the credentials were invalid, and the line does not have them")
+            }
             Stage::Headers => Some("a header was invalid, and the line does not have it"),
             Stage::Limit => Some("a limit was exceeded"),
             Stage::Cluster => Some(CLUSTER),
@@ -210,7 +236,8 @@ impl LoggedDecision {
         }
     }
 
-    /// The caller under a policy. A policy without any identity source takes every caller as logged.
+    /// The caller under a policy. A policy without any identity source takes every caller as
+    /// logged.
     fn subject(&self, user: &str, authorizer: &Authorizer) -> Result<Subject, CredentialsError> {
         let explainer = Explainer::new(authorizer);
         let host = self.host.as_bytes();
@@ -220,7 +247,9 @@ impl LoggedDecision {
         }
         // Only a caller of Basic has no issuer.
         let Some(name) = self.issuer.as_deref() else {
-            if identity.basic.is_none() || explainer.is_unknown_to_basic(host, user, Some(SourceId::BASIC)) {
+            if identity.basic.is_none()
+                || explainer.is_unknown_to_basic(host, user, Some(SourceId::BASIC))
+            {
                 return Err(CredentialsError::BadPassword);
             }
             let subject = explainer.subject_named::<&str>(host, user, &[], &[])?;
@@ -231,8 +260,9 @@ impl LoggedDecision {
             return Ok(Subject { groups, ..self.subject_as_logged(user, Some(SourceId::BASIC)) });
         };
         let mut issuers = identity.jwt.iter().enumerate();
-        let (index, issuer) =
-            issuers.find(|(_, issuer)| *issuer.issuer == *name).ok_or(CredentialsError::UnknownIssuer)?;
+        let (index, issuer) = issuers
+            .find(|(_, issuer)| *issuer.issuer == *name)
+            .ok_or(CredentialsError::UnknownIssuer)?;
         let mut subject = self.subject_as_logged(user, Some(SourceId::of_issuer(index)));
         subject.roles.retain(|role| issuer.may_give(role));
         if issuer.claims.groups.is_none() {
@@ -241,11 +271,12 @@ impl LoggedDecision {
         Ok(subject)
     }
 
-    /// Whether the caller had a token from which this policy takes roles or groups. The line has only those that the policy of
-    /// that time took.
+    /// Whether the caller had a token from which this policy takes roles or groups. The line has
+    /// only those that the policy of that time took.
     pub(super) fn may_have_more_roles(&self, authorizer: &Authorizer) -> bool {
         let identity = Explainer::new(authorizer).identity_on(self.host.as_bytes());
-        let is_issuer = |issuer: &&policy::model::Issuer| Some(&*issuer.issuer) == self.issuer.as_deref();
+        let is_issuer =
+            |issuer: &&policy::model::Issuer| Some(&*issuer.issuer) == self.issuer.as_deref();
         let issuer = identity.jwt.iter().find(is_issuer);
         issuer.is_some_and(|issuer| issuer.role_claim().is_some() || issuer.claims.groups.is_some())
     }
@@ -277,8 +308,8 @@ impl LoggedDecision {
         }
     }
 
-    /// From where the caller came, and whether its token gave it roles or groups: what requests of one cause of denial probably
-    /// have in common.
+    /// From where the caller came, and whether its token gave it roles or groups: what requests of
+    /// one cause of denial probably have in common.
     pub(super) fn origin(&self) -> String {
         match (&self.user, &self.issuer) {
             (None, _) => String::new(),
@@ -290,17 +321,23 @@ impl LoggedDecision {
         }
     }
 
-    /// Whether the rules decided, and not something that is wrong with the request or its credentials.
+    /// Whether the rules decided, and not something that is wrong with the request or its
+    /// credentials.
     pub(super) fn is_by_rules(&self) -> bool {
         let reason = self.outcome.reason.as_deref();
-        reason.is_none_or(|reason| reason_named(reason).is_some_and(|reason| reason.stage() == Stage::Rules))
+        reason.is_none_or(|reason| {
+            reason_named(reason).is_some_and(|reason| reason.stage() == Stage::Rules)
+        })
     }
 
     /// Whether the role files of a search cluster decided, and not the rules.
     pub(super) fn is_by_cluster(&self) -> bool {
-        let by_roles = [Reason::NotPermitted, Reason::PartlyPermitted, Reason::DocumentSecurityTooLong];
-        let is_denied_so = |reason: &str| by_roles.iter().any(|of_cluster| of_cluster.name() == reason);
-        // A rule is named after its role, `reader: GET /reports`; an operation of a cluster is a name such as `search`.
+        let by_roles =
+            [Reason::NotPermitted, Reason::PartlyPermitted, Reason::DocumentSecurityTooLong];
+        let is_denied_so =
+            |reason: &str| by_roles.iter().any(|of_cluster| of_cluster.name() == reason);
+        // A rule is named after its role, `reader: GET /reports`; an operation of a cluster is a
+        // name such as `search`.
         let is_operation = |rule: &str| !rule.contains(": ");
         !self.outcome.actions.is_empty()
             || self.outcome.reason.as_deref().is_some_and(is_denied_so)
@@ -326,7 +363,9 @@ fn reason_named(name: &str) -> Option<Reason> {
 impl Outcome {
     fn is_same_as(&self, explanation: &Explanation) -> bool {
         let rule = match &explanation.cluster {
-            Some(cluster) => cluster.operation.filter(|_| explanation.status == 200).map(str::to_owned),
+            Some(cluster) => {
+                cluster.operation.filter(|_| explanation.status == 200).map(str::to_owned)
+            }
             None => explanation.rule.as_ref().map(|rule| format!("{}: {}", rule.role, rule.rule)),
         };
         (self.decision == "allowed") == (explanation.status == 200)
@@ -355,7 +394,8 @@ impl fmt::Display for Repeated {
         for (what, name) in claimed.iter().filter_map(|(what, name)| Some((what, name.as_ref()?))) {
             write!(f, "\n         the invalid credentials claim the {what} {name:?}")?;
         }
-        if let Some(policy) = logged.policy.as_ref().filter(|policy| **policy != *explanation.revision.policy)
+        if let Some(policy) =
+            logged.policy.as_ref().filter(|policy| **policy != *explanation.revision.policy)
         {
             write!(f, "\n         decided by another policy: {policy}")?;
         }
@@ -371,7 +411,9 @@ impl fmt::Display for Repeated {
             )?;
         }
         if logged.inexact {
-            f.write_str("\n         values of the line were cut or replaced: the request was another one")?;
+            f.write_str(
+                "\n         values of the line were cut or replaced: the request was another one",
+            )?;
         }
         Ok(())
     }

@@ -22,13 +22,15 @@ pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandErr
     let PasswdArgs { file, user, hashing } = args;
     let UsersFile { users, .. } = UsersFile::read(file, user)?;
     if !is_user_name(file, user) {
-        let message =
-            "a user name is not empty, has no `:` and no control character, and does not begin with `#`";
+        let message = "a user name is not empty, has no `:` and no control character, and does not begin with `#`";
         return Err(CommandError::Arguments(message.to_owned()));
     }
     let hash = new_hash(None, hashing, usual_algorithm(&users, user), output)?;
     let fail = |error: io::Error| {
-        CommandError::Failed(format!("cannot replace `{}`, which is unchanged: {error}", file.display()))
+        CommandError::Failed(format!(
+            "cannot replace `{}`, which is unchanged: {error}",
+            file.display()
+        ))
     };
     // Somebody else may have changed the file while the password was typed.
     let _locked = lock_folder(file).map_err(fail)?;
@@ -65,7 +67,8 @@ impl UsersFile {
     }
 }
 
-/// Locks the folder of a file against other `rolegate passwd`. The file itself is replaced by another one.
+/// Locks the folder of a file against other `rolegate passwd`. The file itself is replaced by
+/// another one.
 fn lock_folder(file: &Path) -> io::Result<fs::File> {
     let file = fs::canonicalize(file)?;
     let folder = fs::File::open(file.parent().unwrap_or(Path::new("/")))?;
@@ -86,8 +89,8 @@ fn is_user_name(file: &Path, user: &str) -> bool {
     users.is_ok_and(|users| users.iter().map(|read| &*read.name).eq([user]))
 }
 
-/// How this user's password is hashed; of a new user, how most of the others are. Of algorithms that are equally frequent, the
-/// first.
+/// How this user's password is hashed; of a new user, how most of the others are. Of algorithms
+/// that are equally frequent, the first.
 fn usual_algorithm(users: &[BasicUser], user: &str) -> Option<HashAlgorithm> {
     let (own, others): (Vec<_>, Vec<_>) = users.iter().partition(|known| *known.name == *user);
     let users = if own.is_empty() { others } else { own };
@@ -105,7 +108,9 @@ fn strong_algorithm(hash: &str) -> Option<HashAlgorithm> {
     match HashAlgorithm::from_hash(hash)? {
         (algorithm, false) => Some(algorithm),
         (HashAlgorithm::Bcrypt { .. }, true) => Some(with_default_cost(Algorithm::Bcrypt)),
-        (HashAlgorithm::Pbkdf2Sha256 { .. }, true) => Some(with_default_cost(Algorithm::Pbkdf2Sha256)),
+        (HashAlgorithm::Pbkdf2Sha256 { .. }, true) => {
+            Some(with_default_cost(Algorithm::Pbkdf2Sha256))
+        }
         (HashAlgorithm::Argon2id { .. }, true) => Some(with_default_cost(Algorithm::Argon2id)),
         (HashAlgorithm::Pbkdf2Sha512 { .. } | HashAlgorithm::Sha512Crypt { .. }, true) => None,
     }
@@ -114,7 +119,8 @@ fn strong_algorithm(hash: &str) -> Option<HashAlgorithm> {
 /// Puts `line` in the place of the line with this number, counted from 1, or at the end.
 fn replace_line(bytes: &[u8], number: Option<u32>, line: &str) -> Vec<u8> {
     let ending_of = |line: &[u8]| if line.ends_with(b"\r\n") { "\r\n" } else { "\n" };
-    let mut lines: Vec<Vec<u8>> = bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+    let mut lines: Vec<Vec<u8>> =
+        bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     match number.and_then(|number| lines.get_mut((number as usize).checked_sub(1)?)) {
         Some(old) => *old = format!("{line}{}", ending_of(old)).into_bytes(),
         None => {
@@ -128,7 +134,8 @@ fn replace_line(bytes: &[u8], number: Option<u32>, line: &str) -> Vec<u8> {
     lines.concat()
 }
 
-/// Replaces the contents of a file in one step, so that a server never reads half of it. Its mode and its owner stay.
+/// Replaces the contents of a file in one step, so that a server never reads half of it. Its mode
+/// and its owner stay.
 fn replace_file(file: &Path, bytes: &[u8]) -> io::Result<()> {
     // Not the link to it.
     let file = fs::canonicalize(file)?;

@@ -26,8 +26,8 @@ const GZIP: [u8; 2] = [0x1F, 0x8B];
 pub(super) enum PolicyFiles {
     /// On disk; the path of the policy.
     OnDisk(PathBuf),
-    /// In a bundle. The name of each file begins with the path of the bundle, so that a message says
-    /// where it is.
+    /// In a bundle. The name of each file begins with the path of the bundle, so that a message
+    /// says where it is.
     InBundle { bundle: PathBuf, policy: PathBuf, files: MapFiles },
 }
 
@@ -45,9 +45,13 @@ impl PolicyOptions {
 }
 
 impl PolicyFiles {
-    /// Opens the policy at this path: a file, a folder or a bundle. If there are `keys`, one of them
-    /// must have signed the bundle; otherwise a note says that only its hashes were verified.
-    pub(super) fn open(path: &Path, keys: &PublicKeys, output: &Output) -> Result<Self, CommandError> {
+    /// Opens the policy at this path: a file, a folder or a bundle. If there are `keys`, one of
+    /// them must have signed the bundle; otherwise a note says that only its hashes were verified.
+    pub(super) fn open(
+        path: &Path,
+        keys: &PublicKeys,
+        output: &Output,
+    ) -> Result<Self, CommandError> {
         if let Some(PolicySource::Bundle(url)) = path.to_str().and_then(|text| text.parse().ok())
             && !path.exists()
         {
@@ -67,8 +71,8 @@ impl PolicyFiles {
         let trusted = read_keys(&keys.public_key)?;
         let problem = |error: String| vec![Problem::error(Place::start_of(path), error)];
         let bytes = files::bytes(path, MAX_SIZE).map_err(|error| problem(error.to_string()))?;
-        let bundle =
-            Bundle::open(&bytes, &trusted, MAX_SIZE as u64).map_err(|error| problem(error.to_string()))?;
+        let bundle = Bundle::open(&bytes, &trusted, MAX_SIZE as u64)
+            .map_err(|error| problem(error.to_string()))?;
         if trusted.is_empty() {
             output.error(format_args!(
                 "{shown}: revision {}, only its hashes are verified: `--public-key` verifies who has \
@@ -77,7 +81,8 @@ impl PolicyFiles {
             ));
         }
         let policy = path.join(&bundle.manifest.policy);
-        let files = bundle.files.0.into_iter().map(|(name, bytes)| (path.join(name), bytes)).collect();
+        let files =
+            bundle.files.0.into_iter().map(|(name, bytes)| (path.join(name), bytes)).collect();
         Ok(Self::InBundle { bundle: path.to_owned(), policy, files: MapFiles(files) })
     }
 
@@ -102,13 +107,16 @@ impl PolicyFiles {
     /// The test cases beside the policy: where they are, and their text.
     pub(super) fn cases(&self) -> (PathBuf, Result<String, FileError>) {
         let file = match self {
-            Self::OnDisk(policy) | Self::InBundle { policy, .. } => policy.with_file_name("cases.yaml"),
+            Self::OnDisk(policy) | Self::InBundle { policy, .. } => {
+                policy.with_file_name("cases.yaml")
+            }
         };
         let text = match self {
             Self::OnDisk(_) => files::text(&file),
             Self::InBundle { files, .. } => {
-                let text =
-                    |bytes| String::from_utf8(bytes).map_err(|error| FileError::new(error.to_string()));
+                let text = |bytes| {
+                    String::from_utf8(bytes).map_err(|error| FileError::new(error.to_string()))
+                };
                 files.read(&file).and_then(text)
             }
         };
@@ -120,14 +128,16 @@ impl PolicyFiles {
 pub(super) fn read_keys(files: &[PathBuf]) -> Result<Vec<PublicKey>, CommandError> {
     let read_key = |path: &PathBuf| {
         let shown = path.display();
-        let pem =
-            files::bytes(path, MAX_KEY).map_err(|error| CommandError::Failed(format!("{shown}: {error}")))?;
-        PublicKey::from_pem(&pem).map_err(|error| CommandError::Arguments(format!("{shown}: {error}")))
+        let pem = files::bytes(path, MAX_KEY)
+            .map_err(|error| CommandError::Failed(format!("{shown}: {error}")))?;
+        PublicKey::from_pem(&pem)
+            .map_err(|error| CommandError::Arguments(format!("{shown}: {error}")))
     };
     files.iter().map(read_key).collect()
 }
 
-/// Whether this is a bundle, by its first bytes. Only a regular file is read: what a pipe has can be read once.
+/// Whether this is a bundle, by its first bytes. Only a regular file is read: what a pipe has can
+/// be read once.
 pub(super) fn is_bundle(path: &Path) -> bool {
     let mut first = [0; GZIP.len()];
     path.is_file()

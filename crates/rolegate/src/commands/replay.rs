@@ -1,4 +1,5 @@
-//! `rolegate replay`: evaluates the requests of a decision log again, and prints what another policy would change.
+//! `rolegate replay`: evaluates the requests of a decision log again, and prints what another
+//! policy would change.
 //!
 //! A log may be longer than memory: it is read line by line, and what is kept is bounded.
 
@@ -76,7 +77,8 @@ struct Replay {
     not_grouped: u64,
 }
 
-/// A change of the answer: allowed by which rule or denied for which reason before, and by this policy.
+/// A change of the answer: allowed by which rule or denied for which reason before, and by this
+/// policy.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Change {
     /// Whether the request is allowed by this policy.
@@ -157,9 +159,12 @@ impl Replay {
             }
             Answer::InvalidCredentials(reason) => (false, reason.to_owned()),
             Answer::Verdict(Verdict::Allowed(allowed)) => (true, allowed.rule.to_owned()),
-            Answer::Verdict(Verdict::Denied(denied)) => (false, denial(denied.reason.name(), denied.rule)),
+            Answer::Verdict(Verdict::Denied(denied)) => {
+                (false, denial(denied.reason.name(), denied.rule))
+            }
         };
-        self.without_identity = self.without_identity.or_else(|| decision.without_identity(authorizer));
+        self.without_identity =
+            self.without_identity.or_else(|| decision.without_identity(authorizer));
         self.perhaps_more_roles += u64::from(decision.may_have_more_roles(authorizer));
         let was = decision.outcome();
         if now_allowed == decision.is_allowed() {
@@ -204,9 +209,10 @@ impl fmt::Display for Replay {
             )?;
             let mut callers: Vec<(&String, &u64)> = group.callers.iter().collect();
             callers.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-            let rest =
-                callers.iter().skip(MAX_SHOWN).map(|(_, count)| **count).sum::<u64>() + group.of_others;
-            let shown = callers.iter().take(MAX_SHOWN).map(|(caller, count)| format!("{caller} ({count})"));
+            let rest = callers.iter().skip(MAX_SHOWN).map(|(_, count)| **count).sum::<u64>()
+                + group.of_others;
+            let shown =
+                callers.iter().take(MAX_SHOWN).map(|(caller, count)| format!("{caller} ({count})"));
             let others = (rest > 0).then(|| format!("others ({rest})"));
             writeln!(f, "  callers: {}", shown.chain(others).collect::<Vec<_>>().join(", "))?;
             for Example { line, method, host, path } in &group.examples {

@@ -41,13 +41,17 @@ impl Body {
     /// The header for its type, if a body is given and these headers do not have one.
     pub(super) fn header(&self, headers: &[(String, String)]) -> Option<(String, String)> {
         let has_type = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        (self.is_given() && !has_type).then(|| ("content-type".to_owned(), self.content_type.clone()))
+        (self.is_given() && !has_type)
+            .then(|| ("content-type".to_owned(), self.content_type.clone()))
     }
 }
 
 /// Headers as the authorizer takes them.
 pub(super) fn borrowed_headers(headers: &[(String, String)]) -> Vec<Header<'_>> {
-    headers.iter().map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() }).collect()
+    headers
+        .iter()
+        .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
+        .collect()
 }
 
 fn read_bytes(given: &str) -> Result<Vec<u8>, CommandError> {
@@ -57,6 +61,8 @@ fn read_bytes(given: &str) -> Result<Vec<u8>, CommandError> {
         None => io::stdin().lock().take(MAX_BODY).read_to_end(&mut bytes),
         Some(name) => File::open(name).and_then(|file| file.take(MAX_BODY).read_to_end(&mut bytes)),
     };
-    read.map_err(|error| CommandError::Arguments(format!("cannot read the body `{given}`: {error}")))?;
+    read.map_err(|error| {
+        CommandError::Arguments(format!("cannot read the body `{given}`: {error}"))
+    })?;
     Ok(bytes)
 }

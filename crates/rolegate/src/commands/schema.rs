@@ -1,4 +1,5 @@
-//! `rolegate schema`: JSON Schemas (2020-12) of the files that people write, for editors, and of the decision log.
+//! `rolegate schema`: JSON Schemas (2020-12) of the files that people write, for editors, and of
+//! the decision log.
 
 use clap::{Arg, ArgAction};
 use runtime::settings::command_of;
@@ -39,7 +40,8 @@ fn included() -> Value {
 /// The schema of the settings file, from the flags of `serve`.
 fn settings() -> Value {
     let command = command_of::<Settings>();
-    let settings = command.get_arguments().filter_map(|arg| Some((arg.get_long()?.to_owned(), setting(arg))));
+    let settings =
+        command.get_arguments().filter_map(|arg| Some((arg.get_long()?.to_owned(), setting(arg))));
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "the settings file of rolegate serve",
@@ -59,16 +61,22 @@ fn setting(arg: &Arg) -> Value {
     let value = match values.is_empty() || is_boolean {
         true => unit_schema(unit),
         // YAML reads `off` as text and some editors read it as false.
-        false => json!({ "enum": values.into_iter().chain([Value::Bool(false)]).collect::<Vec<_>>() }),
+        false => {
+            json!({ "enum": values.into_iter().chain([Value::Bool(false)]).collect::<Vec<_>>() })
+        }
     };
     let list = json!({ "type": "array", "minItems": 1, "items": value });
     let is_repeatable = matches!(arg.get_action(), ArgAction::Append);
     let mut setting = if is_repeatable { json!({ "anyOf": [value, list] }) } else { value };
-    let default =
-        arg.get_default_values().iter().filter_map(|value| value.to_str()).collect::<Vec<_>>().join(",");
+    let default = arg
+        .get_default_values()
+        .iter()
+        .filter_map(|value| value.to_str())
+        .collect::<Vec<_>>()
+        .join(",");
     if let Some(setting) = setting.as_object_mut() {
-        let form =
-            form(unit).map(|form| format!("{} {form}", described.as_deref().unwrap_or_default().trim_end()));
+        let form = form(unit)
+            .map(|form| format!("{} {form}", described.as_deref().unwrap_or_default().trim_end()));
         setting.insert("description".to_owned(), form.or(described).unwrap_or_default().into());
         if !default.is_empty() {
             setting.insert("default".to_owned(), default.into());
@@ -80,7 +88,9 @@ fn setting(arg: &Arg) -> Value {
 /// How a value with this name in the help is written, if people may not guess that.
 fn form(name: &str) -> Option<&'static str> {
     match name {
-        "TIME" => Some("A time is a whole number with a unit, such as `60s`: `ms`, `s`, `m`, `h` or `d`."),
+        "TIME" => {
+            Some("A time is a whole number with a unit, such as `60s`: `ms`, `s`, `m`, `h` or `d`.")
+        }
         "SIZE" => Some("A size is a whole number, alone or with a unit: `B`, `KiB` or `MiB`."),
         _ => None,
     }
@@ -99,7 +109,9 @@ fn unit_schema(name: &str) -> Value {
             });
             json!({ "if": { "const": 0 }, "then": true, "else": text })
         }
-        "SIZE" => json!({ "type": ["string", "integer"], "pattern": "^[0-9]+(B|KiB|MiB)?$", "minimum": 1 }),
+        "SIZE" => {
+            json!({ "type": ["string", "integer"], "pattern": "^[0-9]+(B|KiB|MiB)?$", "minimum": 1 })
+        }
         "N" => {
             json!({ "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0, "maximum": 65535 })
         }

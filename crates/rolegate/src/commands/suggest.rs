@@ -113,8 +113,8 @@ fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, CommandE
     Ok(Log { usage, cluster, rules, decisions, unreadable: lines.unreadable.count, inexact })
 }
 
-/// The name without its prefix of a user with a token of this issuer, or without one by Basic; `None` if its source has no
-/// prefix.
+/// The name without its prefix of a user with a token of this issuer, or without one by Basic;
+/// `None` if its source has no prefix.
 fn user_id<'a>(user: &'a str, issuer: Option<&'a str>, identity: &Identity) -> Option<UserId<'a>> {
     let source = issuer.unwrap_or(BASIC);
     let (found, _, prefix) = identity.sources().find(|(_, name, _)| *name == source)?;
@@ -133,8 +133,9 @@ struct Suggested {
     /// What the callers did on a search cluster, which rules do not decide.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     on_cluster: Vec<CallerOnCluster>,
-    /// The issuers in the present policy whose tokens give roles. The suggested roles are granted by name: a list of the
-    /// present roles in `roles_from_token` would be an error, and no list would let tokens give the suggested ones.
+    /// The issuers in the present policy whose tokens give roles. The suggested roles are granted
+    /// by name: a list of the present roles in `roles_from_token` would be an error, and no list
+    /// would let tokens give the suggested ones.
     roles_from_token: Vec<String>,
     unused: Vec<Unused>,
     unreadable: u64,
@@ -168,7 +169,8 @@ impl Suggested {
             text += &format!("# decided no request: `{}` ({at})\n", rule.replace('\n', " "));
         }
         if self.inexact > 0 {
-            text += &format!("# left out, as they are cut or masked: {} of the lines\n", self.inexact);
+            text +=
+                &format!("# left out, as they are cut or masked: {} of the lines\n", self.inexact);
         }
         if self.unnamed_methods > 0 {
             text += &format!(

@@ -39,7 +39,8 @@ pub(crate) fn run(args: &TestArgs, output: &mut Output) -> Result<Exit, CommandE
     match output.format {
         Format::Json => output.json(&Report { ok, failed, cases: &results }),
         Format::Text => {
-            let matters = |result: &CaseReport<'_>| !result.ok || args.strict && result.warning.is_some();
+            let matters =
+                |result: &CaseReport<'_>| !result.ok || args.strict && result.warning.is_some();
             let shown = results.iter().filter(|result| !args.quiet || matters(result));
             shown.for_each(|result| result.print(output));
             if !args.quiet || !ok {
@@ -59,11 +60,16 @@ pub(crate) fn run(args: &TestArgs, output: &mut Output) -> Result<Exit, CommandE
 }
 
 /// The policy, and the cases with their place.
-fn load(args: &TestArgs, output: &Output) -> Result<(CompiledPolicy, PathBuf, Arc<[Case]>), CommandError> {
+fn load(
+    args: &TestArgs,
+    output: &Output,
+) -> Result<(CompiledPolicy, PathBuf, Arc<[Case]>), CommandError> {
     let open = |path: &Path| PolicyFiles::open(path, &args.public_keys, output);
     let given = match (&args.cases, &args.policy) {
         (Some(cases), _) => cases.clone(),
-        (None, Some(policy)) if policy.is_file() && !is_bundle(policy) => policy.with_file_name("cases.yaml"),
+        (None, Some(policy)) if policy.is_file() && !is_bundle(policy) => {
+            policy.with_file_name("cases.yaml")
+        }
         (None, Some(policy)) => policy.clone(),
         (None, None) => PathBuf::from("."),
     };
@@ -100,13 +106,16 @@ fn impossible_user(case: &Case, explainer: Explainer<'_>) -> Option<String> {
             let identity = explainer.identity_on(case.request.host.as_bytes());
             explain::impossible_user(name, identity)
         }
-        Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) | Credentials::Claims(_) => None,
+        Credentials::None
+        | Credentials::Basic(_)
+        | Credentials::Bearer(_)
+        | Credentials::Claims(_) => None,
     }
 }
 
 /// Adds the names that the policy does not have: to the failures of a case that fails, because
-/// `bad_password` alone would not say so; to the warnings of a case that passes, if they are probably
-/// mistakes. Also warns if nobody can sign in.
+/// `bad_password` alone would not say so; to the warnings of a case that passes, if they are
+/// probably mistakes. Also warns if nobody can sign in.
 fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcome) {
     let mut warnings: Vec<String> = outcome.warning.take().into_iter().collect();
     match &case.request.credentials {
@@ -137,7 +146,11 @@ fn read(file: &Path, text: Result<String, FileError>) -> Result<Arc<[Case]>, Vec
         vec![problem(format!("cannot read the cases: {reason}")).help(help)]
     })?;
     let cases = cases::parse(file, text.as_bytes())?;
-    if cases.is_empty() { Err(vec![problem("there is no case in it".to_owned())]) } else { Ok(cases) }
+    if cases.is_empty() {
+        Err(vec![problem("there is no case in it".to_owned())])
+    } else {
+        Ok(cases)
+    }
 }
 
 #[derive(Serialize)]
@@ -181,7 +194,11 @@ impl<'a> CaseReport<'a> {
     }
 
     fn print(&self, output: &Output) {
-        let why = [self.reason, self.rule.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let why = [self.reason, self.rule.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(", ");
         let mark = if self.ok { "ok    " } else { "FAILED" };
         output.line(format_args!("{mark} {}: {} ({why})", self.name, self.status));
         for failure in &self.failures {

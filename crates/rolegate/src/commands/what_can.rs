@@ -77,13 +77,15 @@ fn host_of(args: &WhatCanArgs) -> &str {
 fn note_on_cluster(args: &WhatCanArgs, policy: &Policy) -> Option<String> {
     let hosts = &policy.search.as_ref().filter(|_| args.host.is_none())?.hosts;
     let named: Vec<String> = hosts.iter().map(|host| format!("`{host}`")).collect();
-    let note = || format!("the search cluster's own roles decide on {}: see `--host`", named.join(", "));
+    let note =
+        || format!("the search cluster's own roles decide on {}: see `--host`", named.join(", "));
     (!named.is_empty()).then(note)
 }
 
 /// The roles that the search cluster does not have.
 fn unknown_on_cluster(explainer: Explainer<'_>, host: &str, roles: &[String]) -> Vec<String> {
-    let unknown =
-        roles.iter().filter(|role| explainer.has_cluster_role(host.as_bytes(), role) == Some(false));
+    let unknown = roles
+        .iter()
+        .filter(|role| explainer.has_cluster_role(host.as_bytes(), role) == Some(false));
     unknown.map(|role| format!("the search cluster has no role `{role}`")).collect()
 }

@@ -1,5 +1,5 @@
-//! Variables in the environment: those that look like settings and are none, because a typing error in one would
-//! silently leave its default, and those with an invalid value.
+//! Variables in the environment: those that look like settings and are none, because a typing error
+//! in one would silently leave its default, and those with an invalid value.
 
 use std::ffi::OsString;
 
@@ -28,8 +28,9 @@ const FIRST_FLAGS: &[&str] = &[
     "decision-log",
 ];
 
-/// Gives each flag of `serve` its variable: `ROLEGATE_` and its name (`ROLEGATE_HASH_QUEUE`). None is a variable that
-/// Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
+/// Gives each flag of `serve` its variable: `ROLEGATE_` and its name (`ROLEGATE_HASH_QUEUE`). None
+/// is a variable that Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or
+/// `ROLEGATE_SERVICE_HOST`.
 pub(crate) fn with_environment(command: Command) -> Command {
     command.mut_subcommand("serve", |serve| {
         serve.mut_args(|arg| match arg.get_long() {
@@ -61,8 +62,13 @@ pub(super) fn problem(name: &str, command: &Command) -> String {
     format!("unknown variable `{name}` in the environment\n    help: {help}")
 }
 
-/// Names the variable instead of the flag in an error about a value that comes from the environment.
-pub(crate) fn with_variable(mut error: clap::Error, command: Command, arguments: &[OsString]) -> clap::Error {
+/// Names the variable instead of the flag in an error about a value that comes from the
+/// environment.
+pub(crate) fn with_variable(
+    mut error: clap::Error,
+    command: Command,
+    arguments: &[OsString],
+) -> clap::Error {
     if let Some(variable) = variable(&error, command, arguments) {
         error.insert(ContextKind::InvalidArg, ContextValue::String(variable));
     }
@@ -91,12 +97,14 @@ fn known(command: &Command) -> impl Iterator<Item = &str> {
     serve.into_iter().flat_map(Command::get_arguments).filter_map(|arg| arg.get_env()?.to_str())
 }
 
-/// Whether Kubernetes sets such a variable, for a service whose name begins with `rolegate`: `ROLEGATE_PORT`,
-/// `ROLEGATE_SERVICE_HOST`, `ROLEGATE_ADMIN_PORT_9192_TCP_ADDR`.
+/// Whether Kubernetes sets such a variable, for a service whose name begins with `rolegate`:
+/// `ROLEGATE_PORT`, `ROLEGATE_SERVICE_HOST`, `ROLEGATE_ADMIN_PORT_9192_TCP_ADDR`.
 fn is_of_a_service(name: &str) -> bool {
     let of_port = |rest: &str| {
         rest.is_empty()
-            || rest.strip_prefix('_').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            || rest
+                .strip_prefix('_')
+                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
     name.ends_with("_SERVICE_HOST")
         || name.contains("_SERVICE_PORT")

@@ -27,15 +27,17 @@ pub enum SettingsError {
     Wrong(Vec<Problem>),
 }
 
-/// Reads a settings file and validates each entry with `settings`, a command with one argument for each setting.
+/// Reads a settings file and validates each entry with `settings`, a command with one argument for
+/// each setting.
 pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, SettingsError> {
     let text = runtime::files::text(path)
         .map_err(|reason| SettingsError::Unreadable { path: path.to_owned(), reason })?;
     let mut reader = Reader::new(path.into());
     // An empty file sets nothing.
     let root = reader.parse(text.as_bytes()).filter(|root| !root.is_nothing());
-    let entries =
-        root.map(|root| read_entries(&mut reader, &root, "the settings file", settings)).unwrap_or_default();
+    let entries = root
+        .map(|root| read_entries(&mut reader, &root, "the settings file", settings))
+        .unwrap_or_default();
     let mut problems = reader.finish();
     problems.sort_by(|one, other| one.at.cmp(&other.at));
     if problems.is_empty() { Ok(entries) } else { Err(SettingsError::Wrong(problems)) }

@@ -10,8 +10,8 @@ use server::grpc::{ClientName, TlsFiles};
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsSettings {
-    /// File with the certificate chain (PEM) of the gRPC listeners on TCP, which then speak TLS only. Unix sockets and the
-    /// admin listener do not. The TLS files are read again at each
+    /// File with the certificate chain (PEM) of the gRPC listeners on TCP, which then speak TLS
+    /// only. Unix sockets and the admin listener do not. The TLS files are read again at each
     /// `--poll-interval` (if that is 0, once per hour) and on SIGHUP.
     #[arg(long, value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
@@ -20,12 +20,14 @@ pub struct TlsSettings {
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// File with the certificate authorities (PEM) of clients. Each client then needs a certificate of one of them (mutual TLS).
+    /// File with the certificate authorities (PEM) of clients. Each client then needs a certificate
+    /// of one of them (mutual TLS).
     #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// The clients that may connect, by the DNS names or URIs in their certificates: an entry with a scheme, such as
-    /// `spiffe://example.com/envoy`, is a URI. By default all with a certificate. Repeat the flag or separate them by commas.
+    /// The clients that may connect, by the DNS names or URIs in their certificates: an entry with
+    /// a scheme, such as `spiffe://example.com/envoy`, is a URI. By default all with a certificate.
+    /// Repeat the flag or separate them by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub tls_client_names: Vec<ClientName>,
 }
@@ -37,7 +39,9 @@ impl TlsSettings {
     /// What is missing, if settings are there that need another one.
     pub(crate) fn files(&self) -> Result<Option<TlsFiles>, &'static str> {
         if self.tls_client_ca.is_none() && !self.tls_client_names.is_empty() {
-            return Err("`tls-client-names` needs `tls-client-ca`: without it clients have no certificates");
+            return Err(
+                "`tls-client-names` needs `tls-client-ca`: without it clients have no certificates",
+            );
         }
         match (&self.tls_certificate, &self.tls_key) {
             (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
@@ -46,12 +50,16 @@ impl TlsSettings {
                 client_ca: self.tls_client_ca.clone(),
                 client_names: self.tls_client_names.clone(),
             })),
-            (None, None) if self.tls_client_ca.is_some() => {
-                Err("`tls-client-ca` needs `tls-certificate` and `tls-key`: it does nothing without TLS")
-            }
+            (None, None) if self.tls_client_ca.is_some() => Err(
+                "`tls-client-ca` needs `tls-certificate` and `tls-key`: it does nothing without TLS",
+            ),
             (None, None) => Ok(None),
-            (Some(_), None) => Err("`tls-certificate` needs `tls-key`, the file with its private key"),
-            (None, Some(_)) => Err("`tls-key` needs `tls-certificate`, the file with its certificate"),
+            (Some(_), None) => {
+                Err("`tls-certificate` needs `tls-key`, the file with its private key")
+            }
+            (None, Some(_)) => {
+                Err("`tls-key` needs `tls-certificate`, the file with its certificate")
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
-//! The console in a real browser: that it loads nothing from elsewhere and breaks no rule of its own, that it works by keyboard, in
-//! light and dark, wide and narrow, and that its text has contrast. Pictures of it are in `target/console/`.
+//! The console in a real browser: that it loads nothing from elsewhere and breaks no rule of its
+//! own, that it works by keyboard, in light and dark, wide and narrow, and that its text has
+//! contrast. Pictures of it are in `target/console/`.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 
@@ -55,12 +56,15 @@ impl Stage {
 
     async fn start(folder: tempfile::TempDir, file: PathBuf, more: &[&str]) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_rolegate"));
-        let more = [&["--console", "--poll-interval", "50ms", "--keys-wait", "0"][..], more].concat();
-        let rolegate =
-            Rolegate::start(program, &file, Target::Tcp(ANY_PORT), folder.path(), &more).await.unwrap();
+        let more =
+            [&["--console", "--poll-interval", "50ms", "--keys-wait", "0"][..], more].concat();
+        let rolegate = Rolegate::start(program, &file, Target::Tcp(ANY_PORT), folder.path(), &more)
+            .await
+            .unwrap();
         let browser = Browser::start(folder.path()).unwrap_or_else(|error| panic!("{error}"));
-        let envoy =
-            handshake(TcpStream::connect(rolegate.listen.tcp().unwrap()).await.unwrap()).await.unwrap();
+        let envoy = handshake(TcpStream::connect(rolegate.listen.tcp().unwrap()).await.unwrap())
+            .await
+            .unwrap();
         Self { rolegate, browser, envoy, policy: file, _folder: folder }
     }
 
@@ -104,8 +108,13 @@ impl Stage {
             for (dark, scheme) in [(false, "light"), (true, "dark")] {
                 self.browser.show(width, dark).unwrap();
                 self.browser.picture(&folder.join(format!("{name}-{shape}-{scheme}.png"))).unwrap();
-                let overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth";
-                assert_eq!(self.browser.value(overflow).unwrap(), 0, "{name} {shape}: the page is too wide");
+                let overflow =
+                    "document.documentElement.scrollWidth - document.documentElement.clientWidth";
+                assert_eq!(
+                    self.browser.value(overflow).unwrap(),
+                    0,
+                    "{name} {shape}: the page is too wide"
+                );
                 contrast::check(&mut self.browser, &format!("{name} {shape} {scheme}"));
             }
         }
@@ -150,7 +159,9 @@ async fn a_broken_server_shows_what_is_wrong_first() {
         let headers = [("authorization", ann.as_str()), ("x-request-id", request_id.as_str())];
         stage.check("GET", &path, &headers).await;
         stage.check("DELETE", &path, &headers).await;
-        stage.check("GET", "/orders/7", &[("authorization", &wrong), ("x-request-id", "<b>")]).await;
+        stage
+            .check("GET", "/orders/7", &[("authorization", &wrong), ("x-request-id", "<b>")])
+            .await;
         stage.check("GET", "/nowhere", &[]).await;
     }
     let broken = POLICY.replace("ISSUER", ISSUER).replace("extends: [reader]", "extends: [raeder]");
@@ -187,7 +198,9 @@ async fn the_roles_of_a_search_cluster_are_readable() {
     let mut stage = Stage::start(tempfile::tempdir().unwrap(), policy, &[]).await;
     stage.open("/console?path=https://search.example.com/logs-7/_search&user=leo");
     let rules = stage.text("#rules");
-    for wanted in ["Roles of the search cluster", "logs_reader", "logs-*", "the backend role `oncall`"] {
+    for wanted in
+        ["Roles of the search cluster", "logs_reader", "logs-*", "the backend role `oncall`"]
+    {
         assert!(rules.contains(wanted), "no {wanted} in {rules}");
     }
     let answer = stage.text("#explain .answer");
@@ -203,7 +216,8 @@ async fn the_roles_of_a_search_cluster_are_readable() {
     stage.complains_of_nothing();
 }
 
-/// Every link, field and table that scrolls is reached by Tab, in the order of the page, and shows that it has the focus.
+/// Every link, field and table that scrolls is reached by Tab, in the order of the page, and shows
+/// that it has the focus.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_keyboard_suffices() {
     let mut stage = Stage::new(&POLICY.replace("ISSUER\n", ""), &[]).await;
@@ -239,6 +253,9 @@ async fn a_keyboard_suffices() {
     stage.browser.load(|browser| browser.press("Enter", false)).unwrap();
     let answer = stage.text("#explain .answer");
     assert!(answer.contains("403 denied") && answer.contains("* /orders/archive/**"), "{answer}");
-    assert_eq!(stage.browser.value("document.getElementById('explain-user').value").unwrap(), "bob");
+    assert_eq!(
+        stage.browser.value("document.getElementById('explain-user').value").unwrap(),
+        "bob"
+    );
     stage.complains_of_nothing();
 }

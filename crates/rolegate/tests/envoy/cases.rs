@@ -1,4 +1,5 @@
-//! The cases of every example under `policies/`, sent through a real Envoy in each form in which it can forward a request.
+//! The cases of every example under `policies/`, sent through a real Envoy in each form in which it
+//! can forward a request.
 
 use testbed::client::Version;
 use testbed::golden::Caller;
@@ -34,7 +35,8 @@ async fn hold(normalize_path: bool) {
             let stack = start(&example.file, &options).await;
             for version in [Version::Http1, Version::Http2] {
                 let identity = &example.loaded.policy.identity;
-                let mut caller = Caller::connect(&stack, identity, Some(&signer), version).await.unwrap();
+                let mut caller =
+                    Caller::connect(&stack, identity, Some(&signer), version).await.unwrap();
                 for case in example.cases.iter() {
                     let outcome = caller.run(case).await.unwrap();
                     ran += 1;

@@ -21,7 +21,11 @@ fn patient() -> Settings {
 /// To Envoy a timeout is an error, and an error is denied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolegate_that_hangs_allows_nothing() {
-    let hasty = Settings { timeout: Duration::from_millis(200), health_checks: false, ..Settings::default() };
+    let hasty = Settings {
+        timeout: Duration::from_millis(200),
+        health_checks: false,
+        ..Settings::default()
+    };
     let stack = people(hasty, 1).await;
     stack.rolegates.first().unwrap().pause();
     for _ in 0..5 {
@@ -32,24 +36,29 @@ async fn a_rolegate_that_hangs_allows_nothing() {
     eventually_allowed(&stack).await;
 }
 
-/// A client cannot make an Envoy that lets requests pass on errors let one pass because of a large body. For overload and
-/// missed deadlines see `under_load`.
+/// A client cannot make an Envoy that lets requests pass on errors let one pass because of a large
+/// body. For overload and missed deadlines see `under_load`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_large_body_is_denied_also_by_an_envoy_that_fails_open() {
     let with_request_body = Some(6 << 20);
-    let open = Settings { failure_mode_allow: true, with_request_body, health_checks: false, ..patient() };
+    let open =
+        Settings { failure_mode_allow: true, with_request_body, health_checks: false, ..patient() };
     let stack = people(open, 1).await;
     assert_eq!(get(&stack).await, 200);
     let mut connection = stack.connect(Version::Http1).await.unwrap();
     let body = vec![b'x'; 5 << 20];
-    let answer = connection.send("POST", "/people", "localhost", &authorization(ALICE), &body).await.unwrap();
+    let answer = connection
+        .send("POST", "/people", "localhost", &authorization(ALICE), &body)
+        .await
+        .unwrap();
     assert_eq!(answer.status, 413);
     assert_eq!(stack.app.requests(), 1, "the first one");
     assert_eq!(get(&stack).await, 200);
 }
 
-/// `SECURITY.md`, S8: more checks than may wait are denied at once, also by an Envoy that lets requests pass on errors.
-/// (A gRPC error such as RESOURCE_EXHAUSTED would let them pass.) A caller whose password is verified does not notice.
+/// `SECURITY.md`, S8: more checks than may wait are denied at once, also by an Envoy that lets
+/// requests pass on errors. (A gRPC error such as RESOURCE_EXHAUSTED would let them pass.) A caller
+/// whose password is verified does not notice.
 #[tokio::test(flavor = "multi_thread")]
 async fn more_checks_than_may_wait_allow_nothing() {
     let envoy = Settings { failure_mode_allow: true, health_checks: false, ..patient() };
@@ -92,7 +101,10 @@ async fn a_thousand_cancelled_requests_close_no_connection() {
         for _ in 0..20 {
             let mut connection = connection.share().unwrap();
             clients.spawn(async move {
-                connection.send("GET", "/people", "localhost", &authorization(ALICE), b"").await.is_ok()
+                connection
+                    .send("GET", "/people", "localhost", &authorization(ALICE), b"")
+                    .await
+                    .is_ok()
             });
         }
     }
@@ -132,7 +144,8 @@ async fn eventually_allowed(stack: &Stack) {
     }
 }
 
-/// While rolegate is killed under load, no request passes; after its restart, requests are answered again at once.
+/// While rolegate is killed under load, no request passes; after its restart, requests are answered
+/// again at once.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_rolegate_that_is_killed_and_started_again_allows_nothing_that_it_should_not() {
     for protocol in [Protocol::Http1, Protocol::Http2] {

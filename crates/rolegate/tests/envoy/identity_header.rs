@@ -1,4 +1,5 @@
-//! The identity header through a real Envoy: the application verifies it, and no client can send one.
+//! The identity header through a real Envoy: the application verifies it, and no client can send
+//! one.
 
 use ::identity_header::{Key, Verifier};
 use testbed::client::Version;
@@ -30,7 +31,8 @@ async fn the_application_verifies_who_the_caller_is() {
             for forged in [None, Some("x-identity"), Some("X-Identity"), Some("x_identity")] {
                 let forged = forged.map(|name| (name.to_owned(), "forged".to_owned()));
                 let with: Vec<_> = authorization(ALICE).into_iter().chain(forged.clone()).collect();
-                let answer = connection.send("GET", "/people", "localhost", &with, b"").await.unwrap();
+                let answer =
+                    connection.send("GET", "/people", "localhost", &with, b"").await.unwrap();
                 let echo = answer.json();
                 let received = self::received(&echo);
                 assert_eq!(received.len(), 1, "{version:?} {forged:?}: {received:?}");
@@ -42,7 +44,8 @@ async fn the_application_verifies_who_the_caller_is() {
                 assert_eq!(identity.roles.collect::<Vec<_>>(), ["guest"]);
 
                 let without: Vec<_> = forged.into_iter().collect();
-                let answer = connection.send("GET", "/open", "localhost", &without, b"").await.unwrap();
+                let answer =
+                    connection.send("GET", "/open", "localhost", &without, b"").await.unwrap();
                 assert_eq!(answer.status, 200);
                 assert!(self::received(&answer.json()).is_empty(), "{version:?} {without:?}");
             }
@@ -55,5 +58,8 @@ fn received(echo: &serde_json::Value) -> Vec<&str> {
     let headers = echo["headers"].as_object().unwrap();
     let is_identity = |name: &str| name.to_ascii_lowercase().replace('_', "-") == "x-identity";
     let values = headers.iter().filter(|(name, _)| is_identity(name)).map(|(_, values)| values);
-    values.flat_map(|values| values.as_array().unwrap()).map(|value| value.as_str().unwrap()).collect()
+    values
+        .flat_map(|values| values.as_array().unwrap())
+        .map(|value| value.as_str().unwrap())
+        .collect()
 }

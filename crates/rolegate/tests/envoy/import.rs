@@ -1,4 +1,5 @@
-//! Imported policies, compared with Envoy's own RBAC filter in one Envoy, on random configurations and requests.
+//! Imported policies, compared with Envoy's own RBAC filter in one Envoy, on random configurations
+//! and requests.
 
 mod generated;
 
@@ -51,8 +52,8 @@ async fn imported_policies_never_allow_more_than_the_rbac_filter() {
     assert_eq!(counts.requests, 20_000);
 }
 
-/// Compares this many batches of configurations. The start of Envoy and of one rolegate for each configuration takes most of the
-/// time, so each gets many `requests`.
+/// Compares this many batches of configurations. The start of Envoy and of one rolegate for each
+/// configuration takes most of the time, so each gets many `requests`.
 async fn compare(seed: u64, batches: u64, requests: usize) -> Counts {
     let (mut counts, started) = (Counts::default(), Instant::now());
     for batch in 0..batches {
@@ -69,19 +70,20 @@ async fn compare_batch(seed: u64, requests: usize, counts: &mut Counts) {
     let (mut all, mut listeners, mut rolegates) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..CONFIGURATIONS {
         let generated = Generated::new(&mut rng, &signer);
-        let original =
-            json!({ "http_filters": generated.filters, "normalize_path": true, "merge_slashes": true });
+        let original = json!({ "http_filters": generated.filters, "normalize_path": true, "merge_slashes": true });
         let options = Options { allow_wider: rng.u8(..4) == 0, ..Options::default() };
         let imported =
             envoy_rbac(Path::new("envoy.json"), original.to_string().as_bytes(), &options).unwrap();
         let own = folder.path().join(number.to_string());
         let policy = write(&own, &imported);
         let listen = Target::Unix(own.join("s"));
-        let rolegate = Rolegate::start(Path::new(ROLEGATE), &policy, listen.clone(), &own, &[]).await;
+        let rolegate =
+            Rolegate::start(Path::new(ROLEGATE), &policy, listen.clone(), &own, &[]).await;
         rolegates.push(rolegate.unwrap_or_else(|error| panic!("{error}\n{}", imported.policy)));
         let filters: String =
             generated.filters.iter().map(|filter| format!("{:18}- {filter}\n", "")).collect();
-        let settings = Settings { filters, timeout: PATIENT, health_checks: false, ..Settings::default() };
+        let settings =
+            Settings { filters, timeout: PATIENT, health_checks: false, ..Settings::default() };
         let listener = |name: &str, targets| Listener {
             name: format!("{name}-{number}"),
             targets,
@@ -94,7 +96,10 @@ async fn compare_batch(seed: u64, requests: usize, counts: &mut Counts) {
     let envoy = Envoy::start_all(folder.path(), app.address, &listeners).await.unwrap();
     for ((generated, imported, original), addresses) in all.iter().zip(envoy.addresses.chunks(2)) {
         counts.exact += usize::from(
-            imported.notes.iter().all(|note| matches!(note.effect, Effect::Same | Effect::Unexpected)),
+            imported
+                .notes
+                .iter()
+                .all(|note| matches!(note.effect, Effect::Same | Effect::Unexpected)),
         );
         let mut connections = Vec::new();
         for address in addresses {
@@ -115,7 +120,8 @@ async fn compare_batch(seed: u64, requests: usize, counts: &mut Counts) {
     }
 }
 
-/// The status of the answer. Envoy closes the connection after some answers: then a new one takes its place.
+/// The status of the answer. Envoy closes the connection after some answers: then a new one takes
+/// its place.
 async fn status(connection: &mut Connection, address: SocketAddr, sent: &Sent) -> u16 {
     let Sent { method, path, host, headers, .. } = sent;
     if let Ok(answer) = connection.send(method, path, host, headers, b"").await {

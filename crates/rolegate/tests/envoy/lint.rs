@@ -1,5 +1,6 @@
-//! What `rolegate lint-envoy` calls unsafe, broken or slow, in a real Envoy: `deploy/envoy/minimal.yaml` with one mistake each. The
-//! command names the mistake, and requests show what it costs.
+//! What `rolegate lint-envoy` calls unsafe, broken or slow, in a real Envoy:
+//! `deploy/envoy/minimal.yaml` with one mistake each. The command names the mistake, and requests
+//! show what it costs.
 
 use std::path::Path;
 
@@ -45,7 +46,10 @@ async fn answer(running: &Running, path: &str, headers: &[(&str, &str)]) -> Answ
 async fn without_a_mistake_nothing_is_found_and_nobody_passes() {
     let running = start(unix, &[]).await;
     let findings = lint(Path::new("envoy.yaml"), running.text.as_bytes(), &[]).unwrap();
-    assert!(findings.iter().all(|finding| finding.kind.severity() == Severity::Note), "{findings:?}");
+    assert!(
+        findings.iter().all(|finding| finding.kind.severity() == Severity::Note),
+        "{findings:?}"
+    );
     assert_eq!(status(&running, "/secret", &[]).await, 401);
     let upgrade = [("connection", "upgrade"), ("upgrade", "websocket")];
     assert_ne!(status(&running, "/secret", &upgrade).await, 200);
@@ -57,8 +61,9 @@ async fn without_a_mistake_nothing_is_found_and_nobody_passes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_is_off_or_only_sometimes_on_lets_everybody_pass() {
     let filter = format!("{FILTER}\n                    disabled: true");
-    let sometimes =
-        format!("{OPEN}\n                      filter_enabled: {{ default_value: {{ numerator: 0 }} }}");
+    let sometimes = format!(
+        "{OPEN}\n                      filter_enabled: {{ default_value: {{ numerator: 0 }} }}"
+    );
     let route = "- typed_per_filter_config:
                             envoy.filters.http.ext_authz:
                               \"@type\": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute
@@ -91,8 +96,12 @@ async fn a_request_that_upgrades_passes_its_own_filters_only() {
                       - name: envoy.filters.http.router
                         typed_config:
                           \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router";
-    let running =
-        with_mistake(Kind::UpgradeFilters, "upgrade_configs: [{ upgrade_type: websocket }]", upgrade).await;
+    let running = with_mistake(
+        Kind::UpgradeFilters,
+        "upgrade_configs: [{ upgrade_type: websocket }]",
+        upgrade,
+    )
+    .await;
     assert_eq!(status(&running, "/secret", &[]).await, 401);
     status(&running, "/secret", &[("connection", "upgrade"), ("upgrade", "websocket")]).await;
     assert_eq!(running.app.requests(), 1);
@@ -113,7 +122,8 @@ async fn a_filter_before_the_authorization_answers_by_itself() {
     assert_eq!(status(&running, "/other", &[]).await, 401);
 }
 
-/// rolegate denies `%2F`, which another reader of the path may take for a slash. Here it never sees it.
+/// rolegate denies `%2F`, which another reader of the path may take for a slash. Here it never sees
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn decoded_slashes_are_not_seen() {
     let to = "merge_slashes: true\n                path_with_escaped_slashes_action: UNESCAPE_AND_FORWARD";
@@ -123,7 +133,9 @@ async fn decoded_slashes_are_not_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_the_header_every_caller_is_anonymous() {
-    let to = format!("{OPEN}\n                      allowed_headers: {{ patterns: [{{ exact: cookie }}] }}");
+    let to = format!(
+        "{OPEN}\n                      allowed_headers: {{ patterns: [{{ exact: cookie }}] }}"
+    );
     let running = with_mistake(Kind::HiddenHeaders, OPEN, &to).await;
     let [(name, value)] = authorization(ALICE);
     assert_eq!(status(&running, "/people", &[(&name, &value)]).await, 401);
@@ -147,7 +159,8 @@ async fn headers_that_rolegate_may_not_change_are_those_of_the_client() {
     };
     assert_eq!(user(&start(unix, &[]).await).await, serde_json::json!(["alice"]));
     for rules in ["disallow_all: true", "disallow_expression: { regex: x-user }"] {
-        let to = format!("{OPEN}\n                      decoder_header_mutation_rules: {{ {rules} }}");
+        let to =
+            format!("{OPEN}\n                      decoder_header_mutation_rules: {{ {rules} }}");
         let running = with_mistake(Kind::IgnoredMutations, OPEN, &to).await;
         assert_eq!(user(&running).await, serde_json::json!(["root"]), "{rules}");
     }
@@ -165,16 +178,18 @@ async fn decisions_of_a_shadow_are_ignored() {
     assert_eq!(status(&running, "/secret", &[]).await, 200);
 }
 
-/// Whoever answers gets the password of Alice, and may allow everything. Here an impostor with a certificate of its own does.
+/// Whoever answers gets the password of Alice, and may allow everything. Here an impostor with a
+/// certificate of its own does.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_verification_anybody_can_answer_for_rolegate() {
-    const NAME: &str =
-        "match_typed_subject_alt_names: [{ san_type: DNS, matcher: { exact: rolegate.example.com } }]";
+    const NAME: &str = "match_typed_subject_alt_names: [{ san_type: DNS, matcher: { exact: rolegate.example.com } }]";
     for (context, kind, expected) in [
         (String::new(), Some(Kind::UnverifiedConnection), 200),
         ("trusted_ca: { filename: CA }".to_owned(), Some(Kind::UnverifiedConnection), 200),
         (
-            format!("trusted_ca: {{ filename: CA }}, {NAME}, trust_chain_verification: ACCEPT_UNTRUSTED"),
+            format!(
+                "trusted_ca: {{ filename: CA }}, {NAME}, trust_chain_verification: ACCEPT_UNTRUSTED"
+            ),
             Some(Kind::UnverifiedConnection),
             200,
         ),
@@ -221,9 +236,11 @@ const ROUTER: &str = "- name: envoy.filters.http.router";
 /// Nobody may delete anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_behind_the_authorization_makes_another_request() {
-    let tools = "tool_config: { tools: [{ name: delete_user, http_rule: { delete: \"/users/{id}\" } }] }";
+    let tools =
+        "tool_config: { tools: [{ name: delete_user, http_rule: { delete: \"/users/{id}\" } }] }";
     let bridge = behind("mcp_json_rest_bridge.v3.McpJsonRestBridge", tools);
-    let policy = "version: 1\nroles:\n  anyone: { allow: [\"POST /mcp\"], deny: [\"* /users/**\"] }\n";
+    let policy =
+        "version: 1\nroles:\n  anyone: { allow: [\"POST /mcp\"], deny: [\"* /users/**\"] }\n";
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");
     std::fs::write(&file, policy).unwrap();
@@ -248,7 +265,8 @@ async fn a_client_chooses_an_address_by_state_of_a_filter() {
       type: ORIGINAL_DST
       lb_policy: CLUSTER_PROVIDED
     - name: application";
-    let route = "- match: { prefix: \"/\" }\n                          route: { cluster: original }";
+    let route =
+        "- match: { prefix: \"/\" }\n                          route: { cluster: original }";
     let replaced = [(ROUTER, &*state), (CLUSTERS, clusters), (ROUTES, route)];
     let running = start(unix, &replaced).await;
     assert_eq!(kinds(&running.text), [Kind::ClientRouting]);
@@ -269,7 +287,8 @@ admin:";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_format_writes_passwords_to_the_access_log() {
-    let running = with_mistake(Kind::LoggedCredentials, "%REQ(X-REQUEST-ID)%", "%REQ(AUTHORIZATION)%").await;
+    let running =
+        with_mistake(Kind::LoggedCredentials, "%REQ(X-REQUEST-ID)%", "%REQ(AUTHORIZATION)%").await;
     let [(name, value)] = authorization(ALICE);
     assert_eq!(status(&running, "/people", &[(&name, &value)]).await, 200);
     eventually(&value, || running.envoy.log()).await;
@@ -288,14 +307,17 @@ async fn preflights_need_a_filter_before_the_authorization() {
                           {}",
         ROUTE.trim_start_matches("- ")
     );
-    for (from, expected, kind) in [(FILTER, 200, None), (ROUTER, 401, Some(Kind::RefusedPreflights))] {
+    for (from, expected, kind) in
+        [(FILTER, 200, None), (ROUTER, 401, Some(Kind::RefusedPreflights))]
+    {
         let filters = format!("{cors}\n                  {from}");
         let running = start(unix, &[(from, &filters), (ROUTE, &route)]).await;
         assert_eq!(kinds(&running.text), Vec::from_iter(kind), "{from}");
         let headers = [("origin", "https://example.com"), ("access-control-request-method", "GET")];
         let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let mut connection = Connection::open(running.envoy.address, Version::Http1).await.unwrap();
-        let answer = connection.send("OPTIONS", "/people", "localhost", &headers, b"").await.unwrap();
+        let answer =
+            connection.send("OPTIONS", "/people", "localhost", &headers, b"").await.unwrap();
         assert_eq!(answer.status, expected, "{from}");
     }
 }
@@ -330,14 +352,20 @@ async fn a_listener_that_forwards_connections_lets_everybody_pass() {
                   virtual_hosts:
                     - { name: all, domains: [\"*\"], routes: [{ match: { prefix: / }, route: { cluster_header: x-cluster } }] }";
     for filter in [tcp, http] {
-        let mut running = with_mistake(Kind::BypassListener, CLUSTERS, &second_listener(filter)).await;
+        let mut running =
+            with_mistake(Kind::BypassListener, CLUSTERS, &second_listener(filter)).await;
         assert_eq!(status(&running, "/secret", &[]).await, 401);
         running.envoy.address = running.envoy.addresses[1];
-        assert_eq!(status(&running, "/secret", &[("x-cluster", "application")]).await, 200, "{filter}");
+        assert_eq!(
+            status(&running, "/secret", &[("x-cluster", "application")]).await,
+            200,
+            "{filter}"
+        );
     }
 }
 
-const ROUTES: &str = "- match: { prefix: \"/\" }\n                          route: { cluster: application }";
+const ROUTES: &str =
+    "- match: { prefix: \"/\" }\n                          route: { cluster: application }";
 
 /// Starts all with this policy, and with this route as the only one.
 async fn with_route(policy: &str, matching: &str, more: &str) -> Running {
@@ -350,7 +378,8 @@ async fn with_route(policy: &str, matching: &str, more: &str) -> Running {
     start_policy(folder, &file, unix, &[], &[(ROUTES, &route)]).await
 }
 
-/// Nobody may see what is below `/internal`, neither under the paths of clients nor under that of the application.
+/// Nobody may see what is below `/internal`, neither under the paths of clients nor under that of
+/// the application.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_are_compared_with_the_path_before_a_route_rewrites_it() {
     let policy = "version: 1
@@ -360,7 +389,13 @@ roles:
     let any_case = "prefix: /api/, case_sensitive: false";
     let regex = ", regex_rewrite: { pattern: { regex: \"^/v[0-9]+/\" }, substitution: / }";
     for (kind, matching, more, path, arrives) in [
-        (Kind::AmbiguousRewrite, "prefix: /api", ", prefix_rewrite: /", "/apiinternal/x", "/internal/x"),
+        (
+            Kind::AmbiguousRewrite,
+            "prefix: /api",
+            ", prefix_rewrite: /",
+            "/apiinternal/x",
+            "/internal/x",
+        ),
         (
             Kind::AmbiguousRewrite,
             "path_separated_prefix: /api",
@@ -368,8 +403,20 @@ roles:
             "/api/a/internal/x",
             "//a/internal/x",
         ),
-        (Kind::AmbiguousRewrite, any_case, ", prefix_rewrite: /api/", "/API/internal/x", "/api/internal/x"),
-        (Kind::AmbiguousRewrite, "prefix: /", ", path_rewrite: \"/%REQ(x-path)%\"", "/", "/internal/x"),
+        (
+            Kind::AmbiguousRewrite,
+            any_case,
+            ", prefix_rewrite: /api/",
+            "/API/internal/x",
+            "/api/internal/x",
+        ),
+        (
+            Kind::AmbiguousRewrite,
+            "prefix: /",
+            ", path_rewrite: \"/%REQ(x-path)%\"",
+            "/",
+            "/internal/x",
+        ),
         (Kind::AmbiguousRewrite, "prefix: /", regex, "/v1/internal/x", "/internal/x"),
         (
             Kind::AmbiguousRewrite,
@@ -385,7 +432,13 @@ roles:
             "/v1/internal/x",
             "/internal/x",
         ),
-        (Kind::RewrittenPath, "prefix: /v1/", ", prefix_rewrite: /", "/v1/internal/x", "/internal/x"),
+        (
+            Kind::RewrittenPath,
+            "prefix: /v1/",
+            ", prefix_rewrite: /",
+            "/v1/internal/x",
+            "/internal/x",
+        ),
         (Kind::IgnoredCase, any_case, "", "/API/internal/x", "/API/internal/x"),
     ] {
         let running = with_route(policy, matching, more).await;
@@ -402,7 +455,8 @@ roles:
 /// The host, too, is the one that the client sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_are_compared_with_the_host_before_a_route_rewrites_it() {
-    let policy = |host: &str| format!("version: 1\nroles:\n  anyone: {{ allow: [\"* {host}/**\"] }}\n");
+    let policy =
+        |host: &str| format!("version: 1\nroles:\n  anyone: {{ allow: [\"* {host}/**\"] }}\n");
     let rewrite = ", host_rewrite_literal: application.internal";
     for (host, expected) in [("localhost", 200), ("application.internal", 401)] {
         let running = with_route(&policy(host), "prefix: /", rewrite).await;
@@ -415,13 +469,16 @@ async fn rules_are_compared_with_the_host_before_a_route_rewrites_it() {
     }
 }
 
-/// `SECURITY.md`: Envoy follows a redirect of the application itself, and the request that it makes is authorized.
+/// `SECURITY.md`: Envoy follows a redirect of the application itself, and the request that it makes
+/// is authorized.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_internal_redirect_is_authorized_again() {
-    let policy = "version: 1\nroles:\n  anyone: { allow: [\"* /**\"], deny: [\"* /internal/**\"] }\n";
+    let policy =
+        "version: 1\nroles:\n  anyone: { allow: [\"* /**\"], deny: [\"* /internal/**\"] }\n";
     for (to, expected) in [("/public", 200), ("/internal/x", 401)] {
         let folder = tempfile::tempdir().unwrap();
-        let (file, pipe) = (folder.path().join("policy.yaml"), folder.path().join("redirects.sock"));
+        let (file, pipe) =
+            (folder.path().join("policy.yaml"), folder.path().join("redirects.sock"));
         std::fs::write(&file, policy).unwrap();
         let pipe = format!("{{ pipe: {{ path: {} }} }}", pipe.display());
         let redirects = format!(
@@ -454,7 +511,8 @@ async fn an_internal_redirect_is_authorized_again() {
                         {ROUTES}"
         );
         let running =
-            start_policy(folder, &file, unix, &[], &[(ROUTES, &route), (CLUSTERS, &redirects)]).await;
+            start_policy(folder, &file, unix, &[], &[(ROUTES, &route), (CLUSTERS, &redirects)])
+                .await;
         let answer = answer(&running, "/open", &[]).await;
         assert_eq!(answer.status, expected, "{to}: {}", answer.text());
         assert_eq!(running.app.requests(), u64::from(expected == 200), "{to}");

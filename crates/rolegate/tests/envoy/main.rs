@@ -1,5 +1,6 @@
-//! Envoy with the sidecar. `cases`, `identity_header`, `requests` and `under_load` are also compiled into the tests of the module, for an Envoy that
-//! authorizes by itself: they use [`each_form`], [`start`] and the constants below, of which each has its own.
+//! Envoy with the sidecar. `cases`, `identity_header`, `requests` and `under_load` are also
+//! compiled into the tests of the module, for an Envoy that authorizes by itself: they use
+//! [`each_form`], [`start`] and the constants below, of which each has its own.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
@@ -38,7 +39,11 @@ const QUEUE_OF_2000: &[&str] = &["--hash-threads", "1", "--hash-queue", "2000"];
 
 /// Each form in which Envoy tells the sidecar of a request.
 fn each_form() -> Vec<Options> {
-    let form = |encode_raw_headers| Settings { encode_raw_headers, timeout: PATIENT, ..Settings::default() };
+    let form = |encode_raw_headers| Settings {
+        encode_raw_headers,
+        timeout: PATIENT,
+        ..Settings::default()
+    };
     let arguments = golden::ARGUMENTS.to_vec();
     vec![
         Options { envoy: form(true), arguments: arguments.clone(), ..Options::default() },

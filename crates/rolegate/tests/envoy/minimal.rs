@@ -1,5 +1,6 @@
-//! The configuration `deploy/envoy/minimal.yaml` through a real Envoy: as it ships, and with the mistakes that are easily
-//! made in it. Each mistake denies every request, and the log of rolegate says what to change.
+//! The configuration `deploy/envoy/minimal.yaml` through a real Envoy: as it ships, and with the
+//! mistakes that are easily made in it. Each mistake denies every request, and the log of rolegate
+//! says what to change.
 
 #![expect(clippy::disallowed_methods, reason = "the shipped configuration is what is tested")]
 
@@ -56,7 +57,9 @@ pub(super) async fn start_policy(
     let rolegate = Rolegate::start(program, policy, listen, folder.path(), more).await.unwrap();
     let address = match &rolegate.listen {
         Target::Unix(path) => format!("pipe: {{ path: {} }}", path.display()),
-        Target::Tcp(at) => format!("socket_address: {{ address: {}, port_value: {} }}", at.ip(), at.port()),
+        Target::Tcp(at) => {
+            format!("socket_address: {{ address: {}, port_value: {} }}", at.ip(), at.port())
+        }
     };
     let application = format!("port_value: {}", app.address.port());
     let mut text = std::fs::read_to_string(deploy("envoy/minimal.yaml")).unwrap();
@@ -87,7 +90,8 @@ impl Running {
         connection.send("GET", path, "localhost", &authorization(ALICE), b"").await.unwrap().status
     }
 
-    /// A request that the policy allows gets this status, and rolegate logs the protocol and what to change.
+    /// A request that the policy allows gets this status, and rolegate logs the protocol and what
+    /// to change.
     async fn refuses(&self, status: u16, protocol: &str, advice: &str) {
         assert_eq!(self.get("/people").await, status);
         assert_eq!(self.app.requests(), 0);
@@ -129,7 +133,8 @@ async fn the_minimal_configuration_authorizes_and_its_access_log_says_why() {
     assert!(!running.rolegate.log().contains("\"protocol\""), "{}", running.rolegate.log());
 }
 
-/// Envoy passes `Connection` on where a request switches protocols, and the next server removes what it names.
+/// Envoy passes `Connection` on where a request switches protocols, and the next server removes
+/// what it names.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_cannot_have_the_identity_removed() {
     let running = start(unix, &[]).await;
@@ -184,7 +189,12 @@ async fn a_filter_that_asks_over_plain_http_is_told_so() {
 /// The lines that `docs/tls.md` adds to the cluster.
 fn transport_socket() -> &'static str {
     let page = include_str!("../../../../docs/tls.md");
-    page.split_once("add to the cluster `rolegate`:\n\n```yaml\n").unwrap().1.split_once("```").unwrap().0
+    page.split_once("add to the cluster `rolegate`:\n\n```yaml\n")
+        .unwrap()
+        .1
+        .split_once("```")
+        .unwrap()
+        .0
 }
 
 #[tokio::test(flavor = "multi_thread")]

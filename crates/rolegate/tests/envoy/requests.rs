@@ -31,7 +31,8 @@ async fn send(
     connection.send(method, "/people", "localhost", &headers, body).await.unwrap()
 }
 
-/// The application gets the whole body, whatever part of it is sent along to rolegate. It may be any bytes.
+/// The application gets the whole body, whatever part of it is sent along to rolegate. It may be
+/// any bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_body_is_forwarded() {
     let people = Example::named("people").unwrap();
@@ -41,15 +42,22 @@ async fn a_body_is_forwarded() {
             let stack = start(&people.file, &options).await;
             let body = "a line of a body that is longer than one frame\n".repeat(3000);
             for version in [Version::Http1, Version::Http2] {
-                let answer = send(&stack, version, "POST", &[("authorization", BOB)], body.as_bytes()).await;
-                assert_eq!(answer.status, 200, "{with_request_body:?} {version:?}: {}", answer.text());
+                let answer =
+                    send(&stack, version, "POST", &[("authorization", BOB)], body.as_bytes()).await;
+                assert_eq!(
+                    answer.status,
+                    200,
+                    "{with_request_body:?} {version:?}: {}",
+                    answer.text()
+                );
                 assert_eq!(
                     answer.json()["body"].as_str(),
                     Some(body.as_str()),
                     "{with_request_body:?} {version:?}"
                 );
                 let answer =
-                    send(&stack, version, "POST", &[("authorization", ALICE)], body.as_bytes()).await;
+                    send(&stack, version, "POST", &[("authorization", ALICE)], body.as_bytes())
+                        .await;
                 assert_eq!(answer.status, 403, "{with_request_body:?} {version:?}");
                 let odd = [0, 0xFF, 0xFE, 0x80];
                 let answer = send(&stack, version, "POST", &[("authorization", BOB)], &odd).await;
@@ -69,8 +77,15 @@ async fn a_header_of_60_kb_changes_nothing() {
             let headers = [("x-large", large.as_str()), ("authorization", ALICE)];
             let answer = send(&stack, version, "GET", &headers, b"").await;
             assert_eq!(answer.status, 200, "{version:?}: {}", answer.text());
-            assert_eq!(answer.json()["headers"]["x-large"][0].as_str().map(str::len), Some(large.len()));
-            assert_eq!(send(&stack, version, "POST", &headers, b"").await.status, 403, "{version:?}");
+            assert_eq!(
+                answer.json()["headers"]["x-large"][0].as_str().map(str::len),
+                Some(large.len())
+            );
+            assert_eq!(
+                send(&stack, version, "POST", &headers, b"").await.status,
+                403,
+                "{version:?}"
+            );
             assert_eq!(
                 send(&stack, version, "GET", &[("x-large", &large)], b"").await.status,
                 401,
@@ -80,7 +95,8 @@ async fn a_header_of_60_kb_changes_nothing() {
     }
 }
 
-/// `SECURITY.md`, S11: more than one `Authorization` is denied, as two lines and as one with a comma.
+/// `SECURITY.md`, S11: more than one `Authorization` is denied, as two lines and as one with a
+/// comma.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_authorization_headers_are_denied_through_envoy() {
     for stack in in_each_form().await {
@@ -91,13 +107,17 @@ async fn two_authorization_headers_are_denied_through_envoy() {
                 assert_eq!(answer.status, 400, "{version:?} `{second}`: {}", answer.text());
             }
             let joined = format!("{ALICE}, {BOB}");
-            assert_eq!(send(&stack, version, "GET", &[("authorization", &joined)], b"").await.status, 400);
+            assert_eq!(
+                send(&stack, version, "GET", &[("authorization", &joined)], b"").await.status,
+                400
+            );
         }
         assert_eq!(stack.app.requests(), 0);
     }
 }
 
-/// `SECURITY.md`, S12: a client cannot send the headers that an OK sets, however often and in whichever spelling.
+/// `SECURITY.md`, S12: a client cannot send the headers that an OK sets, however often and in
+/// whichever spelling.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_identity_cannot_be_smuggled() {
     for stack in in_each_form().await {
@@ -142,7 +162,8 @@ async fn no_header_overrides_method_path_or_host() {
     for stack in in_each_form().await {
         for version in [Version::Http1, Version::Http2] {
             for header in elsewhere {
-                let answer = send(&stack, version, "POST", &[header, ("authorization", ALICE)], b"").await;
+                let answer =
+                    send(&stack, version, "POST", &[header, ("authorization", ALICE)], b"").await;
                 assert_eq!(answer.status, 403, "{version:?} {header:?}");
             }
         }
@@ -164,15 +185,24 @@ async fn a_method_with_lower_case_letters_reaches_no_application() {
     }
 }
 
-/// Bytes that are not UTF-8 in a header arrive as they are, or as `!`: neither is an error of rolegate.
+/// Bytes that are not UTF-8 in a header arrive as they are, or as `!`: neither is an error of
+/// rolegate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_header_may_be_any_bytes() {
     for stack in in_each_form().await {
         for version in [Version::Http1, Version::Http2] {
             let headers = [("x-odd", "caf\u{e9}\u{ff}"), ("authorization", ALICE)];
-            assert_eq!(send(&stack, version, "GET", &headers, b"").await.status, 200, "{version:?}");
+            assert_eq!(
+                send(&stack, version, "GET", &headers, b"").await.status,
+                200,
+                "{version:?}"
+            );
             let headers = [("authorization", "Basic caf\u{e9}")];
-            assert_eq!(send(&stack, version, "GET", &headers, b"").await.status, 401, "{version:?}");
+            assert_eq!(
+                send(&stack, version, "GET", &headers, b"").await.status,
+                401,
+                "{version:?}"
+            );
         }
     }
 }
@@ -185,7 +215,8 @@ async fn a_grpc_request_is_denied_with_a_grpc_status() {
             for content_type in ["application/grpc", "application/grpc+proto"] {
                 let denied = [(ALICE, "7"), ("Bearer x", "16"), ("Basic YTpi, Basic YTpi", "13")];
                 for (authorization, status) in denied {
-                    let headers = [("content-type", content_type), ("authorization", authorization)];
+                    let headers =
+                        [("content-type", content_type), ("authorization", authorization)];
                     let answer = send(&stack, version, "POST", &headers, b"").await;
                     let found = answer.header("grpc-status");
                     assert_eq!(

@@ -1,5 +1,6 @@
-//! Requests to a search cluster whose paths change: those that are permitted on some of their indices only, and those with a
-//! pattern that is permitted only because of what the inventory has. Through a real Envoy.
+//! Requests to a search cluster whose paths change: those that are permitted on some of their
+//! indices only, and those with a pattern that is permitted only because of what the inventory has.
+//! Through a real Envoy.
 
 use std::path::{Path, PathBuf};
 
@@ -15,8 +16,8 @@ fn reducing(folder: &Path) -> PathBuf {
     policies::copy(&from, &to).unwrap();
     let file = to.join("policy.yaml");
     let text = runtime::files::text(&file).unwrap();
-    let reducing =
-        text.replace("  folder: cluster\n", "  folder: cluster\n  do_not_fail_on_forbidden: true\n");
+    let reducing = text
+        .replace("  folder: cluster\n", "  folder: cluster\n  do_not_fail_on_forbidden: true\n");
     assert_ne!(reducing, text);
     std::fs::write(&file, reducing).unwrap();
     file
@@ -50,8 +51,10 @@ async fn a_request_is_forwarded_with_the_permitted_indices() {
                     ("content-type", "application/json".to_owned()),
                 ];
                 let headers = headers.map(|(name, value)| (name.to_owned(), value));
-                let answer =
-                    connection.send("GET", path, "localhost", &headers, body.as_bytes()).await.unwrap();
+                let answer = connection
+                    .send("GET", path, "localhost", &headers, body.as_bytes())
+                    .await
+                    .unwrap();
                 assert_eq!(
                     answer.status,
                     if forwarded.is_some() { 200 } else { 403 },
@@ -67,12 +70,14 @@ async fn a_request_is_forwarded_with_the_permitted_indices() {
             }
         }
         let decisions = stack.wait_for_decisions(2 * REQUESTS.len()).await.unwrap();
-        let reduced: Vec<_> = decisions.iter().map(|line| line["permitted_indices"].clone()).collect();
+        let reduced: Vec<_> =
+            decisions.iter().map(|line| line["permitted_indices"].clone()).collect();
         assert!(reduced.contains(&serde_json::json!(["logs-2026-11"])), "{reduced:?}");
     }
 }
 
-/// Clients and libraries of OpenSearch understand denials because they look as those of its security plugin.
+/// Clients and libraries of OpenSearch understand denials because they look as those of its
+/// security plugin.
 #[tokio::test(flavor = "multi_thread")]
 async fn denials_look_as_those_of_the_security_plugin() {
     let policy = testbed::repository().join("policies/search/policy.yaml");
@@ -83,8 +88,10 @@ async fn denials_look_as_those_of_the_security_plugin() {
         let mut connection = stack.connect(Version::Http2).await.unwrap();
         let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         for credentials in [None, Some(basic("leo:wrong")), Some(basic("nobody:harbour"))] {
-            let headers: Vec<_> = credentials.iter().map(|value| header("authorization", value)).collect();
-            let answer = connection.send("GET", "/_search", "localhost", &headers, b"").await.unwrap();
+            let headers: Vec<_> =
+                credentials.iter().map(|value| header("authorization", value)).collect();
+            let answer =
+                connection.send("GET", "/_search", "localhost", &headers, b"").await.unwrap();
             assert_eq!((answer.status, &*answer.text()), (401, "Unauthorized"), "{credentials:?}");
             assert_eq!(answer.header("content-type").as_deref(), Some("text/plain; charset=UTF-8"));
             // The plugin does not name the character set.
@@ -92,13 +99,25 @@ async fn denials_look_as_those_of_the_security_plugin() {
             assert_eq!(answer.header("www-authenticate").as_deref(), Some(challenge));
         }
         for (user, method, path, body, reason) in DENIED {
-            let headers = [header("authorization", &basic(user)), header("content-type", "application/json")];
-            let answer = connection.send(method, path, "localhost", &headers, body.as_bytes()).await.unwrap();
+            let headers =
+                [header("authorization", &basic(user)), header("content-type", "application/json")];
+            let answer = connection
+                .send(method, path, "localhost", &headers, body.as_bytes())
+                .await
+                .unwrap();
             let error = serde_json::json!({ "type": "security_exception", "reason": reason });
             let mut expected = serde_json::json!({ "error": error, "status": 403 });
             expected["error"]["root_cause"] = serde_json::json!([error]);
-            assert_eq!((answer.status, answer.json()), (403, expected), "{method} {path}: {}", answer.text());
-            assert_eq!(answer.header("content-type").as_deref(), Some("application/json; charset=UTF-8"));
+            assert_eq!(
+                (answer.status, answer.json()),
+                (403, expected),
+                "{method} {path}: {}",
+                answer.text()
+            );
+            assert_eq!(
+                answer.header("content-type").as_deref(),
+                Some("application/json; charset=UTF-8")
+            );
         }
     }
 }

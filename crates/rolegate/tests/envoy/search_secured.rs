@@ -1,5 +1,5 @@
-//! The configuration `deploy/envoy/search-secured.yaml` through a real Envoy: TLS to the cluster, which gets an account of its own in
-//! place of the caller's credentials.
+//! The configuration `deploy/envoy/search-secured.yaml` through a real Envoy: TLS to the cluster,
+//! which gets an account of its own in place of the caller's credentials.
 
 #![expect(clippy::disallowed_methods, reason = "the shipped configuration is what is tested")]
 
@@ -34,7 +34,8 @@ async fn the_cluster_gets_its_own_account_in_place_of_the_callers_credentials() 
     let policy = keeping_credentials(folder.path());
     let listen = Target::Unix(folder.path().join("rolegate.sock"));
     let more = ["--max-message-size", "12MiB"];
-    let rolegate = Rolegate::start(Path::new(ROLEGATE), &policy, listen, folder.path(), &more).await.unwrap();
+    let rolegate =
+        Rolegate::start(Path::new(ROLEGATE), &policy, listen, folder.path(), &more).await.unwrap();
     let text = configuration(folder.path(), cluster);
     let envoy = Envoy::start_configured(folder.path(), &text, &["public"]).await.unwrap();
 
@@ -57,8 +58,10 @@ async fn the_cluster_gets_its_own_account_in_place_of_the_callers_credentials() 
             let mut headers = vec![("content-type".to_owned(), "application/json".to_owned())];
             headers.extend(credentials.map(|user| ("authorization".to_owned(), basic(user))));
             let mut connection = Connection::open(envoy.address, version).await.unwrap();
-            let answer =
-                connection.send(method, path, "search.example.com", &headers, body.as_bytes()).await.unwrap();
+            let answer = connection
+                .send(method, path, "search.example.com", &headers, body.as_bytes())
+                .await
+                .unwrap();
             assert_eq!(answer.status, status, "{version:?} {method} {path}: {}", answer.text());
             if status == 200 {
                 let echo = answer.json();
@@ -76,7 +79,8 @@ async fn the_cluster_gets_its_own_account_in_place_of_the_callers_credentials() 
     drop(rolegate);
 }
 
-/// A copy of the example `search` that does not remove the callers' credentials: Envoy alone replaces them.
+/// A copy of the example `search` that does not remove the callers' credentials: Envoy alone
+/// replaces them.
 fn keeping_credentials(folder: &Path) -> PathBuf {
     let copy = folder.join("policy");
     policies::copy(&testbed::repository().join("policies/search"), &copy).unwrap();
@@ -92,7 +96,8 @@ fn keeping_credentials(folder: &Path) -> PathBuf {
 fn secret(authorization: &str) -> String {
     let header = std::fs::read_to_string(deploy("envoy/search-secured.yaml")).unwrap();
     let lines = header.lines().skip_while(|line| *line != "#   resources:");
-    let lines: Vec<&str> = lines.take_while(|line| *line != "#").filter_map(|line| line.get(4..)).collect();
+    let lines: Vec<&str> =
+        lines.take_while(|line| *line != "#").filter_map(|line| line.get(4..)).collect();
     let (text, shown) = (lines.join("\n"), "Basic dXNlcjpwYXNzd29yZA==");
     assert!(text.contains(shown), "{text}");
     text.replace(shown, authorization)
@@ -101,7 +106,8 @@ fn secret(authorization: &str) -> String {
 /// The shipped configuration with other addresses and files.
 fn configuration(folder: &Path, cluster: SocketAddr) -> String {
     let mut text = std::fs::read_to_string(deploy("envoy/search-secured.yaml")).unwrap();
-    let (files, port) = (format!("{}/", folder.display()), format!("port_value: {}", cluster.port()));
+    let (files, port) =
+        (format!("{}/", folder.display()), format!("port_value: {}", cluster.port()));
     for (from, to) in [
         (
             "static_resources:",
@@ -125,7 +131,8 @@ fn configuration(folder: &Path, cluster: SocketAddr) -> String {
     text
 }
 
-/// The application over TLS, with a certificate for `search.internal`. Its authority is in `cluster-ca.pem`.
+/// The application over TLS, with a certificate for `search.internal`. Its authority is in
+/// `cluster-ca.pem`.
 async fn serve_tls(folder: &Path, app: SocketAddr) -> SocketAddr {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     // By its name it is told from the certificate.
@@ -137,7 +144,9 @@ async fn serve_tls(folder: &Path, app: SocketAddr) -> SocketAddr {
     let params = CertificateParams::new(["search.internal".to_owned()]).unwrap();
     let certificate = params.signed_by(&key, &authority).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     let chain = vec![certificate.der().clone()];
     let acceptor: TlsAcceptor =

@@ -9,7 +9,8 @@ use super::minimal::{eventually, start_with, unix};
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CLIENT: &str = "00f067aa0ba902b7";
 
-/// The `tracing` of Envoy that the page shows, of all requests, as text after a line that is indented by this.
+/// The `tracing` of Envoy that the page shows, of all requests, as text after a line that is
+/// indented by this.
 fn tracing(indent: &str) -> String {
     let page = include_str!("../../../../docs/opentelemetry.md");
     let block = page.split("```").find_map(|block| block.strip_prefix("yaml\ntracing:")).unwrap();
@@ -23,7 +24,9 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The span that this one belongs to.
 fn parent<'s>(spans: &'s [Span], span: &Span) -> Option<&'s Span> {
-    spans.iter().find(|other| other.span_id == span.parent_span_id && other.trace_id == span.trace_id)
+    spans
+        .iter()
+        .find(|other| other.span_id == span.parent_span_id && other.trace_id == span.trace_id)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -57,8 +60,13 @@ async fn the_span_of_a_decision_is_below_that_of_envoys_call() {
         let answer = connection.send("GET", "/people", "localhost", &headers, b"").await.unwrap();
         assert_eq!(answer.status, 401);
     }
-    let of_rolegate =
-        || collector.spans().into_iter().filter(|span| span.name == "rolegate check").collect::<Vec<_>>();
+    let of_rolegate = || {
+        collector
+            .spans()
+            .into_iter()
+            .filter(|span| span.name == "rolegate check")
+            .collect::<Vec<_>>()
+    };
     // Envoy sends its spans every five seconds.
     eventually("whole", || {
         let (spans, own) = (collector.spans(), of_rolegate());

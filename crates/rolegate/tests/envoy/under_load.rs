@@ -1,4 +1,5 @@
-//! Reloads, overload and clients that leave, under load: no request fails, and none passes that must not.
+//! Reloads, overload and clients that leave, under load: no request fails, and none passes that
+//! must not.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -105,7 +106,8 @@ async fn a_reload_under_load_fails_no_request() {
     }
 }
 
-/// The last good policy is kept while the file is gone or does not load; then the next good one is active.
+/// The last good policy is kept while the file is gone or does not load; then the next good one is
+/// active.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_policy_that_is_removed_or_broken_under_load_fails_no_request() {
     let policy = Policy::new();
@@ -126,12 +128,15 @@ async fn a_policy_that_is_removed_or_broken_under_load_fails_no_request() {
     policy.write("version: 1\nroles: {}\n");
     let until = Instant::now() + PATIENT;
     while get(&stack).await != 401 {
-        assert!(Instant::now() < until, "the new policy, to which nobody is known, does not become active");
+        assert!(
+            Instant::now() < until,
+            "the new policy, to which nobody is known, does not become active"
+        );
     }
 }
 
-/// `SECURITY.md`, S8: more wrong passwords than can be hashed are denied, also by an Envoy that lets requests pass on errors.
-/// A caller whose password is verified does not notice.
+/// `SECURITY.md`, S8: more wrong passwords than can be hashed are denied, also by an Envoy that
+/// lets requests pass on errors. A caller whose password is verified does not notice.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_wrong_passwords_allows_nothing() {
     let people = Example::named("people").unwrap();

@@ -1,4 +1,5 @@
-//! The admin listener under clients that keep their connections open: it must still answer the kubelet and Prometheus.
+//! The admin listener under clients that keep their connections open: it must still answer the
+//! kubelet and Prometheus.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -17,7 +18,8 @@ fn connected(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Probes as a kubelet sends them, one after the other, without retries: a single reset is a failed probe.
+/// Probes as a kubelet sends them, one after the other, without retries: a single reset is a failed
+/// probe.
 fn every_probe_is_answered(server: &Server) {
     for probe in 0..50 {
         let path = if probe % 2 == 0 { "/healthz" } else { "/readyz" };
@@ -34,7 +36,8 @@ fn kept_connections_do_not_starve_probes() {
     let _after_a_request: Vec<_> = (0..MANY)
         .map(|_| {
             let mut stream = connected(server.admin());
-            write!(stream, "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n").unwrap();
+            write!(stream, "GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: keep-alive\r\n\r\n")
+                .unwrap();
             assert!(stream.read(&mut [0; 16]).unwrap() > 0, "no answer");
             stream
         })
@@ -82,10 +85,14 @@ fn half_closed_connections_are_answered_and_starve_nobody() {
     connection.shutdown(Shutdown::Write).unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nok\n"),
+        "{answer}"
+    );
 }
 
-/// A policy whose page of metrics is larger than socket buffers: 2 MB, because of long URLs of keys.
+/// A policy whose page of metrics is larger than socket buffers: 2 MB, because of long URLs of
+/// keys.
 fn policy_with_a_large_page() -> PolicyFolder {
     let mut policy = "version: 1\nidentity:\n  jwt:\n".to_owned();
     for number in 0..100 {
@@ -137,7 +144,8 @@ async fn every_connection_has_a_deadline() {
     let policy = policy_with_a_large_page();
     let server = Server::start(&policy.arg(), &["--keys-wait", "0s"]);
     let open = || open_connections(server.admin());
-    // On a machine that stands still for seconds, both may have ended before they are counted: then again.
+    // On a machine that stands still for seconds, both may have ended before they are counted: then
+    // again.
     let mut both = Vec::new();
     for _ in 0..5 {
         let mut slow_header = connected(server.admin());
@@ -158,13 +166,15 @@ fn open_sockets(server: &Server) -> usize {
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// The connections to this listener that its process has not closed: in the state `ESTABLISHED` of proc(5), `/proc/net/tcp`.
+/// The connections to this listener that its process has not closed: in the state `ESTABLISHED` of
+/// proc(5), `/proc/net/tcp`.
 fn open_connections(listener: SocketAddr) -> usize {
     #[expect(clippy::disallowed_methods, reason = "the table of the system is what is looked at")]
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let port = format!(":{:04X}", listener.port());
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    rows.filter(|row| row.get(1).is_some_and(|at| at.ends_with(&port)) && row.get(3) == Some(&"01")).count()
+    rows.filter(|row| row.get(1).is_some_and(|at| at.ends_with(&port)) && row.get(3) == Some(&"01"))
+        .count()
 }
 
 /// Prometheus connects from another host, probes from this one.
@@ -188,10 +198,16 @@ fn health_asks_a_running_server() {
     let server = Server::start(&example("people"), &["--drain-delay", "20s"]);
     let admin = server.admin().to_string();
     assert_eq!(run(&["health", "--admin", &admin]), (0, "ready\n".to_owned(), String::new()));
-    assert_eq!(run(&["health", "--live", "--admin", &admin]), (0, "ok\n".to_owned(), String::new()));
+    assert_eq!(
+        run(&["health", "--live", "--admin", &admin]),
+        (0, "ok\n".to_owned(), String::new())
+    );
     server.signal(rustix::process::Signal::TERM);
     server.wait_for_log("stopping");
-    assert_eq!(run(&["health", "--admin", &admin]), (1, "not ready: draining\n".to_owned(), String::new()));
+    assert_eq!(
+        run(&["health", "--admin", &admin]),
+        (1, "not ready: draining\n".to_owned(), String::new())
+    );
     assert_eq!(run(&["health", "--live", "--admin", &admin]).0, 0, "draining is no death");
     drop(server);
     let (code, out, err) = run(&["health", "--admin", &admin]);
@@ -222,7 +238,10 @@ fn health_connects_to_a_unix_socket_and_rejects_what_is_not_http() {
     let answers: Vec<_> = (0..5).map(|_| run(&["health", "--admin", &admin])).collect();
     assert_eq!(answers.iter().map(|(code, ..)| *code).collect::<Vec<_>>(), [0, 5, 5, 5, 5]);
     let named = |number: usize| &answers[number].2;
-    assert!((1..4).all(|number| named(number).contains(" is not HTTP: is this the address")), "{answers:?}");
+    assert!(
+        (1..4).all(|number| named(number).contains(" is not HTTP: is this the address")),
+        "{answers:?}"
+    );
     assert!(named(4).contains(" is not rolegate's: is this the address"), "{answers:?}");
     server.join().unwrap();
 }
@@ -233,7 +252,11 @@ fn status(server: &Server, request: &str) -> u16 {
     write!(connection, "{request} HTTP/1.1\r\nhost: a\r\n\r\n").unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
-    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("{answer}"))
+    answer
+        .split(' ')
+        .nth(1)
+        .and_then(|status| status.parse().ok())
+        .unwrap_or_else(|| panic!("{answer}"))
 }
 
 /// A website can make a browser on this machine send a POST, which then names it as the origin.
@@ -269,7 +292,9 @@ fn the_keys_of_the_identity_header_are_served() {
         }
         folder.write(
             "policy.yaml",
-            &format!("{policy}identity_header: {{ format: jwt, audience: shop, keys: [{keys}] }}\n"),
+            &format!(
+                "{policy}identity_header: {{ format: jwt, audience: shop, keys: [{keys}] }}\n"
+            ),
         );
         let count = keys.split(", ").count();
         let mut are_served = || {

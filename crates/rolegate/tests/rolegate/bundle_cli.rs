@@ -60,7 +60,10 @@ fn a_newer_bundle_is_not_replaced_without_force() {
     assert_eq!(code, 0, "{errors}");
     let (code, _, errors) = build("3", &[]);
     assert_eq!(code, 5, "{errors}");
-    assert!(errors.contains("the bundle there is newer, of revision 11: `--force` replaces it"), "{errors}");
+    assert!(
+        errors.contains("the bundle there is newer, of revision 11: `--force` replaces it"),
+        "{errors}"
+    );
     assert!(!inspected(&bundle)["signed_by"].is_null());
     // The same again, and then another one of the same revision.
     assert_eq!(build("11", &[]).0, 0);
@@ -95,7 +98,11 @@ fn a_bundle_too_large_for_servers_is_noticed_before_they_get_it() {
         assert_eq!(code, 0, "{verified}");
         for errors in [built, verified] {
             assert_eq!(errors.contains("warning: "), is_large, "{errors}");
-            assert_eq!(errors.contains("only with a larger `bundle-max-size`"), is_large, "{errors}");
+            assert_eq!(
+                errors.contains("only with a larger `bundle-max-size`"),
+                is_large,
+                "{errors}"
+            );
         }
     }
 }
@@ -130,10 +137,14 @@ fn everybody_may_read_a_public_key_and_no_key_is_replaced() {
     assert_eq!(mode("key.pub") & 0o044, mode("probe") & 0o044);
     for exists in ["key", "key.pub"] {
         let taken = publisher.arg("next");
-        std::fs::write(format!("{taken}{}", exists.strip_prefix("key").unwrap()), "in use").unwrap();
+        std::fs::write(format!("{taken}{}", exists.strip_prefix("key").unwrap()), "in use")
+            .unwrap();
         let (code, _, errors) = run(&["bundle", "new-key", &taken]);
         assert_eq!(code, 5, "{errors}");
-        assert!(errors.contains("it exists, and servers may trust its key: name another file"), "{errors}");
+        assert!(
+            errors.contains("it exists, and servers may trust its key: name another file"),
+            "{errors}"
+        );
         // Neither file was made.
         let names = ["next", "next.pub"].map(|name| publisher.path(name));
         assert_eq!(names.iter().filter(|name| name.exists()).count(), 1);
@@ -183,6 +194,7 @@ fn a_bundle_that_is_not_accepted_is_shown_all_the_same() {
     let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &shown["revision"], &shown["verified"]), (1, &7.into(), &false.into()));
     assert!(shown["not_accepted"].as_str().unwrap().contains("which is not trusted"), "{shown}");
-    let (code, out, _) = run(&["bundle", "inspect", "--public-key", &publisher.arg("key.pub"), &bundle]);
+    let (code, out, _) =
+        run(&["bundle", "inspect", "--public-key", &publisher.arg("key.pub"), &bundle]);
     assert!(code == 0 && out.contains(", verified\n"), "{out}");
 }

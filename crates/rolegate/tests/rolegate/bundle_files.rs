@@ -30,10 +30,10 @@ fn bundle(publisher: &Publisher, policy: &PolicyFolder) -> String {
 #[test]
 fn a_bundle_works_wherever_a_policy_does() {
     let (publisher, policy) = (Publisher::new(), policy());
-    let (folder, bundle, key) = (policy.arg(), bundle(&publisher, &policy), publisher.arg("key.pub"));
+    let (folder, bundle, key) =
+        (policy.arg(), bundle(&publisher, &policy), publisher.arg("key.pub"));
     let log = publisher.path("log");
-    let line =
-        r#"{"decision":"allowed","user":"ann","method":"GET","path":"/a","host":"localhost","rule":"x"}"#;
+    let line = r#"{"decision":"allowed","user":"ann","method":"GET","path":"/a","host":"localhost","rule":"x"}"#;
     std::fs::write(&log, format!("{line}\n")).unwrap();
     let log = log.display().to_string();
     let commands: [&[&str]; 9] = [
@@ -118,7 +118,11 @@ fn what_is_wrong_with_a_bundle_is_said() {
         (vec!["check", &unsigned, "--public-key", &key], 3, "the bundle is not signed"),
         (vec!["check", &bundle, "--public-key", &private], 2, "not an Ed25519 public key"),
         (vec!["check", &bundle, "--public-key", "/nonexistent"], 5, "no such file"),
-        (vec!["check", "https://files.example/b.tar.gz?s3cret"], 2, "download it, and name the file"),
+        (
+            vec!["check", "https://files.example/b.tar.gz?s3cret"],
+            2,
+            "download it, and name the file",
+        ),
         (vec!["diff", "s3://bucket/b.tar.gz", &bundle], 2, "only `serve` fetches a bundle"),
         (vec!["bundle", "build", &bundle, "-o", &broken], 3, "the file is compressed (gzip)"),
         (vec!["serve", "--policy", &bundle, "--admin", "off"], 3, "unpack it (`tar xzf FILE`)"),

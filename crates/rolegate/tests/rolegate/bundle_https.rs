@@ -23,7 +23,8 @@ const UNTRUSTED: &str = "its certificate was not issued by an authority in the f
 
 #[tokio::test]
 async fn a_bundle_is_fetched_over_a_private_authority() {
-    let (publisher, authority, other) = (Publisher::new(), Authority::new("a"), Authority::new("b"));
+    let (publisher, authority, other) =
+        (Publisher::new(), Authority::new("a"), Authority::new("b"));
     let files = serve(&authority, Sent::File(publisher.signed("/a", 1)));
     std::fs::write(publisher.path("ca.pem"), authority.pem()).unwrap();
     let server = start(&files, &publisher, &["--bundle-ca", &publisher.arg("ca.pem")]);
@@ -33,7 +34,8 @@ async fn a_bundle_is_fetched_over_a_private_authority() {
     files.answer(Sent::File(publisher.signed("/b", 2)));
     server.wait_for_metric("rolegate_bundle_revision", 2.0);
     wait_for_another(&server, "unchanged");
-    // The file is read again at each fetch: with another authority, and with none, the last good policy stays.
+    // The file is read again at each fetch: with another authority, and with none, the last good
+    // policy stays.
     let next = Sent::File(publisher.signed("/c", 3));
     for (ca, logged) in [
         (other.pem(), UNTRUSTED),
@@ -54,16 +56,19 @@ async fn a_bundle_is_fetched_over_a_private_authority() {
     assert_eq!(envoy.check("GET", "/c", &[]).await, Answer::Http(200));
 }
 
-/// Without a policy the process is not ready, and says why; only `bundle-ca` counts where it is set.
+/// Without a policy the process is not ready, and says why; only `bundle-ca` counts where it is
+/// set.
 #[tokio::test]
 async fn no_bundle_comes_from_a_server_of_another_authority() {
-    let (publisher, authority, other) = (Publisher::new(), Authority::new("a"), Authority::new("b"));
+    let (publisher, authority, other) =
+        (Publisher::new(), Authority::new("a"), Authority::new("b"));
     let files = serve(&authority, Sent::File(publisher.signed("/a", 1)));
     std::fs::write(publisher.path("right.pem"), authority.pem()).unwrap();
     std::fs::write(publisher.path("wrong.pem"), other.pem()).unwrap();
     let start = |roots: &str, more: &[&str]| {
         let (url, key) = (files.url(), publisher.arg("key.pub"));
-        let own = ["serve", "--policy", &url, "--bundle-public-key", &key, "--bundle-interval", "1s"];
+        let own =
+            ["serve", "--policy", &url, "--bundle-public-key", &key, "--bundle-interval", "1s"];
         let listen = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--keys-wait", "1s"];
         let mut command = rolegate(&[&own[..], &listen, more].concat());
         command.env("SSL_CERT_FILE", publisher.path(roots));

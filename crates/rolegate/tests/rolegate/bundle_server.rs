@@ -64,7 +64,8 @@ impl BundleServer {
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        let (answer, requests) = (Arc::new(Mutex::new(answer)), Arc::<Mutex<Vec<Request>>>::default());
+        let (answer, requests) =
+            (Arc::new(Mutex::new(answer)), Arc::<Mutex<Vec<Request>>>::default());
         let (answers, seen) = (answer.clone(), requests.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
@@ -98,9 +99,9 @@ impl BundleServer {
 
 /// The ETag of a file.
 fn tag(file: &[u8]) -> String {
-    let sum = file
-        .iter()
-        .fold(0xCBF2_9CE4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3));
+    let sum = file.iter().fold(0xCBF2_9CE4_8422_2325_u64, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
+    });
     format!("\"{sum:x}\"")
 }
 
@@ -132,7 +133,9 @@ fn serve(mut stream: impl Read + Write, answer: &Answer, requests: &Mutex<Vec<Re
             let modified = "last-modified: Thu, 01 Jan 2026 00:00:00 GMT";
             (200, format!("etag: {}\r\n{modified}\r\n", tag(file)), file)
         }
-        Answer::Untagged(file) | Answer::Truncated(file) | Answer::Slow(file) => (200, String::new(), file),
+        Answer::Untagged(file) | Answer::Truncated(file) | Answer::Slow(file) => {
+            (200, String::new(), file)
+        }
         Answer::Status(status) => (*status, String::new(), b""),
         Answer::Error(status, code) => {
             error = format!("<?xml version=\"1.0\"?><Error><Code>{code}</Code></Error>");
@@ -144,7 +147,8 @@ fn serve(mut stream: impl Read + Write, answer: &Answer, requests: &Mutex<Vec<Re
     if status == 0 {
         return;
     }
-    let length = if status == 304 { String::new() } else { format!("content-length: {}\r\n", body.len()) };
+    let length =
+        if status == 304 { String::new() } else { format!("content-length: {}\r\n", body.len()) };
     let _ = write!(stream, "HTTP/1.1 {status} X\r\n{headers}{length}connection: close\r\n\r\n");
     match answer {
         Answer::Truncated(file) => _ = stream.write_all(&file[..file.len() / 2]),

@@ -9,8 +9,8 @@ fn compared(result: &str) -> String {
     format!(r#"rolegate_shadow_checks_total{{result="{result}"}}"#)
 }
 
-/// Whatever the server of the candidate sends: its last good version is kept, no answer changes, a metric and a log line say why;
-/// and the next good bundle is activated.
+/// Whatever the server of the candidate sends: its last good version is kept, no answer changes, a
+/// metric and a log line say why; and the next good bundle is activated.
 #[tokio::test]
 async fn what_is_not_acceptable_leaves_the_last_good_candidate() {
     let publisher = Publisher::new();
@@ -18,7 +18,8 @@ async fn what_is_not_acceptable_leaves_the_last_good_candidate() {
     let next = publisher.signed("/b", 11);
     let (active, key) = (PolicyFolder::new(&open_to_all("/a")), publisher.arg("key.pub"));
     let start = |files: &BundleServer| {
-        let own = ["--shadow", &files.url(), "--bundle-public-key", &key, "--bundle-interval", "1s"];
+        let own =
+            ["--shadow", &files.url(), "--bundle-public-key", &key, "--bundle-interval", "1s"];
         let server = Server::start(&active.arg(), &own);
         server.wait_for_log_line(&["policy bundle active", r#""span":{"name":"shadow"}"#]);
         server
@@ -28,13 +29,19 @@ async fn what_is_not_acceptable_leaves_the_last_good_candidate() {
         let server = start(&files);
         let mut envoy = Envoy::connect(server.address()).await;
         files.answer(sent);
-        wait_for_more(&server, &format!(r#"rolegate_shadow_bundle_fetches_total{{result="{counted}"}}"#));
+        wait_for_more(
+            &server,
+            &format!(r#"rolegate_shadow_bundle_fetches_total{{result="{counted}"}}"#),
+        );
         server.wait_for_log_line(&[logged, r#""span":{"name":"shadow"}"#]);
         let same = server.metric(&compared("same")).unwrap();
         assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200), "{counted}");
         server.wait_for_metric(&compared("same"), same + 1.0);
         assert_eq!(server.page("/readyz").0, 200);
-        assert!(server.metric("rolegate_shadow_policy_failing_seconds").unwrap() > 0.0, "{counted}");
+        assert!(
+            server.metric("rolegate_shadow_policy_failing_seconds").unwrap() > 0.0,
+            "{counted}"
+        );
         assert_eq!(server.metric("rolegate_shadow_bundle_revision"), Some(10.0));
         files.answer(Sent::File(good.clone()));
         server.wait_for_metric("rolegate_shadow_policy_failing_seconds", 0.0);
@@ -49,7 +56,8 @@ async fn what_is_not_acceptable_leaves_the_last_good_candidate() {
     server.wait_for_metric(&compared("would_allow"), 1.0);
 }
 
-/// A server of the candidate that is away at the start delays nothing, and requests are not compared until it answers.
+/// A server of the candidate that is away at the start delays nothing, and requests are not
+/// compared until it answers.
 #[tokio::test]
 async fn the_server_of_the_candidate_may_be_away_at_the_start() {
     let publisher = Publisher::new();

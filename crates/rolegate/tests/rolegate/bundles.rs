@@ -1,4 +1,5 @@
-//! A policy that is fetched as a bundle: how it is activated, and what keeps the last good one active.
+//! A policy that is fetched as a bundle: how it is activated, and what keeps the last good one
+//! active.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -43,8 +44,16 @@ impl Publisher {
 
     pub(crate) fn build(&self, policy: &PolicyFolder, revision: u32) -> Vec<u8> {
         let (bundle, revision) = (self.arg("bundle.tar.gz"), revision.to_string());
-        let (code, _, errors) =
-            run(&["bundle", "build", &policy.arg(), "-o", &bundle, "--revision", &revision, "--force"]);
+        let (code, _, errors) = run(&[
+            "bundle",
+            "build",
+            &policy.arg(),
+            "-o",
+            &bundle,
+            "--revision",
+            &revision,
+            "--force",
+        ]);
         assert_eq!(code, 0, "{errors}");
         read(&self.path("bundle.tar.gz"))
     }
@@ -60,7 +69,8 @@ impl Publisher {
 
     /// The files in the cache, but for the one that is locked while another is replaced.
     pub(crate) fn cached(&self) -> Vec<PathBuf> {
-        let files = std::fs::read_dir(self.path("cache")).unwrap().map(|entry| entry.unwrap().path());
+        let files =
+            std::fs::read_dir(self.path("cache")).unwrap().map(|entry| entry.unwrap().path());
         files.filter(|file| !file.ends_with(".bundles.lock")).collect()
     }
 
@@ -79,7 +89,8 @@ pub(crate) fn result(name: &str) -> String {
     format!(r#"rolegate_bundle_fetches_total{{result="{name}"}}"#)
 }
 
-/// A rolegate that fetches from this server every second, with a cache and the key of the publisher.
+/// A rolegate that fetches from this server every second, with a cache and the key of the
+/// publisher.
 pub(crate) fn start(server: &BundleServer, publisher: &Publisher, more: &[&str]) -> Server {
     let (key, cache) = (publisher.arg("key.pub"), publisher.arg("cache"));
     let own = ["--bundle-interval", "1s", "--bundle-public-key", &key, "--bundle-cache", &cache];
@@ -136,7 +147,8 @@ async fn a_bundle_has_all_files_of_its_policy() {
     );
     std::fs::create_dir(policy.path().join("roles")).unwrap();
     std::fs::create_dir(policy.path().join("users")).unwrap();
-    std::fs::write(policy.path().join("users/htpasswd"), "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n").unwrap();
+    std::fs::write(policy.path().join("users/htpasswd"), "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n")
+        .unwrap();
     let role = "roles: { authenticated: { allow: [GET /a] } }\n";
     std::fs::write(policy.path().join("roles/one.yaml"), role).unwrap();
     policy.write("cases.yaml", "cases: []\n");
@@ -147,12 +159,20 @@ async fn a_bundle_has_all_files_of_its_policy() {
     let mut envoy = Envoy::connect(server.address()).await;
     let ann = basic("ann:password");
     assert_eq!(envoy.check("GET", "/a", &[("authorization", &ann)]).await, Answer::Http(200));
-    let (_, shown, _) = run(&["bundle", "inspect", "--output", "json", &publisher.arg("bundle.tar.gz")]);
+    let (_, shown, _) =
+        run(&["bundle", "inspect", "--output", "json", &publisher.arg("bundle.tar.gz")]);
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    let names = shown["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap());
-    assert_eq!(names.collect::<Vec<_>>(), ["cases.yaml", "policy.yaml", "roles/one.yaml", "users/htpasswd"]);
+    let names =
+        shown["files"].as_array().unwrap().iter().map(|file| file["name"].as_str().unwrap());
+    assert_eq!(
+        names.collect::<Vec<_>>(),
+        ["cases.yaml", "policy.yaml", "roles/one.yaml", "users/htpasswd"]
+    );
     assert_eq!(shown["signed_by"], serde_json::Value::Null);
-    let info = format!(r#"rolegate_policy_info{{policy="{}",keys=""}}"#, shown["policy"].as_str().unwrap());
+    let info = format!(
+        r#"rolegate_policy_info{{policy="{}",keys=""}}"#,
+        shown["policy"].as_str().unwrap()
+    );
     assert_eq!(server.metric(&info), Some(1.0), "the policy has another revision in the folder");
     assert_eq!(server.metric("rolegate_bundle_must_be_signed"), Some(0.0));
 }
@@ -171,8 +191,8 @@ pub(crate) fn each_at_once<T: Send>(cases: Vec<T>, run: impl AsyncFn(T) + Sync) 
     });
 }
 
-/// Whatever the server sends: the last good policy stays active, no request fails, a metric and a log line say why; and the next
-/// good bundle is activated.
+/// Whatever the server sends: the last good policy stays active, no request fails, a metric and a
+/// log line say why; and the next good bundle is activated.
 #[tokio::test]
 async fn what_is_not_acceptable_leaves_the_last_good_policy_active() {
     let publisher = Publisher::new();
@@ -188,7 +208,10 @@ async fn what_is_not_acceptable_leaves_the_last_good_policy_active() {
         assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200), "{counted}");
         let (status, page) = server.page("/readyz");
         let line = "ready\nno new bundle of the policy is accepted, last fetch: ";
-        assert!(status == 200 && page.starts_with(line) && page.contains(" is still active, "), "{page}");
+        assert!(
+            status == 200 && page.starts_with(line) && page.contains(" is still active, "),
+            "{page}"
+        );
         assert!(server.metric("rolegate_bundle_failing_seconds").unwrap() > 0.0, "{counted}");
         assert_eq!(server.metric("rolegate_bundle_revision"), Some(10.0));
         files.answer(Sent::File(good.clone()));
@@ -203,9 +226,12 @@ async fn what_is_not_acceptable_leaves_the_last_good_policy_active() {
     assert_eq!(envoy.check("GET", "/b", &[]).await, Answer::Http(200));
 }
 
-/// Answers that are not accepted by one that has the bundle of revision 10 of [`Publisher::signed`] for `/a`: how each is counted,
-/// and what is logged. `next` would be accepted.
-pub(crate) fn unacceptable(publisher: &Publisher, next: &[u8]) -> Vec<(Sent, &'static str, &'static str)> {
+/// Answers that are not accepted by one that has the bundle of revision 10 of [`Publisher::signed`]
+/// for `/a`: how each is counted, and what is logged. `next` would be accepted.
+pub(crate) fn unacceptable(
+    publisher: &Publisher,
+    next: &[u8],
+) -> Vec<(Sent, &'static str, &'static str)> {
     publisher.new_key("other");
     // The checksum of what is compressed.
     let mut damaged = next.to_vec();
@@ -224,9 +250,17 @@ pub(crate) fn unacceptable(publisher: &Publisher, next: &[u8]) -> Vec<(Sent, &'s
         (Sent::File(b"<html>no such file</html>".to_vec()), "malformed", "not a valid bundle"),
         (Sent::Untagged(publisher.unsigned(&open_to_all("/b"), 11)), "unsigned", "is not signed"),
         (Sent::File(other("other")), "unknown_key", "is not trusted"),
-        (Sent::File(with_other_manifest(next)), "wrong_signature", "the signature of the bundle is wrong"),
+        (
+            Sent::File(with_other_manifest(next)),
+            "wrong_signature",
+            "the signature of the bundle is wrong",
+        ),
         (Sent::File(publisher.signed("/b", 9)), "old_revision", "revision 9 is older than 10"),
-        (Sent::File(publisher.signed("/b", 10)), "old_revision", "revision 10 is that of another bundle"),
+        (
+            Sent::File(publisher.signed("/b", 10)),
+            "old_revision",
+            "revision 10 is that of another bundle",
+        ),
         (Sent::File(archive("symlink")), "malformed", "not a plain file but Symlink"),
         (Sent::File(archive("climbing")), "malformed", "is not a plain path below the bundle"),
         (Sent::File(archive("bomb")), "malformed", "is larger than it may be"),
@@ -276,11 +310,13 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     gzip.finish().unwrap()
 }
 
-/// An archive that `bundle build` does not make: with a symbolic link, a name outside of the bundle, or much to unpack.
+/// An archive that `bundle build` does not make: with a symbolic link, a name outside of the
+/// bundle, or much to unpack.
 fn archive(which: &str) -> Vec<u8> {
     let manifest = |name: &str| {
         let file = serde_json::json!({ "name": name, "size": 0, "sha256": "" });
-        serde_json::json!({ "format": 1, "revision": 20, "policy": name, "files": [file] }).to_string()
+        serde_json::json!({ "format": 1, "revision": 20, "policy": name, "files": [file] })
+            .to_string()
     };
     let zeros = "0".repeat(64 << 20);
     let (first, second) = match which {
@@ -318,8 +354,10 @@ async fn a_restart_without_the_server_uses_the_cached_bundle() {
     let publisher = Publisher::new();
     let files = BundleServer::start(Sent::File(publisher.signed("/a", 5)));
     let server = start(&files, &publisher, &[]);
-    server
-        .wait_for_log_line(&["the folder of `bundle-cache` did not exist: created", &publisher.arg("cache")]);
+    server.wait_for_log_line(&[
+        "the folder of `bundle-cache` did not exist: created",
+        &publisher.arg("cache"),
+    ]);
     drop(server);
     let cached = publisher.cached();
     assert_eq!(cached.len(), 1, "{cached:?}");
@@ -361,9 +399,29 @@ async fn a_full_disk_costs_only_the_cache() {
     let (key, cache) = (publisher.arg("key.pub"), publisher.arg("cache"));
     let mut command = Command::new("sh");
     // The signal that a write beyond the limit sends would end the process; a full disk sends none.
-    command.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_rolegate")]);
-    command.args(["serve", "--policy", &files.url(), "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-    command.args(["--bundle-interval", "1s", "--bundle-public-key", &key, "--bundle-cache", &cache]);
+    command.args([
+        "-c",
+        "trap '' XFSZ; ulimit -f 0; exec \"$@\"",
+        "sh",
+        env!("CARGO_BIN_EXE_rolegate"),
+    ]);
+    command.args([
+        "serve",
+        "--policy",
+        &files.url(),
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
+    command.args([
+        "--bundle-interval",
+        "1s",
+        "--bundle-public-key",
+        &key,
+        "--bundle-cache",
+        &cache,
+    ]);
     let (reader, writer) = std::io::pipe().unwrap();
     command.env_clear().stderr(writer.try_clone().unwrap()).stdout(writer);
     let mut child = command.spawn().unwrap();
@@ -383,7 +441,8 @@ async fn a_full_disk_costs_only_the_cache() {
     child.wait().unwrap();
 }
 
-/// First the new key is trusted too, then bundles are signed by it, then the old one is trusted no more: nothing is restarted.
+/// First the new key is trusted too, then bundles are signed by it, then the old one is trusted no
+/// more: nothing is restarted.
 #[tokio::test]
 async fn keys_are_rotated_without_a_restart() {
     let publisher = Publisher::new();
@@ -413,12 +472,18 @@ async fn the_server_is_asked_with_credentials_that_no_log_shows() {
     let files = BundleServer::start(Sent::File(publisher.signed("/a", 1)));
     let credentials = publisher.path("credentials");
     std::fs::write(&credentials, "fetcher:s3cret-password\n").unwrap();
-    let server = start(&files, &publisher, &["--bundle-credentials", &publisher.arg("credentials")]);
+    let server =
+        start(&files, &publisher, &["--bundle-credentials", &publisher.arg("credentials")]);
     server.wait_for_metric("rolegate_bundle_revision", 1.0);
-    assert!(files.requests()[0].head.contains("authorization: Basic ZmV0Y2hlcjpzM2NyZXQtcGFzc3dvcmQ="));
+    assert!(
+        files.requests()[0].head.contains("authorization: Basic ZmV0Y2hlcjpzM2NyZXQtcGFzc3dvcmQ=")
+    );
     std::fs::write(&credentials, "t0ken-of-a-machine\n").unwrap();
     let asked = |value: &str| files.requests().iter().any(|request| request.head.contains(value));
-    wait_until(|| asked("authorization: Bearer t0ken-of-a-machine"), || format!("{:?}", files.requests()));
+    wait_until(
+        || asked("authorization: Bearer t0ken-of-a-machine"),
+        || format!("{:?}", files.requests()),
+    );
     files.answer(Sent::Status(403));
     server.wait_for_log("status 403");
     for secret in ["s3cret-password", "ZmV0Y2hlcjpz", "t0ken-of-a-machine"] {
@@ -431,7 +496,11 @@ fn a_url_that_may_not_be_fetched_is_an_error_at_the_start() {
     let publisher = Publisher::new();
     std::fs::write(publisher.path("nonsense"), "nonsense").unwrap();
     for (url, more, error) in [
-        ("http://files.example/b?sig=s3cret-token", &[][..], "`http` is accepted only on a loopback address"),
+        (
+            "http://files.example/b?sig=s3cret-token",
+            &[][..],
+            "`http` is accepted only on a loopback address",
+        ),
         ("https://u:s3cret-token@files.example/b", &[], "the URL has a user or password"),
         ("ftp://files.example/b?s3cret-token", &[], "the URL is not one of `https`"),
         (
@@ -439,14 +508,25 @@ fn a_url_that_may_not_be_fetched_is_an_error_at_the_start() {
             &["--bundle-public-key", &publisher.arg("nonsense")],
             "not an Ed25519 public key",
         ),
-        ("https://files.example/b", &["--bundle-public-key", &publisher.arg("missing")], "no such file"),
-        ("https://files.example/b", &["--bundle-ca", &publisher.arg("nonsense")], "no certificate in PEM"),
+        (
+            "https://files.example/b",
+            &["--bundle-public-key", &publisher.arg("missing")],
+            "no such file",
+        ),
+        (
+            "https://files.example/b",
+            &["--bundle-ca", &publisher.arg("nonsense")],
+            "no certificate in PEM",
+        ),
     ] {
         let args = ["serve", "--policy", url, "--listen", "127.0.0.1:0", "--admin", "off"];
         let (code, out, errors) = run(&[&args, more].concat());
         assert_eq!(code, 2, "{errors}");
         let last = errors.lines().last().unwrap();
-        assert!(last.contains("cannot start: the bundle") && last.contains(error), "{error}: {errors}");
+        assert!(
+            last.contains("cannot start: the bundle") && last.contains(error),
+            "{error}: {errors}"
+        );
         assert!(!(out + &errors).contains("s3cret-token"));
     }
 }
@@ -467,7 +547,8 @@ async fn a_reload_that_is_requested_fetches_at_once() {
 async fn a_policy_that_cannot_be_fetched_becomes_stale() {
     let publisher = Publisher::new();
     let files = BundleServer::start(Sent::File(publisher.signed("/a", 1)));
-    let server = start(&files, &publisher, &["--max-policy-age", "1s", "--on-stale", "unavailable"]);
+    let server =
+        start(&files, &publisher, &["--max-policy-age", "1s", "--on-stale", "unavailable"]);
     let mut envoy = Envoy::connect(server.address()).await;
     files.answer(Sent::Away);
     server.wait_for_metric("rolegate_policy_stale", 1.0);

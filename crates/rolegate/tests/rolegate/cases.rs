@@ -22,7 +22,10 @@ fn a_failed_case_is_shown_with_the_actual_answer() {
     let (code, out, _) = run(&["test", &folder.arg()]);
     assert_eq!(code, 4, "{out}");
     assert!(out.contains("FAILED bad: 401 (missing_credentials)"), "{out}");
-    assert!(out.contains("cases.yaml:2:") && out.contains("status: expected `200`, got `401`"), "{out}");
+    assert!(
+        out.contains("cases.yaml:2:") && out.contains("status: expected `200`, got `401`"),
+        "{out}"
+    );
     assert!(out.contains("1 case passed, 1 failed"), "{out}");
 
     let (code, out, _) = run(&["test", "--quiet", &folder.arg()]);
@@ -41,7 +44,10 @@ fn a_failed_case_is_shown_with_the_actual_answer() {
 #[test]
 fn unreadable_cases_do_not_pass() {
     let (code, _, err) = run(&["test", "nowhere"]);
-    assert!(code == 3 && err.contains("nowhere:1:1: error: cannot read the cases: no such file"), "{err}");
+    assert!(
+        code == 3 && err.contains("nowhere:1:1: error: cannot read the cases: no such file"),
+        "{err}"
+    );
     let help = "help: name a file with cases, or a folder or bundle that contains a `cases.yaml`";
     assert!(err.contains(help), "{err}");
     let folder = PolicyFolder::new(&open_to_all("/a"));
@@ -70,7 +76,8 @@ fn a_failed_case_says_which_claim_is_malformed() {
     assert!(out.contains("claims: no `preferred_username`"), "{out}{err}");
 }
 
-/// A case needs no password: its user has the groups of the policy, as the same caller with credentials.
+/// A case needs no password: its user has the groups of the policy, as the same caller with
+/// credentials.
 #[test]
 fn a_case_may_name_a_user() {
     let folder = PolicyFolder::new(
@@ -103,10 +110,16 @@ fn a_case_with_a_user_whom_no_source_can_have_fails() {
          \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n\
          roles: { authenticated: { user_id_from: [basic], allow: [\"GET /users/{user.id}/**\"] } }\n",
     );
-    folder.write("cases.yaml", "- { name: bob, request: { path: /users/ann/x, user: bob }, expect: 403 }\n");
+    folder.write(
+        "cases.yaml",
+        "- { name: bob, request: { path: /users/ann/x, user: bob }, expect: 403 }\n",
+    );
     let (code, out, err) = run(&["test", &folder.arg()]);
     assert_eq!(code, 4, "{out}{err}");
-    assert!(out.contains("cases.yaml:1:3: no source has a user `bob`: did you mean `basic:bob`?\n"), "{out}");
+    assert!(
+        out.contains("cases.yaml:1:3: no source has a user `bob`: did you mean `basic:bob`?\n"),
+        "{out}"
+    );
 }
 
 /// No password is involved, although the reason is that of a wrong one.
@@ -116,10 +129,14 @@ fn a_case_with_a_mistyped_user_says_so() {
         "version: 1\nidentity: { basic: { users: { vera: { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }\n\
          roles: { authenticated: { allow: [GET /a] } }\n",
     );
-    folder.write("cases.yaml", "- { name: vera, request: { path: /a, user: vira }, expect: 200 }\n");
+    folder
+        .write("cases.yaml", "- { name: vera, request: { path: /a, user: vira }, expect: 200 }\n");
     let (code, out, err) = run(&["test", &folder.arg()]);
     assert_eq!(code, 4, "{out}{err}");
-    assert!(out.contains("cases.yaml:1:3: the policy has no user `vira`: did you mean `vera`?\n"), "{out}");
+    assert!(
+        out.contains("cases.yaml:1:3: the policy has no user `vira`: did you mean `vera`?\n"),
+        "{out}"
+    );
 }
 
 /// The claims of a case are not verified, so a 200 may be one that no token gets.
@@ -146,7 +163,8 @@ fn a_case_whose_claims_no_valid_token_has_is_warned_of() {
         folder.write("cases.yaml", &case(claims));
         let (code, out, err) = run(&["test", &folder.arg()]);
         assert_eq!(code, 0, "{out}{err}");
-        let warning = out.lines().find(|line| line.contains("warning: claims are taken as verified"));
+        let warning =
+            out.lines().find(|line| line.contains("warning: claims are taken as verified"));
         assert_eq!(warning.is_some(), reason.is_some(), "{claims}: {out}");
         assert!(reason.is_none_or(|reason| warning.unwrap().ends_with(reason)), "{out}");
     }
@@ -175,7 +193,11 @@ fn a_case_that_passes_with_a_misspelt_name_is_warned_of() {
         // A token may bring any name: only what looks misspelt is worth a warning.
         ("user: \"id:carol\", groups: [\"id:edittors\"]", 403, Some(of_token)),
         ("user: \"id:carol\", groups: [\"id:others\", \"id:team-b\", \"id:unit2\"]", 403, None),
-        ("claims: { iss: \"https://id.example\", sub: carol, groups: [edittors] }", 403, Some(of_token)),
+        (
+            "claims: { iss: \"https://id.example\", sub: carol, groups: [edittors] }",
+            403,
+            Some(of_token),
+        ),
         (
             "claims: { iss: \"https://id.example\", sub: carol, roles: [edittor] }",
             403,
@@ -187,19 +209,27 @@ fn a_case_that_passes_with_a_misspelt_name_is_warned_of() {
             None,
         ),
     ] {
-        let case = format!("- {{ name: a, request: {{ path: /a, {caller} }}, expect: {status} }}\n");
+        let case =
+            format!("- {{ name: a, request: {{ path: /a, {caller} }}, expect: {status} }}\n");
         folder.write("cases.yaml", &case);
         let (code, out, err) = run(&["test", &folder.arg()]);
         assert_eq!(code, 0, "{caller}: {out}{err}");
         let found = out.lines().find_map(|line| line.split_once("cases.yaml:1:3: warning: "));
         assert_eq!(found.map(|(_, warning)| warning), warning, "{caller}: {out}");
-        let summary =
-            if warning.is_some() { "1 case passed, 0 failed, 1 warning\n" } else { "passed, 0 failed\n" };
+        let summary = if warning.is_some() {
+            "1 case passed, 0 failed, 1 warning\n"
+        } else {
+            "passed, 0 failed\n"
+        };
         assert!(out.ends_with(summary), "{out}");
 
         let (code, out, _) = run(&["test", "--output", "json", &folder.arg()]);
         let results: serde_json::Value = serde_json::from_str(&out).unwrap();
-        assert_eq!((code, results["cases"][0]["warning"].as_str()), (0, warning), "{caller}: {out}");
+        assert_eq!(
+            (code, results["cases"][0]["warning"].as_str()),
+            (0, warning),
+            "{caller}: {out}"
+        );
 
         let (code, out, _) = run(&["test", "--strict", "--quiet", &folder.arg()]);
         assert_eq!(
@@ -235,5 +265,8 @@ fn a_case_that_passes_with_a_misspelt_backend_role_is_warned_of() {
     assert_eq!(of("user: \"id:carol\", groups: [oncal]"), misspelt);
     assert_eq!(of("user: \"id:carol\", groups: [strangers]"), None);
     assert_eq!(of("user: shipper, groups: [strangers]"), Some(format!("{unmapped} `strangers`")));
-    assert_eq!(of("claims: { iss: \"https://id.example\", sub: carol, groups: [oncal] }"), misspelt);
+    assert_eq!(
+        of("claims: { iss: \"https://id.example\", sub: carol, groups: [oncal] }"),
+        misspelt
+    );
 }

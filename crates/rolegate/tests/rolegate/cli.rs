@@ -55,7 +55,10 @@ fn a_strict_check_fails_on_a_warning_that_nobody_accepted() {
     let (code, out, _) = run(&["check", "--strict", &doubtful.arg()]);
     assert_eq!(code, 3, "{out}");
     let summary = out.lines().last().unwrap();
-    assert!(summary.contains(": 1 role, 2 rules, 1 warning, not accepted (--strict), policy "), "{out}");
+    assert!(
+        summary.contains(": 1 role, 2 rules, 1 warning, not accepted (--strict), policy "),
+        "{out}"
+    );
     let (code, out, _) = run(&["check", "--strict", "--output", "json", &doubtful.arg()]);
     assert!(code == 3 && out.contains("\"ok\": false"), "{out}");
 }
@@ -210,7 +213,8 @@ fn a_configuration_of_envoy_is_linted() {
     assert_eq!(run(&["lint-envoy", "--strict", &name]).0, 1);
     let accepted = ["lint-envoy", "--strict", "--accept", "client-address", &name];
     assert_eq!(run(&accepted), (0, format!("{name}: ok\n"), String::new()));
-    fs::write(&file, shipped.replace("failure_mode_allow: false", "failure_mode_allow: true")).unwrap();
+    fs::write(&file, shipped.replace("failure_mode_allow: false", "failure_mode_allow: true"))
+        .unwrap();
     let (code, out, _) = run(&["lint-envoy", "--output", "json", &name]);
     let report: serde_json::Value = serde_json::from_str(&out).unwrap();
     let finding = &report["findings"][0];
@@ -239,7 +243,10 @@ fn health_of_a_server_that_is_not_rolegate_is_no_health() {
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
         let _ = std::io::Read::read(&mut stream, &mut [0; 1024]);
-        let _ = std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
+        let _ = std::io::Write::write_all(
+            &mut stream,
+            b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+        );
     });
     let (code, out, err) = run(&["health", "--admin", &address]);
     server.join().unwrap();
@@ -253,7 +260,8 @@ fn who_can_lists_users() {
     let (code, out, _) = run(&["who-can", "--policy", &people, "POST", "/people"]);
     assert_eq!(code, 0);
     assert!(out.contains("bob") && !out.contains("alice"), "{out}");
-    let (code, out, _) = run(&["who-can", "--policy", &people, "--output", "json", "POST", "/people"]);
+    let (code, out, _) =
+        run(&["who-can", "--policy", &people, "--output", "json", "POST", "/people"]);
     assert_eq!(code, 0);
     let who: serde_json::Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
@@ -289,7 +297,8 @@ fn a_hash_works_in_a_policy() {
     for (algorithm, start) in
         [("argon2id", "$argon2id$"), ("bcrypt", "$2b$"), ("pbkdf2-sha256", "$pbkdf2-sha256$")]
     {
-        let (code, out, err) = run_with(&["hash-password", "--algorithm", algorithm], "correct horse\n");
+        let (code, out, err) =
+            run_with(&["hash-password", "--algorithm", algorithm], "correct horse\n");
         assert_eq!((code, err.as_str()), (0, ""), "{algorithm}");
         let hash = out.trim_end();
         assert!(hash.starts_with(start), "{hash}");
@@ -297,7 +306,8 @@ fn a_hash_works_in_a_policy() {
             "version: 1\nidentity:\n  basic:\n    realm: r\n    users:\n      u: {{ password: \"{hash}\" }}\n\
              roles:\n  authenticated:\n    allow: [\"GET /\"]\n"
         ));
-        let explain = ["explain", "--policy", &folder.arg(), "--basic", "u:correct horse", "GET", "/"];
+        let explain =
+            ["explain", "--policy", &folder.arg(), "--basic", "u:correct horse", "GET", "/"];
         assert_eq!(run(&explain).0, 0, "{algorithm}");
     }
 }
@@ -349,7 +359,8 @@ impl OnTerminal {
         grantpt(&keyboard).unwrap();
         unlockpt(&keyboard).unwrap();
         let name = ptsname(&keyboard, Vec::new()).unwrap();
-        let terminal = rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
+        let terminal =
+            rustix::fs::open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).unwrap();
         let mut command = rolegate(&["hash-password"]);
         command.stdin(Stdio::from(terminal)).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -369,7 +380,8 @@ impl OnTerminal {
     }
 }
 
-/// The result of `hash-password` on a terminal on which each of these lines is typed after a prompt.
+/// The result of `hash-password` on a terminal on which each of these lines is typed after a
+/// prompt.
 fn hash_on_terminal(lines: &[&str]) -> (i32, String, String) {
     use std::io::{Read as _, Write as _};
     let mut started = OnTerminal::start();
@@ -391,8 +403,9 @@ fn an_interrupted_prompt_leaves_the_terminal_as_it_was() {
     use rustix::process::{Pid, Signal, kill_process};
     use rustix::termios::{LocalModes, tcgetattr};
     let mut started = OnTerminal::start();
-    let shows =
-        |keyboard: &std::fs::File| tcgetattr(keyboard).unwrap().local_modes.contains(LocalModes::ECHO);
+    let shows = |keyboard: &std::fs::File| {
+        tcgetattr(keyboard).unwrap().local_modes.contains(LocalModes::ECHO)
+    };
     assert!(!shows(&started.keyboard));
     kill_process(Pid::from_child(&started.child), Signal::INT).unwrap();
     assert_eq!(started.child.wait().unwrap().code(), Some(130));
@@ -420,8 +433,11 @@ fn every_shell_has_completions() {
 #[test]
 fn a_closed_pipe_is_no_error() {
     use std::process::Stdio;
-    let mut child =
-        rolegate(&["completions", "zsh"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = rolegate(&["completions", "zsh"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]));

@@ -52,14 +52,25 @@ impl Envoy {
     }
 
     /// Sends a check of a request with these headers.
-    pub(crate) async fn check(&mut self, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
-        let reply =
-            self.send(Checked { method, path, headers, raw_headers: false, ..Checked::default() }).await;
+    pub(crate) async fn check(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let reply = self
+            .send(Checked { method, path, headers, raw_headers: false, ..Checked::default() })
+            .await;
         reply.status().map_or_else(|| Answer::Error(reply.error().parse().unwrap()), Answer::Http)
     }
 }
 
 /// Sends one check, on a connection of its own.
-pub(crate) async fn check(address: SocketAddr, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
+pub(crate) async fn check(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Answer {
     Envoy::connect(address).await.check(method, path, headers).await
 }

@@ -8,14 +8,14 @@ fn explain(more: &[&str]) -> (i32, String, String) {
     run(&[&["explain", "--policy", &example("search"), "--user", "leo"][..], more].concat())
 }
 
-const NO_BODY: &str =
-    "note:    what this operation needs depends on its body, which is taken to be empty: `--body` gives one";
+const NO_BODY: &str = "note:    what this operation needs depends on its body, which is taken to be empty: `--body` gives one";
 
 #[test]
 fn explain_takes_a_body() {
     let (code, out, _) = explain(&["GET", "/logs-2026-11/_search"]);
     assert_eq!((code, out.contains(NO_BODY)), (0, true), "{out}");
-    let body = r#"{"query": {"terms": {"user": {"index": "salaries", "id": "1", "path": "names"}}}}"#;
+    let body =
+        r#"{"query": {"terms": {"user": {"index": "salaries", "id": "1", "path": "names"}}}}"#;
     let folder = PolicyFolder::new("version: 1\n");
     folder.write("body.json", body);
     for given in [body.to_owned(), format!("@{}/body.json", folder.arg())] {
@@ -23,19 +23,34 @@ fn explain_takes_a_body() {
         assert_eq!((code, out.contains(NO_BODY)), (1, false), "{out}");
         assert!(out.contains("missing: indices:data/read/get on salaries (not granted)"), "{out}");
     }
-    let from_input =
-        ["explain", "--policy", &example("search"), "--user", "leo", "--body", "-", "POST", "/_bulk"];
+    let from_input = [
+        "explain",
+        "--policy",
+        &example("search"),
+        "--user",
+        "leo",
+        "--body",
+        "-",
+        "POST",
+        "/_bulk",
+    ];
     let (code, out, _) = run_with(&from_input, "{\"index\": {\"_index\": \"salaries\"}}\n{}\n");
-    assert!(code == 1 && out.contains("indices:data/write/index on salaries (not granted)"), "{out}");
-    let (_, out, _) = explain(&["--body", "{}", "--content-type", "text/plain", "GET", "/logs-1/_search"]);
+    assert!(
+        code == 1 && out.contains("indices:data/write/index on salaries (not granted)"),
+        "{out}"
+    );
+    let (_, out, _) =
+        explain(&["--body", "{}", "--content-type", "text/plain", "GET", "/logs-1/_search"]);
     assert!(out.contains("(unsupported_operation)"), "{out}");
     let (code, _, err) = explain(&["--body", "@/nowhere/body", "GET", "/"]);
     assert!(code == 2 && err.contains("cannot read the body `@/nowhere/body`"), "{err}");
-    let twice = ["explain", "--policy", &example("search"), "--basic", "-", "--body", "-", "GET", "/"];
+    let twice =
+        ["explain", "--policy", &example("search"), "--basic", "-", "--body", "-", "GET", "/"];
     assert_eq!(run_with(&twice, "").0, 2);
 }
 
-/// Without its body, an update is read as one with a script, and the deletion of points in time as one of some only.
+/// Without its body, an update is read as one with a script, and the deletion of points in time as
+/// one of some only.
 #[test]
 fn that_the_body_of_an_update_decides_is_said() {
     const INEXACT: &str = "inexact: the operation depends on the body";
@@ -78,12 +93,17 @@ fn explain_says_so_if_a_logged_decision_depends_on_a_body() {
     assert_eq!(code, 1);
     assert!(out.contains("inexact: the operation depends on the body"), "{out}");
     assert!(
-        out.contains("it needed indices:data/write/bulk, indices:data/write/index\n         on salaries"),
+        out.contains(
+            "it needed indices:data/write/bulk, indices:data/write/index\n         on salaries"
+        ),
         "{out}"
     );
     let body = "{\"index\": {\"_index\": \"salaries\"}}\n{}\n";
     let (_, out, _) = explain(line, &["--body", body]);
-    assert!(out.contains("logged:  same decision as in the log") && !out.contains("inexact"), "{out}");
+    assert!(
+        out.contains("logged:  same decision as in the log") && !out.contains("inexact"),
+        "{out}"
+    );
     let line = r#"{"decision":"denied","reason":"not_permitted","user":"leo","groups":["oncall"],"method":"GET","host":"localhost","path":"/_stats","query":"index=salaries"}"#;
     let (_, out, _) = explain(line, &[]);
     assert!(out.contains("same decision as in the log") && !out.contains("inexact"), "{out}");
@@ -94,10 +114,14 @@ fn explain_says_so_if_a_logged_decision_depends_on_a_body() {
 
 #[test]
 fn explain_knows_the_names_of_the_cluster() {
-    let run = |more: &[&str]| run(&[&["explain", "--policy", &example("search")][..], more].concat());
+    let run =
+        |more: &[&str]| run(&[&["explain", "--policy", &example("search")][..], more].concat());
     let (code, out, _) = run(&["--user", "lea", "GET", "/logs-1/_search"]);
     assert_eq!(code, 1);
-    assert!(out.contains("(bad_password)") && out.contains("no user `lea`: did you mean `leo`?"), "{out}");
+    assert!(
+        out.contains("(bad_password)") && out.contains("no user `lea`: did you mean `leo`?"),
+        "{out}"
+    );
     let (_, out, _) = run(&["--user", "leo", "--group", "admin", "GET", "/logs-1/_search"]);
     assert!(out.contains("mapped from the backend role `admin`: did you mean `admins`?"), "{out}");
 }
@@ -151,18 +175,24 @@ fn what_can_lists_the_permissions_of_the_cluster() {
     let (code, out, _) = what_can(&["--role", "ingest"]);
     assert!(
         code == 0
-            && out.contains("allows:  write, create_index, indices:admin/mapping/put on logs-* (`ingest`)")
+            && out.contains(
+                "allows:  write, create_index, indices:admin/mapping/put on logs-* (`ingest`)"
+            )
     );
     let (_, out, _) = what_can(&["--group", "admins"]);
     assert!(out.contains("allows:  * on * (`all_access`)"), "{out}");
     let (code, out, _) = what_can(&[]);
-    assert!(code == 1 && out.contains("nothing: no role of the search cluster allows anything"), "{out}");
+    assert!(
+        code == 1 && out.contains("nothing: no role of the search cluster allows anything"),
+        "{out}"
+    );
     let (code, _, err) = what_can(&["--role", "ingst"]);
     assert!(code == 2 && err.contains("the search cluster has no role `ingst`"), "{err}");
     assert_eq!(what_can(&["--user", "nobody"]).0, 1);
 }
 
-/// Without a host, what the cluster's roles allow is not listed among the rules, whatever the names of its hosts are.
+/// Without a host, what the cluster's roles allow is not listed among the rules, whatever the names
+/// of its hosts are.
 #[test]
 fn what_can_without_a_host_lists_rules_and_names_the_hosts_of_the_cluster() {
     let (code, out, err) = run(&["what-can", "--policy", &example("search"), "--user", "leo"]);
@@ -180,7 +210,9 @@ fn what_a_terminal_obeys_is_escaped() {
     let (_, out, _) = explain(&["GET", path]);
     let line = json!({ "decision": "denied", "reason": "missing_credentials", "method": "GET", "host": "localhost", "path": path });
     let log = format!("{line}\n{line}\n");
-    let of_log = |log: &str| run_with(&["explain", "--policy", &example("search"), "--decision", "-"], log).1;
+    let of_log = |log: &str| {
+        run_with(&["explain", "--policy", &example("search"), "--decision", "-"], log).1
+    };
     let who = run(&["who-can", "--policy", &example("search"), "GET", path]).1;
     for out in [out, of_log(&line.to_string()), of_log(&log), who] {
         let obeyed = |character: char| character.is_control() && character != '\n';

@@ -34,8 +34,9 @@ fn query(fields: &[(&str, &str)]) -> String {
 
 /// A part of the page, by the id of its section.
 fn part<'p>(page: &'p str, id: &str) -> &'p str {
-    let (_, from) =
-        page.split_once(&format!("<section id=\"{id}\"")).unwrap_or_else(|| panic!("no {id} in {page}"));
+    let (_, from) = page
+        .split_once(&format!("<section id=\"{id}\""))
+        .unwrap_or_else(|| panic!("no {id} in {page}"));
     from.split("</section>").next().unwrap()
 }
 
@@ -74,7 +75,8 @@ fn a_page_is_not_framed_cached_or_scripted() {
 
 #[test]
 fn only_reads_of_this_machine_are_answered() {
-    let server = Server::start(&example("people"), &["--console", "--console-host", "console.internal"]);
+    let server =
+        Server::start(&example("people"), &["--console", "--console-host", "console.internal"]);
     let status = |head: &str| ask(&server, head).0.split(' ').nth(1).map(str::to_owned).unwrap();
     for (head, wanted) in [
         ("GET /console HTTP/1.1\r\nhost: 127.0.0.1:9192", "200"),
@@ -94,7 +96,8 @@ fn only_reads_of_this_machine_are_answered() {
     assert_eq!(status(&long), "414");
 }
 
-/// A website cannot make the browsers of its visitors load pages, not even to keep the console busy; it may link to them.
+/// A website cannot make the browsers of its visitors load pages, not even to keep the console
+/// busy; it may link to them.
 #[test]
 fn no_website_loads_a_page() {
     let server = Server::start(&example("people"), &["--console"]);
@@ -106,13 +109,19 @@ fn no_website_loads_a_page() {
     let link = ["sec-fetch-mode: navigate", "sec-fetch-dest: document"];
     let image = ["sec-fetch-mode: no-cors", "sec-fetch-dest: image"];
     let frame = ["sec-fetch-mode: navigate", "sec-fetch-dest: iframe"];
-    for path in ["/console", "/console?of_user=a", "/console/style.css", "/readyz", "/metrics", "/nothing"] {
+    for path in
+        ["/console", "/console?of_user=a", "/console/style.css", "/readyz", "/metrics", "/nothing"]
+    {
         let found = if path == "/nothing" { "404" } else { "200" };
         for site in ["cross-site", "same-site"] {
             let site = format!("sec-fetch-site: {site}");
             assert_eq!(status(path, &[&site]), "403", "{path} {site}");
             for more in [&image, &frame] {
-                assert_eq!(status(path, &[&site, more[0], more[1]]), "403", "{path} {site} {more:?}");
+                assert_eq!(
+                    status(path, &[&site, more[0], more[1]]),
+                    "403",
+                    "{path} {site} {more:?}"
+                );
             }
             assert_eq!(status(path, &[&site, link[0], link[1]]), found, "{path} {site}, by a link");
         }
@@ -138,24 +147,34 @@ async fn the_last_denials_link_to_their_explanation() {
     let link = denials.split("href=\"/console?").nth(1).unwrap().split("#explain").next().unwrap();
     let explained = page(&server, &link.replace("&amp;", "&"));
     let explained = part(&explained, "explain");
-    assert!(explained.contains("✗ 403 denied") && explained.contains("admin: POST /people"), "{explained}");
+    assert!(
+        explained.contains("✗ 403 denied") && explained.contains("admin: POST /people"),
+        "{explained}"
+    );
     assert!(explained.contains("the user `bob` by Basic"), "who may: {explained}");
     assert!(
         explained.contains("This assumes that the credentials of <code>alice</code> are valid"),
         "{explained}"
     );
     let traffic = part(&shown, "traffic");
-    assert!(traffic.contains("<code>not_allowed</code>") && traffic.contains("50.0 %"), "{traffic}");
+    assert!(
+        traffic.contains("<code>not_allowed</code>") && traffic.contains("50.0 %"),
+        "{traffic}"
+    );
 }
 
 #[tokio::test]
 async fn denials_are_found_by_id_and_by_user() {
     let server = Server::start(&example("people"), &["--console"]);
     let mut envoy = Envoy::connect(server.address()).await;
-    for (id, user) in [("1001", "alice:wonderland"), ("1002", "alice:wonderland"), ("1003", "eve:guessed")] {
+    for (id, user) in
+        [("1001", "alice:wonderland"), ("1002", "alice:wonderland"), ("1003", "eve:guessed")]
+    {
         let authorization = basic(user);
         let headers = &[("authorization", &*authorization)][..];
-        envoy.send(Checked { id, method: "POST", path: "/people", headers, ..Checked::default() }).await;
+        envoy
+            .send(Checked { id, method: "POST", path: "/people", headers, ..Checked::default() })
+            .await;
     }
     let found = |fields: &[(&str, &str)]| {
         let page = page(&server, &query(fields));
@@ -196,7 +215,9 @@ async fn markup_of_clients_is_escaped() {
         ("of_role", script),
         ("on_path", script),
     ]);
-    for query in ["", &asked, &query(&[("path", "/a"), ("user", script)]), &query(&[("of_role", script)])] {
+    for query in
+        ["", &asked, &query(&[("path", "/a"), ("user", script)]), &query(&[("of_role", script)])]
+    {
         let page = page(&server, query);
         assert!(!page.contains("<script") && !page.contains("\"'>"), "{page}");
         assert!(page.contains("&lt;script&gt;alert(1)"), "it is shown, as text");
@@ -205,7 +226,13 @@ async fn markup_of_clients_is_escaped() {
 
 #[tokio::test]
 async fn masks_of_the_decision_log_apply() {
-    let args = ["--console", "--decision-log-mask-path", "/people/{id}", "--decision-log-mask-users", "hash"];
+    let args = [
+        "--console",
+        "--decision-log-mask-path",
+        "/people/{id}",
+        "--decision-log-mask-users",
+        "hash",
+    ];
     let server = Server::start(&example("people"), &args);
     let mut envoy = Envoy::connect(server.address()).await;
     let alice = basic("alice:wonderland");
@@ -233,7 +260,8 @@ async fn no_page_shows_a_secret() {
     let server = Server::start(&policy.arg(), &["--console", "--shadow", &shadow.arg()]);
     let mut envoy = Envoy::connect(server.address()).await;
     for credentials in ["ann:password", "ann:swordfish"] {
-        let headers = [("authorization", basic(credentials)), ("cookie", "session=c00kie".to_owned())];
+        let headers =
+            [("authorization", basic(credentials)), ("cookie", "session=c00kie".to_owned())];
         let headers: Vec<_> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         envoy.check("GET", "/b?token=t0ken", &headers).await;
     }
@@ -285,15 +313,16 @@ fn the_rules_are_searched_by_user_role_and_path() {
     assert!(rows == 0 && unknown.contains("did you mean `alice`?"), "{unknown}");
 }
 
-/// Each part of the page that reads the policy takes work that is linear in it: roles that extend each other in a chain have
-/// four million pairs. The steps are counted in the console's and the authorizer's own tests; here no page may take the ten
-/// seconds that a connection may live.
+/// Each part of the page that reads the policy takes work that is linear in it: roles that extend
+/// each other in a chain have four million pairs. The steps are counted in the console's and the
+/// authorizer's own tests; here no page may take the ten seconds that a connection may live.
 #[test]
 fn a_long_chain_of_roles_is_answered() {
     let mut policy = "version: 1\nidentity: { basic: { verify: false } }\nroles:\n".to_owned();
     for role in 0..1000 {
         let extends = if role > 0 { format!("extends: [r{}], ", role - 1) } else { String::new() };
-        writeln!(policy, "  r{role}: {{ {extends}allow: [\"GET /a/{{id}}/**\", GET /{role}] }}").unwrap();
+        writeln!(policy, "  r{role}: {{ {extends}allow: [\"GET /a/{{id}}/**\", GET /{role}] }}")
+            .unwrap();
     }
     policy += "grants:\n  r999: { users: [ann] }\n";
     let server = Server::start(&PolicyFolder::new(&policy).arg(), &["--console"]);
@@ -389,7 +418,8 @@ fn who_speaks_another_protocol_is_noticed() {
     wait_until(|| wrong().contains("not ext_authz over gRPC: 1 in the last minutes"), wrong);
 }
 
-/// However many ask at once, probes are answered, and each client gets a page or is told to come back.
+/// However many ask at once, probes are answered, and each client gets a page or is told to come
+/// back.
 #[test]
 fn many_readers_starve_no_probe() {
     let server = Server::start(&example("people"), &["--console"]);
@@ -397,7 +427,11 @@ fn many_readers_starve_no_probe() {
         .map(|_| {
             let mut stream = TcpStream::connect(server.admin()).unwrap();
             stream.set_read_timeout(Some(LONG)).unwrap();
-            write!(stream, "GET /console?path=/people&user=bob HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
+            write!(
+                stream,
+                "GET /console?path=/people&user=bob HTTP/1.1\r\nhost: localhost\r\n\r\n"
+            )
+            .unwrap();
             stream
         })
         .collect();

@@ -25,7 +25,10 @@ async fn send_all(server: &Server) {
     let mut envoy = Envoy::connect(server.address()).await;
     let traceparent = format!("00-{TRACE}-00f067aa0ba902b7-01");
     let all: [(&str, &[(&str, &str)]); 6] = [
-        ("/people", &[("authorization", &alice), ("traceparent", &traceparent), ("x-request-id", "x-1")]),
+        (
+            "/people",
+            &[("authorization", &alice), ("traceparent", &traceparent), ("x-request-id", "x-1")],
+        ),
         ("/a/../people", &[("authorization", &alice), ("traceparent", "00-0-0-00")]),
         ("/people/5", &[("authorization", &wrong)]),
         ("/people", &[("authorization", "Bearer t0ken")]),
@@ -51,7 +54,9 @@ async fn each_line_is_as_the_schema_says() {
     for (line, errors) in lines.iter().zip(schema_errors(&schema, &lines).unwrap()) {
         assert!(errors.is_empty(), "{errors:?} in {line}");
     }
-    let of = |name: &str| lines.iter().map(|line| line[name].as_str().unwrap_or("-")).collect::<Vec<_>>();
+    let of = |name: &str| {
+        lines.iter().map(|line| line[name].as_str().unwrap_or("-")).collect::<Vec<_>>()
+    };
     assert_eq!(of("scheme"), ["basic", "basic", "basic", "bearer", "other", "-"]);
     assert_eq!(of("trace_id"), [TRACE, "-", "-", "-", "-", "-"]);
     assert!(!server.out().contains("s3cret") && !server.out().contains("t0ken"));
@@ -70,13 +75,17 @@ async fn a_file_is_renamed_at_its_size_and_opened_again_if_another_renames_it() 
     let name = file.display().to_string();
     let arguments =
         ["--decision-log", "all", "--decision-log-file", &name, "--decision-log-max-size", "1KiB"];
-    let server = Server::start(&example("people"), &[&arguments[..], &["--decision-log-keep", "2"]].concat());
+    let server = Server::start(
+        &example("people"),
+        &[&arguments[..], &["--decision-log-keep", "2"]].concat(),
+    );
     for _ in 0..4 {
         send_all(&server).await;
     }
     let written = "rolegate_decision_log_lines_total{result=\"written\"}";
     server.wait_for_metric(written, 24.0);
-    let size = |name: &str| fs::metadata(folder.path().join(name)).map_or(0, |metadata| metadata.len());
+    let size =
+        |name: &str| fs::metadata(folder.path().join(name)).map_or(0, |metadata| metadata.len());
     assert!(size("decisions.log") > 0 && size("decisions.log.1") > 0);
     assert!(!folder.path().join("decisions.log.3").exists());
     fs::rename(&file, folder.path().join("moved")).unwrap();
@@ -95,7 +104,10 @@ async fn a_full_disk_delays_no_answer_and_is_counted_and_logged_once() {
     let mut envoy = Envoy::connect(server.address()).await;
     let alice = basic("alice:wonderland");
     for number in [1.0, 2.0] {
-        assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
+        assert_eq!(
+            envoy.check("GET", "/people", &[("authorization", &alice)]).await,
+            Answer::Http(200)
+        );
         server.wait_for_metric("rolegate_decision_log_lines_total{result=\"dropped\"}", number);
     }
     let message = "the decision log cannot be written: its lines are lost";
@@ -113,7 +125,9 @@ async fn what_is_masked_or_sampled_out_is_not_in_the_log() {
     server.signal(Signal::TERM);
     assert_eq!(server.ended(), 0);
     let lines = server.decisions();
-    let of = |name: &str| lines.iter().map(|line| line[name].as_str().unwrap_or("-")).collect::<Vec<_>>();
+    let of = |name: &str| {
+        lines.iter().map(|line| line[name].as_str().unwrap_or("-")).collect::<Vec<_>>()
+    };
     assert_eq!(of("path"), ["/people/*", "/people", "/people", "*"]);
     assert!(!server.out().contains("alice") && !server.out().contains("%zz"), "{}", server.out());
 }
@@ -137,7 +151,8 @@ fn a_wrong_setting_of_the_log_is_an_error() {
     }
 }
 
-/// Envoy's access log prints the metadata. The header is for the client, and only where it is asked for.
+/// Envoy's access log prints the metadata. The header is for the client, and only where it is asked
+/// for.
 #[tokio::test]
 async fn a_decision_explains_itself_to_envoy_and_to_the_client_only_if_configured() {
     for header in [None, Some("x-why")] {
@@ -149,8 +164,10 @@ async fn a_decision_explains_itself_to_envoy_and_to_the_client_only_if_configure
         let mut envoy = Envoy::connect(server.address()).await;
         let alice = basic("alice:wonderland");
         let revision = run(&["check", "--output", "json", &example("people")]).1;
-        let revision =
-            serde_json::from_str::<Value>(&revision).unwrap()["policy"].as_str().unwrap().to_owned();
+        let revision = serde_json::from_str::<Value>(&revision).unwrap()["policy"]
+            .as_str()
+            .unwrap()
+            .to_owned();
         for (path, expected) in [
             (
                 "/people",
@@ -172,8 +189,13 @@ async fn a_decision_explains_itself_to_envoy_and_to_the_client_only_if_configure
             ),
         ] {
             let headers = [("authorization", &*alice)];
-            let request =
-                Checked { method: "GET", path, headers: &headers, raw_headers: false, ..Checked::default() };
+            let request = Checked {
+                method: "GET",
+                path,
+                headers: &headers,
+                raw_headers: false,
+                ..Checked::default()
+            };
             let reply = envoy.send(request).await;
             let response = CheckResponse::decode(reply.body.get(5..).unwrap()).unwrap();
             let fields = response.dynamic_metadata.unwrap().fields;
@@ -188,8 +210,10 @@ async fn a_decision_explains_itself_to_envoy_and_to_the_client_only_if_configure
             assert_eq!(found, expected);
             if let Some(HttpResponse::DeniedResponse(denied)) = response.http_response {
                 let named = denied.headers.iter().filter_map(|option| option.header.as_ref());
-                let why: Vec<&str> =
-                    named.filter(|header| header.key == "x-why").map(|header| &*header.value).collect();
+                let why: Vec<&str> = named
+                    .filter(|header| header.key == "x-why")
+                    .map(|header| &*header.value)
+                    .collect();
                 assert_eq!(why, if header.is_some() { vec!["not_allowed"] } else { vec![] });
             }
         }

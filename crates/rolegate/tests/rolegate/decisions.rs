@@ -1,4 +1,5 @@
-//! The decision log: the revision on each line, and what it takes to repeat a decision with `explain`.
+//! The decision log: the revision on each line, and what it takes to repeat a decision with
+//! `explain`.
 
 use serde_json::{Value, json};
 use testbed::tokens::Signer;
@@ -24,16 +25,25 @@ async fn the_same_policy_has_the_same_revision_everywhere() {
     assert!(text.trim_end().ends_with(&format!("policy {policy}")), "{text}");
 
     let explain = |more: &[&str]| {
-        printed(&[&["explain", "--policy", &folder.arg(), "--output", "json"], more, &["GET", "/"]].concat())
+        printed(
+            &[&["explain", "--policy", &folder.arg(), "--output", "json"], more, &["GET", "/"]]
+                .concat(),
+        )
     };
     let without_keys = explain(&[]);
-    assert_eq!((without_keys["policy"].as_str(), &without_keys["keys"]), (Some(policy), &Value::Null));
+    assert_eq!(
+        (without_keys["policy"].as_str(), &without_keys["keys"]),
+        (Some(policy), &Value::Null)
+    );
     let bearer = token(&signer, "k");
     let with_keys = explain(&["--bearer", bearer.strip_prefix("Bearer ").unwrap()]);
     assert_eq!(with_keys["policy"], *policy);
     let keys = with_keys["keys"].as_str().unwrap();
     let (_, text, _) = run(&["explain", "--policy", &folder.arg(), "GET", "/"]);
-    assert!(text.ends_with(&format!("policy:  {policy}\nkeys:    not fetched for this command\n")), "{text}");
+    assert!(
+        text.ends_with(&format!("policy:  {policy}\nkeys:    not fetched for this command\n")),
+        "{text}"
+    );
 
     let server = Server::start(&folder.arg(), &["--decision-log", "all"]);
     let mut envoy = Envoy::connect(server.address()).await;
@@ -82,8 +92,7 @@ async fn a_logged_decision_can_be_repeated() {
     let server = Server::start(&folder.arg(), &["--decision-log", "all", "--log-level", "debug"]);
     let mut envoy = Envoy::connect(server.address()).await;
     let bearer = |more: Value| {
-        let mut claims =
-            json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": 4_000_000_000_u64 });
+        let mut claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": 4_000_000_000_u64 });
         claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         format!("Bearer {}", signer.sign(&json!({ "alg": "ES256", "kid": "k" }), &claims))
     };
@@ -118,8 +127,14 @@ async fn a_logged_decision_can_be_repeated() {
     for (number, (method, path, authorization, status, who)) in requests.into_iter().enumerate() {
         let id = format!("id-{number}");
         let mut headers = vec![("x-request-id", id.as_str()), ("cookie", "session=c00kie")];
-        headers.extend((!authorization.is_empty()).then_some(("authorization", authorization.as_str())));
-        assert_eq!(envoy.check(method, path, &headers).await, Answer::Http(status), "{method} {path}");
+        headers.extend(
+            (!authorization.is_empty()).then_some(("authorization", authorization.as_str())),
+        );
+        assert_eq!(
+            envoy.check(method, path, &headers).await,
+            Answer::Http(status),
+            "{method} {path}"
+        );
         wait_until(|| server.out().lines().count() > number, || format!("line {number}"));
         let out = server.out();
         let text = out.lines().nth(number).unwrap();
@@ -132,7 +147,10 @@ async fn a_logged_decision_can_be_repeated() {
         let named = |name: &str| line[name].as_str().unwrap_or("-").to_owned();
         match who.strip_prefix("attempted ") {
             Some(who) => {
-                assert!(named("attempted_user").starts_with(who) && line["user"].is_null(), "{text}");
+                assert!(
+                    named("attempted_user").starts_with(who) && line["user"].is_null(),
+                    "{text}"
+                );
                 assert!(named("attempted_user").len() <= 256, "{text}");
             }
             None => assert_eq!(named("user"), who, "{text}"),
@@ -142,7 +160,11 @@ async fn a_logged_decision_can_be_repeated() {
         assert_eq!((code, err.as_str()), (i32::from(status != 200), ""), "{text}\n{out}");
         let why: Value = serde_json::from_str(&out).unwrap();
         assert_eq!((&why["same"], &why["status"]), (&true.into(), &status.into()), "{text}\n{out}");
-        assert_eq!((&why["reason"], &why["policy"]), (&line["reason"], &line["policy"]), "{text}\n{out}");
+        assert_eq!(
+            (&why["reason"], &why["policy"]),
+            (&line["reason"], &line["policy"]),
+            "{text}\n{out}"
+        );
     }
     assert!(server.out().contains("\"attempted_issuer\":\"https://other.example\""));
     let printed = server.out() + &server.log();
@@ -165,13 +187,17 @@ fn a_line_is_compared_with_what_this_policy_decides() {
              \"host\":\"h\",\"path\":\"/a\",\"policy\":\"0123\"{more}}}"
         )
     };
-    let explain = |line: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], line);
+    let explain =
+        |line: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], line);
     let (code, out, _) = explain(&format!("{}\n", line("")));
     assert_eq!(code, 0);
     let end = "\nlogged:  denied (not_allowed): another decision\n         decided by another policy: 0123\n";
     assert!(out.starts_with("200 allowed\n") && out.ends_with(end), "{out}");
     let (_, out, _) = explain(&line(",\"inexact\":true"));
-    assert!(out.ends_with("values of the line were cut or replaced: the request was another one\n"), "{out}");
+    assert!(
+        out.ends_with("values of the line were cut or replaced: the request was another one\n"),
+        "{out}"
+    );
 
     assert!(!out.contains("keys:"), "the policy fetches none: {out}");
     let unknown_key = "{\"decision\":\"denied\",\"reason\":\"unknown_key\",\"detail\":\"`kid` is `z`\",\"method\":\"GET\",\
@@ -183,13 +209,18 @@ fn a_line_is_compared_with_what_this_policy_decides() {
     let file = folder.path().join("line.json");
     std::fs::write(&file, line("")).unwrap();
     let from_file = |more: &[&str]| {
-        run(&[&["explain", "--policy", &folder.arg(), "--decision", &file.display().to_string()], more]
-            .concat())
+        run(&[
+            &["explain", "--policy", &folder.arg(), "--decision", &file.display().to_string()],
+            more,
+        ]
+        .concat())
     };
     assert_eq!(from_file(&[]).0, 0);
-    for (more, what) in
-        [(&["GET", "/a"][..], "METHOD"), (&["--user", "ann"], "--user"), (&["--basic", "a:b"], "--basic")]
-    {
+    for (more, what) in [
+        (&["GET", "/a"][..], "METHOD"),
+        (&["--user", "ann"], "--user"),
+        (&["--basic", "a:b"], "--basic"),
+    ] {
         let (code, _, err) = from_file(more);
         assert!(code == 2 && err.contains(what), "{more:?}: {code} {err}");
     }
@@ -197,7 +228,10 @@ fn a_line_is_compared_with_what_this_policy_decides() {
         ("", "is empty"),
         ("{}", "is not a line of rolegate's decision log: missing field `decision`"),
         ("GET /a", "is not a line of rolegate's decision log, which is a JSON object"),
-        ("[2026-01-01T00:00:00.000Z] \"GET /a HTTP/1.1\" 403 UAEX", "is it one of Envoy's access log?"),
+        (
+            "[2026-01-01T00:00:00.000Z] \"GET /a HTTP/1.1\" 403 UAEX",
+            "is it one of Envoy's access log?",
+        ),
         (&*line("").replace("not_allowed", "unheard_of"), "`unheard_of` is not a reason"),
     ] {
         let (code, out, err) = explain(text);

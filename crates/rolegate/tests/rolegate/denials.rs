@@ -16,7 +16,8 @@ grants: { viewer: { users: [ann] }, admin: { users: [root] } }
 
 fn line(reason: &str, user: &str, method: &str, path: &str) -> String {
     let decision = if reason.is_empty() { "allowed" } else { "denied" };
-    let reason = if reason.is_empty() { String::new() } else { format!("\"reason\":\"{reason}\",") };
+    let reason =
+        if reason.is_empty() { String::new() } else { format!("\"reason\":\"{reason}\",") };
     let user = if user.is_empty() { String::new() } else { format!("\"user\":\"{user}\",") };
     format!(
         "{{\"decision\":\"{decision}\",{reason}{user}\"method\":\"{method}\",\"host\":\"h\",\"path\":\"{path}\"}}\n"
@@ -48,7 +49,8 @@ fn log() -> String {
 fn the_denials_of_a_log_are_grouped_with_what_is_missing_the_most_frequent_first() {
     let (code, out, err) = explain(&log(), &[]);
     assert_eq!((code, err.as_str()), (0, ""), "{out}");
-    let groups: Vec<&str> = out.lines().filter(|line| line.contains(" × ")).map(str::trim_start).collect();
+    let groups: Vec<&str> =
+        out.lines().filter(|line| line.contains(" × ")).map(str::trim_start).collect();
     assert_eq!(
         groups,
         [
@@ -95,7 +97,8 @@ fn callers_from_elsewhere_are_a_group_of_their_own() {
         line("not_allowed", "bob", "GET", "/people"),
     ];
     let (_, out, err) = explain(&log.concat(), &[]);
-    let groups: Vec<&str> = out.lines().filter(|line| line.contains(" × ")).map(str::trim_start).collect();
+    let groups: Vec<&str> =
+        out.lines().filter(|line| line.contains(" × ")).map(str::trim_start).collect();
     assert_eq!(
         groups,
         [

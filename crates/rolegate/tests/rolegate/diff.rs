@@ -48,7 +48,10 @@ fn lines(out: &str) -> Vec<String> {
 #[test]
 fn a_rule_that_is_added_is_granted_to_each_of_its_callers() {
     let (code, out) = diff(
-        &[("\"PUT /reports/{id}\"", "\"PUT /reports/{id}\", \"DELETE a.example.com/reports/{id}\"")],
+        &[(
+            "\"PUT /reports/{id}\"",
+            "\"PUT /reports/{id}\", \"DELETE a.example.com/reports/{id}\"",
+        )],
         &[],
     );
     let expected = [
@@ -72,7 +75,10 @@ fn a_deny_that_is_removed_grants_and_one_that_is_added_revokes() {
         )],
         &[],
     );
-    assert!(out.starts_with("revoked: GET /users/{user}\n") && out.contains("denies it now"), "{out}");
+    assert!(
+        out.starts_with("revoked: GET /users/{user}\n") && out.contains("denies it now"),
+        "{out}"
+    );
     assert!(out.contains("from: the users `ann` and `bob` by Basic\n"), "{out}");
 }
 
@@ -82,7 +88,9 @@ fn what_is_granted_to_anyone_is_warned_of() {
     let (code, out) = diff(&[anyone], &[]);
     assert_eq!(code, 1);
     assert!(
-        out.contains("granted: GET /reports/**\n  warning: anyone may do this, also without credentials\n"),
+        out.contains(
+            "granted: GET /reports/**\n  warning: anyone may do this, also without credentials\n"
+        ),
         "{out}"
     );
     assert!(out.contains("  to: anyone without credentials\n"), "{out}");
@@ -98,8 +106,14 @@ fn a_refactoring_without_effect_is_no_difference() {
     for replaced in [
         &[("GET /reports/{id}", "GET /reports/{number}")][..],
         &[(rules, "\"GET /users/{user}\", \"GET /reports/{id}\", \"GET /reports/1\"")],
-        &[("deny: [\"* /reports/locked\"]", "deny: [\"GET|PUT /reports/locked\", \"* /reports/locked\"]")],
-        &[("users: [bob], groups: [\"id:readers\"]", "groups: [\"id:readers\"], users: [bob, nobody]")],
+        &[(
+            "deny: [\"* /reports/locked\"]",
+            "deny: [\"GET|PUT /reports/locked\", \"* /reports/locked\"]",
+        )],
+        &[(
+            "users: [bob], groups: [\"id:readers\"]",
+            "groups: [\"id:readers\"], users: [bob, nobody]",
+        )],
     ] {
         let (code, out) = diff(replaced, &[]);
         let no = "no difference: everybody may do the same under both policies\n";
@@ -112,14 +126,16 @@ fn another_name_of_a_role_is_a_difference_only_for_tokens_that_can_name_it() {
     let (code, out) = diff(&[("editor", "author")], &[]);
     assert!(code == 1 && out.contains("with the role `author`"), "{out}");
     let no_roles = OLD.replace("roles: roles, ", "");
-    let (old, new) = (PolicyFolder::new(&no_roles), PolicyFolder::new(&no_roles.replace("editor", "author")));
+    let (old, new) =
+        (PolicyFolder::new(&no_roles), PolicyFolder::new(&no_roles.replace("editor", "author")));
     let (code, out, _) = run(&["diff", &old.arg(), &new.arg()]);
     assert_eq!(code, 0, "{out}");
 }
 
 #[test]
 fn users_and_grants_are_compared_by_what_they_may_do() {
-    let (_, out) = diff(&[("groups: [\"id:readers\"]", "groups: [\"id:readers\", \"id:guests\"]")], &[]);
+    let (_, out) =
+        diff(&[("groups: [\"id:readers\"]", "groups: [\"id:readers\", \"id:guests\"]")], &[]);
     let expected = [
         "granted: GET /reports/{id}",
         "because: `reader: GET /reports/{id}` allows it now",
@@ -131,11 +147,14 @@ fn users_and_grants_are_compared_by_what_they_may_do() {
     assert_eq!(lines(&out), expected, "{out}");
     let (_, out) = diff(&[("      bob: {", "      rob: {"), ("users: [bob]", "users: [rob]")], &[]);
     assert!(
-        out.contains("  to: the user `rob` by Basic\n") && out.contains("  from: the user `bob` by Basic\n"),
+        out.contains("  to: the user `rob` by Basic\n")
+            && out.contains("  from: the user `bob` by Basic\n"),
         "{out}"
     );
     assert!(
-        out.contains("setting: identity.basic.users.bob removed\nsetting: identity.basic.users.rob added\n"),
+        out.contains(
+            "setting: identity.basic.users.bob removed\nsetting: identity.basic.users.rob added\n"
+        ),
         "{out}"
     );
 }
@@ -200,7 +219,11 @@ fn each_setting_of_an_inventory_counts() {
             lines(&out).into_iter().filter(|line| line.starts_with("setting:")).collect();
         let expected: Vec<String> =
             expected.iter().map(|change| format!("setting: search.inventory{change}")).collect();
-        assert_eq!((code, settings), (i32::from(!expected.is_empty()), expected), "{new}: {out}{err}");
+        assert_eq!(
+            (code, settings),
+            (i32::from(!expected.is_empty()), expected),
+            "{new}: {out}{err}"
+        );
         assert!(!out.contains("s3cr3t") && !out.contains("0th3r"), "{out}");
     }
 }
@@ -208,7 +231,8 @@ fn each_setting_of_an_inventory_counts() {
 /// The application trusts what rolegate sets: without that, clients may send it.
 #[test]
 fn a_header_that_clients_may_send_now_is_warned_of() {
-    let (_, out) = diff(&[("set_headers: { x-user: \"{user}\" }", "remove_headers: [x-user]")], &[]);
+    let (_, out) =
+        diff(&[("set_headers: { x-user: \"{user}\" }", "remove_headers: [x-user]")], &[]);
     assert!(!out.contains("warning"), "{out}");
     let (_, out) = diff(&[("x-user: \"{user}\"", "x-name: \"{user}\"")], &[]);
     let warned = "setting: allow_response.set_headers.x-user removed (warning: clients can send this header to the application now)";
@@ -217,7 +241,8 @@ fn a_header_that_clients_may_send_now_is_warned_of() {
 
 #[test]
 fn markdown_is_a_table_for_a_pull_request() {
-    let (_, out) = diff(&[("GET /reports/{id}", "GET|HEAD /reports/{id}")], &["--output", "markdown"]);
+    let (_, out) =
+        diff(&[("GET /reports/{id}", "GET|HEAD /reports/{id}")], &["--output", "markdown"]);
     assert!(
         out.starts_with(
             "### Granted\n\n| requests | callers | because |\n|---|---|---|\n| `HEAD /reports/{id}, except /reports/locked` |"

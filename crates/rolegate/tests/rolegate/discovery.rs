@@ -1,10 +1,13 @@
-//! OpenID Connect discovery and private certificate authorities, with issuers that speak TLS on the loopback interface.
+//! OpenID Connect discovery and private certificate authorities, with issuers that speak TLS on the
+//! loopback interface.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
-use rcgen::{BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair,
+};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
@@ -39,7 +42,9 @@ impl Authority {
 
 fn server_with(certificate: &Certificate, key: &KeyPair) -> ServerConfig {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
     config.with_no_client_auth().with_single_cert(vec![certificate.der().clone()], key).unwrap()
 }
@@ -62,17 +67,20 @@ impl Issuer {
         let document = Arc::new(Mutex::new(String::new()));
         let issuer = Self { at, document: document.clone() };
         issuer.document(
-            &json!({ "issuer": issuer.name(), "jwks_uri": format!("{}/keys", issuer.name()) }).to_string(),
+            &json!({ "issuer": issuer.name(), "jwks_uri": format!("{}/keys", issuer.name()) })
+                .to_string(),
         );
         let (config, keys) = (Arc::new(config), ok(keys));
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(stream) = stream else { continue };
-                let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
+                let mut stream =
+                    StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
                 let mut request = [0; 4096];
                 // Fails if the client does not trust the certificate.
                 let Ok(size) = stream.read(&mut request) else { continue };
-                let discovers = request[..size].starts_with(b"GET /realm/.well-known/openid-configuration ");
+                let discovers =
+                    request[..size].starts_with(b"GET /realm/.well-known/openid-configuration ");
                 let answer = if discovers { ok(&document.lock().unwrap()) } else { keys.clone() };
                 let _ = stream.write_all(answer.as_bytes());
                 stream.conn.send_close_notify();
@@ -103,7 +111,8 @@ impl Issuer {
 
     #[expect(clippy::disallowed_methods, reason = "a token has a time, and this is a test")]
     fn token(&self, signer: &Signer) -> String {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let now =
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let claims = json!({ "iss": self.name(), "aud": "a", "sub": "carol", "exp": now + 3600 });
         format!("Bearer {}", signer.sign(&json!({ "alg": "ES256", "kid": "k" }), &claims))
     }
@@ -123,7 +132,8 @@ async fn keys_are_discovered_over_a_private_authority() {
         let mut envoy = Envoy::connect(server.address()).await;
         assert_eq!(check(&mut envoy, &token).await, Answer::Http(200), "{}", server.log());
         let bearer = token.strip_prefix("Bearer ").unwrap();
-        let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", bearer, "GET", "/"]);
+        let (code, out, err) =
+            run(&["explain", "--policy", &folder.arg(), "--bearer", bearer, "GET", "/"]);
         assert_eq!(code, 0, "{out}{err}");
         folder.write(
             "cases.yaml",
@@ -136,7 +146,8 @@ async fn keys_are_discovered_over_a_private_authority() {
     }
 }
 
-/// Only the authority of `ca_file` is trusted, even if the system trusts another that has issued the certificate.
+/// Only the authority of `ca_file` is trusted, even if the system trusts another that has issued
+/// the certificate.
 #[tokio::test]
 async fn a_private_authority_is_trusted_instead_of_those_of_the_system() {
     let (signer, authority) = (Signer::default(), Authority::new("a"));
@@ -182,7 +193,8 @@ async fn a_private_authority_is_trusted_instead_of_those_of_the_system() {
     }
 }
 
-/// `openssl req -x509` makes an authority, unless it is told otherwise. Other clients accept it as that of a server.
+/// `openssl req -x509` makes an authority, unless it is told otherwise. Other clients accept it as
+/// that of a server.
 #[test]
 fn a_self_signed_certificate_of_an_authority_is_named_as_such() {
     let (signer, key) = (Signer::default(), KeyPair::generate().unwrap());
@@ -197,13 +209,16 @@ fn a_self_signed_certificate_of_an_authority_is_named_as_such() {
         params.is_ca = is_ca;
         let certificate = params.self_signed(&key).unwrap();
         let issuer = Issuer::with(server_with(&certificate, &key), &key_set(&signer, "k"));
-        let server =
-            Server::start(&issuer.policy(DISCOVERY, &certificate.pem()).arg(), &["--keys-wait", "10ms"]);
+        let server = Server::start(
+            &issuer.policy(DISCOVERY, &certificate.pem()).arg(),
+            &["--keys-wait", "10ms"],
+        );
         server.wait_for_log(logged);
     }
 }
 
-/// OpenID Connect Discovery 1.0, 4.3: the `issuer` in the document must be exactly that of the policy.
+/// OpenID Connect Discovery 1.0, 4.3: the `issuer` in the document must be exactly that of the
+/// policy.
 #[tokio::test]
 async fn a_discovery_document_that_is_not_right_gives_no_keys() {
     let (signer, authority) = (Signer::default(), Authority::new("a"));
@@ -221,10 +236,14 @@ async fn a_discovery_document_that_is_not_right_gives_no_keys() {
             "`http`, while the document is at `https`".to_owned(),
         ),
         (
-            json!({ "issuer": name, "jwks_uri": "https://127.0.0.1:1/keys?s3cret-s3cret" }).to_string(),
+            json!({ "issuer": name, "jwks_uri": "https://127.0.0.1:1/keys?s3cret-s3cret" })
+                .to_string(),
             "discovery: `https://127.0.0.1:1/keys`: ".to_owned(),
         ),
-        ("<html>".to_owned(), "not a discovery document: not JSON (begins with `<html>`)".to_owned()),
+        (
+            "<html>".to_owned(),
+            "not a discovery document: not JSON (begins with `<html>`)".to_owned(),
+        ),
         (" ".repeat((1 << 20) + 1), "the answer is larger than 1 MiB".to_owned()),
     ] {
         issuer.document(&document);
@@ -244,7 +263,10 @@ fn a_key_set_that_cannot_be_used_is_named_and_not_the_document_that_leads_to_it(
     for (keys, fault) in [
         ("<html>", "not JSON (begins with `<html>`)"),
         ("{\"keys\":[]}", "no key that can verify tokens"),
-        ("{\"keys\":[{\"kty\":\"oct\",\"kid\":\"k\"}]}", "no key that can verify tokens: key 1 (`k`): "),
+        (
+            "{\"keys\":[{\"kty\":\"oct\",\"kid\":\"k\"}]}",
+            "no key that can verify tokens: key 1 (`k`): ",
+        ),
     ] {
         let issuer = Issuer::start(&authority, keys);
         let folder = issuer.policy(DISCOVERY, &authority.pem());
@@ -255,7 +277,10 @@ fn a_key_set_that_cannot_be_used_is_named_and_not_the_document_that_leads_to_it(
         let arguments =
             ["explain", "--policy", &folder.arg(), "--bearer", token.trim_start_matches("Bearer ")];
         let (code, out, err) = run(&[&arguments[..], &["GET", "/"]].concat());
-        assert!(code == 1 && out.contains("keys_unavailable") && err.contains(&named), "{out}{err}");
+        assert!(
+            code == 1 && out.contains("keys_unavailable") && err.contains(&named),
+            "{out}{err}"
+        );
     }
 }
 
@@ -267,7 +292,8 @@ fn a_silent_issuer_holds_up_explain_for_ten_seconds_at_most() {
         "version: 1\nidentity:\n  jwt:\n    - {{ issuer: \"https://{}\", audiences: [a], keys: {{ discovery: true }} }}\n",
         listener.local_addr().unwrap()
     ));
-    let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", "x", "GET", "/"]);
+    let (code, out, err) =
+        run(&["explain", "--policy", &folder.arg(), "--bearer", "x", "GET", "/"]);
     assert!(code == 1 && err.contains("no complete answer within 10 s"), "{out}{err}");
 }
 
@@ -281,12 +307,16 @@ fn a_file_of_authorities_that_cannot_be_used_is_a_problem_of_the_policy() {
     folder.write("ca.pem", "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n");
     for command in ["check", "serve"] {
         let policy = folder.arg();
-        let args =
-            if command == "check" { vec!["check", &policy] } else { vec!["serve", "--policy", &policy] };
+        let args = if command == "check" {
+            vec!["check", &policy]
+        } else {
+            vec!["serve", "--policy", &policy]
+        };
         let (code, out, err) = run(&args);
         let printed = out + &err;
         assert!(
-            code == 3 && printed.contains("the `ca_file` of these keys: certificate 1 cannot be used"),
+            code == 3
+                && printed.contains("the `ca_file` of these keys: certificate 1 cannot be used"),
             "{printed}"
         );
     }

@@ -1,5 +1,5 @@
-//! The tables of `docs/operations.md` against the program: settings, reasons and exit codes. The tables of metrics, of
-//! the decision log and of gRPC errors are compared beside their code.
+//! The tables of `docs/operations.md` against the program: settings, reasons and exit codes. The
+//! tables of metrics, of the decision log and of gRPC errors are compared beside their code.
 
 use std::collections::BTreeMap;
 
@@ -21,12 +21,14 @@ fn the_table_of_settings_is_what_serve_takes() {
             values.collect::<Vec<_>>().join(",")
         }
     };
-    let settings = serve.get_arguments().filter_map(|argument| Some((argument.get_long()?, argument)));
+    let settings =
+        serve.get_arguments().filter_map(|argument| Some((argument.get_long()?, argument)));
     let settings = settings.filter(|(name, _)| !["config", "help"].contains(name));
     let taken: BTreeMap<String, String> =
         settings.map(|(name, argument)| (name.to_owned(), default(argument))).collect();
     let rows = table(PAGE, "| setting | default |");
-    let documented = rows.iter().flat_map(|row| names(row[0]).map(|name| (name, row[1].trim_matches('`'))));
+    let documented =
+        rows.iter().flat_map(|row| names(row[0]).map(|name| (name, row[1].trim_matches('`'))));
     let documented: BTreeMap<String, String> =
         documented.map(|(name, default)| (name.to_owned(), default.to_owned())).collect();
     assert_eq!(documented, taken);

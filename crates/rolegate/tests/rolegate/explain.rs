@@ -11,7 +11,10 @@ fn explain_says_why() {
     assert!(out.contains("guest: GET /people") && out.contains("policy.yaml:"), "{out}");
     let (code, out, _) = explain(&["--user", "alice", "POST", "http://example.com/people?x=1"]);
     assert_eq!(code, 1, "{out}");
-    assert!(out.contains("example.com/people") && out.contains("missing: the role `admin`"), "{out}");
+    assert!(
+        out.contains("example.com/people") && out.contains("missing: the role `admin`"),
+        "{out}"
+    );
     let (code, out, _) = explain(&["--basic", "alice:wrong", "GET", "/people"]);
     assert_eq!(code, 1);
     assert!(out.contains("401") && !out.contains("wrong"), "{out}");
@@ -36,11 +39,19 @@ fn explain_takes_roles_groups_and_headers() {
     let policy = "version: 1\nroles:\n  a: { allow: [\"GET /a\"] }\n  b: { allow: [\"GET /b\"] }\n\
                   grants:\n  b: { groups: [g] }\n";
     let folder = PolicyFolder::new(policy);
-    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
+    let explain =
+        |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
     assert_eq!(explain(&["--user", "u", "--role", "a", "GET", "/a"]).0, 0);
     assert_eq!(explain(&["--user", "u", "--group", "g", "GET", "/b"]).0, 0);
     assert_eq!(explain(&["--user", "u", "GET", "/b"]).0, 1);
-    let two = ["--header", "authorization: Basic YTpi", "--header", "Authorization: Basic YTpi", "GET", "/a"];
+    let two = [
+        "--header",
+        "authorization: Basic YTpi",
+        "--header",
+        "Authorization: Basic YTpi",
+        "GET",
+        "/a",
+    ];
     let (code, out, _) = explain(&two);
     assert_eq!(code, 1);
     assert!(out.contains("duplicate_authorization"), "{out}");
@@ -54,14 +65,25 @@ fn explain_gives_a_basic_user_the_groups_of_the_policy() {
          \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\", groups: [staff] } } } }\n\
          roles: { reader: { allow: [GET /a] } }\ngrants: { reader: { groups: [\"b:staff\"] } }\n",
     );
-    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
+    let explain =
+        |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
     let (code, out, err) = explain(&["--user", "b:carl", "GET", "/a"]);
     assert!(code == 0 && out.contains("caller:  b:carl, in b:staff\n"), "{out}{err}");
-    let (code, out, _) = explain(&["--user", "carl", "--role", "raeder", "--group", "b:stuff", "GET", "/a"]);
+    let (code, out, _) =
+        explain(&["--user", "carl", "--role", "raeder", "--group", "b:stuff", "GET", "/a"]);
     assert_eq!(code, 1, "{out}");
-    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
-    assert!(out.contains("note:    the policy has no role `raeder`: did you mean `reader`?\n"), "{out}");
-    assert!(out.contains("note:    the policy has no group `b:stuff`: did you mean `b:staff`?\n"), "{out}");
+    assert!(
+        out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("note:    the policy has no role `raeder`: did you mean `reader`?\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("note:    the policy has no group `b:stuff`: did you mean `b:staff`?\n"),
+        "{out}"
+    );
     let (_, out, _) = explain(&["--user", "carl", "--role", "reader", "GET", "/a"]);
     assert!(out.contains("reader (given by `--role`)"), "{out}");
 }
@@ -74,13 +96,17 @@ fn explain_offers_the_names_of_issuers_for_a_user_that_basic_does_not_have() {
          jwt: [{ issuer: \"https://k.example\", audiences: [a], keys: { url: \"https://k.example/keys\" }, user_prefix: \"kc:\" }]\n\
          roles: { reader: { allow: [GET /a] } }\ngrants: { reader: { users: [alice, \"kc:kim\"] } }\n",
     );
-    let explain = |user: &str| run(&["explain", "--policy", &folder.arg(), "--user", user, "GET", "/a"]);
+    let explain =
+        |user: &str| run(&["explain", "--policy", &folder.arg(), "--user", user, "GET", "/a"]);
     let (code, out, err) = explain("kim");
     assert_eq!(code, 1, "{out}{err}");
     let note = "note:    Basic has no user `kim`; the user of a token of `https://k.example` is `kc:kim`\n";
     assert!(out.contains(note), "{out}");
     let (_, out, _) = explain("alicee");
-    assert!(out.contains("note:    the policy has no user `alicee`: did you mean `alice`?\n"), "{out}");
+    assert!(
+        out.contains("note:    the policy has no user `alicee`: did you mean `alice`?\n"),
+        "{out}"
+    );
     assert_eq!(explain("kc:kim").0, 0);
 }
 
@@ -96,11 +122,16 @@ fn explain_names_the_roles_that_extend_the_missing_one_and_would_do() {
     };
     let out = explain(["GET", "/a"]);
     assert!(
-        out.contains("missing: the role `viewer`, or `editor`, `admin`, which extend it, by `viewer: "),
+        out.contains(
+            "missing: the role `viewer`, or `editor`, `admin`, which extend it, by `viewer: "
+        ),
         "{out}"
     );
     let out = explain(["POST", "/a"]);
-    assert!(out.contains("missing: the role `editor`, or `admin`, which extends it, by `editor: "), "{out}");
+    assert!(
+        out.contains("missing: the role `editor`, or `admin`, which extends it, by `editor: "),
+        "{out}"
+    );
 }
 
 /// A prefix that was added since, for example.
@@ -115,12 +146,19 @@ fn a_logged_user_that_the_policy_no_longer_has_is_named() {
             "{{\"decision\":\"allowed\",\"user\":\"{user}\",\"method\":\"GET\",\"host\":\"a\",\"path\":\"/a\"}}"
         )
     };
-    let explain =
-        |user: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], &line(user));
+    let explain = |user: &str| {
+        run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], &line(user))
+    };
     let (code, out, err) = explain("carl");
     assert_eq!(code, 1, "{out}{err}");
-    assert!(out.contains("because: the line names `carl`, and the policy has no such user\n"), "{out}");
-    assert!(out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"), "{out}");
+    assert!(
+        out.contains("because: the line names `carl`, and the policy has no such user\n"),
+        "{out}"
+    );
+    assert!(
+        out.contains("note:    no source has a user `carl`: did you mean `b:carl`?\n"),
+        "{out}"
+    );
     assert_eq!(explain("b:carl").0, 0);
 }
 
@@ -136,7 +174,8 @@ fn what_is_no_token_alone_is_said() {
         ("a.b.c,d.e.f", "none has a comma in it"),
         ("Bearer a.b.c", "without `Bearer ` before it"),
     ] {
-        let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", given, "GET", "/a"]);
+        let (code, out, err) =
+            run(&["explain", "--policy", &folder.arg(), "--bearer", given, "GET", "/a"]);
         assert!(code != 0 && err.contains(said) && !err.contains("a.b.c"), "{given}: {out}{err}");
     }
 }
@@ -147,12 +186,17 @@ fn explain_says_what_an_argument_lacks() {
     let explain = |more: &[&str]| run(&[&["explain", "--policy", &people][..], more].concat());
     let (code, _, err) = explain(&["/people"]);
     assert!(code == 2 && err.contains("write one before the path, such as `GET /people`"), "{err}");
-    for (method, meant) in
-        [("GET|POST", "did you mean `GET`?"), ("GET,POST", "did you mean `GET`?"), ("*", "such as `GET`")]
-    {
+    for (method, meant) in [
+        ("GET|POST", "did you mean `GET`?"),
+        ("GET,POST", "did you mean `GET`?"),
+        ("*", "such as `GET`"),
+    ] {
         for command in ["explain", "who-can"] {
             let (code, out, err) = run(&[command, "--policy", &people, method, "/people"]);
-            assert!(code == 2 && out.is_empty() && err.contains("a request has one method"), "{err}");
+            assert!(
+                code == 2 && out.is_empty() && err.contains("a request has one method"),
+                "{err}"
+            );
             assert!(err.contains(meant), "{err}");
         }
     }

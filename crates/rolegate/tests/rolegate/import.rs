@@ -86,7 +86,10 @@ fn a_denial_without_effect_is_named_and_costs_nothing() {
     let (code, policy, notes) = import(&["istio", "--audience", "shop"], ISTIO);
     assert_eq!(code, 0, "{notes}");
     assert!(!notes.contains("stricter"), "{notes}");
-    assert!(notes.contains("note: `spec.rules[0]`: nothing that is allowed matches `no-admin`"), "{notes}");
+    assert!(
+        notes.contains("note: `spec.rules[0]`: nothing that is allowed matches `no-admin`"),
+        "{notes}"
+    );
     assert!(policy.contains("finance"), "{policy}");
 }
 
@@ -109,10 +112,15 @@ fn what_may_be_wider_is_also_a_comment_in_the_policy() {
     let (_, policy, _) = import(&["istio", "--audience", "shop"], ISTIO);
     let (head, rest) = policy.split_once("version: 1\n").unwrap();
     assert!(
-        head.contains(": note: `spec.rules[0].when[0].values[0]`: the claim `groups` must be a list"),
+        head.contains(
+            ": note: `spec.rules[0].when[0].values[0]`: the claim `groups` must be a list"
+        ),
         "{head}"
     );
-    assert!(head.lines().count() == 1 && head.starts_with("# -:") && !rest.contains("note:"), "{policy}");
+    assert!(
+        head.lines().count() == 1 && head.starts_with("# -:") && !rest.contains("note:"),
+        "{policy}"
+    );
     let (_, policy, _) = import(&["envoy-rbac"], &RBAC.replace("merge_slashes: true\n", ""));
     assert!(policy.starts_with("# -:"), "{policy}");
     assert!(
@@ -128,7 +136,10 @@ fn an_audience_that_is_missing_is_named_once() {
     assert_eq!((code, &*out), (1, ""), "{notes}");
     let stricter: Vec<&str> = notes.lines().filter(|line| line.contains(": stricter: ")).collect();
     assert_eq!(stricter.len(), 1, "{notes}");
-    assert!(notes.lines().next().unwrap().contains("(`--audience` gives those to accept)"), "{notes}");
+    assert!(
+        notes.lines().next().unwrap().contains("(`--audience` gives those to accept)"),
+        "{notes}"
+    );
     assert!(notes.contains("`--partial` prints it nevertheless"), "{notes}");
     let (code, policy, _) = import(&["istio", "--partial"], ISTIO);
     assert!(code == 0 && policy.starts_with("# -:"), "{policy}");
@@ -142,17 +153,27 @@ fn an_audience_that_is_missing_is_named_once() {
 fn the_workload_is_named_only_if_there_are_several() {
     let audience = ["istio", "--audience", "shop"];
     let with = |more: &[&str], text: &str| import(&[&audience[..], more].concat(), text);
-    // The namespace is that of the resources, and the one without a selector is for this workload too.
-    for more in [&[][..], &["--label", "app=reports"], &["--namespace", "shop", "--label", "app=reports"]] {
+    // The namespace is that of the resources, and the one without a selector is for this workload
+    // too.
+    for more in
+        [&[][..], &["--label", "app=reports"], &["--namespace", "shop", "--label", "app=reports"]]
+    {
         let (code, policy, notes) = with(more, ISTIO);
         assert!(code == 0 && policy.contains("finance"), "{more:?}: {notes}");
     }
     let other = ISTIO.replacen("app: reports", "app: orders", 1);
     let (code, _, errors) = with(&[], &other);
-    assert!(code == 3 && errors.contains("this is for other workloads than those before"), "{errors}");
+    assert!(
+        code == 3 && errors.contains("this is for other workloads than those before"),
+        "{errors}"
+    );
     let (code, _, errors) = with(&["--label", "app=other"], ISTIO);
-    assert!(code == 3 && errors.contains("no `AuthorizationPolicy` here is for this workload"), "{errors}");
-    let several = format!("{ISTIO}---\nkind: AuthorizationPolicy\nmetadata: {{ name: b, namespace: web }}\n");
+    assert!(
+        code == 3 && errors.contains("no `AuthorizationPolicy` here is for this workload"),
+        "{errors}"
+    );
+    let several =
+        format!("{ISTIO}---\nkind: AuthorizationPolicy\nmetadata: {{ name: b, namespace: web }}\n");
     let (code, _, errors) = with(&["--label", "app=reports"], &several);
     assert!(code == 3 && errors.contains("in the namespaces `shop` and `web`"), "{errors}");
     assert!(errors.contains("name that of the workload by `--namespace`"), "{errors}");

@@ -16,7 +16,8 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use crate::client::{Answer, Envoy};
 use crate::process::{PolicyFolder, Server, rolegate, run, wait_until};
 
-/// The thread that answers probes does not read root certificates, which may be on a file system that hangs.
+/// The thread that answers probes does not read root certificates, which may be on a file system
+/// that hangs.
 #[test]
 fn probes_are_answered_while_root_certificates_are_read() {
     let policy = PolicyFolder::new(
@@ -104,7 +105,10 @@ impl Issuer {
     }
 
     fn loaded(&self) -> String {
-        format!("rolegate_keys_loaded{{issuer=\"https://id.example\",url=\"http://{}/keys\"}}", self.at)
+        format!(
+            "rolegate_keys_loaded{{issuer=\"https://id.example\",url=\"http://{}/keys\"}}",
+            self.at
+        )
     }
 }
 
@@ -116,7 +120,8 @@ pub(crate) fn ok(body: &str) -> String {
 #[expect(clippy::disallowed_methods, reason = "a token has a time, and this is a test")]
 pub(crate) fn token(signer: &Signer, kid: &str) -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-    let claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": now + 3600 });
+    let claims =
+        json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": now + 3600 });
     format!("Bearer {}", signer.sign(&json!({ "alg": "ES256", "kid": kid }), &claims))
 }
 
@@ -129,7 +134,8 @@ pub(crate) fn key_set(signer: &Signer, kid: &str) -> String {
 
 /// The log lines with this message.
 pub(crate) fn lines(server: &Server, message: &str) -> Vec<serde_json::Value> {
-    let lines = server.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>();
+    let lines =
+        server.log().lines().filter_map(|line| serde_json::from_str(line).ok()).collect::<Vec<_>>();
     lines.into_iter().filter(|line: &serde_json::Value| line["message"] == message).collect()
 }
 
@@ -170,7 +176,8 @@ async fn a_requested_fetch_that_fails_is_retried_as_at_the_start() {
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(check(&mut envoy, &token(&leaked, "leaked")).await, Answer::Http(200));
     issuer.answer(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            .to_owned(),
     );
     server.signal(Signal::HUP);
     wait_until(|| issuer.fetches() >= 3, || "the requested fetch, and a retry".to_owned());
@@ -192,9 +199,13 @@ async fn keys_are_fetched_again_and_the_last_good_ones_kept() {
     wait_until(|| issuer.fetches() >= 3, || "regular fetches".to_owned());
     assert_eq!(server.log().matches("keys changed").count(), 1, "the same keys change nothing");
     let failing = [
-        ("HTTP/1.1 500 Oh\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(), "status 500"),
         (
-            "HTTP/1.1 302 Go\r\nlocation: /x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+            "HTTP/1.1 500 Oh\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+            "status 500",
+        ),
+        (
+            "HTTP/1.1 302 Go\r\nlocation: /x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+                .to_owned(),
             "redirects",
         ),
         (ok(&" ".repeat((1 << 20) + 1)), "larger than 1 MiB"),
@@ -300,12 +311,18 @@ async fn keys_of_an_issuer_that_can_be_reached_do_not_become_stale() {
     let mut envoy = Envoy::connect(server.address()).await;
     // Past the age of the first fetch.
     while issuer.fetches() < 4 {
-        assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200), "{}", server.log());
+        assert_eq!(
+            check(&mut envoy, &token(&signer, "k")).await,
+            Answer::Http(200),
+            "{}",
+            server.log()
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// An issuer that starts, or is under maintenance, may answer with an empty set or a page for people.
+/// An issuer that starts, or is under maintenance, may answer with an empty set or a page for
+/// people.
 #[tokio::test]
 async fn a_key_set_that_cannot_be_used_is_fetched_again_soon_and_is_no_success() {
     let signer = Signer::default();
@@ -390,10 +407,12 @@ async fn what_a_token_was_expected_to_have_is_logged_and_explained() {
     let token = token(&signer, "zzz");
     assert_eq!(check(&mut envoy, &token).await, Answer::Http(401));
     wait_until(|| server.out().contains("unknown_key"), || server.out());
-    let line: serde_json::Value = serde_json::from_str(server.out().lines().next().unwrap()).unwrap();
+    let line: serde_json::Value =
+        serde_json::from_str(server.out().lines().next().unwrap()).unwrap();
     assert_eq!(line["detail"], "`kid` is `zzz`, known: `k1`");
     let bearer = token.strip_prefix("Bearer ").unwrap();
-    let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", bearer, "GET", "/"]);
+    let (code, out, err) =
+        run(&["explain", "--policy", &folder.arg(), "--bearer", bearer, "GET", "/"]);
     assert!(code == 1 && out.contains("because: `kid` is `zzz`, known: `k1`"), "{out}{err}");
 }
 
@@ -404,7 +423,8 @@ fn explain_fetches_the_keys_that_a_token_needs() {
     let folder = issuer.policy("1h");
     let token = token(&signer, "k");
     let token = token.strip_prefix("Bearer ").unwrap();
-    let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", token, "GET", "/"]);
+    let (code, out, err) =
+        run(&["explain", "--policy", &folder.arg(), "--bearer", token, "GET", "/"]);
     assert_eq!(code, 0, "{out}{err}");
     assert!(!out.contains(token));
 }
@@ -417,7 +437,8 @@ fn explain_decides_without_keys_that_cannot_be_used() {
     let folder = issuer.policy("1h");
     let bearer = token(&signer, "k");
     let bearer = bearer.strip_prefix("Bearer ").unwrap();
-    let (code, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", bearer, "GET", "/"]);
+    let (code, out, err) =
+        run(&["explain", "--policy", &folder.arg(), "--bearer", bearer, "GET", "/"]);
     assert!(code == 1 && out.contains("keys_unavailable"), "{out}{err}");
     assert!(err.contains(" cannot be used: not JSON (begins with `<html>`)\n"), "{err}");
 }
@@ -435,9 +456,9 @@ fn roles_in_a_token_that_have_no_effect_are_named() {
     let claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": 9_999_999_999_u64,
         "roles": ["auditor", "editor", "offline_access"] });
     let token = signer.sign(&json!({ "alg": "ES256", "kid": "k" }), &claims);
-    let unlisted =
-        "ignored: `editor` in the token, because `roles_from_token` of `https://id.example` does not list it";
-    let undefined = "ignored: `offline_access` in the token, because the policy defines no such role";
+    let unlisted = "ignored: `editor` in the token, because `roles_from_token` of `https://id.example` does not list it";
+    let undefined =
+        "ignored: `offline_access` in the token, because the policy defines no such role";
     let explain = |request: [&str; 2]| {
         run(&[&["explain", "--policy", &folder.arg(), "--bearer", &token], &request[..]].concat())
     };
@@ -445,8 +466,9 @@ fn roles_in_a_token_that_have_no_effect_are_named() {
     assert!(code == 1 && out.contains(unlisted) && out.contains(undefined), "{out}{err}");
     let (code, out, err) = explain(["GET", "/log"]);
     assert!(code == 0 && !out.contains("ignored"), "{out}{err}");
-    let case =
-        format!("- {{ name: a, request: {{ method: PUT, path: /a, claims: {claims} }}, expect: 200 }}\n");
+    let case = format!(
+        "- {{ name: a, request: {{ method: PUT, path: /a, claims: {claims} }}, expect: 200 }}\n"
+    );
     folder.write("cases.yaml", &case);
     let (code, out, err) = run(&["test", &folder.arg()]);
     assert!(code == 4 && out.contains(unlisted), "{out}{err}");
@@ -459,7 +481,9 @@ fn test_fetches_the_keys_that_a_token_needs() {
     let folder = issuer.policy("1h");
     let token = token(&signer, "k");
     let bearer = token.strip_prefix("Bearer ").unwrap();
-    for request in [format!("bearer: \"{bearer}\""), format!("headers: {{ Authorization: \"{token}\" }}")] {
+    for request in
+        [format!("bearer: \"{bearer}\""), format!("headers: {{ Authorization: \"{token}\" }}")]
+    {
         folder.write(
             "cases.yaml",
             &format!("- {{ name: a, request: {{ path: /, {request} }}, expect: 200 }}\n"),

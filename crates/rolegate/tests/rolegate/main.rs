@@ -1,6 +1,7 @@
 //! The process `rolegate` as its users see it: command line, settings, start, reload and stop.
 //!
-//! Every test starts the real program on ports that the system chooses, and ends it by its process id.
+//! Every test starts the real program on ports that the system chooses, and ends it by its process
+//! id.
 
 #![expect(
     clippy::unwrap_used,

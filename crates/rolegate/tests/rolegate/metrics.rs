@@ -28,14 +28,16 @@ fn credentials(server: &Server, scheme: &str, result: &str) -> Option<f64> {
 
 /// Hits and misses of the cache of the worker, then of that of all workers.
 fn lookups(server: &Server) -> [f64; 4] {
-    [("worker", "hit"), ("worker", "miss"), ("shared", "hit"), ("shared", "miss")].map(|(cache, result)| {
-        let labels = format!("{{cache=\"{cache}\",result=\"{result}\"}}");
-        server.metric(&format!("rolegate_credential_cache_lookups_total{labels}")).unwrap()
-    })
+    [("worker", "hit"), ("worker", "miss"), ("shared", "hit"), ("shared", "miss")].map(
+        |(cache, result)| {
+            let labels = format!("{{cache=\"{cache}\",result=\"{result}\"}}");
+            server.metric(&format!("rolegate_credential_cache_lookups_total{labels}")).unwrap()
+        },
+    )
 }
 
-/// These lookups, and as many misses of the shared cache. An entry that a worker has had for over a second is found in the
-/// shared cache, so on a busy machine more are.
+/// These lookups, and as many misses of the shared cache. An entry that a worker has had for over a
+/// second is found in the shared cache, so on a busy machine more are.
 fn assert_lookups(server: &Server, lookups_made: f64, shared_misses: f64, least_shared_hits: f64) {
     let [worker_hits, worker_misses, shared_hits, misses] = lookups(server);
     let counted = [worker_hits, worker_misses, shared_hits, misses];
@@ -45,10 +47,14 @@ fn assert_lookups(server: &Server, lookups_made: f64, shared_misses: f64, least_
 }
 
 fn entries(server: &Server, scheme: &str) -> f64 {
-    let metric =
-        |name| server.metric(&format!("rolegate_credential_cache_{name}{{scheme=\"{scheme}\"}}")).unwrap();
+    let metric = |name| {
+        server.metric(&format!("rolegate_credential_cache_{name}{{scheme=\"{scheme}\"}}")).unwrap()
+    };
     let (entries, bytes) = (metric("entries"), metric("bytes"));
-    assert!(bytes >= 100.0 * entries && bytes <= 10_000.0 * entries, "{entries} entries, {bytes} bytes");
+    assert!(
+        bytes >= 100.0 * entries && bytes <= 10_000.0 * entries,
+        "{entries} entries, {bytes} bytes"
+    );
     assert_eq!(metric("evictions_total"), 0.0);
     entries
 }
@@ -57,8 +63,10 @@ fn entries(server: &Server, scheme: &str) -> f64 {
 async fn credentials_are_counted_by_scheme_and_result_and_by_where_they_are_cached() {
     let (signer, stranger) = (Signer::default(), Signer::default());
     let folder = policy(&signer);
-    let mut server =
-        Server::start(&folder.arg(), &["--threads", "1", "--decision-log", "off", "--drain-delay", "1h"]);
+    let mut server = Server::start(
+        &folder.arg(),
+        &["--threads", "1", "--decision-log", "off", "--drain-delay", "1h"],
+    );
     let mut envoy = Envoy::connect(server.address()).await;
     let alice = basic("alice:password");
     let token = signer.bearer(ALGORITHM, now());
@@ -74,7 +82,10 @@ async fn credentials_are_counted_by_scheme_and_result_and_by_where_they_are_cach
         send(&alice, 200).await;
         assert_lookups(&server, lookups_made, 1.0, shared_hits);
     }
-    assert_eq!((credentials(&server, "basic", "valid"), entries(&server, "basic")), (Some(3.0), 1.0));
+    assert_eq!(
+        (credentials(&server, "basic", "valid"), entries(&server, "basic")),
+        (Some(3.0), 1.0)
+    );
     send(&basic("alice:wrong"), 401).await;
     send(&basic("eve:password"), 401).await;
     assert_eq!(credentials(&server, "basic", "bad_password"), Some(2.0));
@@ -94,15 +105,20 @@ async fn credentials_are_counted_by_scheme_and_result_and_by_where_they_are_cach
         assert_eq!(credentials(&server, scheme, result), Some(wanted), "{scheme} {result}");
     }
     assert_eq!(entries(&server, "bearer"), 1.0, "what is not valid is not cached");
-    // Two wrong passwords and three tokens were verified, of which one is valid. An unknown scheme is not looked up.
+    // Two wrong passwords and three tokens were verified, of which one is valid. An unknown scheme
+    // is not looked up.
     assert_lookups(&server, 11.0, 6.0, 1.0);
     let anonymous = envoy.check("GET", "/open", &[]).await;
     assert_eq!(anonymous, Answer::Http(200));
     assert_lookups(&server, 11.0, 6.0, 1.0);
     assert!(lookups(&server)[0] > 0.0, "the worker finds some");
 
-    // A reload keeps the counters. The credentials of alice are carried over, and tokens are verified again.
-    folder.write("keys.json", &json!({ "keys": [signer.jwk(ALGORITHM), signer.jwk("EdDSA")] }).to_string());
+    // A reload keeps the counters. The credentials of alice are carried over, and tokens are
+    // verified again.
+    folder.write(
+        "keys.json",
+        &json!({ "keys": [signer.jwk(ALGORITHM), signer.jwk("EdDSA")] }).to_string(),
+    );
     server.wait_for_metric("rolegate_policy_reloads_total{result=\"ok\"}", 1.0);
     assert_eq!(entries(&server, "bearer"), 0.0);
     assert_eq!(envoy.check("GET", "/", &[("authorization", &alice)]).await, Answer::Http(200));

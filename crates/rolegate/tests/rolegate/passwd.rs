@@ -71,7 +71,8 @@ fn a_password_is_set_and_the_rest_of_the_file_stays() {
     fs::write(folder.path().join("policy.yaml"), policy).unwrap();
     let policy = folder.path().display().to_string();
     for caller in ["alice:wonderland", "carol:jabberwocky"] {
-        let (code, out, err) = run(&["explain", "--policy", &policy, "--basic", caller, "GET", "/"]);
+        let (code, out, err) =
+            run(&["explain", "--policy", &policy, "--basic", caller, "GET", "/"]);
         assert_eq!(code, 0, "{caller}: {out}{err}");
     }
 }
@@ -101,7 +102,15 @@ fn passwords_that_are_set_at_once_are_all_set() {
     let name = file.display().to_string();
     std::thread::scope(|scope| {
         for number in 0..8 {
-            let add = ["passwd", &name, &format!("user-{number}"), "--algorithm", "bcrypt", "--cost", "4"];
+            let add = [
+                "passwd",
+                &name,
+                &format!("user-{number}"),
+                "--algorithm",
+                "bcrypt",
+                "--cost",
+                "4",
+            ];
             let add = add.map(str::to_owned);
             scope.spawn(move || {
                 let add: Vec<&str> = add.iter().map(|argument| &**argument).collect();

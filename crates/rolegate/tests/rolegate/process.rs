@@ -25,10 +25,15 @@ pub(crate) fn run(args: &[&str]) -> (i32, String, String) {
     ended(&rolegate(args).output().unwrap())
 }
 
-/// Runs the program with this standard input, which it may leave unread: wrong arguments end it at once.
+/// Runs the program with this standard input, which it may leave unread: wrong arguments end it at
+/// once.
 pub(crate) fn run_with(args: &[&str], input: &str) -> (i32, String, String) {
-    let mut child =
-        rolegate(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = rolegate(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let written = child.stdin.take().unwrap().write_all(input.as_bytes());
     assert!(written.is_ok() || child.wait().unwrap().code() != Some(0));
     ended(&child.wait_with_output().unwrap())
@@ -59,10 +64,12 @@ impl Server {
         server
     }
 
-    /// Starts it and does not wait. It ends at once, unless the test is about that: it would wait for connections, and a
-    /// test that waits for its end on a runtime of one thread does not close them.
+    /// Starts it and does not wait. It ends at once, unless the test is about that: it would wait
+    /// for connections, and a test that waits for its end on a runtime of one thread does not close
+    /// them.
     pub(crate) fn start_unready(policy: &str, more: &[&str]) -> Self {
-        let args = ["serve", "--policy", policy, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        let args =
+            ["serve", "--policy", policy, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
         let is_about_the_end = more.iter().any(|arg| arg.starts_with("--drain-"));
         let end: &[&str] =
             if is_about_the_end { &[] } else { &["--drain-delay", "0s", "--drain-timeout", "0s"] };
@@ -103,7 +110,9 @@ impl Server {
     }
 
     fn printed(&self, name: &str) -> String {
-        std::fs::File::open(self.folder.path().join(name)).and_then(std::io::read_to_string).unwrap()
+        std::fs::File::open(self.folder.path().join(name))
+            .and_then(std::io::read_to_string)
+            .unwrap()
     }
 
     /// Waits until it has logged this.
@@ -113,7 +122,10 @@ impl Server {
 
     /// Waits until it has logged this so many times.
     pub(crate) fn wait_for_logs(&self, text: &str, times: usize) {
-        wait_until(|| self.log().matches(text).count() >= times, || format!("`{text}` in\n{}", self.log()));
+        wait_until(
+            || self.log().matches(text).count() >= times,
+            || format!("`{text}` in\n{}", self.log()),
+        );
     }
 
     /// Waits until one line of its log has all of this.
@@ -164,13 +176,17 @@ impl Server {
         );
     }
 
-    /// Its resident memory in KiB, read from the system, so that the process itself does nothing for it.
+    /// Its resident memory in KiB, read from the system, so that the process itself does nothing
+    /// for it.
     pub(crate) fn resident(&self) -> u64 {
         self.reported("VmRSS:").strip_suffix(" kB").unwrap().parse().unwrap()
     }
 
     /// What the system reports about the process in this line (proc_pid_status(5)).
-    #[expect(clippy::disallowed_methods, reason = "it reads what the system reports about the process")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "it reads what the system reports about the process"
+    )]
     pub(crate) fn reported(&self, line: &str) -> String {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         status.lines().find_map(|found| found.strip_prefix(line)).unwrap().trim().to_owned()

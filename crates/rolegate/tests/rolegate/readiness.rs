@@ -53,8 +53,10 @@ fn a_changed_policy_that_does_not_load_is_named() {
 
 #[test]
 fn a_shadow_policy_that_does_not_load_is_named() {
-    let (folder, shadow) = (PolicyFolder::new(&open_to_all("/a")), PolicyFolder::new(&open_to_all("/a")));
-    let server = Server::start(&folder.arg(), &["--poll-interval", "50ms", "--shadow", &shadow.arg()]);
+    let (folder, shadow) =
+        (PolicyFolder::new(&open_to_all("/a")), PolicyFolder::new(&open_to_all("/a")));
+    let server =
+        Server::start(&folder.arg(), &["--poll-interval", "50ms", "--shadow", &shadow.arg()]);
     wait_for_ready(&server, "");
     shadow.write("policy.yaml", "version: 2\n");
     wait_for_ready(
@@ -89,7 +91,8 @@ fn a_reload_that_is_requested_during_the_first_load_ends_nothing() {
     std::fs::rename(&pipe, &file).unwrap();
     let server = Server::start_unready(file.to_str().unwrap(), &[]);
     let hangup = 1 << (Signal::HUP.as_raw() - 1);
-    let caught = || u64::from_str_radix(server.reported("SigCgt:").trim(), 16).unwrap() & hangup != 0;
+    let caught =
+        || u64::from_str_radix(server.reported("SigCgt:").trim(), 16).unwrap() & hangup != 0;
     wait_until(caught, || "the signal is not caught".to_owned());
     server.signal(Signal::HUP);
     std::fs::hard_link(&file, &pipe).unwrap();

@@ -29,15 +29,18 @@ async fn a_changed_file_is_activated() {
     server.wait_for_log("policy reloaded");
 }
 
-/// Its entry under `users`, with its groups, is still there: that must not keep the old policy active.
+/// Its entry under `users`, with its groups, is still there: that must not keep the old policy
+/// active.
 #[tokio::test]
 async fn a_user_whose_line_is_deleted_from_the_users_file_has_no_access() {
     let folder = PolicyFolder::new(
         "version: 1\nidentity: { basic: { users_file: htpasswd, users: { ann: { groups: [staff] } } } }\n\
          roles: { staff: { allow: [GET /a] } }\ngrants: { staff: { groups: [staff] } }\n",
     );
-    folder
-        .write("htpasswd", "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+    folder.write(
+        "htpasswd",
+        "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n",
+    );
     let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
     let mut envoy = Envoy::connect(server.address()).await;
     let ann = basic("ann:password");
@@ -48,8 +51,9 @@ async fn a_user_whose_line_is_deleted_from_the_users_file_has_no_access() {
     server.wait_for_log("the user `ann` has no password, and so no access");
 }
 
-/// A large policy takes seconds to load, and a password milliseconds to hash, so worker threads come first: the threads that hash
-/// have niceness 5, those that load policies 10 (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
+/// A large policy takes seconds to load, and a password milliseconds to hash, so worker threads
+/// come first: the threads that hash have niceness 5, those that load policies 10
+/// (proc_pid_stat(5), field 19). None has another scheduling policy (field 41): a thread of
 /// `SCHED_IDLE` gets no time at all on a busy processor, and delays the end of the process.
 #[cfg(target_os = "linux")]
 #[test]
@@ -57,11 +61,17 @@ fn worker_threads_come_before_loading_and_hashing() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
     let server = Server::start(&folder.arg(), &[]);
     let of = |name: &str| {
-        threads(server.id()).find(|(of, _)| of == name).map(|(_, niceness)| niceness).unwrap_or_default()
+        threads(server.id())
+            .find(|(of, _)| of == name)
+            .map(|(_, niceness)| niceness)
+            .unwrap_or_default()
     };
     for (thread, more) in [("hash-0", 5), ("policy", 10), ("policy-load", 10)] {
         let nice = (of("worker-0").0 + more).min(19);
-        wait_until(|| of(thread).0 == nice, || format!("{thread}: nice {nice}, not {:?}", of(thread)));
+        wait_until(
+            || of(thread).0 == nice,
+            || format!("{thread}: nice {nice}, not {:?}", of(thread)),
+        );
         assert_eq!(of(thread).1, 0, "{thread}");
     }
     assert_eq!(of("worker-0").1, 0);
@@ -80,8 +90,8 @@ fn threads(process: u32) -> impl Iterator<Item = (String, (i32, i32))> {
     })
 }
 
-/// A watch applies to the folder that was at the path when it began. A folder that replaces it must be watched anew; polling
-/// is off here.
+/// A watch applies to the folder that was at the path when it began. A folder that replaces it must
+/// be watched anew; polling is off here.
 #[tokio::test]
 async fn a_folder_in_place_of_another_is_watched() {
     let outer = tempfile::tempdir().unwrap();
@@ -106,7 +116,8 @@ async fn a_folder_in_place_of_another_is_watched() {
         }),
         ("away", &|path| {
             std::fs::remove_dir_all(&folder).unwrap();
-            // Longer than the pause after a change, so that the files are checked while the folder is missing.
+            // Longer than the pause after a change, so that the files are checked while the folder
+            // is missing.
             std::thread::sleep(std::time::Duration::from_millis(300));
             new(&folder, path);
         }),
@@ -127,8 +138,8 @@ async fn a_folder_in_place_of_another_is_watched() {
     }
 }
 
-/// A link further up is not watched, nor can some network file systems be: polling finds the change.
-/// Half of a file may be a policy that allows more.
+/// A link further up is not watched, nor can some network file systems be: polling finds the
+/// change. Half of a file may be a policy that allows more.
 #[tokio::test]
 async fn a_file_is_read_once_it_is_written() {
     let (head, tail) = ("roles:\n  anyone: { allow: [GET /**]", ", deny: [GET /a] }\n");
@@ -146,7 +157,8 @@ async fn a_file_is_read_once_it_is_written() {
     drop(file);
     wait_until(|| server.log().contains("policy reloaded"), || server.log());
     assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
-    let _open = std::fs::File::options().append(true).open(folder.path().join("policy.yaml")).unwrap();
+    let _open =
+        std::fs::File::options().append(true).open(folder.path().join("policy.yaml")).unwrap();
     folder.write("policy.yaml", &whole);
     server.wait_for_logs("policy reloaded", 2);
     assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(401));
@@ -154,7 +166,8 @@ async fn a_file_is_read_once_it_is_written() {
 
 #[tokio::test]
 async fn polling_finds_a_change_that_no_watch_reports() {
-    let (first, second) = (PolicyFolder::new(&open_to_all("/a")), PolicyFolder::new(&open_to_all("/b")));
+    let (first, second) =
+        (PolicyFolder::new(&open_to_all("/a")), PolicyFolder::new(&open_to_all("/b")));
     let outer = tempfile::tempdir().unwrap();
     let link = outer.path().join("link");
     symlink(first.path(), &link).unwrap();
@@ -188,7 +201,8 @@ async fn the_last_good_policy_is_kept_if_the_new_one_does_not_load() {
     assert_eq!(envoy.check("GET", "/b", &[]).await, Answer::Http(200));
 }
 
-/// Whoever requests a reload to see why a change has no effect must not be told that nothing has changed.
+/// Whoever requests a reload to see why a change has no effect must not be told that nothing has
+/// changed.
 #[test]
 fn a_requested_reload_says_again_why_the_files_do_not_load() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
@@ -207,7 +221,8 @@ fn a_requested_reload_says_again_why_the_files_do_not_load() {
     server.wait_for_metric(UNCHANGED, 1.0);
 }
 
-/// Whoever has broken a policy and mended it learns from the log that it loads, also if it is the one from before.
+/// Whoever has broken a policy and mended it learns from the log that it loads, also if it is the
+/// one from before.
 #[test]
 fn the_log_says_which_files_changed_and_that_a_mended_policy_loads_again() {
     let folder = PolicyFolder::new(
@@ -241,7 +256,8 @@ fn the_log_says_which_files_changed_and_that_a_mended_policy_loads_again() {
     changed(&["roles/a.yaml"], "the policy loads again");
     changed(&["htpasswd", "roles/a.yaml"], "policy changed");
     // Renamed: the same policy, with the same revision.
-    std::fs::rename(folder.path().join("roles/a.yaml"), folder.path().join("roles/b.yaml")).unwrap();
+    std::fs::rename(folder.path().join("roles/a.yaml"), folder.path().join("roles/b.yaml"))
+        .unwrap();
     changed(&["roles/a.yaml", "roles/b.yaml"], "policy unchanged");
     // A file that is not part of the policy.
     write("roles/README", "");
@@ -254,7 +270,8 @@ fn revision(server: &Server) -> String {
     page.lines().find(|line| line.starts_with("rolegate_policy_info{")).unwrap().to_owned()
 }
 
-/// A ConfigMap is a folder of links through `..data`, which Kubernetes swaps for another in one step.
+/// A ConfigMap is a folder of links through `..data`, which Kubernetes swaps for another in one
+/// step.
 #[tokio::test]
 async fn a_swapped_config_map_is_activated() {
     let folder = tempfile::tempdir().unwrap();
@@ -307,8 +324,11 @@ async fn included_files_and_password_files_are_watched() {
     let headers = [("authorization", u.as_str())];
     assert_eq!(envoy.check("GET", "/a", &headers).await, Answer::Http(200));
     assert_eq!(envoy.check("GET", "/b", &headers).await, Answer::Http(403));
-    std::fs::write(folder.path().join("roles/more.yaml"), "roles:\n  anyone: { allow: [\"GET /b\"] }\n")
-        .unwrap();
+    std::fs::write(
+        folder.path().join("roles/more.yaml"),
+        "roles:\n  anyone: { allow: [\"GET /b\"] }\n",
+    )
+    .unwrap();
     wait_until(|| server.metric(OK) >= Some(1.0), || server.log());
     assert_eq!(envoy.check("GET", "/b", &headers).await, Answer::Http(200));
     assert_eq!(
@@ -329,7 +349,8 @@ async fn included_files_and_password_files_are_watched() {
 #[tokio::test]
 async fn a_stale_policy_is_unavailable_if_configured() {
     let folder = PolicyFolder::new(&open_to_all("/a"));
-    let server = Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "unavailable"]);
+    let server =
+        Server::start(&folder.arg(), &["--max-policy-age", "200ms", "--on-stale", "unavailable"]);
     let mut envoy = Envoy::connect(server.address()).await;
     std::thread::sleep(std::time::Duration::from_millis(500));
     assert_eq!(
@@ -384,7 +405,8 @@ async fn writers_of_other_files_keep_no_change_waiting() {
         scope.spawn(|| {
             let mut open = Vec::new();
             for number in 0_u32.. {
-                let mut file = std::fs::File::create(folder.path().join(format!("other-{number}"))).unwrap();
+                let mut file =
+                    std::fs::File::create(folder.path().join(format!("other-{number}"))).unwrap();
                 file.write_all(b"x").unwrap();
                 open.push(file);
                 // There is always one that is open.

@@ -25,7 +25,8 @@ grants:
 
 fn line(decision: &str, why: &str, user: Value, method: &str, path: &str) -> String {
     let key = if decision == "allowed" { "rule" } else { "reason" };
-    let mut line = json!({ "time": 1.0, "decision": decision, "method": method, "host": "a", "path": path });
+    let mut line =
+        json!({ "time": 1.0, "decision": decision, "method": method, "host": "a", "path": path });
     line[key] = why.into();
     line.as_object_mut().unwrap().extend(user.as_object().unwrap().clone());
     format!("{line}\n")
@@ -34,7 +35,8 @@ fn line(decision: &str, why: &str, user: Value, method: &str, path: &str) -> Str
 fn log() -> String {
     let ann = || json!({ "user": "ann", "groups": ["staff"] });
     let locked = json!({ "user": "ann", "groups": ["staff"], "rule": "editor: * /reports/locked" });
-    let token = || json!({ "user": "id:bob", "issuer": "https://id.example.com", "groups": ["staff"] });
+    let token =
+        || json!({ "user": "id:bob", "issuer": "https://id.example.com", "groups": ["staff"] });
     [
         line("allowed", "anyone: GET /open", json!({}), "GET", "/open"),
         line("allowed", "reader: GET /reports/{id}", ann(), "GET", "/reports/1"),
@@ -72,8 +74,9 @@ fn the_policy_that_decided_changes_nothing() {
 
 #[test]
 fn what_another_policy_changes_is_grouped() {
-    let new =
-        POLICY.replace("GET /reports/{id}", "GET /reports/1").replace(", deny: [\"* /reports/locked\"]", "");
+    let new = POLICY
+        .replace("GET /reports/{id}", "GET /reports/1")
+        .replace(", deny: [\"* /reports/locked\"]", "");
     let new = new.replace("GET /open", "GET|POST /**");
     let (code, out, _) = replay(&new, &log(), &[]);
     let expected = "now allowed: 1 GET (was: denied by editor: * /reports/locked; is: anyone: GET|POST /**)\n  callers: ann (1)\n  line 4: GET a/reports/locked\n\
@@ -87,7 +90,10 @@ fn what_another_policy_changes_is_grouped() {
     assert_eq!(group["now_allowed"], false);
     assert_eq!(group["was"], "reader: GET /reports/{id}");
     assert_eq!(group["callers"], json!({ "id:bob of https://id.example.com": 1 }));
-    assert_eq!(group["examples"], json!([{ "line": 3, "method": "GET", "host": "a", "path": "/reports/2" }]));
+    assert_eq!(
+        group["examples"],
+        json!([{ "line": 3, "method": "GET", "host": "a", "path": "/reports/2" }])
+    );
 }
 
 #[test]
@@ -112,14 +118,26 @@ fn lines_that_are_no_decisions_are_counted_and_named() {
     lines += &format!("{}\n", "x".repeat(3 << 20));
     lines += "\n";
     lines += &log();
-    let cut = line("allowed", "reader: GET /reports/{id}", json!({ "inexact": true }), "GET", "/reports/1");
+    let cut = line(
+        "allowed",
+        "reader: GET /reports/{id}",
+        json!({ "inexact": true }),
+        "GET",
+        "/reports/1",
+    );
     lines += &cut;
     let (code, out, _) = replay(POLICY, &lines, &[]);
     assert_eq!(code, 0, "{out}");
     assert!(out.contains("22 not readable: line 1, 2, 3, 4, 5, 6, 7, 8, …\n"), "{out}");
-    assert!(out.contains("1 not evaluated, because values were cut or replaced: line 31\n"), "{out}");
+    assert!(
+        out.contains("1 not evaluated, because values were cut or replaced: line 31\n"),
+        "{out}"
+    );
     let (code, out, err) = replay(POLICY, "nothing\n", &[]);
-    assert!(code == 2 && out.is_empty() && err.contains("`-` has no line of a decision log"), "{err}");
+    assert!(
+        code == 2 && out.is_empty() && err.contains("`-` has no line of a decision log"),
+        "{err}"
+    );
 }
 
 /// The keys were missing: nothing was wrong with the credentials.
@@ -127,8 +145,7 @@ fn lines_that_are_no_decisions_are_counted_and_named() {
 fn a_line_without_keys_is_named_apart_from_invalid_credentials() {
     let unavailable = line("denied", "keys_unavailable", json!({}), "GET", "/reports/1");
     let (code, out, err) = replay(POLICY, &[log(), unavailable].concat(), &[]);
-    let invalid =
-        "1 not evaluated, because the credentials were invalid, and the line does not have them: line 6\n";
+    let invalid = "1 not evaluated, because the credentials were invalid, and the line does not have them: line 6\n";
     let keys = "1 not evaluated, because there were no keys to verify the token, and the line does not have it: line 8\n";
     assert!(code == 0 && out.contains(invalid) && out.contains(keys), "{out}{err}");
 }
@@ -139,7 +156,10 @@ fn a_log_without_allowed_requests_is_warned_of() {
     for more in [&[][..], &["--output", "json"]] {
         let (code, out, err) = replay(POLICY, &denied, more);
         assert_eq!(code, 0, "{out}");
-        assert!(err.contains("`-` has no allowed request") && err.contains("`--decision-log all`"), "{err}");
+        assert!(
+            err.contains("`-` has no allowed request") && err.contains("`--decision-log all`"),
+            "{err}"
+        );
         let (_, _, err) = replay(POLICY, &log(), more);
         assert_eq!(err, "");
     }
@@ -152,15 +172,15 @@ fn a_log_without_allowed_requests_is_warned_of() {
 fn requests_to_a_search_cluster_are_no_rules_but_permissions() {
     let cluster = |decision: &str, why: &str, path: &str, index: &str, more: Value| {
         let mut line: Value =
-            serde_json::from_str(&line(decision, why, json!({ "user": "leo" }), "GET", path)).unwrap();
+            serde_json::from_str(&line(decision, why, json!({ "user": "leo" }), "GET", path))
+                .unwrap();
         line["actions"] = json!(["indices:data/read/search"]);
         line["indices"] = json!([index]);
         line.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         format!("{line}\n")
     };
     let missing = json!({ "detail": "indices:data/read/search on salaries (not granted)" });
-    let in_part =
-        json!({ "detail": "permitted: logs-1 ; indices:data/read/search on salaries (not granted)" });
+    let in_part = json!({ "detail": "permitted: logs-1 ; indices:data/read/search on salaries (not granted)" });
     let denied = [
         cluster("denied", "not_permitted", "/salaries/_search", "salaries", missing),
         cluster("denied", "partly_permitted", "/*/_search", "*", in_part),
@@ -171,13 +191,16 @@ fn requests_to_a_search_cluster_are_no_rules_but_permissions() {
         line("allowed", "cat.help", json!({ "user": "line\nbreak" }), "GET", "/_cat"),
     ];
     let by_rules = line("allowed", "anyone: GET /open", json!({}), "GET", "/open");
-    let decided = "# The role files of the search cluster decide these requests, and no rule of a policy:\n";
-    let lacks = "#   leo lacks, for 2 requests: indices:data/read/search on salaries (not granted)\n";
+    let decided =
+        "# The role files of the search cluster decide these requests, and no rule of a policy:\n";
+    let lacks =
+        "#   leo lacks, for 2 requests: indices:data/read/search on salaries (not granted)\n";
     let used = "#   leo used indices:data/read/search on logs-1, logs-2\n";
     let other = "#   line\\nbreak used no action on the cluster\n";
     let help = "# To permit what is missing, give a role of the caller the action in `roles.yml`: ";
 
-    let (code, out, err) = run_with(&["suggest", "-"], &(by_rules + &allowed.concat() + &denied.concat()));
+    let (code, out, err) =
+        run_with(&["suggest", "-"], &(by_rules + &allowed.concat() + &denied.concat()));
     assert_eq!((code, &*err), (0, ""));
     assert!(out.contains("/open") && !out.contains("_search") && !out.contains("_cat"), "{out}");
     assert!(out.contains(&format!("{decided}{used}{lacks}{other}{help}")), "{out}");
@@ -201,13 +224,16 @@ fn requests_to_a_search_cluster_are_no_rules_but_permissions() {
 #[test]
 fn masked_lines_are_left_out_of_a_suggestion_and_counted() {
     let line = |path: &str, more: &str| {
-        format!("{{\"decision\":\"allowed\",\"method\":\"GET\",\"host\":\"a\",\"path\":\"{path}\"{more}}}\n")
+        format!(
+            "{{\"decision\":\"allowed\",\"method\":\"GET\",\"host\":\"a\",\"path\":\"{path}\"{more}}}\n"
+        )
     };
     let masked = line("/people", ",\"user\":\"hmac:x\",\"masked\":true,\"inexact\":true");
     let (code, out, err) = run_with(&["suggest", "-"], &(masked.clone() + &line("/open", "")));
     assert_eq!(code, 0, "{err}");
     assert!(
-        out.contains("/open") && out.contains("# left out, as they are cut or masked: 1 of the lines"),
+        out.contains("/open")
+            && out.contains("# left out, as they are cut or masked: 1 of the lines"),
         "{out}"
     );
     let (code, _, err) = run_with(&["suggest", "-"], "GET /a HTTP/1.1\n");
@@ -236,11 +262,14 @@ fn a_suggested_policy_passes_the_check_and_changes_nothing() {
     }
 }
 
-/// With the `identity` of a policy that lists roles, the suggested one would have errors: these roles are not in it.
+/// With the `identity` of a policy that lists roles, the suggested one would have errors: these
+/// roles are not in it.
 #[test]
 fn a_suggestion_says_that_tokens_give_none_of_its_roles() {
-    let gives = POLICY
-        .replace("groups: groups }", "groups: groups, roles: roles }\n      roles_from_token: [reader]");
+    let gives = POLICY.replace(
+        "groups: groups }",
+        "groups: groups, roles: roles }\n      roles_from_token: [reader]",
+    );
     let folder = PolicyFolder::new(&gives);
     let suggest = ["suggest", "-", "--policy", &folder.arg()];
     let (code, text, err) = run_with(&suggest, &log());
@@ -260,7 +289,8 @@ fn a_suggestion_says_that_tokens_give_none_of_its_roles() {
 
 #[test]
 fn a_suggestion_for_a_policy_with_prefixes_changes_nothing() {
-    let token = |user: &str| json!({ "user": user, "issuer": "https://id.example.com", "groups": [] });
+    let token =
+        |user: &str| json!({ "user": user, "issuer": "https://id.example.com", "groups": [] });
     let more = [
         line("allowed", "x: y", token("id:bob"), "GET", "/users/bob"),
         line("allowed", "x: y", token("id:eve"), "GET", "/users/eve"),
@@ -281,7 +311,8 @@ fn a_suggestion_for_a_policy_with_prefixes_changes_nothing() {
 #[test]
 fn rules_that_decided_no_request_are_listed() {
     let folder = PolicyFolder::new(POLICY);
-    let (code, out, _) = run_with(&["suggest", "-", "--policy", &folder.arg(), "--output", "json"], &log());
+    let (code, out, _) =
+        run_with(&["suggest", "-", "--policy", &folder.arg(), "--output", "json"], &log());
     let suggested: Value = serde_json::from_str(&out).unwrap();
     let unused: Vec<&str> = suggested["unused"]
         .as_array()
@@ -295,7 +326,10 @@ fn rules_that_decided_no_request_are_listed() {
     assert!(code == 2 && err.contains("no allowed request"), "{err}");
     let unnamed = line("allowed", "anyone: * /x", json!({}), "get", "/x");
     let (code, _, err) = run_with(&["suggest", "-"], &unnamed);
-    assert!(code == 2 && err.contains("a rule cannot name the method of 1 of its requests"), "{err}");
+    assert!(
+        code == 2 && err.contains("a rule cannot name the method of 1 of its requests"),
+        "{err}"
+    );
     assert!(!err.contains("--decision-log all"), "{err}");
 }
 
@@ -311,8 +345,9 @@ fn a_user_of_a_search_cluster_is_found_beside_issuers() {
         &folder.path().join("cluster"),
     )
     .unwrap();
-    let of =
-        |user: &str| line("allowed", "cat.help", json!({ "user": user, "scheme": "basic" }), "GET", "/_cat");
+    let of = |user: &str| {
+        line("allowed", "cat.help", json!({ "user": user, "scheme": "basic" }), "GET", "/_cat")
+    };
     let again = |user: &str| run_with(&["replay", "-", "--policy", &folder.arg()], &of(user));
     let (code, out, err) = again("leo");
     assert_eq!(code, 0, "{out}{err}");
@@ -325,11 +360,13 @@ fn a_user_of_a_search_cluster_is_found_beside_issuers() {
 #[test]
 fn that_nobody_can_sign_in_is_said() {
     const NOBODY: &str = "the policy has no `identity`, so nobody can sign in";
-    let policy = "version: 1\nroles: { r: { allow: [GET /open] } }\ngrants: { r: { users: [ann] } }\n";
+    let policy =
+        "version: 1\nroles: { r: { allow: [GET /open] } }\ngrants: { r: { users: [ann] } }\n";
     let by_ann = line("allowed", "r: GET /open", json!({ "user": "ann" }), "GET", "/open");
     let (code, _, err) = replay(policy, &by_ann, &[]);
     assert!(code == 0 && err.contains(NOBODY), "{err}");
-    let (_, _, err) = replay(policy, &line("denied", "missing_credentials", json!({}), "GET", "/open"), &[]);
+    let (_, _, err) =
+        replay(policy, &line("denied", "missing_credentials", json!({}), "GET", "/open"), &[]);
     assert!(!err.contains(NOBODY), "{err}");
     let folder = PolicyFolder::new(policy);
     for (command, more) in [("explain", &["GET", "/open"][..]), ("what-can", &[])] {
@@ -337,7 +374,8 @@ fn that_nobody_can_sign_in_is_said() {
             run_with(&[&[command, "--policy", &folder.arg(), "--user", "ann"], more].concat(), "");
         assert!(code == 0 && out.contains(NOBODY), "{out}");
     }
-    let explained = |log: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], log);
+    let explained =
+        |log: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], log);
     let (code, out, _) = explained(&by_ann);
     assert!(code == 0 && out.contains(NOBODY) && out.contains("same decision"), "{out}");
     let denied = |user: Value| line("denied", "not_allowed", user, "GET", "/other");
@@ -357,7 +395,8 @@ fn that_nobody_can_sign_in_is_said() {
     let (code, out, _) = run_with(&["test", &folder.arg()], "");
     assert!(code == 0 && out.contains("2 cases passed, 0 failed, 1 warning"), "{out}");
     assert!(out.contains(NOBODY), "{out}");
-    folder.write("cases.yaml", "- { name: ann, request: { path: /open, user: ann }, expect: 403 }\n");
+    folder
+        .write("cases.yaml", "- { name: ann, request: { path: /open, user: ann }, expect: 403 }\n");
     let (code, out, _) = run_with(&["test", &folder.arg()], "");
     assert!(code == 4 && out.contains(NOBODY), "{out}");
 }

@@ -1,4 +1,5 @@
-//! An S3 server on the loopback interface, which verifies the signatures of requests (AWS Signature Version 4).
+//! An S3 server on the loopback interface, which verifies the signatures of requests (AWS Signature
+//! Version 4).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -77,7 +78,9 @@ impl Store {
         if let Err(code) = verify(head, path) {
             return Answer::Error(403, code);
         }
-        let Some(key) = path.strip_prefix(BUCKET) else { return Answer::Error(404, "NoSuchBucket") };
+        let Some(key) = path.strip_prefix(BUCKET) else {
+            return Answer::Error(404, "NoSuchBucket");
+        };
         let object = self.0.lock().unwrap().get(key).cloned();
         object.map_or(Answer::Error(404, "NoSuchKey"), Answer::File)
     }
@@ -87,9 +90,12 @@ impl Store {
 fn verify(head: &str, path: &str) -> Result<(), &'static str> {
     let header = |name: &str| {
         let mut lines = head.lines().skip(1).filter_map(|line| line.split_once(':'));
-        lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map_or("", |(_, value)| value.trim())
+        lines
+            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .map_or("", |(_, value)| value.trim())
     };
-    let authorization = header("authorization").strip_prefix("AWS4-HMAC-SHA256 ").ok_or("AccessDenied")?;
+    let authorization =
+        header("authorization").strip_prefix("AWS4-HMAC-SHA256 ").ok_or("AccessDenied")?;
     let part = |name: &str| {
         let mut parts = authorization.split(',').filter_map(|part| part.trim().split_once('='));
         parts.find(|(found, _)| *found == name).map_or("", |(_, value)| value)
@@ -99,12 +105,15 @@ fn verify(head: &str, path: &str) -> Result<(), &'static str> {
         return Err("InvalidAccessKeyId");
     }
     let names = part("SignedHeaders");
-    let signed: String = names.split(';').map(|name| format!("{name}:{}\n", header(name))).collect();
+    let signed: String =
+        names.split(';').map(|name| format!("{name}:{}\n", header(name))).collect();
     let request = format!("GET\n{path}\n\n{signed}\n{names}\n{}", header("x-amz-content-sha256"));
     let hash = hex(digest(&SHA256, request.as_bytes()).as_ref());
     let text = format!("AWS4-HMAC-SHA256\n{}\n{scope}\n{hash}", header("x-amz-date"));
     // The key is that of the day, the region and the service.
-    let key = scope.split('/').fold(format!("AWS4{SECRET_KEY}").into_bytes(), |key, part| sign(&key, part));
+    let key = scope
+        .split('/')
+        .fold(format!("AWS4{SECRET_KEY}").into_bytes(), |key, part| sign(&key, part));
     if part("Signature") == hex(&sign(&key, &text)) { Ok(()) } else { Err("SignatureDoesNotMatch") }
 }
 

@@ -31,7 +31,8 @@ const FIXTURES: [&str; 9] = [
     include_str!("../../../policy/tests/problems/open.txt"),
 ];
 
-/// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with only the key `?`.
+/// Each mapping with fixed keys: its name in the schema, what messages call it, and an example with
+/// only the key `?`.
 const MAPPINGS: [(&str, &str, &str); 19] = [
     ("", "a policy", "?: x"),
     ("identity", "`identity`", "identity: { ?: x }"),
@@ -47,7 +48,11 @@ const MAPPINGS: [(&str, &str, &str); 19] = [
     ("deny_response", "`deny_response`", "deny_response: { ?: x }"),
     ("identity_header", "`identity_header`", "identity_header: { ?: x }"),
     ("search", "`search`", "search: { ?: x }"),
-    ("document_security", "`document_security`", "search: { folder: cluster, document_security: { ?: x } }"),
+    (
+        "document_security",
+        "`document_security`",
+        "search: { folder: cluster, document_security: { ?: x } }",
+    ),
     ("inventory", "`inventory`", "search: { folder: cluster, inventory: { ?: x } }"),
     ("case", "a case", "- { ?: x }"),
     ("request", "a request", "- { request: { ?: x } }"),
@@ -78,12 +83,17 @@ fn value(node: &Node) -> Value {
         Yaml::Scalar(scalar) if scalar.plain => match &*scalar.text {
             "true" => true.into(),
             "false" => false.into(),
-            text => serde_json::from_str::<serde_json::Number>(text).map_or(text.into(), Value::Number),
+            text => {
+                serde_json::from_str::<serde_json::Number>(text).map_or(text.into(), Value::Number)
+            }
         },
         Yaml::Scalar(scalar) => (*scalar.text).into(),
         Yaml::List(items) => items.iter().map(value).collect(),
         Yaml::Map(entries) => Value::Object(
-            entries.iter().map(|(key, node)| (key.text.to_string(), value(node))).collect::<Map<_, _>>(),
+            entries
+                .iter()
+                .map(|(key, node)| (key.text.to_string(), value(node)))
+                .collect::<Map<_, _>>(),
         ),
     }
 }
@@ -111,14 +121,18 @@ fn a_schema_has_the_keys_that_the_parser_knows_each_with_a_description() {
         let messages: Vec<String> = problems(example).iter().map(ToString::to_string).collect();
         let help = messages.join("\n");
         let (_, known) = help.split_once(&format!("help: {what} has ")).expect(&help);
-        let known: BTreeSet<&str> = known.lines().next().unwrap().split('`').skip(1).step_by(2).collect();
+        let known: BTreeSet<&str> =
+            known.lines().next().unwrap().split('`').skip(1).step_by(2).collect();
         let schema = schema(of(example));
         let mapping = if name.is_empty() { &schema } else { &schema["$defs"][name] };
         let properties = mapping["properties"].as_object().unwrap();
         assert_eq!(properties.keys().map(String::as_str).collect::<BTreeSet<_>>(), known, "{what}");
         assert_eq!(mapping["additionalProperties"], false, "{what}");
         for (key, property) in properties {
-            assert!(property["description"].as_str().is_some_and(|text| text.len() > 5), "{what}: {key}");
+            assert!(
+                property["description"].as_str().is_some_and(|text| text.len() > 5),
+                "{what}: {key}"
+            );
         }
     }
 }
@@ -128,8 +142,11 @@ fn the_policies_and_cases_of_the_examples_are_valid() {
     let mut documents: BTreeMap<&str, Vec<(PathBuf, Value)>> = BTreeMap::new();
     for name in ["people", "jwt", "owner", "api"] {
         let folder = PathBuf::from(example(name));
-        for file in
-            [folder.clone(), folder.join("roles")].iter().flat_map(std::fs::read_dir).flatten().flatten()
+        for file in [folder.clone(), folder.join("roles")]
+            .iter()
+            .flat_map(std::fs::read_dir)
+            .flatten()
+            .flatten()
         {
             let path = file.path();
             if path.extension().is_none_or(|extension| extension != "yaml") {
@@ -168,7 +185,8 @@ fn a_schema_agrees_with_the_parser_on_each_example() {
         .chain(pages)
         .filter_map(|text| Some((text, json(text).filter(|json| !json.is_null())?)))
         .collect();
-    let (cases, policies): (Vec<_>, Vec<_>) = examples.into_iter().partition(|(text, _)| of(text) == "cases");
+    let (cases, policies): (Vec<_>, Vec<_>) =
+        examples.into_iter().partition(|(text, _)| of(text) == "cases");
     // Some examples are parts of a policy, without a version.
     for (schema, examples) in [("include", policies), ("cases", cases)] {
         let (texts, documents): (Vec<_>, Vec<_>) = examples.into_iter().unzip();
@@ -206,7 +224,8 @@ fn the_schema_of_settings_has_all_of_them() {
             .values()
             .all(|property| property["description"].as_str().is_some_and(|text| !text.is_empty()))
     );
-    let settings = "policy: /etc/rolegate\nthreads: 2\nlisten: [127.0.0.1:9191]\ndecision-log: off\n";
+    let settings =
+        "policy: /etc/rolegate\nthreads: 2\nlisten: [127.0.0.1:9191]\ndecision-log: off\n";
     let valid = [
         settings,
         "drain-timeout: 5s\n",
@@ -237,7 +256,11 @@ fn a_schema_says_what_is_wrong() {
         ),
         ("policy", "version: 1\nroles: { a: { allow: [/x] } }\n", "'/x' does not match"),
         ("policy", "version: 1\nroles: { a: { allow: [GET x] } }\n", "'GET x' does not match"),
-        ("policy", "version: 1\nroles: { a: { deny: [GET /x, OPTIONS *, 'GET|POST a.example/**'] } }\n", ""),
+        (
+            "policy",
+            "version: 1\nroles: { a: { deny: [GET /x, OPTIONS *, 'GET|POST a.example/**'] } }\n",
+            "",
+        ),
         ("policy", "version: 1\nroles: { a: null }\nsearch: null\n", ""),
         ("settings", "bundle-interval: 60\n", "60 is not of type 'string'"),
         ("settings", "bundle-interval: 60s\n", ""),

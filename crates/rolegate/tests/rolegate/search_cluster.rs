@@ -1,4 +1,5 @@
-//! A policy for a search cluster: its inventory, fetched from a server on the loopback interface, and its files.
+//! A policy for a search cluster: its inventory, fetched from a server on the loopback interface,
+//! and its files.
 
 use std::fs;
 
@@ -32,7 +33,9 @@ fn policy(server: &Issuer, max_age: &str) -> PolicyFolder {
     .unwrap();
     fs::write(
         cluster.join("internal_users.yml"),
-        format!("_meta: {{ type: internalusers, config_version: 2 }}\nleo: {{ hash: \"{HASH}\" }}\n"),
+        format!(
+            "_meta: {{ type: internalusers, config_version: 2 }}\nleo: {{ hash: \"{HASH}\" }}\n"
+        ),
     )
     .unwrap();
     policy
@@ -46,8 +49,10 @@ fn roles(pattern: &str) -> String {
 }
 
 fn inventory(indices: &[&str]) -> String {
-    let names: Vec<String> =
-        indices.iter().map(|name| format!("{{\"name\":\"{name}\",\"attributes\":[\"open\"]}}")).collect();
+    let names: Vec<String> = indices
+        .iter()
+        .map(|name| format!("{{\"name\":\"{name}\",\"attributes\":[\"open\"]}}"))
+        .collect();
     format!("{{\"indices\":[{}],\"aliases\":[],\"data_streams\":[]}}", names.join(","))
 }
 
@@ -87,7 +92,8 @@ fn commands_ask_about_patterns_with_the_inventory() {
         assert_eq!(code, 0, "{arguments:?}: {out}{err}");
     }
     cluster.answer(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            .to_owned(),
     );
     for arguments in asked {
         let (code, out, err) = run(arguments);
@@ -106,7 +112,8 @@ async fn an_inventory_is_not_used_for_longer_than_its_age() {
     let server = Server::start(&folder.arg(), &["--poll-interval", "0"]);
     assert_eq!(search(&server, "*-a").await, ALLOWED);
     cluster.answer(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            .to_owned(),
     );
     server.wait_for_log("inventory not fetched: the last one is used until it is too old");
     assert_eq!(search(&server, "*-a").await, ALLOWED);
@@ -126,7 +133,9 @@ async fn an_inventory_that_other_credentials_got_is_not_loaded() {
     let server = Server::start(&folder.arg(), &["--poll-interval", "100ms"]);
     assert_eq!(search(&server, "*-a").await, ALLOWED);
     assert_eq!(server.metric("rolegate_inventory_loaded"), Some(1.0));
-    cluster.answer("HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned());
+    cluster.answer(
+        "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
+    );
     folder.write("lister", "lister:an0ther-of-lister\n");
     let loaded = || server.metric("rolegate_inventory_loaded");
     wait_until(|| loaded() == Some(0.0), || server.log());
@@ -156,7 +165,8 @@ async fn an_answer_that_is_no_inventory_is_not_used() {
 async fn readiness_waits_for_the_first_inventory_unless_configured_otherwise() {
     let cluster = Issuer::start("{\"error\":\"no permissions\"}");
     let folder = policy(&cluster, "2s");
-    let without = Server::start(&folder.arg(), &["--keys-wait", "10ms", "--inventory-needed", "false"]);
+    let without =
+        Server::start(&folder.arg(), &["--keys-wait", "10ms", "--inventory-needed", "false"]);
     let line = "no inventory of the search cluster: patterns and aliases are permitted only where roles cover them by name\n";
     assert_eq!(without.page("/readyz"), (200, format!("ready\n{line}")));
     let server = Server::start(&folder.arg(), &["--keys-wait", "10ms"]);
@@ -185,13 +195,22 @@ async fn a_changed_role_file_is_loaded_and_a_broken_one_is_not() {
     let cluster = Issuer::start(&inventory(&["logs-a", "secret"]));
     let folder = policy(&cluster, "1h");
     let server = Server::start(&folder.arg(), &["--poll-interval", "100ms"]);
-    assert_eq!((search(&server, "logs-a").await, search(&server, "secret").await), (ALLOWED, DENIED));
+    assert_eq!(
+        (search(&server, "logs-a").await, search(&server, "secret").await),
+        (ALLOWED, DENIED)
+    );
     let file = folder.path().join("cluster").join("roles.yml");
     fs::write(&file, roles("secret")).unwrap();
     server.wait_for_log("policy reloaded");
-    assert_eq!((search(&server, "logs-a").await, search(&server, "secret").await), (DENIED, ALLOWED));
+    assert_eq!(
+        (search(&server, "logs-a").await, search(&server, "secret").await),
+        (DENIED, ALLOWED)
+    );
     fs::write(&file, roles("/(unclosed/")).unwrap();
     server.wait_for_log_line(&["roles.yml", "\"level\":\"ERROR\""]);
     server.wait_for_log("policy not reloaded: the last good one stays active");
-    assert_eq!((search(&server, "logs-a").await, search(&server, "secret").await), (DENIED, ALLOWED));
+    assert_eq!(
+        (search(&server, "logs-a").await, search(&server, "secret").await),
+        (DENIED, ALLOWED)
+    );
 }

@@ -36,8 +36,9 @@ fn hidden_by(args: &[&str]) -> String {
 /// Answers of an issuer, with what is logged about each. Each returns the secret where it can.
 fn answers() -> Vec<(String, &'static str)> {
     let closed = "connection: close\r\n\r\n";
-    let redirect =
-        format!("location: https://other.example/?api_key={SECRET}\r\ncontent-length: 0\r\n{closed}");
+    let redirect = format!(
+        "location: https://other.example/?api_key={SECRET}\r\ncontent-length: 0\r\n{closed}"
+    );
     vec![
         (format!("HTTP/1.1 302 Found\r\n{redirect}"), "redirects are not followed"),
         (format!("HTTP/1.1 500 {SECRET}\r\ncontent-length: 0\r\n{closed}"), "status 500"),
@@ -59,9 +60,12 @@ fn no_command_shows_the_secret_of_a_url() {
         for (answer, _) in answers() {
             issuer.answer(answer);
             // A token of one of them, and an invalid one.
-            for token in ["eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL29uZS5leGFtcGxlIn0.AAAA", "x"] {
-                let explain =
-                    ["explain", "--policy", &folder, "--output", output, "--bearer", token, "GET", "/"];
+            for token in ["eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJodHRwczovL29uZS5leGFtcGxlIn0.AAAA", "x"]
+            {
+                let explain = [
+                    "explain", "--policy", &folder, "--output", output, "--bearer", token, "GET",
+                    "/",
+                ];
                 hidden_by(&explain);
             }
         }
@@ -71,8 +75,11 @@ fn no_command_shows_the_secret_of_a_url() {
     }
     issuer.answer(String::new());
     let printed = hidden_by(&["explain", "--policy", &folder, "--bearer", "x", "GET", "/"]);
-    for shown in ["https://one.example at", "https://two.example at", &format!("`http://{}/keys`", issuer.at)]
-    {
+    for shown in [
+        "https://one.example at",
+        "https://two.example at",
+        &format!("`http://{}/keys`", issuer.at),
+    ] {
         assert!(printed.contains(shown), "{shown}: {printed}");
     }
 }
@@ -115,7 +122,16 @@ async fn a_server_shows_no_secret_of_a_url() {
     let issuer = Issuer::start("");
     issuer.answer(String::new());
     let folder = policy(&issuer);
-    let more = ["--keys-wait", "0s", "--log-level", "debug", "--max-keys-age", "1s", "--decision-log", "all"];
+    let more = [
+        "--keys-wait",
+        "0s",
+        "--log-level",
+        "debug",
+        "--max-keys-age",
+        "1s",
+        "--decision-log",
+        "all",
+    ];
     let server = Server::start(&folder.arg(), &more);
     for (answer, printed) in answers() {
         let before = server.log().matches(printed).count();
@@ -125,7 +141,9 @@ async fn a_server_shows_no_secret_of_a_url() {
             || format!("`{printed}` in\n{}", server.log()),
         );
     }
-    let came = crate::client::check(server.address(), "GET", "/", &[("authorization", &basic("a:b"))]).await;
+    let came =
+        crate::client::check(server.address(), "GET", "/", &[("authorization", &basic("a:b"))])
+            .await;
     assert!(matches!(came, Answer::Http(401 | 403)), "{came:?}");
     let (_, page) = server.page("/metrics");
     for (at, text) in [("log", server.log()), ("out", server.out()), ("metrics", page.clone())] {
@@ -133,7 +151,8 @@ async fn a_server_shows_no_secret_of_a_url() {
     }
     hidden("histograms", &server.page("/histograms").1);
     // Prometheus rejects a page with the same series twice.
-    let series: Vec<&str> = page.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+    let series: Vec<&str> =
+        page.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
     let keys = series.iter().filter(|name| name.starts_with("rolegate_keys_")).count();
     assert!(keys >= 12, "{page}");
     assert_eq!(series.iter().collect::<BTreeSet<_>>().len(), series.len(), "{page}");

@@ -30,7 +30,9 @@ fn a_port_in_use_fails_the_start() {
         let (code, _, err) = run(&[&serve, &more[..]].concat());
         assert_eq!(code, 5);
         assert!(
-            err.contains(&format!("cannot listen on `{at}`: the address is in use; stop the process")),
+            err.contains(&format!(
+                "cannot listen on `{at}`: the address is in use; stop the process"
+            )),
             "{err}"
         );
     }
@@ -64,8 +66,10 @@ fn a_failed_start_is_logged_in_the_format_of_the_log() {
         (good, at.as_str(), "the address is in use"),
     ] {
         let (_, err) = failed_start(&policy, &["--log-format", "json", "--listen", listen]);
-        let lines: Vec<serde_json::Value> =
-            err.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{err}"))).collect();
+        let lines: Vec<serde_json::Value> = err
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{err}")))
+            .collect();
         let message = lines.last().and_then(|line| line["message"].as_str()).unwrap();
         assert!(message.contains(last), "{err}");
         let (_, err) = failed_start(&policy, &["--log-format", "text", "--listen", listen]);
@@ -81,9 +85,11 @@ fn a_bad_key_file_fails_the_start() {
     let (code, err) = failed_start(&folder.arg(), &[]);
     assert_eq!(code, 3);
     assert!(err.contains("jwks.json"), "a missing key file: {err}");
-    for keys in
-        ["not json", "{\"keys\":[]}", "{\"keys\":[{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"c2VjcmV0\"}]}"]
-    {
+    for keys in [
+        "not json",
+        "{\"keys\":[]}",
+        "{\"keys\":[{\"kty\":\"oct\",\"alg\":\"HS256\",\"k\":\"c2VjcmV0\"}]}",
+    ] {
         folder.write("jwks.json", keys);
         let (code, err) = failed_start(&folder.arg(), &[]);
         assert_eq!(code, 3, "{keys}");
@@ -93,9 +99,12 @@ fn a_bad_key_file_fails_the_start() {
 
 #[test]
 fn bad_settings_fail_the_start() {
-    for more in
-        [["--threads", "many"], ["--listen", "example.com:80"], ["--on-stale", "allow"], ["--config", "/no"]]
-    {
+    for more in [
+        ["--threads", "many"],
+        ["--listen", "example.com:80"],
+        ["--on-stale", "allow"],
+        ["--config", "/no"],
+    ] {
         assert_eq!(failed_start(&example("people"), &more).0, 2, "{more:?}");
     }
 }
@@ -115,9 +124,18 @@ async fn requests_are_answered_on_every_listener() {
     assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let (alice, wrong) = (basic("alice:wonderland"), basic("alice:wrong"));
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
-    assert_eq!(envoy.check("POST", "/people", &[("authorization", &alice)]).await, Answer::Http(403));
-    assert_eq!(envoy.check("GET", "/people", &[("authorization", &wrong)]).await, Answer::Http(401));
+    assert_eq!(
+        envoy.check("GET", "/people", &[("authorization", &alice)]).await,
+        Answer::Http(200)
+    );
+    assert_eq!(
+        envoy.check("POST", "/people", &[("authorization", &alice)]).await,
+        Answer::Http(403)
+    );
+    assert_eq!(
+        envoy.check("GET", "/people", &[("authorization", &wrong)]).await,
+        Answer::Http(401)
+    );
     assert_eq!(envoy.check("GET", "/a/../../b", &[]).await, Answer::Http(400));
     std::os::unix::net::UnixStream::connect(&socket).unwrap();
     drop(envoy);
@@ -152,7 +170,11 @@ async fn checks_are_counted() {
     assert_eq!(checks(r#"decision="allowed",reason="""#), Some(3.0));
     assert_eq!(checks(r#"decision="denied",reason="not_allowed""#), Some(1.0));
     assert_eq!(checks(r#"decision="denied",reason="missing_credentials""#), Some(1.0));
-    assert_eq!(server.metric("rolegate_hashes_total"), Some(1.0), "a verified password is not hashed again");
+    assert_eq!(
+        server.metric("rolegate_hashes_total"),
+        Some(1.0),
+        "a verified password is not hashed again"
+    );
     assert_eq!(server.metric("rolegate_connections"), Some(1.0));
     assert_eq!(server.metric("rolegate_check_duration_seconds_count"), Some(5.0));
     let (status, page) = server.page("/histograms");
@@ -169,14 +191,18 @@ async fn the_memory_of_a_hash_returns_to_the_system() {
     let alice = basic("alice:wonderland");
     let before = server.resident();
     let mut envoy = Envoy::connect(server.address()).await;
-    assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
+    assert_eq!(
+        envoy.check("GET", "/people", &[("authorization", &alice)]).await,
+        Answer::Http(200)
+    );
     let what = || format!("its memory: {before} KiB before, {} after", server.resident());
     wait_until(|| server.resident() < before + 12_000, what);
 }
 
 #[tokio::test]
 async fn the_decision_log_says_who_and_why_and_no_secret() {
-    let mut server = Server::start(&example("people"), &["--decision-log", "all", "--log-level", "debug"]);
+    let mut server =
+        Server::start(&example("people"), &["--decision-log", "all", "--log-level", "debug"]);
     let (alice, wrong) = (basic("alice:wonderland"), basic("alice:hunter2"));
     let mut envoy = Envoy::connect(server.address()).await;
     let cookie = ("cookie", "session=c00kie");
@@ -193,20 +219,32 @@ async fn the_decision_log_says_who_and_why_and_no_secret() {
     assert_eq!(of("path"), ["/people"; 4]);
     assert_eq!(lines[0]["rule"], "guest: GET /people");
     assert_eq!(lines[0]["user"], "alice");
-    assert_eq!((&lines[1]["reason"], &lines[2]["reason"]), (&"not_allowed".into(), &"bad_password".into()));
+    assert_eq!(
+        (&lines[1]["reason"], &lines[2]["reason"]),
+        (&"not_allowed".into(), &"bad_password".into())
+    );
     let printed = server.out() + &server.log();
     let encoded = |value: &str| value.strip_prefix("Basic ").unwrap().to_owned();
-    for secret in
-        ["wonderland", "hunter2", "c00kie", "qu3ry", "fr4gment", "t0ken", &encoded(&alice), &encoded(&wrong)]
-    {
+    for secret in [
+        "wonderland",
+        "hunter2",
+        "c00kie",
+        "qu3ry",
+        "fr4gment",
+        "t0ken",
+        &encoded(&alice),
+        &encoded(&wrong),
+    ] {
         assert!(!printed.contains(secret), "`{secret}` in\n{printed}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drain_lets_requests_end() {
-    let mut server =
-        Server::start(&open_to_all_folder().arg(), &["--drain-delay", "10ms", "--drain-timeout", "5s"]);
+    let mut server = Server::start(
+        &open_to_all_folder().arg(),
+        &["--drain-delay", "10ms", "--drain-timeout", "5s"],
+    );
     let mut envoy = Envoy::connect(server.address()).await;
     assert_eq!(envoy.check("GET", "/a", &[]).await, Answer::Http(200));
     server.signal(Signal::TERM);
@@ -301,7 +339,8 @@ fn text_is_for_people_and_json_for_programs() {
 #[tokio::test]
 async fn without_file_descriptors_idle_connections_make_room() {
     let mut command = std::process::Command::new("/bin/sh");
-    let serve = ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-timeout", "0s"];
+    let serve =
+        ["serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--drain-timeout", "0s"];
     command.args(["-c", "ulimit -n 80; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_rolegate")]);
     command
         .args(serve)
@@ -311,9 +350,11 @@ async fn without_file_descriptors_idle_connections_make_room() {
     let mut server = Server::spawn(command);
     server.wait_for_log("\"listening\"");
     let alice = basic("alice:wonderland");
-    let allowed = async || check(server.address(), "GET", "/people", &[("authorization", &alice)]).await;
+    let allowed =
+        async || check(server.address(), "GET", "/people", &[("authorization", &alice)]).await;
     assert_eq!(allowed().await, Answer::Http(200));
-    let idle: Vec<_> = (0..200).map(|_| std::net::TcpStream::connect(server.address()).unwrap()).collect();
+    let idle: Vec<_> =
+        (0..200).map(|_| std::net::TcpStream::connect(server.address()).unwrap()).collect();
     server.wait_for_log("cannot accept a connection without a file descriptor");
     assert_eq!(allowed().await, Answer::Http(200), "behind the idle ones in the queue");
     drop(idle);
@@ -330,13 +371,18 @@ async fn without_file_descriptors_idle_connections_make_room() {
 async fn a_closed_log_pipe_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (listen, admin) = (folder.path().join("listen"), folder.path().join("admin"));
-    let (listen, admin) = (format!("unix:{}", listen.display()), format!("unix:{}", admin.display()));
+    let (listen, admin) =
+        (format!("unix:{}", listen.display()), format!("unix:{}", admin.display()));
     let policy = open_to_all_folder();
-    let mut command = rolegate(&["serve", "--policy", &policy.arg(), "--listen", &listen, "--admin", &admin]);
+    let mut command =
+        rolegate(&["serve", "--policy", &policy.arg(), "--listen", &listen, "--admin", &admin]);
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     drop(child.stderr.take());
     let socket = folder.path().join("listen");
-    wait_until(|| std::os::unix::net::UnixStream::connect(&socket).is_ok(), || "the socket".to_owned());
+    wait_until(
+        || std::os::unix::net::UnixStream::connect(&socket).is_ok(),
+        || "the socket".to_owned(),
+    );
     let mut envoy = Envoy::over(tokio::net::UnixStream::connect(&socket).await.unwrap()).await;
     // A changed policy is logged by the thread that also has to activate the next one.
     for path in ["/one", "/two"] {
@@ -354,20 +400,34 @@ async fn a_closed_log_pipe_stops_nothing() {
 #[test]
 fn admin_may_be_off() {
     let policy = example("people");
-    let server =
-        Server::spawn(rolegate(&["serve", "--policy", &policy, "--listen", "127.0.0.1:0", "--admin", "off"]));
+    let server = Server::spawn(rolegate(&[
+        "serve",
+        "--policy",
+        &policy,
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "off",
+    ]));
     server.wait_for_log("listening");
     assert!(!server.log().contains("admin pages"));
 }
 
-/// A container runtime that does not read standard output must not make the process grow. Once thousands of lines of
-/// 20 kB were kept, a size that clients choose.
+/// A container runtime that does not read standard output must not make the process grow. Once
+/// thousands of lines of 20 kB were kept, a size that clients choose.
 #[tokio::test]
 async fn a_decision_log_that_nobody_reads_takes_no_memory() {
     let (_unread, stdout) = std::io::pipe().unwrap();
     let policy = example("people");
-    let command =
-        rolegate(&["serve", "--policy", &policy, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let command = rolegate(&[
+        "serve",
+        "--policy",
+        &policy,
+        "--listen",
+        "127.0.0.1:0",
+        "--admin",
+        "127.0.0.1:0",
+    ]);
     let server = Server::spawn_with_output(command, stdout);
     server.wait_for_log("\"listening\"");
     let mut envoy = Envoy::connect(server.address()).await;
@@ -387,16 +447,22 @@ async fn a_decision_log_that_nobody_reads_takes_no_memory() {
     assert!(server.metric("rolegate_decision_log_lines_total{result=\"dropped\"}") > Some(1000.0));
 }
 
-/// The reader of the log has stopped reading, and the pipe is full: the policy thread must not block on it.
+/// The reader of the log has stopped reading, and the pipe is full: the policy thread must not
+/// block on it.
 #[tokio::test]
 async fn a_full_log_pipe_stops_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let (socket, admin) = (folder.path().join("listen"), folder.path().join("admin"));
-    let (listen, admin) = (format!("unix:{}", socket.display()), format!("unix:{}", admin.display()));
+    let (listen, admin) =
+        (format!("unix:{}", socket.display()), format!("unix:{}", admin.display()));
     let policy = open_to_all_folder();
-    let mut command = rolegate(&["serve", "--policy", &policy.arg(), "--listen", &listen, "--admin", &admin]);
+    let mut command =
+        rolegate(&["serve", "--policy", &policy.arg(), "--listen", &listen, "--admin", &admin]);
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    wait_until(|| std::os::unix::net::UnixStream::connect(&socket).is_ok(), || "the socket".to_owned());
+    wait_until(
+        || std::os::unix::net::UnixStream::connect(&socket).is_ok(),
+        || "the socket".to_owned(),
+    );
     let mut envoy = Envoy::over(tokio::net::UnixStream::connect(&socket).await.unwrap()).await;
     for path in ["/one", "/two", "/three"] {
         // A warning for each of these roles: some 400 kB of log, where a pipe holds 64.
@@ -411,7 +477,11 @@ async fn a_full_log_pipe_stops_nothing() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
-    assert_eq!(crate::process::run(&["health", "--admin", &admin]).0, 0, "the thread that answers probes");
+    assert_eq!(
+        crate::process::run(&["health", "--admin", &admin]).0,
+        0,
+        "the thread that answers probes"
+    );
     child.kill().unwrap();
     child.wait().unwrap();
 }
@@ -427,12 +497,23 @@ fn errors_that_end_the_process_are_json_lines_if_the_log_is() {
         [(&good, &*at, "the address is in use", 5), (&bad, "127.0.0.1:0", "unknown key `role`", 3)]
     {
         let policy = policy.arg();
-        let args =
-            ["serve", "--policy", &policy, "--listen", listen, "--admin", "off", "--log-format", "json"];
+        let args = [
+            "serve",
+            "--policy",
+            &policy,
+            "--listen",
+            listen,
+            "--admin",
+            "off",
+            "--log-format",
+            "json",
+        ];
         let (code, _, err) = run(&args);
         assert_eq!(code, expected, "{err}");
-        let lines: Vec<serde_json::Value> =
-            err.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{err}"))).collect();
+        let lines: Vec<serde_json::Value> = err
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{err}")))
+            .collect();
         let says = |line: &serde_json::Value| {
             line["level"] == "ERROR" && line["message"].as_str().unwrap().contains(message)
         };

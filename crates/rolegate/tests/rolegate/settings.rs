@@ -87,7 +87,10 @@ fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
 fn parse_file(text: &str, more: &[&str]) -> Result<Settings, String> {
     let (_folder, path) = file(text);
     let config = format!("--config={}", path.display());
-    parse(&[&[config][..], &more.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>()].concat())
+    parse(
+        &[&[config][..], &more.iter().map(|&argument| argument.to_owned()).collect::<Vec<_>>()]
+            .concat(),
+    )
 }
 
 #[test]
@@ -101,7 +104,8 @@ fn every_setting_has_a_test_value() {
     with_value.sort_unstable();
     assert_eq!(names, with_value);
     for arg in serve.get_arguments().filter(|arg| !arg.is_positional()) {
-        let variable = format!("ROLEGATE_{}", arg.get_long().unwrap().replace('-', "_").to_uppercase());
+        let variable =
+            format!("ROLEGATE_{}", arg.get_long().unwrap().replace('-', "_").to_uppercase());
         assert_eq!(arg.get_env().unwrap(), &*variable);
     }
 }
@@ -132,9 +136,12 @@ fn a_switch_may_have_its_value_behind_a_space() {
         let flags = [&["--policy=q"], flags].concat();
         parse(&flags.into_iter().map(str::to_owned).collect::<Vec<_>>()).unwrap().admin.console
     };
-    for flags in
-        [&["--console"][..], &["--console=true"], &["--console", "true"], &["--console", "--threads=1"]]
-    {
+    for flags in [
+        &["--console"][..],
+        &["--console=true"],
+        &["--console", "true"],
+        &["--console", "--threads=1"],
+    ] {
         assert!(console(flags), "{flags:?}");
     }
     for flags in [&[][..], &["--console=false"], &["--console", "false"]] {
@@ -150,7 +157,10 @@ fn environment_agrees_and_flags_win() {
     let taken = taken.local_addr().unwrap().to_string();
     let (_folder, path) = file("listen: 127.0.0.1:1\nadmin: nonsense\n");
     let run = |args: &[&str], variables: &[(&str, &str)]| {
-        let output = rolegate(&[&["serve"], args].concat()).envs(variables.iter().copied()).output().unwrap();
+        let output = rolegate(&[&["serve"], args].concat())
+            .envs(variables.iter().copied())
+            .output()
+            .unwrap();
         (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     let listen = ("ROLEGATE_LISTEN", taken.as_str());
@@ -201,7 +211,10 @@ fn an_invalid_value_is_reported_with_the_name_of_its_variable() {
     let flag = [&serve[..], &["--hash-queue", "some"]].concat();
     for value in ["many", "7"] {
         let err = run(&flag, "ROLEGATE_HASH_QUEUE", value);
-        assert!(err.contains("'some' for '--hash-queue <N>'"), "the flag wins over the environment: {err}");
+        assert!(
+            err.contains("'some' for '--hash-queue <N>'"),
+            "the flag wins over the environment: {err}"
+        );
         assert!(err.contains("write a whole one from 1 to 65535"), "{err}");
     }
 }
@@ -227,7 +240,10 @@ fn two_listeners_at_one_address_are_named() {
     let output = rolegate(&serve).output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{err}");
-    assert!(err.contains("two of `listen`, `admin` and `metrics` are the address `127.0.0.1:9`"), "{err}");
+    assert!(
+        err.contains("two of `listen`, `admin` and `metrics` are the address `127.0.0.1:9`"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -311,7 +327,8 @@ fn a_setting_without_effect_is_a_warning() {
     }
 }
 
-/// The warnings of `serve` about settings without effect. It does not start, because its address is taken.
+/// The warnings of `serve` about settings without effect. It does not start, because its address is
+/// taken.
 fn without_effect(policy: &str, settings: &str) -> Vec<String> {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listen = taken.local_addr().unwrap().to_string();
@@ -329,7 +346,8 @@ fn without_effect(policy: &str, settings: &str) -> Vec<String> {
 /// Kubernetes sets variables for a service named `rolegate` in every container of its namespace.
 #[test]
 fn variables_that_kubernetes_sets_are_ignored() {
-    let variables = [("ROLEGATE_PORT", "tcp://10.0.0.1:9191"), ("ROLEGATE_SERVICE_HOST", "10.0.0.1")];
+    let variables =
+        [("ROLEGATE_PORT", "tcp://10.0.0.1:9191"), ("ROLEGATE_SERVICE_HOST", "10.0.0.1")];
     let output = rolegate(&["check", &example("people")]).envs(variables).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
 }
@@ -337,7 +355,8 @@ fn variables_that_kubernetes_sets_are_ignored() {
 #[test]
 fn a_flag_wins_over_the_file() {
     let settings =
-        parse_file("policy: a\nthreads: 1\nlisten: [127.0.0.1:1, 127.0.0.1:2]\n", &["--threads=2"]).unwrap();
+        parse_file("policy: a\nthreads: 1\nlisten: [127.0.0.1:1, 127.0.0.1:2]\n", &["--threads=2"])
+            .unwrap();
     assert_eq!((settings.threads, settings.listen.len()), (2, 2));
     let listen = ["--listen=127.0.0.1:3"];
     assert_eq!(parse_file("policy: a\nlisten: [127.0.0.1:1]\n", &listen).unwrap().listen.len(), 1);
@@ -345,7 +364,8 @@ fn a_flag_wins_over_the_file() {
 
 #[test]
 fn every_problem_of_a_file_is_reported_with_its_place() {
-    let text = "thread: 3\nhash_queue: 9\non-stale: drop\nadmin: [off, off]\nthreads: 1\nthreads: 2\n";
+    let text =
+        "thread: 3\nhash_queue: 9\non-stale: drop\nadmin: [off, off]\nthreads: 1\nthreads: 2\n";
     let error = parse_file(text, &["--policy=q"]).unwrap_err();
     let expected = [
         "yaml:1:1: error: unknown setting `thread`",
@@ -359,7 +379,9 @@ fn every_problem_of_a_file_is_reported_with_its_place() {
     ];
     let mut rest = error.as_str();
     for part in expected {
-        let Some((_, after)) = rest.split_once(part) else { panic!("`{part}` is not in order in\n{error}") };
+        let Some((_, after)) = rest.split_once(part) else {
+            panic!("`{part}` is not in order in\n{error}")
+        };
         rest = after;
     }
 }
@@ -397,14 +419,16 @@ fn nothing_listens_to_the_world_by_default() {
 #[test]
 fn an_unknown_variable_is_an_error_with_a_suggestion() {
     let run = |name: &str| {
-        let mut command = rolegate(&["serve", "--policy", &example("people"), "--listen", "nowhere"]);
+        let mut command =
+            rolegate(&["serve", "--policy", &example("people"), "--listen", "nowhere"]);
         let output = command.env(name, "hunter2").output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
     let (code, err) = run("ROLEGATE_LISTN");
     assert_eq!(code, Some(2), "{err}");
     assert!(
-        err.contains("unknown variable `ROLEGATE_LISTN`") && err.contains("did you mean `ROLEGATE_LISTEN`?"),
+        err.contains("unknown variable `ROLEGATE_LISTN`")
+            && err.contains("did you mean `ROLEGATE_LISTEN`?"),
         "{err}"
     );
     assert!(!err.contains("hunter2"), "{err}");
@@ -437,11 +461,13 @@ fn the_short_help_of_serve_is_short() {
         let output = rolegate(&["serve", flag]).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    let flags = |help: &str| help.lines().filter(|line| line.trim_start().starts_with("--")).count();
+    let flags =
+        |help: &str| help.lines().filter(|line| line.trim_start().starts_with("--")).count();
     assert_eq!(flags(&help("-h")), 13);
     let long = help("--help");
     assert_eq!(flags(&long), VALUES.len() + 1);
-    for heading in ["Bundles:", "Decision log:", "OTLP:", "TLS:", "Limits:", "Admin pages:", "Log:"] {
+    for heading in ["Bundles:", "Decision log:", "OTLP:", "TLS:", "Limits:", "Admin pages:", "Log:"]
+    {
         assert!(long.lines().any(|line| line == heading), "{heading}");
     }
 }

@@ -9,14 +9,17 @@ use testbed::tokens::Signer;
 use crate::client::{Answer, Envoy, basic};
 use crate::process::{PolicyFolder, Server, run, wait_until};
 
-/// Two policies with the same users: ann is in the group `staff`, bob in none. The role `staff` has these rules.
+/// Two policies with the same users: ann is in the group `staff`, bob in none. The role `staff` has
+/// these rules.
 fn policy(rules: &str) -> PolicyFolder {
     let policy = PolicyFolder::new(&format!(
         "version: 1\nidentity:\n  basic:\n    users_file: htpasswd\n    users: {{ ann: {{ groups: [staff] }} }}\n\
          roles:\n  staff: {{ {rules} }}\n  anyone: {{ allow: [GET /open] }}\ngrants:\n  staff: {{ groups: [staff] }}\n"
     ));
-    policy
-        .write("htpasswd", "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
+    policy.write(
+        "htpasswd",
+        "ann:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\nbob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n",
+    );
     policy
 }
 
@@ -78,15 +81,19 @@ async fn each_kind_of_difference_is_counted_and_logged() {
     ] {
         assert_eq!(allowed[field], value, "{allowed}");
     }
-    let revisions = [&allowed["active_policy"], &allowed["shadow_policy"]].map(|id| id.as_str().unwrap());
+    let revisions =
+        [&allowed["active_policy"], &allowed["shadow_policy"]].map(|id| id.as_str().unwrap());
     assert_ne!(revisions[0], revisions[1]);
-    for (metric, revision) in ["rolegate_policy_info", "rolegate_shadow_policy_info"].iter().zip(revisions) {
+    for (metric, revision) in
+        ["rolegate_policy_info", "rolegate_shadow_policy_info"].iter().zip(revisions)
+    {
         let line = format!(r#"{metric}{{policy="{revision}",keys=""}}"#);
         assert_eq!(server.metric(&line), Some(1.0), "{}", server.page("/metrics").1);
     }
     let denied = samples(&server, "would_deny");
-    let field =
-        |name: &str| denied.iter().map(|line| line[name].as_str().unwrap_or_default()).collect::<Vec<_>>();
+    let field = |name: &str| {
+        denied.iter().map(|line| line[name].as_str().unwrap_or_default()).collect::<Vec<_>>()
+    };
     assert_eq!(field("active_rule"), ["staff: GET /b", "staff: GET /c"]);
     assert_eq!(field("shadow_reason"), ["not_allowed", "denied"]);
     assert_eq!(field("shadow_rule"), ["", "staff: GET /c"]);
@@ -125,26 +132,37 @@ async fn the_caller_of_a_token_is_whom_the_candidate_makes_of_its_claims() {
         )
     };
     let issuer = |more: &str| {
-        format!("jwt: [{{ issuer: 'https://id.example.com', keys: {{ file: jwks.json }}, {more} }}]")
+        format!(
+            "jwt: [{{ issuer: 'https://id.example.com', keys: {{ file: jwks.json }}, {more} }}]"
+        )
     };
     let ours = issuer("audiences: [people], claims: { user: sub, groups: /groups }");
-    let (active, shadow) = [0, 1].map(|_| PolicyFolder::new(&policy(&ours, "groups: [staff]"))).into();
+    let (active, shadow) =
+        [0, 1].map(|_| PolicyFolder::new(&policy(&ours, "groups: [staff]"))).into();
     for folder in [&active, &shadow] {
         folder.write("jwks.json", &signer.key_set());
     }
     let server = start(&active, &shadow, &[]);
     let mut envoy = Envoy::connect(server.address()).await;
-    let (now, claims) = (testbed::tokens::now(), r#""groups":["staff"],"teams":["staff"],"email":"c@x""#);
+    let (now, claims) =
+        (testbed::tokens::now(), r#""groups":["staff"],"teams":["staff"],"email":"c@x""#);
     let claims = format!(
         r#"{{"iss":"https://id.example.com","aud":"people","sub":"carol","exp":{},"iat":{now},{claims}}}"#,
         now + 600
     );
-    let token = format!("Bearer {}", signer.signed("ES256", r#"{"alg":"ES256","kid":"ES256"}"#, &claims));
+    let token =
+        format!("Bearer {}", signer.signed("ES256", r#"{"alg":"ES256","kid":"ES256"}"#, &claims));
     let with = |more: &str, grant: &str| policy(&issuer(more), grant);
     for (reloads, (candidate, difference)) in [
-        (with("audiences: [people], claims: { user: email, groups: /teams }", "groups: [staff]"), "same"),
         (
-            with("audiences: [people], claims: { user: email }, user_prefix: 'id:'", "users: ['id:c@x']"),
+            with("audiences: [people], claims: { user: email, groups: /teams }", "groups: [staff]"),
+            "same",
+        ),
+        (
+            with(
+                "audiences: [people], claims: { user: email }, user_prefix: 'id:'",
+                "users: ['id:c@x']",
+            ),
             "same",
         ),
         (with("audiences: [people], claims: { user: sub }", "users: [carla]"), "would_deny"),
@@ -154,7 +172,10 @@ async fn the_caller_of_a_token_is_whom_the_candidate_makes_of_its_claims() {
         ),
         (with("audiences: [people], claims: { user: name }", "users: [carol]"), "unknown_caller"),
         (with("audiences: [people], required_type: at+jwt", "users: [carol]"), "unknown_caller"),
-        (policy(&ours.replace("id.example.com", "new.example.com"), "groups: [staff]"), "unknown_caller"),
+        (
+            policy(&ours.replace("id.example.com", "new.example.com"), "groups: [staff]"),
+            "unknown_caller",
+        ),
         (policy("basic: { verify: false }", "users: [carol]"), "unknown_caller"),
     ]
     .into_iter()
@@ -167,14 +188,21 @@ async fn the_caller_of_a_token_is_whom_the_candidate_makes_of_its_claims() {
         assert_eq!(envoy.check("GET", "/a", &[("authorization", &token)]).await, Answer::Http(200));
         wait_until(
             || server.metric(&result(difference)) == Some(before + 1.0),
-            || format!("{difference}: {candidate}\n{}\n{}", server.log(), server.page("/metrics").1),
+            || {
+                format!(
+                    "{difference}: {candidate}\n{}\n{}",
+                    server.log(),
+                    server.page("/metrics").1
+                )
+            },
         );
     }
     let signature = token.rsplit('.').next().unwrap();
     assert!(!server.log().contains(signature));
 }
 
-/// The first loads; then one that does not, then one that does again. The active policy answers all the while.
+/// The first loads; then one that does not, then one that does again. The active policy answers all
+/// the while.
 #[tokio::test]
 async fn a_shadow_policy_is_reloaded_and_its_last_good_one_kept() {
     let (active, shadow) = (policy("allow: [GET /a]"), policy("allow: [GET /a]"));
@@ -187,7 +215,10 @@ async fn a_shadow_policy_is_reloaded_and_its_last_good_one_kept() {
         (good, "ok", "unknown_caller"),
     ] {
         shadow.write("policy.yaml", text);
-        server.wait_for_metric(&format!(r#"rolegate_shadow_policy_reloads_total{{result="{metric}"}}"#), 1.0);
+        server.wait_for_metric(
+            &format!(r#"rolegate_shadow_policy_reloads_total{{result="{metric}"}}"#),
+            1.0,
+        );
         let before = server.metric(&result(difference)).unwrap();
         assert_eq!(envoy.check("GET", "/a", &[("authorization", &ann)]).await, Answer::Http(200));
         server.wait_for_metric(&result(difference), before + 1.0);
@@ -200,7 +231,8 @@ async fn a_shadow_policy_is_reloaded_and_its_last_good_one_kept() {
     server.wait_for_log_line(&["policy reloaded", r#""span":{"name":"shadow"}"#]);
 }
 
-/// Each golden case gets the same bytes as without a shadow policy, and the same decision from the same policy as its own shadow.
+/// Each golden case gets the same bytes as without a shadow policy, and the same decision from the
+/// same policy as its own shadow.
 #[tokio::test]
 async fn a_shadow_policy_changes_no_answer() {
     let signer = Signer::default();
@@ -219,14 +251,21 @@ async fn a_shadow_policy_changes_no_answer() {
         let mut sent = 0.0;
         for case in example.cases.iter().filter(|case| case.request.at.is_none()) {
             let identity = &example.loaded.policy.identity;
-            let Ok(authorization) = authorization(&case.request.credentials, identity, Some(&signer)) else {
+            let Ok(authorization) =
+                authorization(&case.request.credentials, identity, Some(&signer))
+            else {
                 continue;
             };
-            let mut headers: Vec<_> =
-                case.request.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let mut headers: Vec<_> = case
+                .request
+                .headers
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect();
             headers.extend(authorization.as_deref().map(|value| ("authorization", value)));
             headers.push(("x-envoy-auth-partial-body", "false"));
-            let (method, host, path) = (&*case.request.method, &*case.request.host, &*case.request.path);
+            let (method, host, path) =
+                (&*case.request.method, &*case.request.host, &*case.request.path);
             let (headers, body) = (&headers[..], case.request.body.as_bytes());
             let request = Checked { method, host, path, headers, body, ..Checked::default() };
             let mut answers = Vec::new();
@@ -242,7 +281,13 @@ async fn a_shadow_policy_changes_no_answer() {
         };
         wait_until(
             || counted(&["same", "not_compared"]) == sent && counted(&["same"]) > 0.0,
-            || format!("{sent} results of {name}: {}{}", servers[1].page("/metrics").1, servers[1].log()),
+            || {
+                format!(
+                    "{sent} results of {name}: {}{}",
+                    servers[1].page("/metrics").1,
+                    servers[1].log()
+                )
+            },
         );
     }
 }
@@ -277,7 +322,10 @@ async fn no_request_notices_that_the_shadow_policy_is_replaced() {
     for number in 0..2000 {
         if number % 100 == 0 {
             let rule = if number % 200 == 0 { "GET /b" } else { "nonsense" };
-            shadow.write("policy.yaml", &format!("version: 1\nroles: {{ anyone: {{ allow: [{rule}] }} }}\n"));
+            shadow.write(
+                "policy.yaml",
+                &format!("version: 1\nroles: {{ anyone: {{ allow: [{rule}] }} }}\n"),
+            );
         }
         assert_eq!(envoy.check("GET", "/a", &[("authorization", &ann)]).await, Answer::Http(200));
         assert_eq!(envoy.check("GET", "/b", &[("authorization", &ann)]).await, Answer::Http(403));
@@ -294,13 +342,24 @@ async fn no_request_notices_that_the_shadow_policy_is_replaced() {
 /// Whoever reads the log must not take the active policy for the broken one.
 #[test]
 fn each_line_about_a_shadow_policy_that_does_not_load_says_so() {
-    let (active, shadow) = (policy("allow: [GET /a]"), PolicyFolder::new("version: 1\nunknown: 1\n"));
-    let (code, _, err) =
-        run(&["serve", "--policy", &active.arg(), "--shadow", &shadow.arg(), "--log-format", "json"]);
+    let (active, shadow) =
+        (policy("allow: [GET /a]"), PolicyFolder::new("version: 1\nunknown: 1\n"));
+    let (code, _, err) = run(&[
+        "serve",
+        "--policy",
+        &active.arg(),
+        "--shadow",
+        &shadow.arg(),
+        "--log-format",
+        "json",
+    ]);
     assert_eq!(code, 3, "{err}");
     let lines: Vec<Value> = err.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let errors: Vec<_> = lines.iter().filter(|line| line["level"] == "ERROR").collect();
-    assert!(errors.len() >= 2 && errors.iter().all(|line| line["span"]["name"] == "shadow"), "{err}");
+    assert!(
+        errors.len() >= 2 && errors.iter().all(|line| line["span"]["name"] == "shadow"),
+        "{err}"
+    );
     let last = lines.last().unwrap()["message"].as_str().unwrap();
     assert!(last.starts_with("cannot start: the shadow policy does not compile"), "{err}");
 }

@@ -76,7 +76,8 @@ fn the_end_does_not_wait_for_a_reader_of_standard_error() {
             let (_unread, stderr) = full_pipe();
             let policy = policy.arg();
             let serve = ["serve", "--policy", &policy, "--admin", "off", "--log-format", format];
-            let mut command = rolegate(&[&serve[..], &["--listen", listen, "--drain-delay", "1h"]].concat());
+            let mut command =
+                rolegate(&[&serve[..], &["--listen", listen, "--drain-delay", "1h"]].concat());
             let mut child = command.stderr(stderr).spawn().unwrap();
             drop(command);
             if listens {

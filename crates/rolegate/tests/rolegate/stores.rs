@@ -1,4 +1,5 @@
-//! A policy bundle in an object store: S3 with a server that verifies signatures, Google and Azure with one that does not.
+//! A policy bundle in an object store: S3 with a server that verifies signatures, Google and Azure
+//! with one that does not.
 
 use crate::bundle_server::{Answer as Sent, BundleServer};
 use crate::bundles::{Publisher, result, wait_for_another};
@@ -76,7 +77,10 @@ impl Setup {
     fn assert_no_secret_in(&self, log: &str) {
         for (name, value) in &self.environment {
             let is_secret = ["SECRET", "KEY", "TOKEN"].iter().any(|part| name.contains(part));
-            assert!(!is_secret || *name == "AWS_ACCESS_KEY_ID" || !log.contains(value), "{name}: {log}");
+            assert!(
+                !is_secret || *name == "AWS_ACCESS_KEY_ID" || !log.contains(value),
+                "{name}: {log}"
+            );
         }
     }
 }
@@ -129,7 +133,10 @@ fn an_error_of_s3_says_what_to_do() {
     for (setup, errors) in [
         (
             setup().with("AWS_SECRET_ACCESS_KEY", "an0ther-secret"),
-            &["403 (SignatureDoesNotMatch)", "the credentials are not accepted: check `AWS_ACCESS_KEY_ID`"][..],
+            &[
+                "403 (SignatureDoesNotMatch)",
+                "the credentials are not accepted: check `AWS_ACCESS_KEY_ID`",
+            ][..],
         ),
         (setup().with("AWS_ACCESS_KEY_ID", "AKIANOBODY"), &["the credentials"]),
         (
@@ -186,8 +193,10 @@ fn a_store_that_cannot_be_asked_is_an_error_at_the_start() {
             "/nowhere/key.json",
         ),
         (
-            of("gs://bucket/b")
-                .with("GOOGLE_SERVICE_ACCOUNT_KEY", r#"{"private_key": 1, "s3cret": "s3cret-token"}"#),
+            of("gs://bucket/b").with(
+                "GOOGLE_SERVICE_ACCOUNT_KEY",
+                r#"{"private_key": 1, "s3cret": "s3cret-token"}"#,
+            ),
             "the credentials are not JSON of a supported type: line 1",
         ),
     ] {
@@ -224,7 +233,11 @@ fn the_role_of_a_service_account_is_assumed() {
     let server = setup.start();
     server.wait_for_metric("rolegate_bundle_revision", 1.0);
     wait_for_another(&server, "unchanged");
-    assert!(roles.requests()[0].head.contains("WebIdentityToken=t0ken-of-the-pod"), "{:?}", roles.requests());
+    assert!(
+        roles.requests()[0].head.contains("WebIdentityToken=t0ken-of-the-pod"),
+        "{:?}",
+        roles.requests()
+    );
     assert_eq!(roles.requests().len(), 1, "credentials are kept until they expire");
     drop(server);
     roles.answer(Sent::Status(403));
@@ -248,8 +261,9 @@ fn a_private_endpoint_is_trusted_by_its_authority() {
     std::fs::write(publisher.path("ca.pem"), other.pem()).unwrap();
     let setup = Setup::of_s3(&store, &publisher).and(&["--bundle-ca", &publisher.arg("ca.pem")]);
     let server = setup.start();
-    server
-        .wait_for_log("its certificate was not issued by an authority in the file that is configured for it");
+    server.wait_for_log(
+        "its certificate was not issued by an authority in the file that is configured for it",
+    );
     assert_eq!(server.page("/readyz").0, 503);
     // The file is read again at each fetch.
     std::fs::write(publisher.path("ca.pem"), authority.pem()).unwrap();
@@ -263,7 +277,8 @@ fn an_object_may_be_the_shadow_policy() {
     store.put(KEY, &publisher.signed("/b", 1));
     let active = PolicyFolder::new(&open_to_all("/a"));
     let environment = Setup::of_s3(&store, &publisher).environment;
-    let setup = Setup { environment, ..Setup::of(&active.arg(), &publisher) }.and(&["--shadow", URL]);
+    let setup =
+        Setup { environment, ..Setup::of(&active.arg(), &publisher) }.and(&["--shadow", URL]);
     let server = setup.start();
     server.wait_for_log_line(&["policy bundle active", r#""span":{"name":"shadow"}"#, URL]);
 }
@@ -275,7 +290,8 @@ fn a_bundle_in_google_cloud_storage_is_fetched_with_the_token_of_the_machine() {
     let store = BundleServer::start(Sent::File(publisher.signed("/a", 1)));
     let token = br#"{"access_token": "t0ken-of-the-machine", "expires_in": 3600}"#;
     let metadata = BundleServer::start(Sent::Untagged(token.to_vec()));
-    let address = |server: &BundleServer| server.url().trim_end_matches("/bundle.tar.gz").to_owned();
+    let address =
+        |server: &BundleServer| server.url().trim_end_matches("/bundle.tar.gz").to_owned();
     let setup = Setup::of("gs://policies/team/bundle.tar.gz", &publisher)
         .with("GOOGLE_BASE_URL", &address(&store))
         .with("GCE_METADATA_HOST", address(&metadata).trim_start_matches("http://"));

@@ -78,7 +78,11 @@ impl Certificates {
     }
 
     /// A client with this certificate, which resumes its sessions.
-    fn client(&self, client: Option<&str>, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+    fn client(
+        &self,
+        client: Option<&str>,
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> ClientConfig {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.path("ca.pem")).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -89,7 +93,8 @@ impl Certificates {
         match client {
             None => builder.with_no_client_auth(),
             Some(name) => {
-                let chain = vec![CertificateDer::from_pem_file(self.path(&format!("{name}.pem"))).unwrap()];
+                let chain =
+                    vec![CertificateDer::from_pem_file(self.path(&format!("{name}.pem"))).unwrap()];
                 let key = PrivateKeyDer::from_pem_file(self.path(&format!("{name}.key"))).unwrap();
                 builder.with_client_auth_cert(chain, key).unwrap()
             }
@@ -120,7 +125,10 @@ impl Certificates {
     }
 }
 
-async fn connect(address: SocketAddr, client: ClientConfig) -> std::io::Result<TlsStream<TcpStream>> {
+async fn connect(
+    address: SocketAddr,
+    client: ClientConfig,
+) -> std::io::Result<TlsStream<TcpStream>> {
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("localhost").unwrap();
     TlsConnector::from(Arc::new(client)).connect(name, stream).await
@@ -172,7 +180,8 @@ async fn only_the_clients_that_are_listed_may_connect() {
     let stranger = Certificates::new();
     stranger.issue("envoy", &[SanType::URI(SPIFFE.try_into().unwrap())]);
     for name in ["stranger.pem", "stranger.key"] {
-        fs::copy(stranger.path(&name.replace("stranger", "envoy")), certificates.path(name)).unwrap();
+        fs::copy(stranger.path(&name.replace("stranger", "envoy")), certificates.path(name))
+            .unwrap();
     }
     let names = format!("{SPIFFE},envoy.example.com");
     let ca = certificates.text("ca.pem");
@@ -212,7 +221,10 @@ async fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
     assert!(first != second);
     // Open connections are not disturbed.
     let alice = basic("alice:wonderland");
-    assert_eq!(before.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
+    assert_eq!(
+        before.check("GET", "/people", &[("authorization", &alice)]).await,
+        Answer::Http(200)
+    );
 
     fs::write(certificates.path("server.pem"), "no certificate").unwrap();
     server.wait_for_log("the last good ones stay in use");
@@ -243,8 +255,16 @@ async fn a_broken_authority_of_the_clients_lets_nobody_else_in() {
             None => fs::remove_file(&authority).unwrap(),
         }
         wait_until(|| failed() > before, || server.log());
-        assert!(certificates.answers(server.address(), Some("envoy")).await, "{broken:?}: {}", server.log());
-        assert!(!certificates.answers(server.address(), None).await, "{broken:?}: {}", server.log());
+        assert!(
+            certificates.answers(server.address(), Some("envoy")).await,
+            "{broken:?}: {}",
+            server.log()
+        );
+        assert!(
+            !certificates.answers(server.address(), None).await,
+            "{broken:?}: {}",
+            server.log()
+        );
     }
 }
 
@@ -257,7 +277,11 @@ async fn a_client_is_verified_at_each_connection() {
         let client = certificates.client(Some("envoy"), &[version]);
         for _ in 0..2 {
             let mut stream = connect(server.address(), client.clone()).await.unwrap();
-            assert_eq!(stream.get_ref().1.handshake_kind(), Some(HandshakeKind::Full), "{version:?}");
+            assert_eq!(
+                stream.get_ref().1.handshake_kind(),
+                Some(HandshakeKind::Full),
+                "{version:?}"
+            );
             // A ticket comes before the server's first frame.
             begin_http2(&mut stream).await.unwrap();
         }
@@ -306,12 +330,16 @@ async fn changed_authorities_close_the_connections_of_their_clients() {
     let server = certificates.serve(&["--poll-interval", "100ms", "--tls-client-ca", &named]);
     let mut stream = certificates.connect(server.address(), Some("envoy")).await.unwrap();
     begin_http2(&mut stream).await.unwrap();
-    let mut envoy = Envoy::over(certificates.connect(server.address(), Some("envoy")).await.unwrap()).await;
+    let mut envoy =
+        Envoy::over(certificates.connect(server.address(), Some("envoy")).await.unwrap()).await;
 
     fs::write(&authorities, format!("{old}{new}")).unwrap();
     server.wait_for_metric("rolegate_tls_reloads_total{result=\"ok\"}", 1.0);
     let alice = basic("alice:wonderland");
-    assert_eq!(envoy.check("GET", "/people", &[("authorization", &alice)]).await, Answer::Http(200));
+    assert_eq!(
+        envoy.check("GET", "/people", &[("authorization", &alice)]).await,
+        Answer::Http(200)
+    );
 
     fs::write(&authorities, &new).unwrap();
     wait_for_end(&mut stream).await;
@@ -330,7 +358,8 @@ fn settings_and_files_of_tls_that_cannot_be_used_fail_the_start() {
     let empty = Path::new(&ca).with_file_name("empty.pem");
     fs::write(&empty, "").unwrap();
     let empty = empty.display().to_string();
-    let says = |setting: &str, file: &str, why: &str| format!("`--{setting}`: cannot use `{file}`: {why}");
+    let says =
+        |setting: &str, file: &str, why: &str| format!("`--{setting}`: cannot use `{file}`: {why}");
     for (code, more, says) in [
         (2, vec!["--tls-certificate", &certificate], "`tls-certificate` needs `tls-key`"),
         (2, vec!["--tls-key", &key], "`tls-key` needs `tls-certificate`"),

@@ -20,11 +20,11 @@ fn policy(claims: &str) -> (PolicyFolder, Signer) {
 
 /// The explanation of a request with a token that has these claims, too.
 fn explain((folder, signer): &(PolicyFolder, Signer), more: &Value, path: &str) -> String {
-    let mut claims =
-        json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": 9_999_999_999_u64 });
+    let mut claims = json!({ "iss": "https://id.example", "aud": "a", "sub": "carol", "exp": 9_999_999_999_u64 });
     claims.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let token = signer.sign(&json!({ "alg": "ES256", "kid": "k" }), &claims);
-    let (_, out, err) = run(&["explain", "--policy", &folder.arg(), "--bearer", &token, "GET", path]);
+    let (_, out, err) =
+        run(&["explain", "--policy", &folder.arg(), "--bearer", &token, "GET", path]);
     assert!(!out.contains(&token), "{out}");
     out + &err
 }
@@ -49,15 +49,20 @@ fn a_claim_that_the_token_does_not_have_is_named_with_where_its_roles_are() {
             "; it has roles of the policy in `scope`\n",
         ),
         (json!({ "scope": "read" }), "; it has `scope`\n"),
-        (json!({ "realm_access": { "roles": 7 }, "groups": { "a": 1 }, "resource_access": ["x"] }), "\n"),
+        (
+            json!({ "realm_access": { "roles": 7 }, "groups": { "a": 1 }, "resource_access": ["x"] }),
+            "\n",
+        ),
         (json!({}), "\n"),
     ] {
         let out = explain(&roles, &more, "/a");
-        assert!(out.starts_with("403 denied") && out.contains(&format!("{missing}{found}")), "{more}: {out}");
+        assert!(
+            out.starts_with("403 denied") && out.contains(&format!("{missing}{found}")),
+            "{more}: {out}"
+        );
     }
     // Keycloak's default roles, which no policy defines.
-    let default =
-        json!({ "roles": ["offline_access"], "resource_access": { "shop": { "roles": ["viewer"] } } });
+    let default = json!({ "roles": ["offline_access"], "resource_access": { "shop": { "roles": ["viewer"] } } });
     let out = explain(&roles, &default, "/a");
     let elsewhere = "note:    the token also has roles of the policy in `/resource_access/shop/roles`, which `claims` does not name\n";
     assert!(out.contains("ignored: `offline_access`") && out.contains(elsewhere), "{out}");
@@ -74,8 +79,9 @@ fn a_claim_that_the_token_does_not_have_is_named_with_where_its_roles_are() {
 fn an_empty_claim_is_named() {
     let out = explain(&policy(BOTH), &json!({ "roles": [], "groups": " " }), "/a");
     for name in ["roles", "groups"] {
-        let note =
-            format!("note:    the claim `{name}` of the token, which `claims.{name}` names, is empty\n");
+        let note = format!(
+            "note:    the claim `{name}` of the token, which `claims.{name}` names, is empty\n"
+        );
         assert!(out.contains(&note), "{name}: {out}");
     }
 }
@@ -95,8 +101,11 @@ fn a_claim_of_the_wrong_type_is_named_with_where_its_roles_are() {
 
 #[test]
 fn a_policy_that_reads_no_claim_is_named() {
-    let out =
-        explain(&policy("user_prefix: \"id:\""), &json!({ "roles": ["s3cret"], "scope": "openid" }), "/a");
+    let out = explain(
+        &policy("user_prefix: \"id:\""),
+        &json!({ "roles": ["s3cret"], "scope": "openid" }),
+        "/a",
+    );
     let note = "note:    the policy reads no roles or groups from tokens of `https://id.example`: `claims.roles` and \
                 `claims.groups` are not set; the token has `roles`, `scope`\n";
     assert!(out.contains(note) && !out.contains("s3cret"), "{out}");
@@ -109,9 +118,13 @@ fn names_in_a_token_are_escaped_and_bounded() {
     let clients: serde_json::Map<String, Value> = (0..30)
         .map(|number| (format!("c\n{number}{}", "x".repeat(200)), json!({ "roles": ["viewer"] })))
         .collect();
-    let out = explain(&policy("claims: { roles: roles }"), &json!({ "resource_access": clients }), "/a");
+    let out =
+        explain(&policy("claims: { roles: roles }"), &json!({ "resource_access": clients }), "/a");
     let note = out.lines().find(|line| line.contains("it has")).unwrap();
-    assert!(note.len() < 1500 && out.lines().filter(|line| line.starts_with('x')).count() == 0, "{out}");
+    assert!(
+        note.len() < 1500 && out.lines().filter(|line| line.starts_with('x')).count() == 0,
+        "{out}"
+    );
 }
 
 /// The line has the roles of the token, and not its claims.
@@ -124,9 +137,11 @@ fn a_logged_decision_names_the_roles_that_have_no_effect() {
              \"method\":\"GET\",\"host\":\"h\",\"path\":\"/a\"{more}}}\n"
         )
     };
-    let explain = |lines: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], lines).1;
+    let explain =
+        |lines: &str| run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], lines).1;
     let logged = |more: &str| explain(&line(more));
-    let ignored = "note:    ignored: `Viewer` in the token, because the policy defines no such role\n";
+    let ignored =
+        "note:    ignored: `Viewer` in the token, because the policy defines no such role\n";
     let out = logged(",\"roles\":[\"Viewer\"]");
     assert!(out.starts_with("403 denied") && out.contains(ignored), "{out}");
     let elsewhere = "note:    the line has no claims: `explain --bearer` says whether the token has roles of the policy in \
@@ -141,7 +156,8 @@ fn a_logged_decision_names_the_roles_that_have_no_effect() {
     let two = explain(&line(",\"roles\":[\"Viewer\"]").repeat(2));
     let of_first = "because the policy defines no such role (the first of them)\n";
     assert!(
-        two.contains("first in line 1 (by carol of https://id.example)\n") && two.contains(of_first),
+        two.contains("first in line 1 (by carol of https://id.example)\n")
+            && two.contains(of_first),
         "{two}"
     );
 }

@@ -1,4 +1,5 @@
-//! Tokens that name a key which the last key set does not have: rotations, and floods of made-up ones.
+//! Tokens that name a key which the last key set does not have: rotations, and floods of made-up
+//! ones.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,11 @@ async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
     assert_eq!(check(&mut envoy, &token(&old, "old")).await, Answer::Http(200));
     assert_eq!(issuer.fetches(), 1);
     issuer.publish(&key_set(&new, "new"));
-    assert_eq!(check(&mut envoy, &token(&new, "new")).await, Answer::Http(401), "the key is not there yet");
+    assert_eq!(
+        check(&mut envoy, &token(&new, "new")).await,
+        Answer::Http(401),
+        "the key is not there yet"
+    );
     wait_until(|| issuer.fetches() == 2, || "an early fetch".to_owned());
     server.wait_for_logs("keys changed", 2);
     let changes: Vec<_> = lines(&server, "keys changed");
@@ -25,9 +30,16 @@ async fn the_first_token_finds_the_keys_and_a_rotation_is_seen_at_once() {
     assert_eq!(named("issuers"), ["https://id.example"; 2]);
     assert_eq!(named("added"), ["`old`", "`new`"]);
     assert_eq!(named("removed"), ["none", "`old`"]);
-    assert_eq!(lines(&server, "a token has an unknown key id: fetching keys early")[0]["kid"], "new");
+    assert_eq!(
+        lines(&server, "a token has an unknown key id: fetching keys early")[0]["kid"],
+        "new"
+    );
     assert_eq!(check(&mut envoy, &token(&new, "new")).await, Answer::Http(200));
-    assert_eq!(check(&mut envoy, &token(&old, "old")).await, Answer::Http(401), "the old key is gone");
+    assert_eq!(
+        check(&mut envoy, &token(&old, "old")).await,
+        Answer::Http(401),
+        "the old key is gone"
+    );
 }
 
 /// Otherwise nothing would tell an issuer that is late from a token of another one.
@@ -46,15 +58,17 @@ async fn a_key_that_an_early_fetch_does_not_find_is_named() {
     assert_eq!(issuer.fetches(), 2);
 }
 
-/// Sends a token with the next of these `kid`s every 100 ms, one of them rightly signed and published under that `kid`
-/// from then on. Returns once the new key works, with the number of early fetches and how long all took.
+/// Sends a token with the next of these `kid`s every 100 ms, one of them rightly signed and
+/// published under that `kid` from then on. Returns once the new key works, with the number of
+/// early fetches and how long all took.
 async fn rotation_in_a_flood(kid_of: impl Fn(usize) -> String) -> (usize, Duration) {
     let started = Instant::now();
     let (old, new) = (Signer::default(), Signer::default());
     let issuer = Issuer::start(&key_set(&old, "old"));
     let server = Server::start(&issuer.policy("1h").arg(), &[]);
     let mut envoy = Envoy::connect(server.address()).await;
-    // The flood goes on for a while before the rotation, so that it has used up the first early fetch.
+    // The flood goes on for a while before the rotation, so that it has used up the first early
+    // fetch.
     for round in 0..20 {
         assert_eq!(check(&mut envoy, &token(&old, &kid_of(round))).await, Answer::Http(401));
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -80,7 +94,10 @@ async fn a_flood_of_unknown_key_ids_does_not_delay_a_rotation() {
         rotation_in_a_flood(|round| format!("made-up-{round}")),
     );
     for (early, took) in [same, changing] {
-        assert!((2..=most_early_fetches(took)).contains(&early), "{early} early fetches in {took:?}");
+        assert!(
+            (2..=most_early_fetches(took)).contains(&early),
+            "{early} early fetches in {took:?}"
+        );
     }
 }
 
@@ -99,7 +116,10 @@ async fn a_flood_of_unknown_key_ids_causes_one_fetch_in_ten_seconds() {
     let mut round = 0;
     while issuer.fetches() < 3 {
         assert!(started.elapsed() < Duration::from_secs(60), "{}", server.log());
-        assert_eq!(check(&mut envoy, &token(&signer, &format!("made-up-{round}"))).await, Answer::Http(401));
+        assert_eq!(
+            check(&mut envoy, &token(&signer, &format!("made-up-{round}"))).await,
+            Answer::Http(401)
+        );
         tokio::time::sleep(Duration::from_millis(20)).await;
         round += 1;
     }
@@ -108,7 +128,8 @@ async fn a_flood_of_unknown_key_ids_causes_one_fetch_in_ten_seconds() {
     assert_eq!(check(&mut envoy, &token(&signer, "k")).await, Answer::Http(200));
 }
 
-/// A client that goes on with tokens of a key that is gone must not cause a fetch every ten seconds for ever.
+/// A client that goes on with tokens of a key that is gone must not cause a fetch every ten seconds
+/// for ever.
 #[tokio::test]
 async fn a_key_id_that_was_not_found_causes_fewer_and_fewer_fetches() {
     let signer = Signer::default();

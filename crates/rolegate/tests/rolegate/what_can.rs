@@ -48,7 +48,8 @@ fn rules(out: &str) -> Vec<String> {
 }
 
 const OPEN: &str = "`anyone: GET /open` (allowed";
-const OWN: &str = "`authenticated: GET /own/{user.id}` (allowed, `{user.id}` from https://id.example.com";
+const OWN: &str =
+    "`authenticated: GET /own/{user.id}` (allowed, `{user.id}` from https://id.example.com";
 const MINE: &str = "`authenticated: GET /mine/{user}` (allowed";
 const READ: &str = "`reader: read` (allowed: GET|HEAD /a, /b/** on a.example.com, b.example.com";
 const POST: &str = "`editor: POST a.example.com/a` (allowed";
@@ -67,7 +68,10 @@ fn with_a_host_only_rules_for_it_are_listed() {
 #[test]
 fn a_role_has_the_rules_of_those_that_it_extends_and_of_the_reserved_ones() {
     let (code, out, _) = what_can(&["--role", "editor"]);
-    assert_eq!((code, rules(&out)), (0, [OPEN, OWN, MINE, READ, POST, SECRET].map(str::to_owned).to_vec()));
+    assert_eq!(
+        (code, rules(&out)),
+        (0, [OPEN, OWN, MINE, READ, POST, SECRET].map(str::to_owned).to_vec())
+    );
     assert!(out.starts_with("caller:  everyone with these roles\n"), "{out}");
     assert!(out.contains("\nroles:   reader (extended by `editor`)\n"), "{out}");
     assert!(out.contains("policy.yaml:20:"), "{out}");
@@ -77,7 +81,11 @@ fn a_role_has_the_rules_of_those_that_it_extends_and_of_the_reserved_ones() {
 fn a_user_has_the_roles_that_are_granted() {
     let (_, out, _) = what_can(&["--user", "ann"]);
     assert!(out.starts_with("caller:  ann, in staff\n"), "{out}");
-    assert_eq!(rules(&out), [OPEN, MINE, READ, POST, SECRET], "`{{user.id}}` is for another source");
+    assert_eq!(
+        rules(&out),
+        [OPEN, MINE, READ, POST, SECRET],
+        "`{{user.id}}` is for another source"
+    );
     let (_, out, _) = what_can(&["--user", "ann", "--issuer", "https://id.example.com"]);
     assert_eq!(rules(&out), [OPEN, OWN, MINE], "another ann: {out}");
     let (_, out, _) = what_can(&["--user", "ci:nightly", "--issuer", "https://ci.example.com"]);
@@ -129,7 +137,10 @@ fn names_that_nobody_can_have_are_wrong_arguments() {
         (&["--role", "editr"][..], "the policy has no role `editr`: did you mean `editor`?"),
         (&["--role", "edi"], "the policy has no role `edi`: did you mean `editor`?"),
         (&["--issuer", ci], "--user"),
-        (&["--user", "a", "--issuer", "https://cl.example.com"], "did you mean `https://ci.example.com`?"),
+        (
+            &["--user", "a", "--issuer", "https://cl.example.com"],
+            "did you mean `https://ci.example.com`?",
+        ),
         (&["--user", "a", "--issuer", ci], "have a prefix: did you mean `ci:a`?"),
         (&["--user", "ci:a", "--issuer", ci, "--role", "reader"], "takes no roles from tokens of"),
         (
@@ -141,7 +152,10 @@ fn names_that_nobody_can_have_are_wrong_arguments() {
             "takes no groups from tokens of",
         ),
         // Without an issuer, the name decides where the caller comes from.
-        (&["--user", "ci:a", "--role", "reader"], "takes no roles from tokens of `https://ci.example.com`"),
+        (
+            &["--user", "ci:a", "--role", "reader"],
+            "takes no roles from tokens of `https://ci.example.com`",
+        ),
         (
             &["--user", "ann", "--role", "reader"],
             "a user of Basic has only the roles that the policy grants: leave out the role `reader` of `ann`, or name the \
@@ -153,7 +167,10 @@ fn names_that_nobody_can_have_are_wrong_arguments() {
         assert!(code == 2 && out.is_empty() && err.contains(why), "{more:?}: {out}{err}");
     }
     let (_, out, _) = what_can(&["--group", "stafff"]);
-    assert!(out.contains("\nnote:    the policy has no group `stafff`: did you mean `staff`?"), "{out}");
+    assert!(
+        out.contains("\nnote:    the policy has no group `stafff`: did you mean `staff`?"),
+        "{out}"
+    );
 }
 
 /// As the server would deny it: the names are of a source that cannot give them.
@@ -166,7 +183,8 @@ fn explain_refuses_a_role_or_group_that_the_source_of_the_name_cannot_give() {
          roles:\n  reader: { allow: [GET /orders] }\n  admin: { allow: [\"* /orders/*\"] }\n\
          grants: { reader: { groups: [staff] } }\n",
     );
-    let explain = |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
+    let explain =
+        |more: &[&str]| run(&[&["explain", "--policy", &folder.arg()][..], more].concat());
     for (more, why) in [
         (
             ["--user", "id:x", "--role", "admin", "DELETE", "/orders/1"],
@@ -186,7 +204,8 @@ fn explain_refuses_a_role_or_group_that_the_source_of_the_name_cannot_give() {
     }
     assert_eq!(explain(&["--user", "id:x", "--role", "reader", "GET", "/orders"]).0, 0);
     let (code, out, _) = explain(&["--user", "alice", "--group", "staff", "GET", "/orders"]);
-    let note = "note:    Basic does not put `alice` in the group `staff`: this is the answer if it did\n";
+    let note =
+        "note:    Basic does not put `alice` in the group `staff`: this is the answer if it did\n";
     assert!(code == 0 && out.contains(note), "{out}");
 }
 
@@ -203,7 +222,10 @@ fn explain_takes_the_issuer_of_a_user() {
                names it";
     assert!(out.contains(why), "{out}");
     let (code, out, _) = explain(&["--user", "bob", "--issuer", "https://id.example.com"]);
-    assert!(code == 0 && out.contains("caller:  bob, by a token of https://id.example.com\n"), "{out}");
+    assert!(
+        code == 0 && out.contains("caller:  bob, by a token of https://id.example.com\n"),
+        "{out}"
+    );
     let (code, out, _) = explain(&["--user", "ci:bob", "--issuer", "https://ci.example.com"]);
     assert!(code == 1 && out.contains("not of `https://ci.example.com`"), "{out}");
     let (code, _, err) = explain(&["--user", "bob", "--issuer", "https://d.example.com"]);
@@ -216,14 +238,20 @@ fn a_user_whom_basic_does_not_have_may_do_nothing() {
     let people = example("people");
     let because = "bad password (bad_password)";
     for (args, answer) in [
-        (&["what-can", "--policy", &people, "--user", "bobb"][..], "nothing: every request gets 401"),
+        (
+            &["what-can", "--policy", &people, "--user", "bobb"][..],
+            "nothing: every request gets 401",
+        ),
         (
             &["what-can", "--policy", &people, "--user", "bobb", "--role", "admin"],
             "nothing: every request gets 401",
         ),
         (&["explain", "--policy", &people, "--user", "bobb", "GET", "/people"], "401 denied"),
         (
-            &["explain", "--policy", &people, "--user", "bobb", "--role", "admin", "GET", "/people"],
+            &[
+                "explain", "--policy", &people, "--user", "bobb", "--role", "admin", "GET",
+                "/people",
+            ],
             "401 denied",
         ),
     ] {
@@ -235,12 +263,18 @@ fn a_user_whom_basic_does_not_have_may_do_nothing() {
         assert!(out.contains(note), "{out}");
         assert!(args[0] != "what-can" || out.contains(&format!("{note}\nnothing: ")), "{out}");
     }
-    let (code, out, _) = run(&["what-can", "--policy", &people, "--user", "bobb", "--output", "json"]);
+    let (code, out, _) =
+        run(&["what-can", "--policy", &people, "--user", "bobb", "--output", "json"]);
     let what: serde_json::Value = serde_json::from_str(&out).unwrap();
-    assert_eq!((code, &what["reason"], &what["user"]), (1, &"bad_password".into(), &"bobb".into()), "{out}");
+    assert_eq!(
+        (code, &what["reason"], &what["user"]),
+        (1, &"bad_password".into(), &"bobb".into()),
+        "{out}"
+    );
 }
 
-/// A prefix says which source a user is of; a user that an issuer may have is not looked up in Basic.
+/// A prefix says which source a user is of; a user that an issuer may have is not looked up in
+/// Basic.
 #[test]
 fn a_user_with_the_prefix_of_basic_is_looked_up_in_basic_only() {
     let folder = PolicyFolder::new(
@@ -250,7 +284,8 @@ fn a_user_with_the_prefix_of_basic_is_looked_up_in_basic_only() {
          roles: { authenticated: { allow: [\"GET /users/**\"] } }\n",
     );
     let asked = |user: &str| {
-        let explain = run(&["explain", "--policy", &folder.arg(), "--user", user, "GET", "/users/x"]).0;
+        let explain =
+            run(&["explain", "--policy", &folder.arg(), "--user", user, "GET", "/users/x"]).0;
         (explain, run(&["what-can", "--policy", &folder.arg(), "--user", user]).0)
     };
     assert_eq!(asked("basic:ann"), (0, 0));
@@ -261,8 +296,10 @@ fn a_user_with_the_prefix_of_basic_is_looked_up_in_basic_only() {
         out.contains("note:    the policy has no group `analysts`: did you mean `basic:analysts`?"),
         "{out}"
     );
-    let line = r#"{"decision":"allowed","method":"GET","host":"a","path":"/users/x","user":"basic:bob"}"#;
-    let (code, out, err) = run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], line);
+    let line =
+        r#"{"decision":"allowed","method":"GET","host":"a","path":"/users/x","user":"basic:bob"}"#;
+    let (code, out, err) =
+        run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], line);
     assert!(
         code == 1 && out.starts_with("401 denied") && out.contains("another decision"),
         "removed since: {out}{err}"
@@ -283,7 +320,8 @@ fn the_rules_of_the_examples_are_listed() {
 #[test]
 fn the_policy_of_the_guide_passes_its_cases_and_gives_the_answers_that_it_shows() {
     let examples = GUIDE.split("```yaml\n").skip(1).map(|part| part.split_once("```").unwrap().0);
-    let (cases, policies): (Vec<_>, Vec<_>) = examples.partition(|example| example.starts_with("- "));
+    let (cases, policies): (Vec<_>, Vec<_>) =
+        examples.partition(|example| example.starts_with("- "));
     let whole_policy = policies.iter().rfind(|policy| policy.starts_with("version:")).unwrap();
     let folder = PolicyFolder::new(whole_policy);
     folder.write("cases.yaml", &cases.concat());
@@ -293,7 +331,8 @@ fn the_policy_of_the_guide_passes_its_cases_and_gives_the_answers_that_it_shows(
     let reports = "https://reports.example.com/reports";
     for (arguments, end) in [
         (
-            ["explain", "--user", "ed", "--group", "staff", "PUT", &format!("{reports}/7")].as_slice(),
+            ["explain", "--user", "ed", "--group", "staff", "PUT", &format!("{reports}/7")]
+                .as_slice(),
             "policy: ",
         ),
         (&["who-can", "GET", &format!("{reports}/internal/7")], "rule: "),

@@ -18,8 +18,8 @@ fn send(address: SocketAddr, bytes: &[u8]) -> SocketAddr {
     stream.local_addr().unwrap()
 }
 
-/// Sends a call over HTTP/2 as gRPC for Python does to a Unix socket, and waits until its stream is reset: the address
-/// of the client.
+/// Sends a call over HTTP/2 as gRPC for Python does to a Unix socket, and waits until its stream is
+/// reset: the address of the client.
 fn send_path_as_authority(address: SocketAddr) -> SocketAddr {
     let fields = [
         (":method", "POST"),
@@ -29,8 +29,10 @@ fn send_path_as_authority(address: SocketAddr) -> SocketAddr {
     ];
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     // Literal fields (RFC 7541, 6.2.2).
-    let head: Vec<u8> =
-        fields.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect();
+    let head: Vec<u8> = fields
+        .iter()
+        .flat_map(|(name, value)| [vec![0], text(name), text(value)].concat())
+        .collect();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(LONG)).unwrap();
     let length = u8::try_from(head.len()).unwrap();
@@ -59,12 +61,14 @@ async fn request(
     // The server may answer without reading the message; the stream is closed then.
     let _ = stream.send_data(Bytes::from_static(body), true);
     let answer = answer.await.unwrap();
-    let status = answer.headers().get("grpc-status").map(|status| status.to_str().unwrap().to_owned());
+    let status =
+        answer.headers().get("grpc-status").map(|status| status.to_str().unwrap().to_owned());
     (answer.status().as_u16(), status)
 }
 
 fn grpc(method: &str) -> http::request::Builder {
-    http::Request::post(format!("http://rolegate{method}")).header("content-type", "application/grpc")
+    http::Request::post(format!("http://rolegate{method}"))
+        .header("content-type", "application/grpc")
 }
 
 fn count(server: &Server, protocol: &str) -> f64 {
@@ -75,8 +79,15 @@ fn count(server: &Server, protocol: &str) -> f64 {
 async fn each_wrong_protocol_is_counted_and_logged_with_its_peer_and_what_to_change() {
     let server = Server::start(&example("people"), &[]);
     let address = server.address();
-    let protocols =
-        ["tls", "http1", "unknown", "invalid_http2", "not_grpc", "unknown_method", "not_check_request"];
+    let protocols = [
+        "tls",
+        "http1",
+        "unknown",
+        "invalid_http2",
+        "not_grpc",
+        "unknown_method",
+        "not_check_request",
+    ];
     let all_are = |number: f64| protocols.iter().all(|protocol| count(&server, protocol) == number);
     assert_eq!(
         check(address, "GET", "/people", &[("authorization", &basic("alice:wonderland"))]).await,
@@ -111,12 +122,20 @@ async fn each_wrong_protocol_is_counted_and_logged_with_its_peer_and_what_to_cha
         "envoy.filters.http.ext_authz",
     ]) {
         // It is logged after it is counted.
-        server.wait_for_log_line(&[&format!("\"protocol\":\"{protocol}\""), advice, "\"peer\":\"127.0.0.1:"]);
+        server.wait_for_log_line(&[
+            &format!("\"protocol\":\"{protocol}\""),
+            advice,
+            "\"peer\":\"127.0.0.1:",
+        ]);
     }
     for peer in peers {
         assert!(server.log().contains(&peer.to_string()), "{peer}\n{}", server.log());
     }
-    assert!(server.log().contains("/envoy.service.auth.v2.Authorization/Check"), "{}", server.log());
+    assert!(
+        server.log().contains("/envoy.service.auth.v2.Authorization/Check"),
+        "{}",
+        server.log()
+    );
 }
 
 #[test]

@@ -19,7 +19,8 @@ type Item = (&'static str, String);
 fn generate(random: &mut Rng) -> (Sent, Vec<Item>) {
     let roles: Vec<String> =
         (0..random.usize(2..=6)).map(|_| format!("r{}", random.usize(..ROLES))).collect();
-    let names: Vec<&str> = (0..random.usize(1..=4)).map(|_| NAMES[random.usize(..NAMES.len())]).collect();
+    let names: Vec<&str> =
+        (0..random.usize(1..=4)).map(|_| NAMES[random.usize(..NAMES.len())]).collect();
     let of_path = random.bool().then(|| names[0]);
     let mut items = Vec::new();
     for number in 0..random.usize(1..9) {
@@ -52,7 +53,8 @@ fn request<'i>(roles: &str, of_path: Option<&str>, items: impl Iterator<Item = &
     }
 }
 
-/// The status of each item. `None` where the whole request has failed for another reason than privileges.
+/// The status of each item. `None` where the whole request has failed for another reason than
+/// privileges.
 fn statuses(status: u16, text: &str, count: usize) -> Option<Vec<u64>> {
     let answer: Value = serde_json::from_str(text).unwrap_or_default();
     match (status, answer["items"].as_array()) {
@@ -66,11 +68,13 @@ fn statuses(status: u16, text: &str, count: usize) -> Option<Vec<u64>> {
     }
 }
 
-/// What the library permits: each item by all items on its index, and nothing without the bulk itself.
+/// What the library permits: each item by all items on its index, and nothing without the bulk
+/// itself.
 fn permitted(world: &World, sent: &Sent, items: &[Item]) -> Vec<bool> {
     let mut by_index: BTreeMap<&str, bool> = BTreeMap::new();
     for (index, _) in items {
-        let same = items.iter().filter(|(other, _)| other == index).map(|(_, lines)| lines.as_str());
+        let same =
+            items.iter().filter(|(other, _)| other == index).map(|(_, lines)| lines.as_str());
         let only = Sent {
             user: sent.user.clone(),
             roles: sent.roles.clone(),
@@ -137,7 +141,8 @@ async fn each_item_of_a_bulk_request_has_the_answer_of_the_plugin() {
             let ours = statuses(answer.status, &text, items.len());
             let permitted = permitted(&world, &sent, &items);
             compared.requests += 1;
-            compared.in_part += usize::from(permitted.contains(&true) && permitted.contains(&false));
+            compared.in_part +=
+                usize::from(permitted.contains(&true) && permitted.contains(&false));
             let shown = || format!("{}: {theirs:?}, ours {ours:?}: {text}", sent.shown());
             let (Some(theirs), Some(ours)) = (&theirs, &ours) else {
                 compared.undecided += items.len();
@@ -147,7 +152,9 @@ async fn each_item_of_a_bulk_request_has_the_answer_of_the_plugin() {
                 compared.items += 1;
                 let (is_theirs, is_ours) = (theirs[number] != 403, ours[number] != 403);
                 if is_ours != is_permitted {
-                    compared.wrong.push(format!("item {number} is not as the library decides: {}", shown()));
+                    compared
+                        .wrong
+                        .push(format!("item {number} is not as the library decides: {}", shown()));
                 }
                 match (is_theirs, is_ours) {
                     (true, false) => compared.stricter += 1,
@@ -158,7 +165,9 @@ async fn each_item_of_a_bulk_request_has_the_answer_of_the_plugin() {
                             secure.answer(&request(&sent.roles, of_path, [item].into_iter()), "");
                         match alone.allowed {
                             Some(true) => compared.by_batch += 1,
-                            _ => compared.wrong.push(format!("item {number} is over-granted: {}", shown())),
+                            _ => compared
+                                .wrong
+                                .push(format!("item {number} is over-granted: {}", shown())),
                         }
                     }
                     _ => compared.same += 1,
@@ -172,6 +181,11 @@ async fn each_item_of_a_bulk_request_has_the_answer_of_the_plugin() {
     }
     let wrong = std::mem::take(&mut compared.wrong);
     println!("{compared:?}");
-    assert!(wrong.is_empty(), "{} wrong: {:#?}", wrong.len(), wrong.iter().take(5).collect::<Vec<_>>());
+    assert!(
+        wrong.is_empty(),
+        "{} wrong: {:#?}",
+        wrong.len(),
+        wrong.iter().take(5).collect::<Vec<_>>()
+    );
     assert!(compared.in_part > 0 && compared.same > 0);
 }

@@ -1,7 +1,9 @@
-//! A search cluster without the security plugin, behind Envoy and rolegate, gives the same answers as one with the plugin.
+//! A search cluster without the security plugin, behind Envoy and rolegate, gives the same answers
+//! as one with the plugin.
 //!
-//! `make search-conformance NODE=http://127.0.0.1:9201 PLAIN=http://127.0.0.1:9200` generates roles and requests, and sends
-//! each request to the node with the plugin and, through Envoy with the shipped configuration, to the one without.
+//! `make search-conformance NODE=http://127.0.0.1:9201 PLAIN=http://127.0.0.1:9200` generates roles
+//! and requests, and sends each request to the node with the plugin and, through Envoy with the
+//! shipped configuration, to the one without.
 
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
@@ -94,8 +96,11 @@ impl Gateway {
         let folder = tempfile::tempdir().unwrap();
         let signer = Signer::default();
         fs::create_dir(folder.path().join("cluster")).unwrap();
-        fs::write(folder.path().join("jwks.json"), json!({ "keys": [signer.jwk("HS256")] }).to_string())
-            .unwrap();
+        fs::write(
+            folder.path().join("jwks.json"),
+            json!({ "keys": [signer.jwk("HS256")] }).to_string(),
+        )
+        .unwrap();
         let policy = folder.path().join("policy.yaml");
         fs::write(&policy, policy_for(plain, place.bulk)).unwrap();
         write(world, folder.path());
@@ -106,14 +111,17 @@ impl Gateway {
                     .map_or_else(|| env!("CARGO_BIN_EXE_rolegate").into(), PathBuf::from);
                 let listen = Target::Unix(folder.path().join("rolegate.sock"));
                 let more = ["--max-message-size", "12MiB"];
-                Some(Rolegate::start(&program, &policy, listen, folder.path(), &more).await.unwrap())
+                Some(
+                    Rolegate::start(&program, &policy, listen, folder.path(), &more).await.unwrap(),
+                )
             }
         };
         let text = configuration(plain, folder.path(), module.is_some());
         let modules = module.unwrap_or(folder.path());
         let program = testbed::envoy::program().unwrap();
-        let envoy =
-            Envoy::start_with_modules(&program, folder.path(), &text, &["public"], modules).await.unwrap();
+        let envoy = Envoy::start_with_modules(&program, folder.path(), &text, &["public"], modules)
+            .await
+            .unwrap();
         Self { envoy, rolegate, signer, folder }
     }
 
@@ -137,7 +145,8 @@ impl Gateway {
     fn answer(&self, node: &mut Node, sent: &Sent) -> (Answer, String) {
         let roles: Vec<&str> = sent.roles.split(',').collect();
         let claims = json!({ "iss": ISSUER, "aud": "search", "exp": now() + 600, "iat": now(), "sub": sent.user, "roles": roles });
-        let token = self.signer.sign(&json!({ "alg": "HS256", "kid": "HS256", "typ": "JWT" }), &claims);
+        let token =
+            self.signer.sign(&json!({ "alg": "HS256", "kid": "HS256", "typ": "JWT" }), &claims);
         let dry = if sent.is_dry { "x-dry: 1\r\n" } else { "" };
         node.answer(sent, &format!("authorization: Bearer {token}\r\n{dry}"))
     }
@@ -157,7 +166,8 @@ fn write(world: &World, folder: &Path) {
     }
 }
 
-/// The shipped configuration. Requests that only ask whether they would be permitted are answered by Envoy.
+/// The shipped configuration. Requests that only ask whether they would be permitted are answered
+/// by Envoy.
 fn configuration(plain: &str, folder: &Path, is_module: bool) -> String {
     let file = if is_module { "envoy/module-search.yaml" } else { "envoy/search.yaml" };
     let mut text = fs::read_to_string(deploy(file)).unwrap();
@@ -193,7 +203,8 @@ fn configuration(plain: &str, folder: &Path, is_module: bool) -> String {
 
 /// What Envoy and rolegate have decided. It must be what the library decides: `ours`.
 fn decision(sent: &Sent, answer: &Answer, text: &str, ours: Decision) -> Result<Decision, String> {
-    let is_denied = answer.status == 403 && (sent.method == "HEAD" || text.contains("security_exception"));
+    let is_denied =
+        answer.status == 403 && (sent.method == "HEAD" || text.contains("security_exception"));
     let shown = || format!("{}: {} {text}", sent.shown(), answer.status);
     match ours {
         Decision::Permitted(None) if is_denied => Err(format!("denied: {}", shown())),
@@ -260,7 +271,8 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
                 Err(error) => wrong.push(error),
             }
             // One that has failed may have created an index before.
-            if sent.may_create && [answer.status, theirs.status].iter().any(|status| *status != 403) {
+            if sent.may_create && [answer.status, theirs.status].iter().any(|status| *status != 403)
+            {
                 world.restore(&mut secure);
                 world.restore(&mut direct);
             }
@@ -269,20 +281,31 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
     tally.print(count);
     println!("{whole} answers compared, and {reduced} of requests that are permitted in part");
     println!("{} of them show something else: {others:#?}", others.len());
-    assert!(wrong.is_empty(), "{} decisions differ from the library: {:#?}", wrong.len(), wrong.first());
+    assert!(
+        wrong.is_empty(),
+        "{} decisions differ from the library: {:#?}",
+        wrong.len(),
+        wrong.first()
+    );
     assert!(others.is_empty());
     let problems = tally.problems();
     assert!(problems.is_empty(), "{problems}");
 }
 
-/// Parts of expressions for which a node with the plugin does not show all that the caller may see, or leaves out that an alias is hidden:
-/// the same decision does not give the same answer.
+/// Parts of expressions for which a node with the plugin does not show all that the caller may see,
+/// or leaves out that an alias is hidden: the same decision does not give the same answer.
 const DIFFERS: [&str; 3] = ["hid-", ",-*stream*", ",-*ds-*"];
 
 /// What one of two answers shows and the other does not.
-fn difference(world: &World, sent: &Sent, ours: &BTreeSet<String>, theirs: &BTreeSet<String>) -> String {
+fn difference(
+    world: &World,
+    sent: &Sent,
+    ours: &BTreeSet<String>,
+    theirs: &BTreeSet<String>,
+) -> String {
     let more: Vec<_> = ours.difference(theirs).collect();
     let less: Vec<_> = theirs.difference(ours).collect();
-    let roles: Vec<String> = sent.roles.split(',').map(|role| world.roles[role].to_string()).collect();
+    let roles: Vec<String> =
+        sent.roles.split(',').map(|role| world.roles[role].to_string()).collect();
     format!("{}: {more:?} in place of {less:?} (roles {})", sent.shown(), roles.join(", "))
 }

@@ -1,4 +1,5 @@
-//! Parses the part of PromQL that the alerts and the dashboard use. Panics where an expression is wrong, or uses more.
+//! Parses the part of PromQL that the alerts and the dashboard use. Panics where an expression is
+//! wrong, or uses more.
 
 use std::collections::BTreeSet;
 
@@ -29,7 +30,8 @@ const FUNCTIONS: [(&str, &[Operand]); 6] = [
     ("rate", &[Operand::Range]),
     ("time", &[]),
 ];
-const OPERATORS: [&str; 13] = ["+", "-", "*", "/", "==", "!=", ">", "<", ">=", "<=", "and", "or", "unless"];
+const OPERATORS: [&str; 13] =
+    ["+", "-", "*", "/", "==", "!=", ">", "<", ">=", "<=", "and", "or", "unless"];
 const MATCHERS: [&str; 4] = ["=", "!=", "=~", "!~"];
 
 struct Parser<'a> {
@@ -54,7 +56,8 @@ fn tokens(mut text: &str) -> Vec<&str> {
     loop {
         text = text.trim_start();
         let Some(first) = text.chars().next() else { return tokens };
-        let is_word = |character: char| character.is_ascii_alphanumeric() || "_:.".contains(character);
+        let is_word =
+            |character: char| character.is_ascii_alphanumeric() || "_:.".contains(character);
         let length = match first {
             '"' => text.match_indices('"').nth(1).unwrap().0 + 1,
             _ if is_word(first) => text.find(|character| !is_word(character)).unwrap_or(text.len()),
@@ -111,7 +114,8 @@ impl<'a> Parser<'a> {
 
     fn operand(&mut self) -> Operand {
         let token = self.next();
-        let parameters = FUNCTIONS.iter().find(|(name, _)| *name == token).map(|(_, parameters)| *parameters);
+        let parameters =
+            FUNCTIONS.iter().find(|(name, _)| *name == token).map(|(_, parameters)| *parameters);
         if token == "(" {
             self.instant();
             self.expect(")");
@@ -137,7 +141,9 @@ impl<'a> Parser<'a> {
             }
             match parameter {
                 Operand::Instant => self.instant(),
-                Operand::Range => assert_eq!(self.operand(), Operand::Range, "`{}`", self.expression),
+                Operand::Range => {
+                    assert_eq!(self.operand(), Operand::Range, "`{}`", self.expression)
+                }
             }
         }
         self.expect(")");
@@ -155,11 +161,16 @@ impl<'a> Parser<'a> {
             while !self.take("}") {
                 let (label, matcher, value) = (self.next(), self.next(), self.next());
                 assert!(MATCHERS.contains(&matcher), "`{}`: `{label}{matcher}`", self.expression);
-                let values = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap();
+                let values =
+                    value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap();
                 self.selected.labels.insert(label.to_owned());
                 let values = values.split('|').map(|value| (label.to_owned(), value.to_owned()));
                 self.selected.values.extend(values);
-                assert!(self.take(",") || self.peek() == "}", "`{}` after `{label}`", self.expression);
+                assert!(
+                    self.take(",") || self.peek() == "}",
+                    "`{}` after `{label}`",
+                    self.expression
+                );
             }
         }
         let mut operand = Operand::Instant;
@@ -176,8 +187,9 @@ impl<'a> Parser<'a> {
 
     fn duration(&mut self) {
         let duration = self.next();
-        let number =
-            duration.strip_suffix(['s', 'm', 'h', 'd']).and_then(|number| number.parse::<u32>().ok());
+        let number = duration
+            .strip_suffix(['s', 'm', 'h', 'd'])
+            .and_then(|number| number.parse::<u32>().ok());
         assert!(number.is_some(), "`{}`: `{duration}` is no duration", self.expression);
     }
 
@@ -194,10 +206,13 @@ impl<'a> Parser<'a> {
 
 #[test]
 fn a_wrong_expression_is_noticed() {
-    let selected = parse("sum by (job) (rate(a{kind=~\"x|y\"}[5m] offset 1h)) > 0.5 * (b or time())");
+    let selected =
+        parse("sum by (job) (rate(a{kind=~\"x|y\"}[5m] offset 1h)) > 0.5 * (b or time())");
     assert_eq!(selected.metrics, ["a", "b"].map(str::to_owned).into());
     assert_eq!(selected.labels, ["job", "kind"].map(str::to_owned).into());
-    for wrong in ["", "rate(a)", "a[5m]", "sum(a", "a b", "rat(a[5m])", "a{b=c}", "a + ", "rate(a[5])"] {
+    for wrong in
+        ["", "rate(a)", "a[5m]", "sum(a", "a b", "rat(a[5m])", "a{b=c}", "a + ", "rate(a[5])"]
+    {
         assert!(std::panic::catch_unwind(|| parse(wrong)).is_err(), "{wrong}");
     }
 }

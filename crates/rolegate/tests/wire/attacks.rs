@@ -1,5 +1,6 @@
-//! Attacks on the program over the wire: it stays alive, its memory stays bounded, and a well-behaved client is served
-//! during the attack and after it. Each attack is bounded in time and number.
+//! Attacks on the program over the wire: it stays alive, its memory stays bounded, and a
+//! well-behaved client is served during the attack and after it. Each attack is bounded in time and
+//! number.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -19,10 +20,11 @@ use crate::support::*;
 const MAX_GROWTH_KIB: u64 = 64 << 10;
 /// Duration of an attack.
 const LIMIT: Duration = Duration::from_millis(1500);
-/// How long anything may take on a busy machine: the reaction of the server, and the service of the well-behaved client.
+/// How long anything may take on a busy machine: the reaction of the server, and the service of the
+/// well-behaved client.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Runs the attack on a new process while a well-behaved client is served. `reached` returns whether the reaction shows
-/// that the attack has reached the server.
+/// Runs the attack on a new process while a well-behaved client is served. `reached` returns
+/// whether the reaction shows that the attack has reached the server.
 async fn survive(
     attack: impl FnOnce(SocketAddr) -> Reaction + Send + 'static,
     reached: impl Fn(&Reaction) -> bool,
@@ -66,9 +68,10 @@ async fn survive(
     server.kill();
 }
 
-/// Sends about 500 checks per second until `is_over`, and at least 20. Each must be allowed; where the processors are busy, a
-/// check whose message is late may be denied with 503, and is sent again. This only finds a client that is not served;
-/// `make attack` measures how much slower it gets.
+/// Sends about 500 checks per second until `is_over`, and at least 20. Each must be allowed; where
+/// the processors are busy, a check whose message is late may be denied with 503, and is sent
+/// again. This only finds a client that is not served; `make attack` measures how much slower it
+/// gets.
 async fn serve_until(client: &Client, mut is_over: impl FnMut() -> bool) {
     let mut number = 0;
     while !is_over() || number < 20 {
@@ -96,8 +99,8 @@ fn resident_kib(process: u32) -> u64 {
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// Calls `write` repeatedly, on a new connection whenever one is closed: for [`LIMIT`], and until `reached` tells that the
-/// server has reacted.
+/// Calls `write` repeatedly, on a new connection whenever one is closed: for [`LIMIT`], and until
+/// `reached` tells that the server has reacted.
 fn flood(
     address: SocketAddr,
     reached: impl Fn(&Reaction) -> bool,
@@ -113,7 +116,9 @@ fn flood(
         let Ok(mut raw) = Raw::open(address, &[]) else { continue };
         for _ in 0..10_000 {
             match write(&mut raw) {
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) =>
+                {
                     reaction.unread += 1;
                     break;
                 }
@@ -178,7 +183,8 @@ async fn continuation_flood() {
     survive(attack, reached).await;
 }
 
-/// Many small fields in a head that never ends, on a thousand connections. So many may be within one, or two for each worker thread.
+/// Many small fields in a head that never ends, on a thousand connections. So many may be within
+/// one, or two for each worker thread.
 #[tokio::test]
 async fn half_heads() {
     let most = 64.max(2 * std::thread::available_parallelism().unwrap().get());
@@ -194,12 +200,17 @@ async fn half_heads() {
             std::thread::sleep(Duration::from_millis(200));
             connections.retain_mut(|raw| !raw.is_closed());
         }
-        Reaction { closed: all - connections.len(), unread: connections.len(), ..Reaction::default() }
+        Reaction {
+            closed: all - connections.len(),
+            unread: connections.len(),
+            ..Reaction::default()
+        }
     };
     survive(attack, |reaction| reaction.closed > 500 && reaction.unread <= most).await;
 }
 
-/// One entry in the dynamic table, then thousands of references to it (CVE-2016-6581). Each request gets 431.
+/// One entry in the dynamic table, then thousands of references to it (CVE-2016-6581). Each request
+/// gets 431.
 #[tokio::test]
 async fn hpack_bomb() {
     let reached = |reaction: &Reaction| reaction.heads > 50 || reaction.calm > 0;
@@ -251,8 +262,8 @@ async fn empty_frames() {
     survive(attack, reached).await;
 }
 
-/// CVE-2019-9511, CVE-2019-9517: many requests, and no flow-control window for the answers. The server sends their
-/// headers, but no data.
+/// CVE-2019-9511, CVE-2019-9517: many requests, and no flow-control window for the answers. The
+/// server sends their headers, but no data.
 #[tokio::test]
 async fn closed_flow_control_windows() {
     let reached = |reaction: &Reaction| reaction.heads > 5000;
@@ -276,14 +287,15 @@ async fn closed_flow_control_windows() {
     survive(attack, move |reaction| reached(reaction) && reaction.data == 0).await;
 }
 
-/// Ten thousand connections, or as many as the limit of file descriptors allows, that send the preface and nothing
-/// more. At most 1,024 are kept.
+/// Ten thousand connections, or as many as the limit of file descriptors allows, that send the
+/// preface and nothing more. At most 1,024 are kept.
 #[tokio::test]
 async fn idle_connections() {
     let count = 10_000.min(descriptors() / 2);
     assert!(count > 1024, "too few file descriptors: `ulimit -n 4096`");
     let attack = move |address| {
-        let mut connections: Vec<_> = (0..count).filter_map(|_| Raw::open(address, &[]).ok()).collect();
+        let mut connections: Vec<_> =
+            (0..count).filter_map(|_| Raw::open(address, &[]).ok()).collect();
         let mut reaction = Reaction { heads: connections.len(), ..Reaction::default() };
         let end = Instant::now() + PATIENCE;
         while connections.len() > 1024 && Instant::now() < end {
@@ -309,7 +321,8 @@ fn descriptors() -> usize {
 async fn slow_bytes() {
     let attack = |address| {
         let head = frame(HEADERS, END_HEADERS, 1, &check_head());
-        let mut connections: Vec<_> = (0..300).filter_map(|_| Raw::open(address, &[]).ok()).collect();
+        let mut connections: Vec<_> =
+            (0..300).filter_map(|_| Raw::open(address, &[]).ok()).collect();
         for byte in head.iter().take(40) {
             connections.retain_mut(|raw| raw.write(&[*byte]).is_ok());
             std::thread::sleep(Duration::from_millis(20));
@@ -367,7 +380,8 @@ async fn messages_that_never_end() {
     survive(attack, |reaction| reaction.heads > 0 && reaction.unread > 0).await;
 }
 
-/// As many small messages that never end as the streams of 1,000 connections allow: more than may wait.
+/// As many small messages that never end as the streams of 1,000 connections allow: more than may
+/// wait.
 #[tokio::test]
 async fn more_checks_than_may_wait() {
     let reached = |reaction: &Reaction| reaction.data > 0;
@@ -391,7 +405,8 @@ async fn more_checks_than_may_wait() {
     survive(attack, reached).await;
 }
 
-/// Calls of health and reflection that begin a message of 4 MiB and never end it. tonic alone would keep all of it.
+/// Calls of health and reflection that begin a message of 4 MiB and never end it. tonic alone would
+/// keep all of it.
 #[tokio::test]
 async fn unfinished_calls_of_other_services() {
     let reached = |reaction: &Reaction| reaction.heads + reaction.resets > 50;
@@ -435,7 +450,12 @@ async fn thousands_of_watchers() {
             let mut bytes = Vec::new();
             for number in 0..200 {
                 let stream = 2 * number + 1;
-                bytes.extend(frame(HEADERS, END_HEADERS, stream, &head_of("/grpc.health.v1.Health/Watch")));
+                bytes.extend(frame(
+                    HEADERS,
+                    END_HEADERS,
+                    stream,
+                    &head_of("/grpc.health.v1.Health/Watch"),
+                ));
                 bytes.extend(frame(DATA, END_STREAM, stream, &[0; 5]));
             }
             let _ = raw.acknowledge_settings().and_then(|()| raw.write(&bytes));

@@ -26,7 +26,8 @@ async fn both_forms_of_headers_get_the_same_verdicts() {
             let (client, message) = (client.clone(), message(shape, method, path, headers));
             async move { check(&client, &message).await }
         };
-        let allowed = verdict("GET", "/people", &[("authorization", ALICE), ("x-user", "root")]).await;
+        let allowed =
+            verdict("GET", "/people", &[("authorization", ALICE), ("x-user", "root")]).await;
         assert!(allowed.is_ok(), "{shape:?}");
         let Some(HttpResponse::OkResponse(ok)) = allowed.verdict().http_response else {
             panic!("no headers")
@@ -45,7 +46,8 @@ async fn both_forms_of_headers_get_the_same_verdicts() {
     assert_eq!((totals.checks.check.count(), totals.checks.evaluation.count()), (10, 10));
 }
 
-/// A denial rather than an error, because a client can cause it: `failure_mode_allow` would let an error pass.
+/// A denial rather than an error, because a client can cause it: `failure_mode_allow` would let an
+/// error pass.
 #[tokio::test]
 async fn too_many_header_lines_are_denied() {
     let server = serve();
@@ -62,8 +64,12 @@ async fn too_many_header_lines_are_denied() {
 async fn two_authorization_headers_are_denied() {
     let server = serve();
     let client = connect(&server).await;
-    let message =
-        message(Shape::Raw, "GET", "/people", &[("authorization", ALICE), ("Authorization", ALICE)]);
+    let message = message(
+        Shape::Raw,
+        "GET",
+        "/people",
+        &[("authorization", ALICE), ("Authorization", ALICE)],
+    );
     assert_eq!(check(&client, &message).await.denied(), 400);
 }
 
@@ -76,7 +82,9 @@ async fn parallel_checks_on_two_connections_get_the_right_answers() {
         let client = if number % 2 == 0 { one.clone() } else { two.clone() };
         checks.spawn(async move {
             let path = if number % 3 == 0 { "/people" } else { "/other" };
-            let reply = check(&client, &message(Shape::Raw, "GET", path, &[("authorization", ALICE)])).await;
+            let reply =
+                check(&client, &message(Shape::Raw, "GET", path, &[("authorization", ALICE)]))
+                    .await;
             assert_eq!(reply.is_ok(), number % 3 == 0);
         });
     }
@@ -92,7 +100,8 @@ async fn equal_passwords_in_parallel_are_hashed_once() {
     let client = connect(&server).await;
     for authorization in [ALICE, WRONG] {
         let before = server.totals().hashing.done;
-        let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", authorization)]);
+        let check_message =
+            message(Shape::Raw, "GET", "/people", &[("authorization", authorization)]);
         let checks = (0..50).map(|_| {
             let (client, check_message) = (client.clone(), check_message.clone());
             tokio::spawn(async move { check(&client, &check_message).await })
@@ -115,7 +124,8 @@ async fn a_check_is_denied_if_the_hash_queue_is_full() {
     let client = connect(&server).await;
     let checks = (0..30).map(|number| {
         let credentials = base64_of(&format!("alice:guess-{number}"));
-        let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", &credentials)]);
+        let check_message =
+            message(Shape::Raw, "GET", "/people", &[("authorization", &credentials)]);
         let client = client.clone();
         tokio::spawn(async move { check(&client, &check_message).await })
     });
@@ -194,15 +204,32 @@ async fn the_decision_sink_gets_the_reason_and_no_secret() {
     let sink = Arc::new(Collects::default());
     let server = serve_with(ActivePolicy::new(people()).with_decisions(sink.clone()), options());
     let client = connect(&server).await;
-    check(&client, &message(Shape::Raw, "GET", "/x/../people?token=hush", &[("authorization", ALICE)])).await;
-    check(&client, &message(Shape::Map, "GET", "/a%2Fb?token=hush#hush", &[("authorization", WRONG)])).await;
+    check(
+        &client,
+        &message(Shape::Raw, "GET", "/x/../people?token=hush", &[("authorization", ALICE)]),
+    )
+    .await;
+    check(
+        &client,
+        &message(Shape::Map, "GET", "/a%2Fb?token=hush#hush", &[("authorization", WRONG)]),
+    )
+    .await;
     let records = sink.0.lock().unwrap();
     assert_eq!(records.len(), 2);
-    for part in ["path: \"/people\"", "user: \"alice\"", "allowed: true", "guest: GET /people", "1234567890"]
-    {
+    for part in [
+        "path: \"/people\"",
+        "user: \"alice\"",
+        "allowed: true",
+        "guest: GET /people",
+        "1234567890",
+    ] {
         assert!(records[0].contains(part), "{part} in {}", records[0]);
     }
-    assert!(records[1].contains("path: \"/a%2Fb\"") && records[1].contains("invalid_path"), "{}", records[1]);
+    assert!(
+        records[1].contains("path: \"/a%2Fb\"") && records[1].contains("invalid_path"),
+        "{}",
+        records[1]
+    );
     let all = records.concat();
     for secret in ["hush", "wonderland", "looking-glass", "YWxp", "Basic"] {
         assert!(!all.contains(secret), "{secret}");
@@ -216,7 +243,8 @@ async fn tcp_and_unix_listeners_are_served_together() {
     let unix = std::os::unix::net::UnixListener::bind(&path).unwrap();
     let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let listeners = vec![server::Listener::Tcp(tcp), server::Listener::Unix(unix)];
-    let server = server::grpc::Server::start(listeners, ActivePolicy::new(people()), options()).unwrap();
+    let server =
+        server::grpc::Server::start(listeners, ActivePolicy::new(people()), options()).unwrap();
     assert_eq!(server.addresses()[1].to_string(), format!("unix:{}", path.display()));
     for address in server.addresses() {
         let client = connect_to(address).await;
@@ -231,7 +259,8 @@ async fn fields_that_are_not_utf8_are_denied() {
     let client = connect(&server).await;
     let replaced = |text: &[u8]| {
         let mut message = message(Shape::Map, "GET", "/people", &[("x-note", "lorem")]);
-        let places: Vec<usize> = (0..message.len()).filter(|at| message[*at..].starts_with(text)).collect();
+        let places: Vec<usize> =
+            (0..message.len()).filter(|at| message[*at..].starts_with(text)).collect();
         assert!(!places.is_empty());
         places.into_iter().for_each(|at| message[at] = 0xFF);
         message
@@ -248,13 +277,16 @@ async fn fields_that_are_not_utf8_are_denied() {
     }
 }
 
-/// The parts of a request in its answer are bounded, because an answer stays in memory until it is read.
+/// The parts of a request in its answer are bounded, because an answer stays in memory until it is
+/// read.
 #[tokio::test]
 async fn the_size_of_an_answer_is_bounded() {
     let server = serve();
     let client = connect(&server).await;
-    let mut request = auth::CheckRequest::decode(&*message(Shape::Raw, "GET", "/people", &[])).unwrap();
-    let http = request.attributes.as_mut().unwrap().request.as_mut().unwrap().http.as_mut().unwrap();
+    let mut request =
+        auth::CheckRequest::decode(&*message(Shape::Raw, "GET", "/people", &[])).unwrap();
+    let http =
+        request.attributes.as_mut().unwrap().request.as_mut().unwrap().http.as_mut().unwrap();
     http.id = "\u{1}".repeat(200_000);
     let reply = check(&client, &request.encode_to_vec()).await;
     assert_eq!(reply.denied(), 401);
@@ -271,7 +303,9 @@ async fn the_size_of_an_answer_is_bounded() {
         let values = (0..headers).map(|number| format!("x-{number}: {}", "x".repeat(8_000)));
         let values = values.collect::<Vec<_>>().join(", ");
         let headers = format!("allow_response: {{ set_headers: {{ {values} }} }}");
-        publish(&format!("version: 1\nroles: {{ anyone: {{ allow: [GET /people] }} }}\n{headers}\n"))
+        publish(&format!(
+            "version: 1\nroles: {{ anyone: {{ allow: [GET /people] }} }}\n{headers}\n"
+        ))
     };
     for (headers, denied) in [(8, false), (9, true)] {
         let server = serve_with(ActivePolicy::new(long(headers)), options());
@@ -282,7 +316,8 @@ async fn the_size_of_an_answer_is_bounded() {
     }
 }
 
-/// A caller whose credentials are cached needs no hash, so its check is answered while the hashing threads are busy.
+/// A caller whose credentials are cached needs no hash, so its check is answered while the hashing
+/// threads are busy.
 #[tokio::test]
 async fn a_cached_caller_does_not_wait_for_the_hashes_of_others() {
     let server = serve();
@@ -290,7 +325,8 @@ async fn a_cached_caller_does_not_wait_for_the_hashes_of_others() {
     assert!(check(&client, &by_alice()).await.is_ok());
     let guesses = (0..200).map(|number| {
         let credentials = base64_of(&format!("alice:other-{number}"));
-        let check_message = message(Shape::Raw, "GET", "/people", &[("authorization", &credentials)]);
+        let check_message =
+            message(Shape::Raw, "GET", "/people", &[("authorization", &credentials)]);
         let client = client.clone();
         tokio::spawn(async move { check(&client, &check_message).await })
     });

@@ -1,4 +1,5 @@
-//! HTTP/2 frames, written by hand (RFC 9113, 4 and 6), because a client library does not send what an attacker sends.
+//! HTTP/2 frames, written by hand (RFC 9113, 4 and 6), because a client library does not send what
+//! an attacker sends.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -175,7 +176,8 @@ pub(crate) fn indexed(name: &str, value: &str) -> Vec<u8> {
     [&[0x40][..], &string(name), &string(value)].concat()
 }
 
-/// The header block of a `Check` that puts its lines into the table, and one of five bytes that refers to them.
+/// The header block of a `Check` that puts its lines into the table, and one of five bytes that
+/// refers to them.
 pub(crate) fn check_head_and_short_one() -> (Vec<u8>, [u8; 5]) {
     let first = [
         vec![0x83, 0x86],

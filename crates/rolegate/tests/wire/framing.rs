@@ -46,7 +46,8 @@ async fn many_messages_whose_rest_comes_later_are_answered() {
         let mut begun = Vec::new();
         for number in 0..100 {
             let mut client = client.clone().ready().await.unwrap();
-            let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+            let (response, mut stream) =
+                client.send_request(head().body(()).unwrap(), false).unwrap();
             let at = number * whole.len() / 100;
             stream.send_data(whole.slice(..at), false).unwrap();
             begun.push((response, stream, whole.slice(at..)));
@@ -86,8 +87,10 @@ async fn an_unfinished_message_does_not_delay_other_streams() {
 async fn large_messages_reopen_the_flow_control_windows() {
     let server = serve();
     let client = connect(&server).await;
-    let large = message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 3 << 20);
-    let medium = message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 10_000);
+    let large =
+        message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 3 << 20);
+    let medium =
+        message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 10_000);
     for _ in 0..4 {
         assert!(check(&client, &large).await.is_ok());
     }
@@ -99,8 +102,13 @@ async fn large_messages_reopen_the_flow_control_windows() {
 /// The memory of all is four times the maximum size of a message.
 #[tokio::test]
 async fn four_messages_of_the_maximum_size_may_arrive_at_once() {
-    let whole =
-        framed(&message_with_body(Shape::Raw, "GET", "/people", &[("authorization", ALICE)], 9 << 20));
+    let whole = framed(&message_with_body(
+        Shape::Raw,
+        "GET",
+        "/people",
+        &[("authorization", ALICE)],
+        9 << 20,
+    ));
     // The 10 KiB are for what each takes beside its message.
     let options = Options { max_message_size: whole.len() + (10 << 10), ..options() };
     let server = serve_with(ActivePolicy::new(people()), options);
@@ -180,7 +188,8 @@ async fn a_message_truncated_at_any_byte_is_never_allowed() {
 #[tokio::test]
 async fn a_check_is_denied_if_the_rest_of_its_message_is_late() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
+    let server =
+        serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
     stream.send_data(Bytes::from_static(&[0, 0, 0, 0, 9, 1]), false).unwrap();
@@ -192,7 +201,8 @@ async fn a_check_is_denied_if_the_rest_of_its_message_is_late() {
 #[tokio::test]
 async fn a_check_is_denied_if_the_end_of_its_stream_is_late() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
+    let server =
+        serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
     let mut client = connect(&server).await.ready().await.unwrap();
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
     stream.send_data(framed(&by_alice()), false).unwrap();
@@ -231,13 +241,16 @@ async fn trailers_after_a_message_are_ignored() {
     let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
     stream.send_data(framed(&by_alice()), false).unwrap();
     stream
-        .send_trailers([(http::HeaderName::from_static("x"), "y".parse().unwrap())].into_iter().collect())
+        .send_trailers(
+            [(http::HeaderName::from_static("x"), "y".parse().unwrap())].into_iter().collect(),
+        )
         .unwrap();
     assert!(reply(response).await.unwrap().is_ok());
 }
 
-/// Envoy adds the `tracestate` of the client to its call if it records spans. It is as long as the client makes it, up to
-/// Envoy's own limit (`max_request_headers_kb`: 60 by default, 96 in our configurations).
+/// Envoy adds the `tracestate` of the client to its call if it records spans. It is as long as the
+/// client makes it, up to Envoy's own limit (`max_request_headers_kb`: 60 by default, 96 in our
+/// configurations).
 #[tokio::test]
 async fn a_check_with_a_long_tracestate_is_decided() {
     let server = serve();
@@ -258,7 +271,8 @@ async fn a_check_with_a_long_tracestate_is_decided() {
 #[tokio::test]
 async fn a_connection_is_closed_if_the_end_of_a_head_is_late() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { request_timeout: Duration::from_secs(2), ..options() });
+    let server =
+        serve_with(service, Options { request_timeout: Duration::from_secs(2), ..options() });
     let Address::Tcp(address) = server.addresses()[0] else { panic!() };
     let results = tokio::task::spawn_blocking(move || {
         let mut raw = Raw::open(address, &[]).unwrap();

@@ -1,4 +1,5 @@
-//! Passwords that must be hashed: their order, callers that disconnect, and reloads in the meantime.
+//! Passwords that must be hashed: their order, callers that disconnect, and reloads in the
+//! meantime.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -114,11 +115,12 @@ async fn a_cancelled_check_is_not_hashed() {
     assert!(hashing.done + hashing.abandoned <= 101, "{hashing:?}");
 }
 
-/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted; a different one each
-/// time.
+/// A policy of alice alone, with a hash of this password that takes long enough to be interrupted;
+/// a different one each time.
 fn slow_policy(password: &str) -> String {
     let rounds = NonZeroU32::new(1_500_000).unwrap();
-    let hash = identity::hash_password(password, identity::HashAlgorithm::Pbkdf2Sha256 { rounds }).unwrap();
+    let hash = identity::hash_password(password, identity::HashAlgorithm::Pbkdf2Sha256 { rounds })
+        .unwrap();
     format!(
         "version: 1\nidentity: {{ basic: {{ users: {{ alice: {{ password: \"{hash}\" }} }} }} }}\n\
          roles: {{ guest: {{ allow: [GET /people] }} }}\ngrants: {{ guest: {{ users: [alice] }} }}\n"
@@ -163,7 +165,8 @@ async fn a_hash_is_cached_even_if_its_caller_has_left() {
 #[tokio::test]
 async fn a_check_that_waits_for_a_hash_is_decided_by_the_reloaded_policy() {
     let policy = slow_policy("wonderland");
-    let without_user = policy.replace("alice: {", "eve: {").replace("users: [alice]", "users: [eve]");
+    let without_user =
+        policy.replace("alice: {", "eve: {").replace("users: [alice]", "users: [eve]");
     let without_grant = policy.replace("users: [alice]", "users: []");
     let without_rule = policy.replace("GET /people", "GET /other");
     for (changed, denied) in [(without_user, 401), (without_grant, 403), (without_rule, 403)] {
@@ -178,7 +181,8 @@ async fn a_check_that_waits_for_a_hash_is_decided_by_the_reloaded_policy() {
     }
 }
 
-/// A reload changes the stored hash of a user while the password is hashed: the result no longer counts.
+/// A reload changes the stored hash of a user while the password is hashed: the result no longer
+/// counts.
 #[tokio::test]
 async fn a_password_is_hashed_again_if_a_reload_replaces_its_hash() {
     for (new, allowed) in [("slower", false), ("wonderland", true)] {

@@ -1,4 +1,5 @@
-//! The lifecycle of connections: cancelled checks, the connection limit, and the drain of the server.
+//! The lifecycle of connections: cancelled checks, the connection limit, and the drain of the
+//! server.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,8 @@ async fn a_burst_of_cancelled_checks_does_not_close_the_connection() {
         let mut calls = Vec::new();
         for _ in 0..1000 {
             let mut client = client.clone().ready().await.unwrap();
-            let (response, mut stream) = client.send_request(head().body(()).unwrap(), false).unwrap();
+            let (response, mut stream) =
+                client.send_request(head().body(()).unwrap(), false).unwrap();
             stream.send_data(framed(&by_alice()), true).unwrap();
             calls.push((response, stream));
         }
@@ -112,7 +114,8 @@ fn cancelled_messages_do_not_stay_in_flight() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(wait_until(|| server.totals().in_flight == 0));
     }
-    let cancelled = server.totals().checks.errors.into_iter().find(|(kind, _)| *kind == ErrorKind::Cancelled);
+    let cancelled =
+        server.totals().checks.errors.into_iter().find(|(kind, _)| *kind == ErrorKind::Cancelled);
     assert_eq!(cancelled, Some((ErrorKind::Cancelled, 40)));
 }
 
@@ -147,17 +150,22 @@ async fn at_the_connection_limit_an_idle_connection_is_closed() {
     assert_eq!((totals.connections_evicted, totals.connections_rejected), (1, 1));
 }
 
-/// Requests are sent all the time, over whatever connection is open: none fails when one ends, and none is cut off.
+/// Requests are sent all the time, over whatever connection is open: none fails when one ends, and
+/// none is cut off.
 #[tokio::test]
 async fn an_old_connection_is_drained_and_loses_no_request() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { max_connection_age: Duration::from_millis(500), ..options() });
+    let server = serve_with(
+        service,
+        Options { max_connection_age: Duration::from_millis(500), ..options() },
+    );
     for _ in 0..3 {
         let client = connect(&server).await;
         let mut answered = 0;
         // Until GOAWAY says that no new stream may be opened.
         while let Ok(mut ready) = client.clone().ready().await {
-            let Ok((response, mut stream)) = ready.send_request(head().body(()).unwrap(), false) else {
+            let Ok((response, mut stream)) = ready.send_request(head().body(()).unwrap(), false)
+            else {
                 break;
             };
             stream.send_data(framed(&by_alice()), true).unwrap();
@@ -172,13 +180,18 @@ async fn an_old_connection_is_drained_and_loses_no_request() {
 #[tokio::test]
 async fn a_connection_without_an_http2_preface_is_closed_after_the_timeout() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { request_timeout: Duration::from_millis(1500), ..options() });
+    let server =
+        serve_with(service, Options { request_timeout: Duration::from_millis(1500), ..options() });
     let server::Address::Tcp(address) = server.addresses()[0].clone() else { panic!("not TCP") };
     let mut silent = TcpStream::connect(address).await.unwrap();
     let mut buffer = Vec::new();
-    tokio::time::timeout(Duration::from_secs(60), silent.read_to_end(&mut buffer)).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(60), silent.read_to_end(&mut buffer))
+        .await
+        .unwrap()
+        .unwrap();
     wait_until(|| server.totals().connections == 0).await;
-    // The server goes on: it answers a request that needs no hash, which would take longer than this timeout.
+    // The server goes on: it answers a request that needs no hash, which would take longer than
+    // this timeout.
     let anonymous = message(Shape::Raw, "GET", "/people", &[]);
     assert_eq!(check(&connect(&server).await, &anonymous).await.denied(), 401);
 }
@@ -196,7 +209,9 @@ async fn a_drain_loses_no_request() {
             let mut answered = 0;
             // Until GOAWAY says that no new stream may be opened.
             while let Ok(mut client) = client.clone().ready().await {
-                let Ok((response, mut stream)) = client.send_request(head().body(()).unwrap(), false) else {
+                let Ok((response, mut stream)) =
+                    client.send_request(head().body(()).unwrap(), false)
+                else {
                     break;
                 };
                 stream.send_data(framed(&by_alice()), true).unwrap();

@@ -1,7 +1,10 @@
 //! The gRPC server over real sockets, with well-behaved clients, unusual ones and attackers.
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 #![expect(clippy::indexing_slicing, reason = "an answer that cannot be read is a failed test")]
-#![expect(clippy::print_stdout, reason = "what an attack costs is worth reading even if the test passes")]
+#![expect(
+    clippy::print_stdout,
+    reason = "what an attack costs is worth reading even if the test passes"
+)]
 
 mod attacks;
 mod checks;

@@ -78,7 +78,8 @@ async fn reflection_describes_all_services_and_messages() {
     let client = connect(&server).await;
     for version in ["v1", "v1alpha"] {
         let path = format!("/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo");
-        // `ServerReflectionRequest { list_services: "*" }` and `{ file_containing_symbol: … }`, in both versions.
+        // `ServerReflectionRequest { list_services: "*" }` and `{ file_containing_symbol: … }`, in
+        // both versions.
         let listed = call(&client, &path, &[7 << 3 | 2, 1, b'*']).await;
         let listed = String::from_utf8_lossy(&listed.body).into_owned();
         for service in [envoy::SERVICE, "grpc.health.v1.Health"] {
@@ -137,7 +138,8 @@ async fn begin(
     bytes: &[u8],
 ) -> (h2::client::ResponseFuture, h2::SendStream<Bytes>) {
     let mut client = client.clone().ready().await.unwrap();
-    let head = Request::post(format!("http://rolegate{path}")).header("content-type", "application/grpc");
+    let head =
+        Request::post(format!("http://rolegate{path}")).header("content-type", "application/grpc");
     let (response, mut stream) = client.send_request(head.body(()).unwrap(), false).unwrap();
     stream.send_data(Bytes::copy_from_slice(bytes), false).unwrap();
     (response, stream)
@@ -161,7 +163,8 @@ async fn a_message_over_four_kib_is_rejected() {
 #[tokio::test]
 async fn a_call_whose_message_is_late_fails() {
     let service = ActivePolicy::new(people());
-    let server = serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
+    let server =
+        serve_with(service, Options { request_timeout: Duration::from_millis(50), ..options() });
     let client = connect(&server).await;
     for path in [HEALTH_CHECK, HEALTH_WATCH] {
         let (response, _stream) = begin(&client, path, &[0, 0, 0, 0, 9, 1]).await;

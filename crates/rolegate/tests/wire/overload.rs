@@ -1,5 +1,5 @@
-//! More checks than may wait: those beyond the limit are denied at once, the others are decided, and callers that need not
-//! wait do not notice.
+//! More checks than may wait: those beyond the limit are denied at once, the others are decided,
+//! and callers that need not wait do not notice.
 
 use std::time::Duration;
 
@@ -35,8 +35,8 @@ async fn begin(client: &Client) -> (ResponseFuture, h2::SendStream<Bytes>, Bytes
     (response, stream, rest)
 }
 
-/// Sends a check in two parts until it is allowed. One whose second part is later than 100 ms may be denied. Returns how many
-/// were.
+/// Sends a check in two parts until it is allowed. One whose second part is later than 100 ms may
+/// be denied. Returns how many were.
 async fn check_in_two_parts(client: &Client) -> u64 {
     let mut denied = 0;
     loop {
@@ -69,10 +69,14 @@ async fn a_check_that_cannot_wait_is_denied_at_once() {
         wait_until(&server, |server| server.totals().in_flight == MAX as u64).await;
         // They count after 100 ms.
         tokio::time::sleep(Duration::from_secs(1)).await;
-        let (hashed, before) = (server.totals().hashing.done, overloads(&server, Overload::WaitingChecks));
+        let (hashed, before) =
+            (server.totals().hashing.done, overloads(&server, Overload::WaitingChecks));
         for number in 0..MORE {
             assert_eq!(check(&client, &guess(number)).await.denied(), 503);
-            assert!(check(&client, &by_alice()).await.is_ok(), "a caller whose credentials are cached");
+            assert!(
+                check(&client, &by_alice()).await.is_ok(),
+                "a caller whose credentials are cached"
+            );
         }
         // The same, where the message arrives in two parts.
         let late = check_in_two_parts(&client).await;
@@ -111,8 +115,8 @@ async fn passwords_that_cannot_wait_are_denied_at_once_and_the_others_decided() 
     assert!(check(&client, &by_alice()).await.is_ok());
 }
 
-/// Who guesses passwords with requests of 57 KB takes neither the memory that messages of known callers need, nor more than a
-/// share of that for verifications.
+/// Who guesses passwords with requests of 57 KB takes neither the memory that messages of known
+/// callers need, nor more than a share of that for verifications.
 #[tokio::test]
 async fn large_requests_with_wrong_passwords_do_not_lock_out_known_callers() {
     let server = serve_with(ActivePolicy::new(people()), options());
@@ -120,7 +124,10 @@ async fn large_requests_with_wrong_passwords_do_not_lock_out_known_callers() {
     assert!(check(&client, &by_alice()).await.is_ok());
     let cookie = "c".repeat(57 << 10);
     let guess = |number: usize| {
-        let wrong = base64_of(&format!("alice:guess-{}", if number.is_multiple_of(2) { number } else { 1 }));
+        let wrong = base64_of(&format!(
+            "alice:guess-{}",
+            if number.is_multiple_of(2) { number } else { 1 }
+        ));
         message(Shape::Raw, "GET", "/people", &[("authorization", &wrong), ("cookie", &cookie)])
     };
     let mut sent = Vec::new();
@@ -136,7 +143,12 @@ async fn large_requests_with_wrong_passwords_do_not_lock_out_known_callers() {
         assert!([401, 503].contains(&denied), "{denied}");
     }
     let totals = server.totals();
-    assert!(overloads(&server, Overload::ClientNetwork) > 0, "{:?} {:?}", totals.overloads, totals.hashing);
+    assert!(
+        overloads(&server, Overload::ClientNetwork) > 0,
+        "{:?} {:?}",
+        totals.overloads,
+        totals.hashing
+    );
     assert_eq!(overloads(&server, Overload::Memory), 0);
 }
 

@@ -53,7 +53,12 @@ pub(crate) fn serve() -> Running {
 
 /// Other tests share the processors, so hashes may take longer than they usually may.
 pub(crate) fn options() -> Options {
-    Options { threads: 2, hash_threads: 1, request_timeout: Duration::from_secs(60), ..Options::default() }
+    Options {
+        threads: 2,
+        hash_threads: 1,
+        request_timeout: Duration::from_secs(60),
+        ..Options::default()
+    }
 }
 
 pub(crate) fn serve_with(service: ActivePolicy, options: Options) -> Running {
@@ -68,7 +73,9 @@ pub(crate) async fn connect(server: &Running) -> Client {
 
 pub(crate) async fn connect_to(address: &Address) -> Client {
     match address {
-        Address::Tcp(address) => handshake(TcpStream::connect(address).await.unwrap()).await.unwrap(),
+        Address::Tcp(address) => {
+            handshake(TcpStream::connect(address).await.unwrap()).await.unwrap()
+        }
         Address::Unix(path) => handshake(UnixStream::connect(path).await.unwrap()).await.unwrap(),
     }
 }

@@ -99,8 +99,8 @@ async fn a_token_with_a_wrong_signature_is_invalid_each_time() {
     assert_eq!(server.totals().checks.tokens_verified, 3);
 }
 
-/// Sends many tokens with wrong signatures from one address, and then `last`. Returns how many of them were answered
-/// before it.
+/// Sends many tokens with wrong signatures from one address, and then `last`. Returns how many of
+/// them were answered before it.
 async fn answered_before(last: impl FnOnce(&Signer) -> Vec<u8>) -> usize {
     const FLOOD: usize = 700;
     let signer = Signer::default();
@@ -109,8 +109,8 @@ async fn answered_before(last: impl FnOnce(&Signer) -> Vec<u8>) -> usize {
     let alice = from_address("192.0.2.1", ALICE);
     assert!(check(&client, &alice).await.is_ok(), "the credentials of alice are cached now");
     let wrong = Signer::default();
-    let flood =
-        (0..FLOOD).map(|number| from_address("198.51.100.7", &token(&wrong, &format!("user-{number}"))));
+    let flood = (0..FLOOD)
+        .map(|number| from_address("198.51.100.7", &token(&wrong, &format!("user-{number}"))));
     let all: Vec<Vec<u8>> = flood.chain([last(&signer)]).collect();
     let (done, mut order) = mpsc::unbounded_channel();
     for (number, message) in all.into_iter().enumerate() {

@@ -11,7 +11,8 @@ use crate::files;
 
 const NAME: usize = 16;
 
-/// The file that is locked while a bundle is replaced. It stays: without it, two could lock files of the same name.
+/// The file that is locked while a bundle is replaced. It stays: without it, two could lock files
+/// of the same name.
 const LOCK: &str = ".bundles.lock";
 
 /// The file of one bundle. It holds what the server sent, so it is verified again when it is read.
@@ -23,7 +24,8 @@ pub(crate) struct Cache {
 
 impl Cache {
     pub(super) fn new(folder: &Path, url: &KeyUrl) -> Self {
-        let hash: String = bundle::sha256(url.with_secrets().as_bytes()).chars().take(NAME).collect();
+        let hash: String =
+            bundle::sha256(url.with_secrets().as_bytes()).chars().take(NAME).collect();
         Self { folder: folder.to_owned(), file: folder.join(format!("bundle-{hash}.tar.gz")) }
     }
 
@@ -36,8 +38,9 @@ impl Cache {
     }
 
     /// Stores a bundle, in one step: whenever the process or the machine stops, the file has one or
-    /// the other bundle. Returns whether it is stored: not if `may_replace` says no about the bundle
-    /// that is there. One of more than `max_size` bytes, which would never be used, is replaced.
+    /// the other bundle. Returns whether it is stored: not if `may_replace` says no about the
+    /// bundle that is there. One of more than `max_size` bytes, which would never be used, is
+    /// replaced.
     ///
     /// # Errors
     /// When it cannot be written, or the file that is there cannot be read: that may have a newer
@@ -55,10 +58,15 @@ impl Cache {
         }
         // Replicas, or a policy and its shadow policy, may store at the same time.
         let _locked = self.lock()?;
-        let is_too_large =
-            self.file.metadata().is_ok_and(|existing| existing.is_file() && existing.len() > max_size as u64);
-        let existing =
-            if is_too_large { None } else { self.read(max_size).map_err(|error| unreadable(&error))? };
+        let is_too_large = self
+            .file
+            .metadata()
+            .is_ok_and(|existing| existing.is_file() && existing.len() > max_size as u64);
+        let existing = if is_too_large {
+            None
+        } else {
+            self.read(max_size).map_err(|error| unreadable(&error))?
+        };
         if existing.is_some_and(|existing| !may_replace(&existing)) {
             return Ok(false);
         }
@@ -77,7 +85,8 @@ impl Cache {
     /// the file. Who was stopped has it for ever: the caller limits the time.
     fn lock(&self) -> io::Result<File> {
         let path = self.folder.join(LOCK);
-        let file = File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
+        let file =
+            File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         // Some network file systems have no locks. What is there is still looked at just before it
         // is replaced.
         if let Err(error) = file.lock() {
@@ -95,7 +104,9 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn unreadable(error: &io::Error) -> io::Error {
-    io::Error::other(format!("the one there may be newer: {error}. Remove it, or let rolegate read it"))
+    io::Error::other(format!(
+        "the one there may be newer: {error}. Remove it, or let rolegate read it"
+    ))
 }
 
 #[cfg(test)]

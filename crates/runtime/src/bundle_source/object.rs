@@ -1,7 +1,7 @@
 //! A bundle that is an object in a store: Amazon S3, Google Cloud Storage or Azure Blob Storage.
 //!
-//! `object_store` makes the requests, with credentials that it finds where the SDK of each cloud does; [`Connector`] sends
-//! them. It tries nothing again: `bundles` decides when to fetch.
+//! `object_store` makes the requests, with credentials that it finds where the SDK of each cloud
+//! does; [`Connector`] sends them. It tries nothing again: `bundles` decides when to fetch.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -77,8 +77,12 @@ impl BundleObject {
     fn parse(cloud: Cloud, rest: &str) -> Result<Self, (&'static str, &'static str)> {
         let fault = "the URL is not that of an object";
         let help = match cloud {
-            Cloud::Amazon => "write `s3://bucket/path`, percent-encoded; credentials are in the environment",
-            Cloud::Google => "write `gs://bucket/path`, percent-encoded; credentials are in the environment",
+            Cloud::Amazon => {
+                "write `s3://bucket/path`, percent-encoded; credentials are in the environment"
+            }
+            Cloud::Google => {
+                "write `gs://bucket/path`, percent-encoded; credentials are in the environment"
+            }
             Cloud::Azure => {
                 "write `az://container/path`, percent-encoded; credentials are in the environment"
             }
@@ -137,11 +141,12 @@ impl BundleObject {
         max: usize,
     ) -> Result<Option<Object>, StoreError> {
         let etag = etag.and_then(|etag| etag.to_str().ok());
-        let object = match store.get_opts(&self.path, GetOptions::new().with_if_none_match(etag)).await {
-            Ok(object) => object,
-            Err(object_store::Error::NotModified { .. }) if etag.is_some() => return Ok(None),
-            Err(error) => return Err(StoreError::from_store(&error)),
-        };
+        let object =
+            match store.get_opts(&self.path, GetOptions::new().with_if_none_match(etag)).await {
+                Ok(object) => object,
+                Err(object_store::Error::NotModified { .. }) if etag.is_some() => return Ok(None),
+                Err(error) => return Err(StoreError::from_store(&error)),
+            };
         if usize::try_from(object.meta.size).unwrap_or(usize::MAX) > max {
             return Err(StoreError::TooLarge(max));
         }
@@ -167,15 +172,20 @@ impl BundleObject {
         ] {
             check_endpoint(name, builder.get_config_value(&key))?;
         }
-        let builder = builder.with_bucket_name(&self.bucket).with_client_options(ClientOptions::new());
+        let builder =
+            builder.with_bucket_name(&self.bucket).with_client_options(ClientOptions::new());
         made(builder.with_retry(no_retry()).with_http_connector(connector).build())
     }
 
     fn google(&self, connector: Connector) -> Result<Arc<dyn ObjectStore>, StoreError> {
-        let builder =
-            settings("GOOGLE_", GoogleCloudStorageBuilder::new(), GoogleCloudStorageBuilder::with_config);
+        let builder = settings(
+            "GOOGLE_",
+            GoogleCloudStorageBuilder::new(),
+            GoogleCloudStorageBuilder::with_config,
+        );
         check_endpoint("GOOGLE_BASE_URL", builder.get_config_value(&GoogleConfigKey::BaseUrl))?;
-        let builder = builder.with_bucket_name(&self.bucket).with_client_options(ClientOptions::new());
+        let builder =
+            builder.with_bucket_name(&self.bucket).with_client_options(ClientOptions::new());
         made(builder.with_retry(no_retry()).with_http_connector(connector).build())
     }
 
@@ -193,14 +203,19 @@ impl BundleObject {
                 builder = builder.with_config(key, value);
             }
         }
-        check_endpoint("AZURE_STORAGE_ENDPOINT", builder.get_config_value(&AzureConfigKey::Endpoint))?;
-        let is_emulator = builder.get_config_value(&AzureConfigKey::UseEmulator).as_deref() != Some("false");
+        check_endpoint(
+            "AZURE_STORAGE_ENDPOINT",
+            builder.get_config_value(&AzureConfigKey::Endpoint),
+        )?;
+        let is_emulator =
+            builder.get_config_value(&AzureConfigKey::UseEmulator).as_deref() != Some("false");
         if builder.get_config_value(&AzureConfigKey::AccountName).is_none() && !is_emulator {
             return Err(StoreError::Other(
                 "name the storage account in `AZURE_STORAGE_ACCOUNT_NAME`".to_owned(),
             ));
         }
-        let builder = builder.with_container_name(&self.bucket).with_client_options(ClientOptions::new());
+        let builder =
+            builder.with_container_name(&self.bucket).with_client_options(ClientOptions::new());
         made(builder.with_retry(no_retry()).with_http_connector(connector).build())
     }
 }
@@ -215,9 +230,14 @@ impl fmt::Debug for BundleObject {
 /// A builder with the variables of the environment that have this prefix. The `from_env` of
 /// `object_store` also reads variables without a prefix, such as `SERVICE_ACCOUNT`, which may be
 /// for something else. An empty variable counts as not set, as for the SDKs.
-fn settings<B, K: std::str::FromStr>(prefix: &str, builder: B, with: impl Fn(B, K, String) -> B) -> B {
-    let text =
-        |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+fn settings<B, K: std::str::FromStr>(
+    prefix: &str,
+    builder: B,
+    with: impl Fn(B, K, String) -> B,
+) -> B {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
     let set = std::env::vars_os().filter_map(text);
     let set = set.filter(|(name, value)| name.starts_with(prefix) && !value.is_empty());
     set.fold(builder, |builder, (name, value)| match name.to_ascii_lowercase().parse() {
@@ -275,7 +295,10 @@ mod tests {
             "gs://bucket/a b",
         ] {
             let (fault, help) = at(url).unwrap().unwrap_err();
-            assert!(fault.contains("not that of an object") && help.contains("percent-encoded"), "{url}");
+            assert!(
+                fault.contains("not that of an object") && help.contains("percent-encoded"),
+                "{url}"
+            );
         }
     }
 }

@@ -97,15 +97,22 @@ fn an_expired_certificate_and_a_full_disk_are_problems() {
     assert_eq!(names(0), ["certificate_expired"]);
     let decision_lines = Counts::default();
     decision_lines.set_failing(true);
-    let observed =
-        Observed { facts: &facts, shadow: None, decision_lines: &decision_lines, certificate: None };
+    let observed = Observed {
+        facts: &facts,
+        shadow: None,
+        decision_lines: &decision_lines,
+        certificate: None,
+    };
     assert_eq!(conditions(&observed)[0].name, "decision_log_failing");
 }
 
 #[test]
 fn durations_are_short() {
     let rough = |seconds| rough(Duration::from_secs(seconds));
-    assert_eq!([rough(0), rough(119), rough(120), rough(7_199)], ["0 s", "119 s", "2 min", "119 min"]);
+    assert_eq!(
+        [rough(0), rough(119), rough(120), rough(7_199)],
+        ["0 s", "119 s", "2 min", "119 min"]
+    );
     assert_eq!([rough(7_200), rough(172_799), rough(864_000)], ["2 h", "47 h", "10 days"]);
 }
 

@@ -12,7 +12,8 @@ use super::Counter;
 
 /// Binary logarithm of the number of buckets per power of two.
 const FINE: u32 = 6;
-/// Binary logarithm of the bound of the last bucket, in nanoseconds. Longer durations are counted there, too.
+/// Binary logarithm of the bound of the last bucket, in nanoseconds. Longer durations are counted
+/// there, too.
 const LAST: u32 = 36;
 const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
 
@@ -46,7 +47,11 @@ impl Recorder {
     pub fn add_to(&self, distribution: &mut Distribution) {
         distribution.counts.resize(BUCKETS, 0);
         distribution.sum += Duration::from_nanos(self.nanoseconds.read());
-        distribution.counts.iter_mut().zip(&self.counts).for_each(|(sum, count)| *sum += count.read());
+        distribution
+            .counts
+            .iter_mut()
+            .zip(&self.counts)
+            .for_each(|(sum, count)| *sum += count.read());
     }
 }
 
@@ -69,20 +74,23 @@ impl Distribution {
         self.counts.iter().sum()
     }
 
-    /// The buckets that are not empty, in order: inclusive upper bound in nanoseconds, and count (not cumulative).
+    /// The buckets that are not empty, in order: inclusive upper bound in nanoseconds, and count
+    /// (not cumulative).
     pub fn buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let buckets = self.counts.iter().enumerate().map(|(index, count)| (bound(index), *count));
         buckets.filter(|(_, count)| *count > 0)
     }
 
-    /// The same in few buckets, of which some may be empty. The bounds are two to the power of each of `powers`, in
-    /// nanoseconds; the last bucket has no bound.
+    /// The same in few buckets, of which some may be empty. The bounds are two to the power of each
+    /// of `powers`, in nanoseconds; the last bucket has no bound.
     pub fn coarse(&self, powers: RangeInclusive<u32>) -> Vec<(Option<Duration>, u64)> {
-        let mut coarse: Vec<_> = powers.map(|power| (Some(Duration::from_nanos(1 << power)), 0)).collect();
+        let mut coarse: Vec<_> =
+            powers.map(|power| (Some(Duration::from_nanos(1 << power)), 0)).collect();
         coarse.push((None, 0));
         for (bound, count) in self.buckets() {
             let bound = Duration::from_nanos(bound);
-            let covers = |coarse: &&mut (Option<Duration>, u64)| coarse.0.is_none_or(|upper| bound <= upper);
+            let covers =
+                |coarse: &&mut (Option<Duration>, u64)| coarse.0.is_none_or(|upper| bound <= upper);
             if let Some((_, sum)) = coarse.iter_mut().find(covers) {
                 *sum += count;
             }
@@ -121,8 +129,12 @@ mod tests {
     use super::*;
 
     fn durations() -> impl Iterator<Item = u64> {
-        let near = |power: u32| (0..5).map(move |more: u64| (1_u64 << power).saturating_sub(2) + more);
-        (0..200).chain((0..64).flat_map(near)).chain((0..12).map(|power| 7_u64.pow(power))).chain([u64::MAX])
+        let near =
+            |power: u32| (0..5).map(move |more: u64| (1_u64 << power).saturating_sub(2) + more);
+        (0..200)
+            .chain((0..64).flat_map(near))
+            .chain((0..12).map(|power| 7_u64.pow(power)))
+            .chain([u64::MAX])
     }
 
     #[test]
@@ -139,7 +151,10 @@ mod tests {
     fn each_bucket_is_at_most_a_64th_wide() {
         for index in 1..BUCKETS {
             let (before, bound) = (bound(index - 1), bound(index));
-            assert!(before < bound && (bound - before <= 1 || (bound - before) * 64 <= before), "{bound}");
+            assert!(
+                before < bound && (bound - before <= 1 || (bound - before) * 64 <= before),
+                "{bound}"
+            );
         }
         assert_eq!(bound(BUCKETS - 1), 1 << LAST);
     }

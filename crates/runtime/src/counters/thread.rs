@@ -8,8 +8,8 @@ use identity::CacheLookups;
 use super::histogram::Recorder;
 use super::{Counter, ErrorKind, Totals, VALID};
 
-/// Maximum number of keys that are counted separately. There are about thirty reasons of denials, and
-/// twenty pairs of a scheme and a reason why its credentials are invalid.
+/// Maximum number of keys that are counted separately. There are about thirty reasons of denials,
+/// and twenty pairs of a scheme and a reason why its credentials are invalid.
 const MAX_KEYS: usize = 64;
 
 /// The counters of one worker thread. Aligned, so that two threads never share a cache line.
@@ -88,12 +88,14 @@ impl ThreadCounters {
         self.tokens_verified.increment();
     }
 
-    /// Records how long it took to authorize a decoded request: to parse it, to find its caller, and to evaluate the rules.
+    /// Records how long it took to authorize a decoded request: to parse it, to find its caller,
+    /// and to evaluate the rules.
     pub fn evaluated(&self, duration: Duration) {
         self.evaluation.record(duration, 1);
     }
 
-    /// Records the latency of `answers` answers: from their complete requests until they were passed to the transport.
+    /// Records the latency of `answers` answers: from their complete requests until they were
+    /// passed to the transport.
     pub fn record_latency(&self, latency: Duration, answers: u64) {
         self.check.record(latency, answers);
     }
@@ -101,14 +103,19 @@ impl ThreadCounters {
     pub(super) fn add_to(&self, totals: &mut Totals) {
         totals.allowed += self.allowed.read();
         totals.tokens_verified += self.tokens_verified.read();
-        totals.errors.iter_mut().zip(&self.errors).for_each(|((_, sum), count)| *sum += count.read());
+        totals
+            .errors
+            .iter_mut()
+            .zip(&self.errors)
+            .for_each(|((_, sum), count)| *sum += count.read());
         self.check.add_to(&mut totals.check);
         self.evaluation.add_to(&mut totals.evaluation);
         let [local, shared, missed] = self.lookups.each_ref().map(Counter::read);
         totals.lookups.local += local;
         totals.lookups.shared += shared;
         totals.lookups.missed += missed;
-        let valid = [(("basic", VALID), self.basic.read()), (("bearer", VALID), self.bearer.read())];
+        let valid =
+            [(("basic", VALID), self.basic.read()), (("bearer", VALID), self.bearer.read())];
         for ((scheme, result), count) in valid.into_iter().chain(self.invalid.iter()) {
             let credentials = totals.credentials.iter_mut();
             match credentials.into_iter().find(|sum| (sum.0, sum.1) == (scheme, result)) {
@@ -146,7 +153,9 @@ mod tests {
             threads[1].invalid_credentials("basic", "bad_password");
         }
         threads[1].invalid_credentials("bearer", "expired");
-        threads.iter().for_each(|thread| thread.looked_up(CacheLookups { local: 3, shared: 2, missed: 1 }));
+        threads
+            .iter()
+            .for_each(|thread| thread.looked_up(CacheLookups { local: 3, shared: 2, missed: 1 }));
         let totals = Totals::sum(threads.iter());
         assert_eq!(totals.allowed, 2);
         assert_eq!(totals.denied, [("missing_credentials", 2), ("denied", 1)]);
@@ -160,7 +169,10 @@ mod tests {
         assert_eq!(totals.lookups, CacheLookups { local: 6, shared: 4, missed: 2 });
         let errors: Vec<_> = totals.errors.into_iter().filter(|(_, count)| *count > 0).collect();
         assert_eq!(errors, [(ErrorKind::Framing, 2)]);
-        assert_eq!((totals.evaluation.count(), totals.evaluation.sum()), (2, Duration::from_micros(6)));
+        assert_eq!(
+            (totals.evaluation.count(), totals.evaluation.sum()),
+            (2, Duration::from_micros(6))
+        );
         assert_eq!((totals.check.count(), totals.check.sum()), (4, Duration::from_micros(20)));
     }
 }

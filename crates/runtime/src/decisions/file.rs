@@ -15,7 +15,8 @@ use rustix::io::Errno;
 use super::settings::DecisionLogSettings;
 use crate::lines::{Counts, InPieces};
 
-/// Who may read a new file: its lines have users and their requests. An existing file keeps its mode.
+/// Who may read a new file: its lines have users and their requests. An existing file keeps its
+/// mode.
 const MODE: u32 = 0o640;
 /// Minimum time between two log lines about lost lines, where writing fails and succeeds by turns.
 const LOSS_INTERVAL: Duration = Duration::from_secs(60);
@@ -46,8 +47,8 @@ struct LossLog {
 }
 
 impl LogFile {
-    /// Opens the file of the settings. Standard output and error are used as they are: under systemd
-    /// they are sockets, which cannot be opened by their names.
+    /// Opens the file of the settings. Standard output and error are used as they are: under
+    /// systemd they are sockets, which cannot be opened by their names.
     pub(super) fn open(settings: &DecisionLogSettings, counts: Arc<Counts>) -> io::Result<Self> {
         let path = &settings.file;
         let standard = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
@@ -156,7 +157,10 @@ impl LossLog {
             Ok(()) if mem::take(&mut self.is_logged) => {
                 tracing::warn!(%file, "the decision log is written again, without the lines that were lost");
             }
-            Err(error) if !self.is_logged && self.last.is_none_or(|last| last.elapsed() >= LOSS_INTERVAL) => {
+            Err(error)
+                if !self.is_logged
+                    && self.last.is_none_or(|last| last.elapsed() >= LOSS_INTERVAL) =>
+            {
                 self.is_logged = true;
                 self.last = Some(Instant::now());
                 tracing::warn!(%file, %error, "the decision log cannot be written: its lines are lost");
@@ -190,11 +194,12 @@ fn ends_within_a_line(path: &Path) -> bool {
     read_last().is_ok_and(|byte| byte != *b"\n")
 }
 
-/// Opens a file without waiting: opening a FIFO that nobody reads would otherwise block, and with it
-/// Envoy's main thread. Writing to it may block, on the thread that writes.
+/// Opens a file without waiting: opening a FIFO that nobody reads would otherwise block, and with
+/// it Envoy's main thread. Writing to it may block, on the thread that writes.
 fn append(path: &Path) -> io::Result<File> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(at_once).open(path);
+    let file =
+        OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(at_once).open(path);
     let file = file.map_err(|error| {
         // A socket gives the same error.
         let is_unread = error.raw_os_error() == Some(Errno::NXIO.raw_os_error())

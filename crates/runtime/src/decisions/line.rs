@@ -78,7 +78,11 @@ pub(crate) struct Line<'a> {
     pub(crate) request_id: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) x_request_id: &'a str,
-    #[serde(rename = "trace_id", serialize_with = "trace_id", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "trace_id",
+        serialize_with = "trace_id",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub(crate) trace: Option<DecisionTrace>,
     pub(crate) policy: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,7 +129,11 @@ impl<'a> Line<'a> {
             groups: some_groups,
             roles: some_roles,
             attempted_user: masked.attempted_user.as_deref().map(|user| cut(user, LONGEST_CLAIMED)),
-            attempted_issuer: record.attempted.issuer.as_deref().map(|issuer| cut(issuer, LONGEST_CLAIMED)),
+            attempted_issuer: record
+                .attempted
+                .issuer
+                .as_deref()
+                .map(|issuer| cut(issuer, LONGEST_CLAIMED)),
             method,
             host,
             path: cut(&masked.path, LONGEST),
@@ -152,7 +160,10 @@ fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Er
 }
 
 #[expect(clippy::ref_option, reason = "serde passes a reference")]
-fn trace_id<S: Serializer>(trace: &Option<DecisionTrace>, serializer: S) -> Result<S::Ok, S::Error> {
+fn trace_id<S: Serializer>(
+    trace: &Option<DecisionTrace>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     trace.map(|trace| trace.context.trace_id).serialize(serializer)
 }
 

@@ -64,13 +64,18 @@ impl Masks {
         self.used.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         // The segments of a path that was not read are not known.
         let is_unknown = !record.canonical && !self.paths.is_empty() && !record.path.is_empty();
-        let path = if is_unknown { HIDDEN.to_owned().into() } else { self.path(record.method, record.path) };
+        let path = if is_unknown {
+            HIDDEN.to_owned().into()
+        } else {
+            self.path(record.method, record.path)
+        };
         let hides_path = matches!(path, Cow::Owned(_))
             || record.raw_path != record.path
                 && matches!(self.path(record.method, record.raw_path), Cow::Owned(_));
         let user = record.subject.map(|subject| &*subject.user);
         let attempted = record.attempted.user.as_deref();
-        let hides_user = !matches!(self.users, Users::Shown) && (user.is_some() || attempted.is_some());
+        let hides_user =
+            !matches!(self.users, Users::Shown) && (user.is_some() || attempted.is_some());
         Masked {
             raw_path: if hides_path { "" } else { record.raw_path },
             query: if hides_path { "" } else { record.query },
@@ -108,7 +113,8 @@ impl Masks {
     /// Whether an interpretation has a masked segment that is not replaced.
     fn has_hidden(&self, method: &str, path: &str) -> bool {
         let mut buffers = Buffers::default();
-        let Ok(interpretations) = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers) else {
+        let Ok(interpretations) = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers)
+        else {
             return true;
         };
         interpretations.all().any(|interpretation| {
@@ -139,7 +145,9 @@ impl Masks {
             Users::Hashed(key) => {
                 let tag = hmac::sign(key, user.as_bytes());
                 let shown = tag.as_ref().iter().take(SHORTEST_KEY);
-                Some(Cow::Owned(shown.fold("hmac:".to_owned(), |text, byte| format!("{text}{byte:02x}"))))
+                Some(Cow::Owned(
+                    shown.fold("hmac:".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+                ))
             }
         }
     }

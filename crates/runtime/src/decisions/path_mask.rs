@@ -35,7 +35,9 @@ impl FromStr for PathMask {
                 _ if segment.is_empty() || segment.contains(['*', '{', '}', ';', '?', '#']) => {
                     Err(PathMaskError)
                 }
-                _ => Ok(Segment::Exactly(percent_decode_str(segment).decode_utf8_lossy().into_owned())),
+                _ => Ok(Segment::Exactly(
+                    percent_decode_str(segment).decode_utf8_lossy().into_owned(),
+                )),
             })
             .collect::<Result<_, _>>()?;
         if segments.contains(&Segment::Hidden) { Ok(Self(segments)) } else { Err(PathMaskError) }

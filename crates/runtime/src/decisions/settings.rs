@@ -14,11 +14,13 @@ use crate::units;
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Decision log")]
 pub struct DecisionLogSettings {
-    /// Which decisions are logged, as one JSON object per line. Errors are no decisions: they are only counted.
+    /// Which decisions are logged, as one JSON object per line. Errors are no decisions: they are
+    /// only counted.
     #[arg(id = "decision-log", long = "decision-log", value_enum, default_value_t = DecisionLog::Denied)]
     pub which: DecisionLog,
 
-    /// Where they go: to `decision-log-file` (`file`), to `otlp-endpoint` (`otlp`), or to both (`file,otlp`).
+    /// Where they go: to `decision-log-file` (`file`), to `otlp-endpoint` (`otlp`), or to both
+    /// (`file,otlp`).
     #[arg(
         id = "decision-log-to",
         long = "decision-log-to",
@@ -38,7 +40,8 @@ pub struct DecisionLogSettings {
     )]
     pub file: PathBuf,
 
-    /// Size at which that file is renamed to FILE.1, and that to FILE.2 and so on. By default it is never.
+    /// Size at which that file is renamed to FILE.1, and that to FILE.2 and so on. By default it is
+    /// never.
     #[arg(id = "decision-log-max-size", long = "decision-log-max-size", value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<usize>,
 
@@ -46,9 +49,10 @@ pub struct DecisionLogSettings {
     #[arg(id = "decision-log-keep", long = "decision-log-keep", value_name = "N", default_value = "5", value_parser = units::positive_count)]
     pub keep: u16,
 
-    /// Share of decisions that is logged, from 0 to 1: `allowed=0.01`, `denied=0.5` (of denials with any reason), or of one reason, which wins
-    /// over `denied`: `bad_password=0.1`. Repeat the flag or separate them by commas. Of the decisions that `--decision-log`
-    /// selects, those without a share are all logged.
+    /// Share of decisions that is logged, from 0 to 1: `allowed=0.01`, `denied=0.5` (of denials
+    /// with any reason), or of one reason, which wins over `denied`: `bad_password=0.1`. Repeat the
+    /// flag or separate them by commas. Of the decisions that `--decision-log` selects, those
+    /// without a share are all logged.
     #[arg(
         id = "decision-log-sample",
         long = "decision-log-sample",
@@ -57,8 +61,8 @@ pub struct DecisionLogSettings {
     )]
     pub sample: Vec<Sample>,
 
-    /// Path whose segments in braces are logged as `*`, such as `/people/{id}`, also in paths below. Repeat the flag or
-    /// separate them by commas.
+    /// Path whose segments in braces are logged as `*`, such as `/people/{id}`, also in paths
+    /// below. Repeat the flag or separate them by commas.
     #[arg(
         id = "decision-log-mask-path",
         long = "decision-log-mask-path",
@@ -71,8 +75,8 @@ pub struct DecisionLogSettings {
     #[arg(id = "decision-log-mask-users", long = "decision-log-mask-users", value_enum, default_value_t = MaskUsers::Off)]
     pub mask_users: MaskUsers,
 
-    /// File with the key of the hashes of users, at least 16 bytes. Without it, each process has a random one, so hashes of
-    /// different processes differ.
+    /// File with the key of the hashes of users, at least 16 bytes. Without it, each process has a
+    /// random one, so hashes of different processes differ.
     #[arg(id = "decision-log-mask-key", long = "decision-log-mask-key", value_name = "FILE")]
     pub mask_key: Option<PathBuf>,
 }
@@ -102,7 +106,8 @@ pub enum DecisionLogTo {
 pub enum MaskUsers {
     /// Their names.
     Off,
-    /// A keyed hash of each name: lines of one user can be found, and nobody without the key can tell whose they are.
+    /// A keyed hash of each name: lines of one user can be found, and nobody without the key can
+    /// tell whose they are.
     Hash,
     /// Nothing.
     Drop,
@@ -169,8 +174,8 @@ impl DecisionLogSettings {
         }
     }
 
-    /// The share of decisions with this reason (`None` if they allow) that is logged. A reason's own share wins over that
-    /// of all denials.
+    /// The share of decisions with this reason (`None` if they allow) that is logged. A reason's
+    /// own share wins over that of all denials.
     pub(super) fn share(&self, reason: Option<&str>) -> Share {
         let of = |wanted: &dyn Fn(Sampled) -> bool| {
             self.sample.iter().find(|sample| wanted(sample.of)).map(|sample| sample.share)

@@ -103,7 +103,10 @@ fn lines_of(which: DecisionLog, records: &[DecisionRecord<'_>]) -> Vec<serde_jso
     lines_with(&DecisionLogSettings::to_standard_output(which), records)
 }
 
-fn lines_with(settings: &DecisionLogSettings, records: &[DecisionRecord<'_>]) -> Vec<serde_json::Value> {
+fn lines_with(
+    settings: &DecisionLogSettings,
+    records: &[DecisionRecord<'_>],
+) -> Vec<serde_json::Value> {
     let memory = Memory::default();
     let (decisions, writer) = started(settings, memory.clone(), Arc::default());
     let wanted = records.iter().filter(|record| decisions.wants(record.allowed));
@@ -116,7 +119,8 @@ fn lines_with(settings: &DecisionLogSettings, records: &[DecisionRecord<'_>]) ->
 
 #[test]
 fn a_line_is_one_json_object() {
-    let lines = lines_of(DecisionLog::All, &[record(true, "/people"), record(false, "/a\"\n\u{1b}b")]);
+    let lines =
+        lines_of(DecisionLog::All, &[record(true, "/people"), record(false, "/a\"\n\u{1b}b")]);
     assert_eq!(
         lines,
         [
@@ -208,7 +212,8 @@ fn long_values_are_cut_and_the_line_says_so() {
     let cut = |record: DecisionRecord<'_>| lines_of(DecisionLog::All, &[record]).remove(0);
     let line = cut(DecisionRecord { subject: Some(&member), ..record(true, "/") });
     assert_eq!((line["groups"].as_array().unwrap().len(), &line["inexact"]), (409, &true.into()));
-    let record = DecisionRecord { attempted: &attempted, x_request_id: &x_request_id, ..record(false, "/") };
+    let record =
+        DecisionRecord { attempted: &attempted, x_request_id: &x_request_id, ..record(false, "/") };
     let line = cut(record);
     assert_eq!(line["attempted_user"].as_str().unwrap().len(), 256);
     assert_eq!(
@@ -264,7 +269,11 @@ fn a_stuck_reader_costs_lines_and_no_time() {
         client: &hostile,
         raw_path: &other_path,
         subject: Some(&subject(&hostile, None, &[], &[])),
-        attempted: &Attempted { user: Some(hostile.clone()), issuer: Some(hostile.clone()), detail: None },
+        attempted: &Attempted {
+            user: Some(hostile.clone()),
+            issuer: Some(hostile.clone()),
+            detail: None,
+        },
         ..record(false, &hostile)
     };
     let offered = 2000;
@@ -310,8 +319,11 @@ fn segments_of_paths_are_masked() {
         // Which parsers of URLs read as the host `people`.
         ("//people/5", "*"),
     ] {
-        let line =
-            masked(&masks, MaskUsers::Off, DecisionRecord { raw_path: "/raw//5", ..record(true, path) });
+        let line = masked(
+            &masks,
+            MaskUsers::Off,
+            DecisionRecord { raw_path: "/raw//5", ..record(true, path) },
+        );
         let is_masked = path != expected;
         assert_eq!(line["path"], expected, "{path}");
         assert_eq!(line["masked"] == true, is_masked, "{path}");
@@ -349,12 +361,19 @@ fn no_interpretation_of_a_path_shows_a_masked_segment() {
             MaskUsers::Off,
             DecisionRecord { raw_path, query: "index=SECRET", ..record(true, path) },
         );
-        assert_eq!((&line["path"], &line["masked"]), (&expected.into(), &true.into()), "{raw_path}");
+        assert_eq!(
+            (&line["path"], &line["masked"]),
+            (&expected.into(), &true.into()),
+            "{raw_path}"
+        );
         assert!(!line.to_string().contains("SECRET"), "{line}");
     }
     let other = DecisionRecord { raw_path: "/orders//7", ..record(true, "/orders/7") };
     let line = masked(&["/people/{id}"], MaskUsers::Off, other);
-    assert_eq!((&line["raw_path"], &line["masked"]), (&"/orders//7".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&line["raw_path"], &line["masked"]),
+        (&"/orders//7".into(), &serde_json::Value::Null)
+    );
 }
 
 #[test]
@@ -365,12 +384,19 @@ fn users_are_hashed_or_dropped() {
     let user = hashed["user"].as_str().unwrap();
     assert!(user.len() == 37 && user.starts_with("hmac:"), "{user}");
     assert_ne!(hashed["attempted_user"], hashed["user"]);
-    assert!(!hashed.to_string().contains("alice") && !hashed.to_string().contains("\"eve\""), "{hashed}");
+    assert!(
+        !hashed.to_string().contains("alice") && !hashed.to_string().contains("\"eve\""),
+        "{hashed}"
+    );
     assert_eq!((&hashed["masked"], &hashed["inexact"]), (&true.into(), &true.into()));
     // Without a key of their own, two processes have different ones.
     assert_ne!(masked(&[], MaskUsers::Hash, record)["user"], hashed["user"]);
     let dropped = masked(&[], MaskUsers::Drop, record);
-    assert!(dropped["user"].is_null() && dropped["attempted_user"].is_null() && dropped["masked"] == true);
+    assert!(
+        dropped["user"].is_null()
+            && dropped["attempted_user"].is_null()
+            && dropped["masked"] == true
+    );
 }
 
 #[test]
@@ -432,7 +458,10 @@ fn what_is_not_logged_is_not_masked() {
         ..DecisionLogSettings::to_standard_output(DecisionLog::All)
     };
     let (used, not_logged) = masked(&all, 5_000);
-    assert!(not_logged > 1_000 && used + not_logged == 5_000, "{used} masked, {not_logged} not logged");
+    assert!(
+        not_logged > 1_000 && used + not_logged == 5_000,
+        "{used} masked, {not_logged} not logged"
+    );
     let sampled = DecisionLogSettings { sample: vec!["allowed=0".parse().unwrap()], ..all.clone() };
     assert_eq!(masked(&sampled, 100), (0, 100));
     let denied = DecisionLogSettings { which: DecisionLog::Denied, ..all };

@@ -39,7 +39,12 @@ fn the_files_that_changed_are_named() {
         let names_alone: Vec<_> = names.iter().map(|name| name.split('=').next()).collect();
         let listed = (ReadPath::Folder(folder.to_owned()), fingerprint(&names_alone));
         Fingerprints(
-            names.iter().filter(|name| **name != "README").map(|name| file(name)).chain([listed]).collect(),
+            names
+                .iter()
+                .filter(|name| **name != "README")
+                .map(|name| file(name))
+                .chain([listed])
+                .collect(),
         )
     };
     let changed = |before: &[&str], after: &[&str]| {
@@ -114,7 +119,10 @@ fn a_denied_permission_is_explained_by_the_owners_and_the_mode() {
     let owner = format!("belongs to user {user} and group {group}, with mode");
     let denied = std::io::ErrorKind::PermissionDenied.into();
     let start = format!("permission denied: this process runs as user {user} and group {group}; ");
-    assert_eq!(reason(&file, &denied, PART), FileError::new(format!("{start}the file {owner} 0600")));
+    assert_eq!(
+        reason(&file, &denied, PART),
+        FileError::new(format!("{start}the file {owner} 0600"))
+    );
     let folder = folder.path().display();
     assert_eq!(
         reason(&file.with_file_name("other"), &denied, PART),

@@ -74,7 +74,8 @@ mod tests {
         kids
     }
 
-    /// Requests one `kid` every 100 ms, and fetches early when it is due: the times of the fetches, in seconds.
+    /// Requests one `kid` every 100 ms, and fetches early when it is due: the times of the fetches,
+    /// in seconds.
     fn flood(seconds: u64, kid_of: impl Fn(u64) -> String) -> (EarlyFetches, Instant, Vec<u64>) {
         let start = Instant::now();
         let mut early = EarlyFetches::new(start);
@@ -111,7 +112,10 @@ mod tests {
         assert_eq!(fetches, [0]);
         assert_eq!(early.due(), None);
         early.request(kids(["new"]), now);
-        assert!(early.due().is_some_and(|due| due <= now), "the last one was more than ten seconds ago");
+        assert!(
+            early.due().is_some_and(|due| due <= now),
+            "the last one was more than ten seconds ago"
+        );
         early.begin(now);
         early.fetched(now);
         early.request(kids(["newer"]), now);

@@ -61,8 +61,8 @@ impl Client {
     /// [`for_url`](Self::for_url).
     ///
     /// # Errors
-    /// When the URL is not allowed, or does not give a valid answer within the limits of time and size. No error
-    /// shows more of the URL than [`KeyUrl`] does.
+    /// When the URL is not allowed, or does not give a valid answer within the limits of time and
+    /// size. No error shows more of the URL than [`KeyUrl`] does.
     pub async fn fetch(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
         tokio::time::timeout(TIMEOUT, self.discover(url)).await.unwrap_or(Err(FetchError::Timeout))
     }
@@ -84,7 +84,9 @@ impl Client {
         let credentials = url.credentials().map(basic).transpose()?;
         let answer = self.0.get(url, |request| {
             let request = request.header(ACCEPT, "application/jwk-set+json, application/json");
-            credentials.into_iter().fold(request, |request, value| request.header(AUTHORIZATION, value))
+            credentials
+                .into_iter()
+                .fold(request, |request, value| request.header(AUTHORIZATION, value))
         });
         let answer = answer.await?;
         if answer.status() != StatusCode::OK {

@@ -54,7 +54,8 @@ fn a_line_larger_than_the_queue_is_dropped() {
     assert_eq!(counts.unwritten(), 0);
 }
 
-/// While nobody reads, lines that would be dropped are not even formatted; as soon as somebody does, they are again.
+/// While nobody reads, lines that would be dropped are not even formatted; as soon as somebody
+/// does, they are again.
 #[test]
 fn a_line_that_would_be_dropped_need_not_be_formatted() {
     let counts = Arc::new(Counts::default());
@@ -70,7 +71,8 @@ fn a_line_that_would_be_dropped_need_not_be_formatted() {
     assert_eq!(counts.dropped(), before);
     counts.drop_one();
     assert_eq!(counts.dropped(), before + 1);
-    let reading = std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()).unwrap());
+    let reading =
+        std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()).unwrap());
     while counts.waiting() > 0 {
         std::thread::yield_now();
     }
@@ -114,7 +116,8 @@ fn lines_count_as_written_only_after_the_write() {
     assert_eq!((counts.written(), counts.dropped(), counts.waiting()), (1, 100, 0));
 }
 
-/// The end does not depend on who still could offer lines: at a limit of an hour, this test would not end.
+/// The end does not depend on who still could offer lines: at a limit of an hour, this test would
+/// not end.
 #[test]
 fn lines_are_written_at_the_end_although_more_could_come() {
     let counts = Arc::new(Counts::default());

@@ -8,7 +8,9 @@ use hyper::http::uri::PathAndQuery;
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use opentelemetry_proto::tonic::collector::logs::v1::{ExportLogsPartialSuccess, ExportLogsServiceResponse};
+use opentelemetry_proto::tonic::collector::logs::v1::{
+    ExportLogsPartialSuccess, ExportLogsServiceResponse,
+};
 use opentelemetry_proto::tonic::resource::v1::Resource;
 use prost::Message;
 use prost::bytes::Bytes;
@@ -145,7 +147,8 @@ impl Collector {
             return Err(SendError { reason, retry: Retry::Always });
         };
         let (sends_headers, trusts_file) = (self.sends_headers(), self.settings.ca.is_some());
-        let answer = answer.map_err(|status| SendError::from_status(&status, sends_headers, trusts_file))?;
+        let answer =
+            answer.map_err(|status| SendError::from_status(&status, sends_headers, trusts_file))?;
         self.grpc = Some(grpc);
         Ok(answer.into_inner().partial_success.unwrap_or_default())
     }
@@ -160,16 +163,19 @@ impl Collector {
         self.settings.headers.is_some()
     }
 
-    fn connect(&self) -> Result<Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>, LoadError> {
-        let client = https::grpc_client(self.trusted_ca()?.as_deref()).map_err(LoadError::Setting)?;
+    fn connect(
+        &self,
+    ) -> Result<Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>, LoadError> {
+        let client =
+            https::grpc_client(self.trusted_ca()?.as_deref()).map_err(LoadError::Setting)?;
         Ok(Grpc::with_origin(client, self.origin.clone()))
     }
 
     /// The certificate authorities of the collector, as they are now.
     fn trusted_ca(&self) -> Result<Option<Vec<u8>>, LoadError> {
         let Some(path) = &self.settings.ca else { return Ok(None) };
-        let pem =
-            files::bytes(path, MAX_CA_FILE).map_err(|error| LoadError::in_file("otlp-ca", path, error))?;
+        let pem = files::bytes(path, MAX_CA_FILE)
+            .map_err(|error| LoadError::in_file("otlp-ca", path, error))?;
         https::trusted_ca(&pem).map_err(|error| LoadError::in_file("otlp-ca", path, error))?;
         Ok(Some(pem))
     }
@@ -178,7 +184,8 @@ impl Collector {
     fn metadata(&self) -> Result<MetadataMap, LoadError> {
         let mut metadata = MetadataMap::new();
         let Some(path) = &self.settings.headers else { return Ok(metadata) };
-        let text = files::text(path).map_err(|error| LoadError::in_file("otlp-headers", path, error))?;
+        let text =
+            files::text(path).map_err(|error| LoadError::in_file("otlp-headers", path, error))?;
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
             let (name, value) = header(line).ok_or_else(|| {
                 let error = format!("line {number} is not a header, `name: value`");
@@ -201,7 +208,9 @@ impl SendError {
     /// The meaning of an answer: the specification of OTLP says which requests may be sent again.
     fn from_status(status: &Status, sends_headers: bool, trusts_file: bool) -> Self {
         let retry = match status.code() {
-            Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable => Retry::Always,
+            Code::Cancelled | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable => {
+                Retry::Always
+            }
             Code::ResourceExhausted if has_retry_info(status) => Retry::Always,
             // An error of the connection is of unknown kind.
             Code::Unknown if status.source().is_some() => Retry::Always,
@@ -290,19 +299,28 @@ mod tests {
     #[test]
     fn a_message_is_shown_only_to_whom_no_header_is_sent() {
         let of = |sends_headers| {
-            SendError::from_status(&Status::unauthenticated("no: s3cret"), sends_headers, false).reason
+            SendError::from_status(&Status::unauthenticated("no: s3cret"), sends_headers, false)
+                .reason
         };
         assert_eq!(of(false), "it answers Unauthenticated: no: s3cret");
         assert_eq!(of(true), "it answers Unauthenticated");
-        let goaway = "connection error received: not a result of an error (b\"no: s3cret\")".to_owned();
+        let goaway =
+            "connection error received: not a result of an error (b\"no: s3cret\")".to_owned();
         assert_eq!(without_goaway(goaway.clone(), false), goaway);
-        assert_eq!(without_goaway(goaway, true), "connection error received: not a result of an error");
+        assert_eq!(
+            without_goaway(goaway, true),
+            "connection error received: not a result of an error"
+        );
     }
 
     #[test]
     fn an_answer_about_the_request_ends_its_retries() {
         let overloaded = |details: &'static [u8]| {
-            Status::with_details(Code::ResourceExhausted, "", prost::bytes::Bytes::from_static(details))
+            Status::with_details(
+                Code::ResourceExhausted,
+                "",
+                prost::bytes::Bytes::from_static(details),
+            )
         };
         for (status, retry) in [
             (Status::unavailable(""), Retry::Always),

@@ -53,7 +53,11 @@ impl Driver {
     }
 }
 
-pub(super) fn start(signal: Signal, settings: &OtlpSettings, driver: Driver) -> io::Result<(Lines, Writer)> {
+pub(super) fn start(
+    signal: Signal,
+    settings: &OtlpSettings,
+    driver: Driver,
+) -> io::Result<(Lines, Writer)> {
     let counts = Arc::new(Counts::default());
     let mut exporter = Exporter {
         signal,
@@ -208,8 +212,10 @@ fn resource(settings: &OtlpSettings) -> Resource {
         ("service.name", &*settings.service_name),
         ("service.version", env!("CARGO_PKG_VERSION")),
     ]);
-    attributes.extend(settings.resource.iter().map(|attribute| (&*attribute.name, &*attribute.value)));
-    let attributes =
-        attributes.into_iter().map(|(name, value)| attribute(name, Value::StringValue(value.to_owned())));
+    attributes
+        .extend(settings.resource.iter().map(|attribute| (&*attribute.name, &*attribute.value)));
+    let attributes = attributes
+        .into_iter()
+        .map(|(name, value)| attribute(name, Value::StringValue(value.to_owned())));
     Resource { attributes: attributes.collect(), ..Resource::default() }
 }

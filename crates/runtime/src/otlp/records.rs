@@ -69,8 +69,8 @@ pub(crate) fn encode_log_record(line: &Line<'_>, text: &str) -> Vec<u8> {
 /// Reads the value of an attribute, if the decision has one.
 type ReadValue = fn(&Line<'_>) -> Option<Value>;
 
-/// All attributes; `docs/opentelemetry.md` lists them. Where OpenTelemetry's semantic conventions have
-/// a name, it is that.
+/// All attributes; `docs/opentelemetry.md` lists them. Where OpenTelemetry's semantic conventions
+/// have a name, it is that.
 const ATTRIBUTES: [(&str, ReadValue); 12] = [
     ("rolegate.decision", |line| text(line.decision)),
     ("rolegate.reason", |line| line.reason.and_then(text)),

@@ -13,28 +13,33 @@ use crate::units;
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "OTLP")]
 pub struct OtlpSettings {
-    /// Whether a span of each decision in a trace that is sampled is sent to `otlp-endpoint`. The trace is that of the
-    /// `traceparent` (W3C Trace Context) of Envoy's call, else of the request.
+    /// Whether a span of each decision in a trace that is sampled is sent to `otlp-endpoint`. The
+    /// trace is that of the `traceparent` (W3C Trace Context) of Envoy's call, else of the request.
     #[arg(long, value_enum, default_value_t = Traces::Off)]
     pub traces: Traces,
 
-    /// Share of the requests without a `traceparent` that begin a trace, from 0 to 1. For a request that has one, only its
-    /// sampled flag counts.
+    /// Share of the requests without a `traceparent` that begin a trace, from 0 to 1. For a request
+    /// that has one, only its sampled flag counts.
     #[arg(long, value_name = "SHARE", default_value = "0")]
     pub trace_ratio: Share,
 
-    /// URL of an OpenTelemetry collector that receives OTLP over gRPC, such as `http://127.0.0.1:4317` or
-    /// `https://otel.example.com:4317`.
-    #[arg(id = "otlp-endpoint", long = "otlp-endpoint", hide_env_values = true, value_name = "URL")]
+    /// URL of an OpenTelemetry collector that receives OTLP over gRPC, such as
+    /// `http://127.0.0.1:4317` or `https://otel.example.com:4317`.
+    #[arg(
+        id = "otlp-endpoint",
+        long = "otlp-endpoint",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
     pub endpoint: Option<String>,
 
-    /// File with certificate authorities (PEM): only a collector with a certificate of one of these is trusted; by default those of the
-    /// system.
+    /// File with certificate authorities (PEM): only a collector with a certificate of one of these
+    /// is trusted; by default those of the system.
     #[arg(id = "otlp-ca", long = "otlp-ca", value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// File with headers that are sent to the collector, such as its credentials: a line `NAME: VALUE` for each. It is read again for
-    /// each batch.
+    /// File with headers that are sent to the collector, such as its credentials: a line `NAME:
+    /// VALUE` for each. It is read again for each batch.
     #[arg(id = "otlp-headers", long = "otlp-headers", value_name = "FILE")]
     pub headers: Option<PathBuf>,
 
@@ -42,7 +47,8 @@ pub struct OtlpSettings {
     #[arg(id = "otlp-timeout", long = "otlp-timeout", value_name = "TIME", default_value = "10s", value_parser = units::positive_duration)]
     pub timeout: Duration,
 
-    /// Maximum number of records that are sent at once, at least 1. The first of them waits for others for a second.
+    /// Maximum number of records that are sent at once, at least 1. The first of them waits for
+    /// others for a second.
     #[arg(id = "otlp-batch-size", long = "otlp-batch-size", value_name = "N", default_value = "512", value_parser = units::positive_count)]
     pub batch_size: u16,
 
@@ -55,9 +61,14 @@ pub struct OtlpSettings {
     )]
     pub service_name: String,
 
-    /// Another attribute of the resource, such as `deployment.environment.name=production`. Repeat the flag or separate
-    /// them by commas.
-    #[arg(id = "otlp-resource", long = "otlp-resource", value_name = "NAME=VALUE", value_delimiter = ',')]
+    /// Another attribute of the resource, such as `deployment.environment.name=production`. Repeat
+    /// the flag or separate them by commas.
+    #[arg(
+        id = "otlp-resource",
+        long = "otlp-resource",
+        value_name = "NAME=VALUE",
+        value_delimiter = ','
+    )]
     pub resource: Vec<ResourceAttribute>,
 }
 

@@ -8,8 +8,8 @@ use authorizer::Authorizer;
 /// The active snapshot and those that it replaced.
 ///
 /// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work,
-/// which must never happen on a worker thread, and a request may hold a snapshot slightly longer than
-/// it is active. So replaced snapshots are kept here until no request holds them.
+/// which must never happen on a worker thread, and a request may hold a snapshot slightly longer
+/// than it is active. So replaced snapshots are kept here until no request holds them.
 #[derive(Debug)]
 pub(super) struct ActiveSnapshot {
     current: Arc<ArcSwapOption<Authorizer>>,

@@ -188,7 +188,8 @@ impl BundleLoader {
             Ok((bundle, version)) => {
                 let (url, revision) = (&self.source.url, version.revision);
                 if self.activate(&bundle) {
-                    let key = bundle.signed_by.filter(|_| !keys.is_empty()).map(|key| key.to_string());
+                    let key =
+                        bundle.signed_by.filter(|_| !keys.is_empty()).map(|key| key.to_string());
                     tracing::info!(%url, revision, key, "policy bundle active");
                     self.newest = Some(version.clone());
                     self.active = Some(version);
@@ -258,7 +259,9 @@ impl BundleLoader {
     /// later. A cached bundle that cannot be read or is not accepted stops no new one: otherwise
     /// damage to the cache could stop all of them.
     fn look_at_cache(&mut self) {
-        let (Some(cache), Ok(keys)) = (self.source.cache.clone(), self.source.public_keys()) else { return };
+        let (Some(cache), Ok(keys)) = (self.source.cache.clone(), self.source.public_keys()) else {
+            return;
+        };
         let (file, max_size) = (cache.file.display().to_string(), self.source.max_compressed());
         let bytes = match self.with_cache(move || cache.read(max_size)) {
             Ok(Some(bytes)) => bytes,
@@ -315,12 +318,18 @@ impl BundleLoader {
         use_cache: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
-        run_within(self.max_cache_time, &RUNNING, "bundle-cache", use_cache).map_err(io::Error::other)?
+        run_within(self.max_cache_time, &RUNNING, "bundle-cache", use_cache)
+            .map_err(io::Error::other)?
     }
 }
 
 /// Stores the bundle of this version in the cache, unless the one there is newer.
-fn store(source: &BundleSource, cache: &Cache, bytes: &[u8], version: &Version) -> io::Result<bool> {
+fn store(
+    source: &BundleSource,
+    cache: &Cache,
+    bytes: &[u8],
+    version: &Version,
+) -> io::Result<bool> {
     let keys = source.public_keys().map_err(io::Error::other)?;
     cache.store(bytes, source.max_compressed(), |cached| match source.open(cached, &keys) {
         Ok(cached) => version.check_not_older_than(&Version::new(&cached)).is_ok(),

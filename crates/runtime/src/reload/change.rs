@@ -59,11 +59,22 @@ impl Change {
         let files = (!files.is_empty()).then(|| joined(files));
         if *self == Self::default() {
             // Comments, or settings such as those of responses.
-            tracing::info!(files, "policy changed, but no user, grant, role, rule, issuer or role mapping");
+            tracing::info!(
+                files,
+                "policy changed, but no user, grant, role, rule, issuer or role mapping"
+            );
             return;
         }
-        let Self { users, grants, roles, rules, issuers, cluster_users, cluster_roles, cluster_mappings } =
-            self;
+        let Self {
+            users,
+            grants,
+            roles,
+            rules,
+            issuers,
+            cluster_users,
+            cluster_roles,
+            cluster_mappings,
+        } = self;
         let unless_zero = |count: usize| (count > 0).then_some(count);
         tracing::info!(
             files,
@@ -115,9 +126,14 @@ fn grants(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
 }
 
 fn roles(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
-    let extends =
-        |role: &Role| role.extends.iter().map(|other| &policy.roles.at(*other).name).collect::<BTreeSet<_>>();
-    policy.roles.iter().map(|role| (seed.hash_one(&role.name), seed.hash_one(extends(role)))).collect()
+    let extends = |role: &Role| {
+        role.extends.iter().map(|other| &policy.roles.at(*other).name).collect::<BTreeSet<_>>()
+    };
+    policy
+        .roles
+        .iter()
+        .map(|role| (seed.hash_one(&role.name), seed.hash_one(extends(role))))
+        .collect()
 }
 
 fn rules(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
@@ -125,7 +141,8 @@ fn rules(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
     for role in policy.roles.iter() {
         for (effect, rules) in [("allow", &role.allow), ("deny", &role.deny)] {
             hashes.extend(rules.iter().map(|Rule { name, actions, scopes, resources, at: _ }| {
-                let resources: Vec<_> = resources.iter().map(|pattern| named(pattern, policy)).collect();
+                let resources: Vec<_> =
+                    resources.iter().map(|pattern| named(pattern, policy)).collect();
                 (seed.hash_one((&role.name, effect, name, actions, scopes, resources)), 0)
             }));
         }
@@ -135,11 +152,14 @@ fn rules(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
 
 /// A pattern with the names of its sources: their ids change with the list of issuers.
 fn named<'p>(pattern: &'p Pattern, policy: &'p Policy) -> (bool, bool, Vec<NamedSegment<'p>>) {
-    let name =
-        |id: &SourceId| policy.identity.sources().find(|(known, ..)| known == id).map(|(_, name, _)| name);
+    let name = |id: &SourceId| {
+        policy.identity.sources().find(|(known, ..)| known == id).map(|(_, name, _)| name)
+    };
     let segment = |segment: &'p Segment| match segment {
         Segment::UserId(sources) => NamedSegment::UserId(sources.iter().filter_map(name).collect()),
-        Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => NamedSegment::As(segment),
+        Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => {
+            NamedSegment::As(segment)
+        }
     };
     let Pattern { absolute, segments, rest } = pattern;
     (*absolute, *rest, segments.iter().map(segment).collect())
@@ -174,7 +194,9 @@ fn issuers(policy: &Policy, seed: &RandomState) -> BTreeSet<ItemHash> {
         };
         let roles: Option<Vec<&str>> = match roles_from_token {
             RolesFromToken::All => None,
-            RolesFromToken::Only(listed) => Some(listed.iter().map(|listed| &*listed.name).collect()),
+            RolesFromToken::Only(listed) => {
+                Some(listed.iter().map(|listed| &*listed.name).collect())
+            }
         };
         // A claim has no place.
         let claims = format!("{claims:?}");
@@ -188,8 +210,8 @@ pub(super) fn joined(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The users, roles (built-in ones too) and role mappings of a search cluster. None if its files have
-/// errors.
+/// The users, roles (built-in ones too) and role mappings of a search cluster. None if its files
+/// have errors.
 fn cluster_items(policy: &Policy, seed: &RandomState) -> [BTreeSet<ItemHash>; 3] {
     let Some(config) = cluster_config(policy) else { return Default::default() };
     let users = config.users.iter().map(|user| {
@@ -200,8 +222,8 @@ fn cluster_items(policy: &Policy, seed: &RandomState) -> [BTreeSet<ItemHash>; 3]
     let roles = config.roles.iter();
     let roles = roles.map(|(name, role)| (seed.hash_one(name), seed.hash_one(format!("{role:?}"))));
     let mappings = config.mappings.iter();
-    let mappings =
-        mappings.map(|mapping| (seed.hash_one(&mapping.role), seed.hash_one(format!("{mapping:?}"))));
+    let mappings = mappings
+        .map(|mapping| (seed.hash_one(&mapping.role), seed.hash_one(format!("{mapping:?}"))));
     [users.collect(), roles.collect(), mappings.collect()]
 }
 

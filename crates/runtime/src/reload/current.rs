@@ -114,7 +114,10 @@ impl CurrentPolicy {
         self.check_reading(now);
         let facts = self.status.facts().policy;
         let age = facts.failing_since.map(|since| now.saturating_duration_since(since));
-        if self.good.is_some() && !facts.stale && age.is_some_and(|age| is_over(age, self.max_policy_age)) {
+        if self.good.is_some()
+            && !facts.stale
+            && age.is_some_and(|age| is_over(age, self.max_policy_age))
+        {
             self.mark_policy_stale();
         }
         self.check_fetched(now);
@@ -146,7 +149,9 @@ impl CurrentPolicy {
     /// Says once that a load takes too long.
     fn check_reading(&mut self, now: Instant) {
         let Some(since) = self.reading_since else { return };
-        if now.saturating_duration_since(since) < self.max_read_time || self.status.facts().policy.hangs {
+        if now.saturating_duration_since(since) < self.max_read_time
+            || self.status.facts().policy.hangs
+        {
             return;
         }
         self.status.note(|facts| {
@@ -171,8 +176,8 @@ impl CurrentPolicy {
     }
 
     /// Activates a policy that compiles, or keeps the last good one. Returns whether it is active.
-    /// It was compiled with the keys of `fetched`. `changed` are the files that differ from those of
-    /// the last good policy, `mended` those that differ from the last attempt.
+    /// It was compiled with the keys of `fetched`. `changed` are the files that differ from those
+    /// of the last good policy, `mended` those that differ from the last attempt.
     pub(super) fn activate(
         &mut self,
         result: Result<CompiledPolicy, Vec<Problem>>,

@@ -40,7 +40,9 @@ impl CurrentPolicy {
     pub(super) fn publish_key_urls(&self) {
         let mut wanted = self.wanted_urls();
         if !self.max_keys_age.is_zero() {
-            wanted.values_mut().for_each(|source| _ = source.max_age.get_or_insert(self.max_keys_age));
+            wanted
+                .values_mut()
+                .for_each(|source| _ = source.max_age.get_or_insert(self.max_keys_age));
         }
         let inventory = |urls: &KeyUrls| urls.keys().find(|url| url.is_inventory()).cloned();
         let (inventory, before) = (inventory(&wanted), inventory(&self.key_urls.borrow()));
@@ -134,7 +136,8 @@ impl CurrentPolicy {
             tracing::info!(%url, names, "inventory changed");
             return;
         }
-        let before = before.map(|policy| policy.rules().authenticator().kids(url)).unwrap_or_default();
+        let before =
+            before.map(|policy| policy.rules().authenticator().kids(url)).unwrap_or_default();
         let after = after.rules().authenticator().kids(url);
         let issuers = self.issuers_of(url);
         let added = identity::excerpts(after.difference(&before).copied());
@@ -157,7 +160,9 @@ impl CurrentPolicy {
 
     fn compile(&self) -> Result<CompiledPolicy, Vec<Problem>> {
         // Without a policy no keys are fetched.
-        let Some(CompiledPolicy { authorizer, loaded, .. }) = &self.good else { return Err(Vec::new()) };
+        let Some(CompiledPolicy { authorizer, loaded, .. }) = &self.good else {
+            return Err(Vec::new());
+        };
         compiled_policy::survive(&self.file, || {
             CompiledPolicy::compile(loaded.clone(), &self.fetched, Some(authorizer))
         })
@@ -177,9 +182,14 @@ impl CurrentPolicy {
     /// Marks as stale what was fetched too long ago.
     pub(super) fn check_fetched(&mut self, now: Instant) {
         let urls = self.wanted_urls();
-        let max = |url: &KeyUrl| urls.get(url).and_then(|source| source.max_age).unwrap_or(self.max_keys_age);
-        let over = |(url, at): &(&KeyUrl, &Instant)| is_over(now.saturating_duration_since(**at), max(url));
-        let stale: Vec<KeyUrl> = self.fetched_at.iter().filter(over).map(|(url, _)| url.clone()).collect();
+        let max = |url: &KeyUrl| {
+            urls.get(url).and_then(|source| source.max_age).unwrap_or(self.max_keys_age)
+        };
+        let over = |(url, at): &(&KeyUrl, &Instant)| {
+            is_over(now.saturating_duration_since(**at), max(url))
+        };
+        let stale: Vec<KeyUrl> =
+            self.fetched_at.iter().filter(over).map(|(url, _)| url.clone()).collect();
         for url in stale {
             self.mark_keys_stale(&url);
         }

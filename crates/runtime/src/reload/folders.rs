@@ -51,7 +51,13 @@ type Identity = (u64, u64);
 
 impl Folders {
     pub(super) fn new(events: Sender<LoadEvent>) -> Self {
-        Self { events, watcher: None, watched: BTreeMap::new(), misses_one: false, changes: Arc::default() }
+        Self {
+            events,
+            watcher: None,
+            watched: BTreeMap::new(),
+            misses_one: false,
+            changes: Arc::default(),
+        }
     }
 
     /// Watches exactly these folders, and returns whether one of them was not watched before, or is
@@ -80,7 +86,9 @@ impl Folders {
         self.watched.clear();
         for (identity, folder) in wanted {
             let watcher = self.watcher.as_mut();
-            if watcher.is_some_and(|watcher| watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok()) {
+            if watcher
+                .is_some_and(|watcher| watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok())
+            {
                 self.watched.insert(identity, folder);
             } else {
                 self.misses_one = true;
@@ -126,9 +134,10 @@ impl Changes {
         let is_change = match event {
             Ok(event) if !event.need_rescan() => {
                 self.note_writing(&event);
-                self.has_moved |=
-                    matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
-                        && event.paths.iter().any(|path| self.folders.contains(path));
+                self.has_moved |= matches!(
+                    event.kind,
+                    EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_))
+                ) && event.paths.iter().any(|path| self.folders.contains(path));
                 is_change(event.kind)
             }
             // Events were lost. The end of writing a file may be among them, and a folder's move.
@@ -227,7 +236,8 @@ mod tests {
         ] {
             let wanted: Vec<PathBuf> = wanted.into_iter().cloned().collect();
             let is_reported = (0..30).any(|_| {
-                // Again if the last event of the write before came late: a further one is only sent once the changes are taken.
+                // Again if the last event of the write before came late: a further one is only sent
+                // once the changes are taken.
                 folders.watch(&wanted);
                 assert!(!folders.misses_one);
                 while received.try_recv().is_ok() {}
@@ -274,7 +284,9 @@ mod tests {
                     EventKind::Remove(RemoveKind::File),
                     EventKind::Modify(ModifyKind::Data(DataChange::Any)),
                 ] {
-                    sent += u32::from(changes.note(Ok(notify::Event::new(kind).add_path(path.clone()))));
+                    sent += u32::from(
+                        changes.note(Ok(notify::Event::new(kind).add_path(path.clone()))),
+                    );
                 }
                 assert!(changes.written.len() <= MAX_WRITTEN);
             }

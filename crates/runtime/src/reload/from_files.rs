@@ -14,7 +14,8 @@ use crate::files::Fingerprints;
 /// Delay between the first change and the reload, so that a change of several files is one reload.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
 /// After a check that found no change, events are ignored for this many times its duration. So
-/// large files in a folder where much else is written cost one part in `SHARE` of the thread's time.
+/// large files in a folder where much else is written cost one part in `SHARE` of the thread's
+/// time.
 const SHARE: u32 = 20;
 /// Upper bound of that pause. Also the interval at which a folder is checked that cannot be
 /// watched, or in which a file is being written, and the time that the watch has to report a change

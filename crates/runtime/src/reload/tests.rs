@@ -1,5 +1,5 @@
-//! Files whose file system does not answer, and panics. A named pipe without a writer is a file that anybody can make, whose
-//! file system does not answer.
+//! Files whose file system does not answer, and panics. A named pipe without a writer is a file
+//! that anybody can make, whose file system does not answer.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ use tracing::dispatcher::with_default;
 
 use super::{BundleOutcome, FetchedBundle, KeyEvent, KeysOutcome, LoadEvent, Policies, Reloader};
 use crate::settings::{
-    BundleSettings, DecisionLogSettings, KeysNeeded, OnStale, OtlpSettings, PolicySettings, PolicySource,
+    BundleSettings, DecisionLogSettings, KeysNeeded, OnStale, OtlpSettings, PolicySettings,
+    PolicySource,
 };
 use crate::status::{BundleResult, Status};
 use crate::threads::panicking_log;
@@ -52,8 +53,11 @@ impl Loaded {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
         std::fs::write(folder.path().join("more.yaml"), MORE).unwrap();
-        let settings =
-            PolicySettings { max_policy_age: Duration::from_secs(1), on_stale, ..settings(folder.path()) };
+        let settings = PolicySettings {
+            max_policy_age: Duration::from_secs(1),
+            on_stale,
+            ..settings(folder.path())
+        };
         let (current, status) = (Arc::new(ArcSwapOption::empty()), Arc::new(Status::default()));
         let reloader = Reloader::first(&settings, current.clone(), status.clone()).unwrap();
         let policies = start(reloader);
@@ -78,7 +82,9 @@ impl Loaded {
         std::fs::rename(pipe, self.more()).unwrap();
         self.until("it is noticed", |loaded| {
             let problems = loaded.status.facts().policy.problems;
-            problems.iter().any(|problem| problem.message.contains("does their file system answer?"))
+            problems
+                .iter()
+                .any(|problem| problem.message.contains("does their file system answer?"))
         });
     }
 

@@ -1,5 +1,5 @@
-//! Settings as names and values: the entries of a settings file, and those of the module's configuration. A value is read as
-//! that of the flag with the same name.
+//! Settings as names and values: the entries of a settings file, and those of the module's
+//! configuration. A value is read as that of the flag with the same name.
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Command};
@@ -16,14 +16,21 @@ pub struct Entry {
     pub values: Vec<String>,
 }
 
-/// A command with a flag for each setting. None is required, and none has a variable in the environment.
+/// A command with a flag for each setting. None is required, and none has a variable in the
+/// environment.
 #[must_use]
 pub fn command_of<T: Args>() -> Command {
     T::augment_args(Command::new("settings")).mut_args(|arg| arg.required(false).env(None::<&str>))
 }
 
-/// Reads a mapping of names to values or lists of values. Reports each that a flag of `settings` would not accept.
-pub fn read_entries(reader: &mut Reader, root: &Node, what: &str, settings: &Command) -> Vec<Entry> {
+/// Reads a mapping of names to values or lists of values. Reports each that a flag of `settings`
+/// would not accept.
+pub fn read_entries(
+    reader: &mut Reader,
+    root: &Node,
+    what: &str,
+    settings: &Command,
+) -> Vec<Entry> {
     let mapping = reader.entries(root, what);
     let fields = mapping.iter().flat_map(Fields::iter);
     fields.filter_map(|(key, node)| entry(reader, key, node, settings)).collect()
@@ -56,8 +63,8 @@ fn entry(reader: &mut Reader, key: &Key, node: &Node, settings: &Command) -> Opt
     Some(Entry { name: name.to_owned(), id: arg.get_id().as_str().to_owned(), values: texts })
 }
 
-/// A value, or a list of at least one, each with its place. Nothing is interpreted as YAML would: a value is the text
-/// that would follow `--name=`.
+/// A value, or a list of at least one, each with its place. Nothing is interpreted as YAML would: a
+/// value is the text that would follow `--name=`.
 fn values<'n>(reader: &mut Reader, name: &str, node: &'n Node) -> Option<Vec<(Mark, &'n str)>> {
     let nodes = match &node.value {
         Value::Scalar(_) => std::slice::from_ref(node),
@@ -67,7 +74,8 @@ fn values<'n>(reader: &mut Reader, name: &str, node: &'n Node) -> Option<Vec<(Ma
             return None;
         }
         Value::Map(_) => {
-            reader.error(node.at, format!("a value for `{name}`, or a list of values, is expected"));
+            reader
+                .error(node.at, format!("a value for `{name}`, or a list of values, is expected"));
             return None;
         }
     };
@@ -91,7 +99,10 @@ fn values<'n>(reader: &mut Reader, name: &str, node: &'n Node) -> Option<Vec<(Ma
 fn suggestion(name: &str, settings: &Command) -> String {
     let names = || settings.get_arguments().filter_map(|arg| arg.get_long());
     let kebab = name.replace('_', "-").to_lowercase();
-    match names().find(|known| known.starts_with(&*kebab)).or_else(|| document::closest(name, names())) {
+    match names()
+        .find(|known| known.starts_with(&*kebab))
+        .or_else(|| document::closest(name, names()))
+    {
         Some(known) => format!("did you mean `{known}`?"),
         None => format!("the settings are {}", names().collect::<Vec<_>>().join(", ")),
     }

@@ -1,12 +1,13 @@
-//! Settings that are set and have no effect because of another one, or of the policy. Somebody who sets one relies on it, so
-//! the log says so at the start. It is no error: settings may be shared by servers with other policies.
+//! Settings that are set and have no effect because of another one, or of the policy. Somebody who
+//! sets one relies on it, so the log says so at the start. It is no error: settings may be shared
+//! by servers with other policies.
 
 use policy::Policy;
 use policy::model::Keys;
 
 use super::{
-    BundleSettings, DecisionLog, DecisionLogSettings, DecisionLogTo, KeysNeeded, MaskUsers, OnStale,
-    OtlpSettings,
+    BundleSettings, DecisionLog, DecisionLogSettings, DecisionLogTo, KeysNeeded, MaskUsers,
+    OnStale, OtlpSettings,
 };
 use super::{PolicySettings, PolicySource, Traces};
 use crate::share::Share;
@@ -28,7 +29,11 @@ impl PolicySettings {
     pub fn warn(&self) {
         let stales = !self.max_policy_age.is_zero() || !self.max_keys_age.is_zero();
         let why = "nothing becomes stale without `max-policy-age` or `max-keys-age`";
-        warn_of_settings([("on-stale: unavailable", self.on_stale == OnStale::Unavailable && !stales, why)]);
+        warn_of_settings([(
+            "on-stale: unavailable",
+            self.on_stale == OnStale::Unavailable && !stales,
+            why,
+        )]);
         let mut sources = [Some(&self.policy), self.shadow.as_ref()].into_iter().flatten();
         if !sources.any(|source| matches!(source, PolicySource::Bundle(_))) {
             warn_of_settings(bundle_rows(&self.bundle));
@@ -63,7 +68,8 @@ fn bundle_rows(settings: &BundleSettings) -> [WithoutEffect; 6] {
     ]
 }
 
-/// Masks are not among them: they also apply to spans, to the console and to the samples of a shadow policy.
+/// Masks are not among them: they also apply to spans, to the console and to the samples of a
+/// shadow policy.
 fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
     let default = DecisionLogSettings::off();
     let is_set = [
@@ -76,18 +82,23 @@ fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
     let is_standard = settings.is_standard_stream();
     let why = |setting| match setting {
         _ if settings.which == DecisionLog::Off => Some("`decision-log` is `off`"),
-        "decision-log-sample" => {
-            settings.samples_unlogged().then_some("`decision-log` leaves out the decisions that it is about")
-        }
+        "decision-log-sample" => settings
+            .samples_unlogged()
+            .then_some("`decision-log` leaves out the decisions that it is about"),
         "decision-log-to" => None,
-        _ if !settings.to.contains(&DecisionLogTo::File) => Some("`decision-log-to` is only `otlp`"),
-        "decision-log-max-size" if is_standard => Some("`decision-log-file` is not a file that is renamed"),
+        _ if !settings.to.contains(&DecisionLogTo::File) => {
+            Some("`decision-log-to` is only `otlp`")
+        }
+        "decision-log-max-size" if is_standard => {
+            Some("`decision-log-file` is not a file that is renamed")
+        }
         "decision-log-keep" if is_standard || settings.max_size.is_none() => {
             Some("no file is renamed without `decision-log-max-size`")
         }
         _ => None,
     };
-    let rows = is_set.into_iter().filter_map(|(setting, is_set)| Some((setting, is_set, why(setting)?)));
+    let rows =
+        is_set.into_iter().filter_map(|(setting, is_set)| Some((setting, is_set, why(setting)?)));
     let is_key_unused = settings.mask_key.is_some() && settings.mask_users != MaskUsers::Hash;
     let unhashed = "no user is hashed without `decision-log-mask-users: hash`";
     rows.chain([("decision-log-mask-key", is_key_unused, unhashed)]).collect()

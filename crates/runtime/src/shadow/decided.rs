@@ -4,8 +4,8 @@
 //! token it has header and claims without the signature, of Basic credentials the name.
 
 use authorizer::{
-    Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Scratch, Stage, Verdict,
-    authorization, reads_header,
+    Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Scratch, Stage,
+    Verdict, authorization, reads_header,
 };
 use identity::{Authenticator, CredentialsError, HeapSize, Subject, UnixTime, signed_part};
 use policy::model::SourceId;
@@ -77,8 +77,8 @@ const MAX_ID: usize = 256;
 
 impl DecidedRequest {
     /// Copies a request with its verdict. Query, client, headers and body are copied only if the
-    /// request is one to a search cluster, of either policy. `None` if the request was denied before
-    /// its caller was known: no other policy can then be compared.
+    /// request is one to a search cluster, of either policy. `None` if the request was denied
+    /// before its caller was known: no other policy can then be compared.
     pub(super) fn copy(
         active: &Authorizer,
         candidate: &Authorizer,
@@ -90,7 +90,8 @@ impl DecidedRequest {
         if !reason.is_none_or(has_known_caller) {
             return None;
         }
-        let is_cluster = |policy: &Authorizer| matches!(policy.backend(request.host), Backend::Cluster(_));
+        let is_cluster =
+            |policy: &Authorizer| matches!(policy.backend(request.host), Backend::Cluster(_));
         let for_cluster = is_cluster(active) || is_cluster(candidate);
         let (body, body_bytes) = match request.body {
             RequestBody::Unseen => (RequestBody::Unseen, &b""[..]),
@@ -124,7 +125,8 @@ impl DecidedRequest {
         scratch: &mut Scratch,
         report: impl FnOnce(Difference, Decision<'_>) -> R,
     ) -> R {
-        let headers: Vec<_> = self.headers.iter().map(|(name, value)| Header { name, value }).collect();
+        let headers: Vec<_> =
+            self.headers.iter().map(|(name, value)| Header { name, value }).collect();
         let request = Request {
             method: &self.method,
             host: &self.host,
@@ -178,9 +180,12 @@ impl DecidedRequest {
 
     pub(super) fn size(&self) -> usize {
         let Self { method, host, path, id, x_request_id, client, body_bytes, .. } = self;
-        let texts: usize =
-            [method, host, path, id, x_request_id, client, body_bytes].iter().map(|text| text.len()).sum();
-        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let texts: usize = [method, host, path, id, x_request_id, client, body_bytes]
+            .iter()
+            .map(|text| text.len())
+            .sum();
+        let headers: usize =
+            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let headers = headers + self.headers.capacity() * size_of::<(Box<[u8]>, Box<[u8]>)>();
         let rule = self.rule.as_ref().map_or(0, |rule| rule.len());
         texts + headers + rule + self.revision.len() + self.caller.size() + size_of::<Self>()
@@ -190,7 +195,8 @@ impl DecidedRequest {
 impl Caller {
     /// `None` if the caller is not known.
     fn copy(active: &Authorizer, request: &Request<'_>, verdict: &Verdict<'_>) -> Option<Self> {
-        let (Verdict::Allowed(Allowed { subject, .. }) | Verdict::Denied(Denied { subject, .. })) = verdict;
+        let (Verdict::Allowed(Allowed { subject, .. }) | Verdict::Denied(Denied { subject, .. })) =
+            verdict;
         let Some(subject) = subject else { return Some(Self::Anonymous) };
         let user = subject.user.as_ref().into();
         Some(match &subject.issuer {
@@ -226,7 +232,9 @@ impl Caller {
         match self {
             Self::Anonymous => 0,
             Self::Basic { user, name } => user.len() + name.len(),
-            Self::Token { user, issuer, signed_part } => user.len() + issuer.len() + signed_part.len(),
+            Self::Token { user, issuer, signed_part } => {
+                user.len() + issuer.len() + signed_part.len()
+            }
         }
     }
 }
@@ -235,7 +243,9 @@ impl<'a> Decision<'a> {
     fn new(verdict: &Verdict<'a>) -> Self {
         match verdict {
             Verdict::Allowed(Allowed { rule, .. }) => Self { reason: None, rule: Some(rule) },
-            Verdict::Denied(Denied { reason, rule, .. }) => Self { reason: Some(*reason), rule: *rule },
+            Verdict::Denied(Denied { reason, rule, .. }) => {
+                Self { reason: Some(*reason), rule: *rule }
+            }
         }
     }
 
@@ -308,7 +318,8 @@ mod tests {
             ("x-content-type", "secret"),
             ("SecurityTenant", "t"),
         ];
-        let headers = headers.map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
+        let headers =
+            headers.map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
         let copied = copy_headers(&headers);
         let names: Vec<_> = copied.iter().map(|(name, _)| str::from_utf8(name).unwrap()).collect();
         assert_eq!(names, ["Content-Type", "content-encoding", "SecurityTenant"]);

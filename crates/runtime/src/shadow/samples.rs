@@ -53,7 +53,8 @@ impl Samples {
                     host = text(&request.host),
                     path = text(path.as_bytes()),
                     request_id = text(&request.id),
-                    x_request_id = Some(&*request.x_request_id).filter(|id| !id.is_empty()).map(text),
+                    x_request_id =
+                        Some(&*request.x_request_id).filter(|id| !id.is_empty()).map(text),
                     active_reason = request.decision().reason_name(),
                     active_rule = request.decision().rule,
                     active_policy = &*request.revision,
@@ -66,8 +67,12 @@ impl Samples {
         }
         match difference {
             Difference::Same | Difference::NotCompared => {}
-            Difference::WouldAllow => log!(info, "the shadow policy would allow a request that is denied"),
-            Difference::WouldDeny => log!(info, "the shadow policy would deny a request that is allowed"),
+            Difference::WouldAllow => {
+                log!(info, "the shadow policy would allow a request that is denied")
+            }
+            Difference::WouldDeny => {
+                log!(info, "the shadow policy would deny a request that is allowed")
+            }
             Difference::UnknownCaller => log!(info, "the shadow policy does not accept the caller"),
             Difference::OtherRule => log!(debug, "the shadow policy decides by another rule"),
         }
@@ -76,7 +81,9 @@ impl Samples {
     /// Whether there may be another line about this difference now.
     fn admits(&mut self, difference: Difference, now: Instant) -> bool {
         let counts = Difference::ALL.into_iter().zip(&mut self.lines);
-        let Some((_, lines)) = counts.into_iter().find(|(each, _)| *each == difference) else { return false };
+        let Some((_, lines)) = counts.into_iter().find(|(each, _)| *each == difference) else {
+            return false;
+        };
         match lines {
             Some((since, number)) if now.saturating_duration_since(*since) < INTERVAL => {
                 *number += 1;
@@ -93,7 +100,9 @@ impl Samples {
 /// A value that a client chose: cut, and without control characters.
 fn text(bytes: &[u8]) -> String {
     let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
-    let show = |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
+    let show = |character: char| {
+        if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }
+    };
     String::from_utf8_lossy(bytes).chars().map(show).collect()
 }
 

@@ -32,7 +32,8 @@ fn offer(shadow: &Shadow, active: &Authorizer, path: &[u8], headers: &[Header<'_
     let request = Request { method: b"GET", host: b"h", path, headers, ..Request::default() };
     let received = Received::now();
     let mut scratch = Scratch::default();
-    let Outcome::Decided(verdict) = active.check(&request, None, &mut scratch, received.time) else {
+    let Outcome::Decided(verdict) = active.check(&request, None, &mut scratch, received.time)
+    else {
         panic!("pending")
     };
     let (authorizer, request, client, decided_at) = (active, &request, &[][..], received.at);
@@ -68,7 +69,8 @@ fn a_full_queue_drops_requests_and_counts_them() {
     }
 }
 
-/// Only requests to a search cluster are read by their query and body, so other queries, which may have secrets, are not copied.
+/// Only requests to a search cluster are read by their query and body, so other queries, which may
+/// have secrets, are not copied.
 #[test]
 fn a_query_and_headers_are_not_copied() {
     let (shadow, requests) = stuck(OPEN);

@@ -119,7 +119,14 @@ fn read_action<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
             }
             _ => json.ignore(),
         })?;
-        match item.replace(Item { operation, index: index.flatten(), id, work, has_pipeline, lines: &[] }) {
+        match item.replace(Item {
+            operation,
+            index: index.flatten(),
+            id,
+            work,
+            has_pipeline,
+            lines: &[],
+        }) {
             Some(_) => Err(Problem::Invalid("its body has two actions in a line")),
             None => Ok(()),
         }

@@ -28,7 +28,9 @@ pub(super) fn multi_term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Pr
 /// `{"_index": …, "_id": …}`. This index replaces that of the path.
 pub(super) fn term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let mut index = None;
-    reading.members(|_, json, key| document_member(json, &key, DocumentForm::TermVectors, &mut index))?;
+    reading.members(|_, json, key| {
+        document_member(json, &key, DocumentForm::TermVectors, &mut index)
+    })?;
     let Some(index) = index.flatten() else { return Ok(()) };
     let index = reading.name(index)?;
     reading.need(TERM_VECTORS, Target::Name(index))
@@ -70,7 +72,10 @@ fn documents(
     if let Some(name) = default.filter(|_| uses_default) {
         names.add(name, 0);
     }
-    names.into_list().into_iter().try_for_each(|(name, _)| reading.need(actions, Target::Name(name)))
+    names
+        .into_list()
+        .into_iter()
+        .try_for_each(|(name, _)| reading.need(actions, Target::Name(name)))
 }
 
 /// The form of an object that names a document.
@@ -81,7 +86,10 @@ enum DocumentForm {
 }
 
 /// The index in which an object names a document.
-fn index_of_document<'a>(json: &mut Json<'a>, form: DocumentForm) -> Result<Option<Cow<'a, str>>, Problem> {
+fn index_of_document<'a>(
+    json: &mut Json<'a>,
+    form: DocumentForm,
+) -> Result<Option<Cow<'a, str>>, Problem> {
     let mut index = None;
     json.object(|json, key| document_member(json, &key, form, &mut index))?;
     Ok(index.flatten())
@@ -107,7 +115,9 @@ fn document_member<'a>(
         (_, DocumentForm::Get) => Err(UNKNOWN_KEY),
         // With another value than an object, nodes of 3.x go on for ever.
         ("filter", DocumentForm::TermVectors) => json.object(|json, _| json.scalar()),
-        ("per_field_analyzer" | "perFieldAnalyzer" | "doc", DocumentForm::TermVectors) => json.ignore(),
+        ("per_field_analyzer" | "perFieldAnalyzer" | "doc", DocumentForm::TermVectors) => {
+            json.ignore()
+        }
         (_, DocumentForm::TermVectors) => json.scalar(),
     }
 }

@@ -31,7 +31,9 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
             lookups::unseen(reading)?;
         } else if !query.trim_ascii().is_empty() {
             let mut lookups = Lookups::new(&searched);
-            Json::whole(query, |json| json.object(|json, key| lookups.member(reading, json, &key)))?;
+            Json::whole(query, |json| {
+                json.object(|json, key| lookups.member(reading, json, &key))
+            })?;
             shows_hidden_terms = lookups.finish(reading)?;
         }
         if shows_hidden_terms {
@@ -49,7 +51,8 @@ fn search_header<'a>(
     let (mut indices, mut states) = (None, None);
     json.object(|json, key| match &*key {
         "index" | "indices" => {
-            let names = if json.peek()? == Value::Array { json.name_list()? } else { json.string()? };
+            let names =
+                if json.peek()? == Value::Array { json.name_list()? } else { json.string()? };
             set_once(&mut indices, names)
         }
         "expand_wildcards" | "expandWildcards" => {

@@ -27,7 +27,9 @@ fn separated<'a>(target: &'a str, body: &'a str) -> Option<PermittedItems<'a>> {
 }
 
 /// The items that are not permitted: position, operation, index, id.
-fn denied<'i>(items: &'i PermittedItems<'_>) -> Vec<(usize, &'static str, &'i str, Option<&'i str>)> {
+fn denied<'i>(
+    items: &'i PermittedItems<'_>,
+) -> Vec<(usize, &'static str, &'i str, Option<&'i str>)> {
     items
         .denied
         .iter()
@@ -47,7 +49,11 @@ fn permitted_items_are_left_as_they_are() {
     assert_eq!((std::str::from_utf8(&items.body).unwrap(), items.count), (wanted, 2));
     assert_eq!(
         denied(&items),
-        [(1, "delete", "no-1", Some("7")), (2, "create", "no-2", Some("8")), (4, "index", "no-1", None)]
+        [
+            (1, "delete", "no-1", Some("7")),
+            (2, "create", "no-2", Some("8")),
+            (4, "index", "no-1", None)
+        ]
     );
 }
 
@@ -65,7 +71,9 @@ fn an_item_without_an_index_is_on_that_of_the_path() {
 #[test]
 fn an_id_is_text() {
     let with_id = |id: &str| {
-        format!("{{\"delete\":{{\"_index\":\"a\"}}}}\n{{\"delete\":{{\"_index\":\"no\",\"_id\":{id}}}}}\n")
+        format!(
+            "{{\"delete\":{{\"_index\":\"a\"}}}}\n{{\"delete\":{{\"_index\":\"no\",\"_id\":{id}}}}}\n"
+        )
     };
     for (id, text) in [
         (r#""a\"b\u00e4\/""#, Some("a\"b\u{e4}/")),
@@ -75,7 +83,11 @@ fn an_id_is_text() {
         (r#""""#, Some("")),
     ] {
         let body = with_id(id);
-        assert_eq!(denied(&separated("/_bulk", &body).unwrap()), [(1, "delete", "no", text)], "{id}");
+        assert_eq!(
+            denied(&separated("/_bulk", &body).unwrap()),
+            [(1, "delete", "no", text)],
+            "{id}"
+        );
     }
     for id in [r#""\x""#, r#""\ud83d""#, "{}", "[1]"] {
         assert!(separated("/_bulk", &with_id(id)).is_none(), "{id}");
@@ -107,8 +119,9 @@ fn nothing_is_separated_where_errors_cannot_be_added() {
     for query in ["filter_path=took", "format=yaml", "pretty&%66ormat=json", "a=1;filter_path"] {
         assert!(separated(&format!("/_bulk?{query}"), body).is_none(), "{query}");
     }
-    let many: String =
-        (0..=MAX_INDICES).map(|n| format!("{{\"index\":{{\"_index\":\"a{n}\"}}}}\n{{}}\n")).collect();
+    let many: String = (0..=MAX_INDICES)
+        .map(|n| format!("{{\"index\":{{\"_index\":\"a{n}\"}}}}\n{{}}\n"))
+        .collect();
     assert!(separated("/_bulk", &many).is_none());
     for (name, most) in [("no", MAX_DENIED), ("a", MAX_FORWARDED)] {
         let more = format!("{{\"delete\":{{\"_index\":\"{name}\",\"_id\":\"1\"}}}}\n");
@@ -142,7 +155,8 @@ fn errors_stand_at_the_positions_of_their_items() {
         (&[(0, "X"), (2, "Y"), (4, "Z")], "X,{\"a\":[1]},Y,{\"b\":2},Z"),
         (&[], "{\"a\":[1]},{\"b\":2}"),
     ] {
-        let wanted = format!("{{\"took\":3,\"ingest_took\":4,\"errors\":true,\"items\":[{wanted}]}}");
+        let wanted =
+            format!("{{\"took\":3,\"ingest_took\":4,\"errors\":true,\"items\":[{wanted}]}}");
         assert_eq!(completed(response, 2, denied), Some(wanted), "{denied:?}");
     }
 }

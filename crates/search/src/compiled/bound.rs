@@ -63,8 +63,8 @@ impl Privileges {
         let mut steps = Steps::new(MAX_STEPS);
         // Each may be an alias of many indices.
         let largest = self.inventory.largest_group();
-        let counts_names =
-            needs.len() > FREE_NAMES || needs.len().saturating_mul(steps_of_members(largest)) > MAX_STEPS;
+        let counts_names = needs.len() > FREE_NAMES
+            || needs.len().saturating_mul(steps_of_members(largest)) > MAX_STEPS;
         let too_many = Problem::Unsupported("so many patterns or unknown names of indices");
         let mut last = None;
         for need in needs {
@@ -93,9 +93,8 @@ impl Privileges {
             }
             Target::Indices(expression) | Target::Fixed(expression) => {
                 expression.parts().try_for_each(|part| match part {
-                    Part::Name(name) => {
-                        steps.take(TIMES_OF_LISTED.saturating_mul(self.steps_of_name(name, actions)))
-                    }
+                    Part::Name(name) => steps
+                        .take(TIMES_OF_LISTED.saturating_mul(self.steps_of_name(name, actions))),
                     Part::Except(name) if !name.contains('*') => steps.take(1),
                     Part::Pattern(pattern) | Part::Except(pattern) => {
                         steps.take(self.steps_of_pattern(pattern, actions, is_repeated))
@@ -112,7 +111,10 @@ impl Privileges {
         let members = self.inventory.memberships() / MEMBERS_PER_COMPARISON;
         let compared = comparisons_with(&self.inventory, 0..self.inventory.len(), longest);
         let unknown = TIMES_OF_LISTED.saturating_mul(self.steps_of_unknown(longest, actions));
-        members.saturating_add(compared).saturating_mul(STEPS_PER_COMPARISON).saturating_add(unknown)
+        members
+            .saturating_add(compared)
+            .saturating_mul(STEPS_PER_COMPARISON)
+            .saturating_add(unknown)
     }
 
     fn steps_of_name(&self, name: &str, actions: usize) -> usize {
@@ -146,7 +148,8 @@ fn comparisons(inventory: &Inventory, pattern: &str) -> usize {
     let range = inventory.with_prefix(prefix);
     // A range of names is added as a whole, but the members of the aliases in it one by one.
     let members = inventory.members_in(range.clone()) / MEMBERS_PER_COMPARISON;
-    let compared = if rest.is_empty() { 0 } else { comparisons_with(inventory, range, pattern.len()) };
+    let compared =
+        if rest.is_empty() { 0 } else { comparisons_with(inventory, range, pattern.len()) };
     inventory.len() as usize / NAMES_PER_COMPARISON + members + compared
 }
 

@@ -93,7 +93,12 @@ impl Privileges {
     }
 
     /// Those of these names on which roles grant an action, whatever else they need.
-    pub(crate) fn granted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
+    pub(crate) fn granted(
+        &self,
+        caller: &Caller,
+        action: Action,
+        names: &RoaringBitmap,
+    ) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
         let mut granted = allowed.known.names() & names;
         granted |= &allowed.withheld & names;
@@ -135,14 +140,20 @@ impl Privileges {
     }
 
     /// Whether roles grant an action on an unknown name or pattern.
-    pub(crate) fn grants_unknown(&self, caller: &Caller, action: Action, unknown: Unknown<'_>) -> bool {
+    pub(crate) fn grants_unknown(
+        &self,
+        caller: &Caller,
+        action: Action,
+        unknown: Unknown<'_>,
+    ) -> bool {
         let Some(allowed) = caller.roles.allowed(self, action) else { return false };
         let is_among = match unknown {
             Unknown::Name(name) => self.patterns.any_matches(&allowed.patterns, name),
             Unknown::Pattern(text) => self.patterns.any_covers(&allowed.patterns, text),
         };
         let rendered = caller.rendered(&allowed.templates).map(|rendered| &rendered.pattern);
-        is_among || allowed.others.iter().chain(rendered).any(|pattern| unknown.is_covered_by(pattern))
+        is_among
+            || allowed.others.iter().chain(rendered).any(|pattern| unknown.is_covered_by(pattern))
     }
 }
 
@@ -168,7 +179,8 @@ impl Evaluation<'_> {
 
     fn evaluate_cluster(&mut self, need: &Need<'_>) -> Outcome {
         let Caller { roles, is_service, .. } = self.caller;
-        let missing = need.actions.iter().filter(|action| *is_service || !roles.cluster.contains(**action));
+        let missing =
+            need.actions.iter().filter(|action| *is_service || !roles.cluster.contains(**action));
         let reason = if *is_service { Reason::ServiceAccount } else { Reason::NotGranted };
         self.answer.deny(missing, "", reason).map(|()| None)
     }
@@ -182,7 +194,8 @@ impl Evaluation<'_> {
             return self.evaluate_nothing(need, names);
         }
         self.evaluate_tenant(need, names)?;
-        let PermittedNames { mut known, unknown, lacks_special } = self.permitted_names(need, names);
+        let PermittedNames { mut known, unknown, lacks_special } =
+            self.permitted_names(need, names);
         let keeps_unknown = unknown.len() == names.unknown.len();
         let is_permitted = known.len() == names.known.len() && keeps_unknown;
         // The plugin may not ask about names that are left out. Then it reduces nothing.
@@ -200,7 +213,8 @@ impl Evaluation<'_> {
         if let Some(inventory) = privileges.inventory().filter(|_| may_be_whole) {
             known -= hidden_beside(inventory, &need.target);
         }
-        let count = usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
+        let count =
+            usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
         if !(is_permitted || self.may_reduce(need, names, lacks_special, count == 0))
             || count > MAX_NAMES
             || !matches!(need.target, Target::Indices(_))
@@ -223,7 +237,8 @@ impl Evaluation<'_> {
             known -= &missing;
             let mut reasons: Vec<(&str, Reason)> = Vec::new();
             for number in missing.iter().take(MAX_MISSING) {
-                reasons.push((privileges.inventory.name(number), privileges.reason(caller, number)));
+                reasons
+                    .push((privileges.inventory.name(number), privileges.reason(caller, number)));
             }
             let system = &missing & &privileges.special.system;
             lacks_special |= !missing.is_disjoint(&privileges.special.security)
@@ -237,10 +252,12 @@ impl Evaluation<'_> {
                     }
                 }
             }
-            let missing = |(name, reason): (&str, _)| Missing { action: *action, name: name.into(), reason };
+            let missing =
+                |(name, reason): (&str, _)| Missing { action: *action, name: name.into(), reason };
             self.answer.missing.extend(reasons.into_iter().map(missing));
         }
-        let unknown = names.unknown.iter().zip(is_permitted).filter(|(_, is_permitted)| *is_permitted);
+        let unknown =
+            names.unknown.iter().zip(is_permitted).filter(|(_, is_permitted)| *is_permitted);
         PermittedNames { known, unknown: unknown.map(|(name, _)| *name).collect(), lacks_special }
     }
 
@@ -263,7 +280,8 @@ impl Evaluation<'_> {
     fn evaluate_nothing(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
         let Privileges { settings, .. } = self.privileges;
         if settings.evaluation == EvaluationType::V4 {
-            let is_missing = |action: &&Action| !self.privileges.on_any_index(self.caller, **action);
+            let is_missing =
+                |action: &&Action| !self.privileges.on_any_index(self.caller, **action);
             self.answer.deny(need.actions.iter().filter(is_missing), "", Reason::NotGranted)?;
         }
         match names.is_emptied {
@@ -295,7 +313,13 @@ impl Evaluation<'_> {
 
     /// Whether a need may be reduced to the permitted names: not if a pattern could not be
     /// expanded.
-    fn may_reduce(&self, need: &Need<'_>, names: &Names<'_>, lacks_special: bool, is_empty: bool) -> bool {
+    fn may_reduce(
+        &self,
+        need: &Need<'_>,
+        names: &Names<'_>,
+        lacks_special: bool,
+        is_empty: bool,
+    ) -> bool {
         let settings = &self.privileges.settings;
         let on_any_index =
             || need.actions.iter().all(|action| self.privileges.on_any_index(self.caller, *action));

@@ -64,7 +64,8 @@ impl Restrictions {
             Some(last) if last.0 == role => last,
             last => last.insert((role, [const { Vec::new() }; 3])),
         };
-        let kinds = restricted.into_iter().zip(before).zip(&mut self.shows_all).zip(&mut self.is_uncertain);
+        let kinds =
+            restricted.into_iter().zip(before).zip(&mut self.shows_all).zip(&mut self.is_uncertain);
         for (((restricted, before), shows_all), is_uncertain) in kinds {
             if restricted.is_empty() {
                 *shows_all |= is_certain;
@@ -114,7 +115,10 @@ impl Restrictions {
             filter.fields.retain(|field| field.starts_with('~'));
         }
         let hides_documents = !filter.queries.is_empty();
-        if !self.is_missing && !hides_documents && filter.fields.is_empty() && filter.masked_fields.is_empty()
+        if !self.is_missing
+            && !hides_documents
+            && filter.fields.is_empty()
+            && filter.masked_fields.is_empty()
         {
             return Ok(None);
         }
@@ -151,7 +155,8 @@ impl Evaluation<'_> {
         // If a role hides something of every index, changes by reading are denied, whatever others
         // show.
         let hides_of_all = caller.roles.hides_of_all;
-        if let Some(reason) = hides_of_all.and_then(|documents| denied_by_all(filtering, documents)) {
+        if let Some(reason) = hides_of_all.and_then(|documents| denied_by_all(filtering, documents))
+        {
             let known = known.min().map(|number| privileges.inventory.name(number));
             let first = known.or_else(|| unknown.first().map(|unknown| unknown.text()));
             return first.map_or(Ok(()), |name| answer.deny([&action], name, reason));
@@ -168,12 +173,13 @@ impl Evaluation<'_> {
                 if filtered.names.contains(number) {
                     continue;
                 }
-                let applies = |grant: &Grant| match privileges.applies_to_known(caller, grant, number) {
-                    true => Some(true),
-                    // Whether something may be hidden is found with the indices.
-                    false if number == group && !members.is_empty() => None,
-                    false => privileges.may_hide(caller, grant, number).then_some(false),
-                };
+                let applies =
+                    |grant: &Grant| match privileges.applies_to_known(caller, grant, number) {
+                        true => Some(true),
+                        // Whether something may be hidden is found with the indices.
+                        false if number == group && !members.is_empty() => None,
+                        false => privileges.may_hide(caller, grant, number).then_some(false),
+                    };
                 if !add((privileges.inventory.name(number), true), &applies)? {
                     return Ok(());
                 }
@@ -191,7 +197,8 @@ impl Evaluation<'_> {
             add((unknown.text(), false), &applies)?;
         }
         for alias in (replaced & restricted) - &filtered.names {
-            let applies = |grant: &Grant| privileges.applies_to_known(caller, grant, alias).then_some(true);
+            let applies =
+                |grant: &Grant| privileges.applies_to_known(caller, grant, alias).then_some(true);
             if !add((privileges.inventory.name(alias), true), &applies)? {
                 return Ok(());
             }
@@ -214,8 +221,9 @@ impl Privileges {
             return None;
         }
         let mut names = RoaringBitmap::new();
-        let restricting =
-            templates.iter().filter(|rendered| roles.restricting_templates.contains(rendered.template));
+        let restricting = templates
+            .iter()
+            .filter(|rendered| roles.restricting_templates.contains(rendered.template));
         for rendered in restricting.chain(widened) {
             names |= &rendered.effective;
         }
@@ -255,9 +263,11 @@ impl Privileges {
     /// Whether a permission is for a name of the inventory, or an alias or data stream of it.
     pub(crate) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
         self.with_parents(number).any(|number| {
-            let matches = |id: &u32| self.patterns.matches(*id).is_some_and(|names| names.contains(number));
+            let matches =
+                |id: &u32| self.patterns.matches(*id).is_some_and(|names| names.contains(number));
             grant.patterns.iter().any(matches)
-                || rendered_for(&caller.templates, grant).any(|rendered| rendered.direct.contains(number))
+                || rendered_for(&caller.templates, grant)
+                    .any(|rendered| rendered.direct.contains(number))
         })
     }
 
@@ -267,7 +277,8 @@ impl Privileges {
             self.with_parents(number).any(|number| rendered.direct.contains(number))
         };
         grant.is_restricted()
-            && (self.special.odd.contains(number) || rendered_for(&caller.widened, grant).any(matches))
+            && (self.special.odd.contains(number)
+                || rendered_for(&caller.widened, grant).any(matches))
     }
 
     /// A name and, for an index, those of its aliases and data streams.
@@ -277,10 +288,16 @@ impl Privileges {
 
     /// Whether a permission may be for names that the inventory lacks: those that its patterns
     /// match. Without an inventory, a name may be that of an alias, for an index with any name.
-    pub(crate) fn matches_unknown(&self, caller: &Caller, grant: &Grant, unknown: Unknown<'_>) -> bool {
+    pub(crate) fn matches_unknown(
+        &self,
+        caller: &Caller,
+        grant: &Grant,
+        unknown: Unknown<'_>,
+    ) -> bool {
         let may_hide = || {
             Pattern::is_odd(unknown.text())
-                || rendered_for(&caller.widened, grant).any(|rendered| unknown.may_match(&rendered.pattern))
+                || rendered_for(&caller.widened, grant)
+                    .any(|rendered| unknown.may_match(&rendered.pattern))
         };
         !self.has_inventory
             || self.any_pattern(caller, grant, |pattern| unknown.may_match(pattern))
@@ -288,13 +305,20 @@ impl Privileges {
     }
 
     /// Whether this is so for one of the patterns of a permission.
-    fn any_pattern(&self, caller: &Caller, grant: &Grant, is_so: impl Fn(&Pattern) -> bool) -> bool {
+    fn any_pattern(
+        &self,
+        caller: &Caller,
+        grant: &Grant,
+        is_so: impl Fn(&Pattern) -> bool,
+    ) -> bool {
         let is_static = |pattern: &IndexPattern| match pattern {
             IndexPattern::Static(pattern) => is_so(pattern),
             IndexPattern::Template(_) => false,
         };
         rendered_for(&caller.templates, grant).any(|rendered| is_so(&rendered.pattern))
-            || self.permission(grant).is_some_and(|permission| permission.patterns.iter().any(is_static))
+            || self
+                .permission(grant)
+                .is_some_and(|permission| permission.patterns.iter().any(is_static))
     }
 
     /// The permission of the configuration.

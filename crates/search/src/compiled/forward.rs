@@ -27,14 +27,20 @@ impl Privileges {
     /// The new path has the same route and names that were decided about, so it is not checked
     /// again.
     #[must_use]
-    pub fn forwarded(&self, caller: &Caller, request: &Request<'_>, needs: &[Need<'_>]) -> Option<String> {
+    pub fn forwarded(
+        &self,
+        caller: &Caller,
+        request: &Request<'_>,
+        needs: &[Need<'_>],
+    ) -> Option<String> {
         self.inventory()?;
         // All lists of a request are the same parameter.
         let is_list = |need: &&Need<'_>| matches!(need.target, Target::Indices(_));
         let expression = needs.iter().find(is_list)?.target.expression()?;
         // Also needs of the body on the same indices.
-        let mut same =
-            needs.iter().filter(|need| is_list(need) || need.target.expression() == Some(expression));
+        let mut same = needs
+            .iter()
+            .filter(|need| is_list(need) || need.target.expression() == Some(expression));
         if same.all(|need| self.is_certain(caller, need, expression)) {
             return None;
         }
@@ -52,7 +58,8 @@ impl Privileges {
     ) -> Option<String> {
         let inventory = self.inventory()?;
         // A body may look documents up in any index, whatever the path names.
-        let is_unseen = |need: &Need<'_>| matches!(&need.target, Target::Fixed(fixed) if fixed.is_all());
+        let is_unseen =
+            |need: &Need<'_>| matches!(&need.target, Target::Fixed(fixed) if fixed.is_all());
         if needs.iter().any(is_unseen) {
             return None;
         }
@@ -91,7 +98,11 @@ impl Privileges {
         }
         needs.iter().find_map(|need| {
             let action = shown_by_pattern(need)?;
-            Some(Missing { action, name: need.target.text().to_owned(), reason: Reason::NeedsFilter })
+            Some(Missing {
+                action,
+                name: need.target.text().to_owned(),
+                reason: Reason::NeedsFilter,
+            })
         })
     }
 
@@ -106,7 +117,8 @@ impl Privileges {
     /// The index of the security configuration does not count: the plugin protects it.
     fn is_certain_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
         let unknown = Unknown::Pattern(pattern);
-        let is_system = || self.settings.all_system_indices().any(|system| system.may_overlap(pattern));
+        let is_system =
+            || self.settings.all_system_indices().any(|system| system.may_overlap(pattern));
         let tenants = self.closed_tenants(caller);
         !caller.is_service
             && need.actions.iter().all(|action| self.grants_unknown(caller, *action, unknown))

@@ -93,9 +93,14 @@ mod tests {
             };
             assert_eq!(form, expected, "{numbers:?}");
             assert_eq!(set.names(), &bitmap);
-            let near = numbers.iter().flat_map(|one| [one.wrapping_sub(1), *one, one.wrapping_add(1)]);
+            let near =
+                numbers.iter().flat_map(|one| [one.wrapping_sub(1), *one, one.wrapping_add(1)]);
             for number in near.chain(0..300) {
-                assert_eq!(set.contains(number), bitmap.contains(number), "{number} in {numbers:?}");
+                assert_eq!(
+                    set.contains(number),
+                    bitmap.contains(number),
+                    "{number} in {numbers:?}"
+                );
             }
         }
     }

@@ -78,13 +78,15 @@ impl Patterns {
         let literal = expression.split('*').next().unwrap_or_default();
         self.anything.is_some_and(|id| among.contains(id))
             || self.any_prefix(among, literal)
-            || (!expression.contains('*') && self.exact.get(expression).is_some_and(|id| among.contains(*id)))
+            || (!expression.contains('*')
+                && self.exact.get(expression).is_some_and(|id| among.contains(*id)))
     }
 
     /// Whether a name starts with one of these prefixes.
     fn any_prefix(&self, among: &RoaringBitmap, name: &str) -> bool {
         self.lengths.iter().map_while(|length| name.as_bytes().get(..*length)).any(|prefix| {
-            let prefix = std::str::from_utf8(prefix).ok().and_then(|prefix| self.prefixes.get(prefix));
+            let prefix =
+                std::str::from_utf8(prefix).ok().and_then(|prefix| self.prefixes.get(prefix));
             prefix.is_some_and(|id| among.contains(*id))
         })
     }

@@ -14,14 +14,20 @@ use crate::expression::{Expression, Part};
 use crate::filtering::{denied_by_all, reaches_new, strictest};
 use crate::inventory::Inventory;
 use crate::need::{Need, Target};
-use crate::resolve::{NOTHING, Unknown, counts, is_unresolved, pattern_of_aliases, resolve, shows_members};
+use crate::resolve::{
+    NOTHING, Unknown, counts, is_unresolved, pattern_of_aliases, resolve, shows_members,
+};
 use crate::tenants::{TenantAccess, Tenants};
 
 impl Privileges {
     /// Whether the needs of a request are permitted as they are. For a known action, nothing is
     /// allocated.
     #[must_use]
-    pub fn permits<'n>(&self, caller: &Caller, needs: impl IntoIterator<Item = &'n Need<'n>>) -> bool {
+    pub fn permits<'n>(
+        &self,
+        caller: &Caller,
+        needs: impl IntoIterator<Item = &'n Need<'n>>,
+    ) -> bool {
         needs.into_iter().all(|need| self.permits_need(caller, need))
     }
 
@@ -44,7 +50,9 @@ impl Privileges {
                 None => self.permits_name(caller, need, name),
             },
             Target::Fixed(expression)
-                if self.closed_tenants(caller).is_some_and(|tenants| tenants.is_unseen(expression)) =>
+                if self
+                    .closed_tenants(caller)
+                    .is_some_and(|tenants| tenants.is_unseen(expression)) =>
             {
                 false
             }
@@ -59,9 +67,15 @@ impl Privileges {
         if caller.roles.is_unrestricted { None } else { reaches_new(need) }
     }
 
-    fn permits_expression(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
+    fn permits_expression(
+        &self,
+        caller: &Caller,
+        need: &Need<'_>,
+        expression: &Expression<'_>,
+    ) -> bool {
         let (evaluation, tenants) = (self.settings.evaluation, self.closed_tenants(caller));
-        if tenants.is_some_and(|tenants| !tenants.left_out(need.actions, caller.tenant).is_empty()) {
+        if tenants.is_some_and(|tenants| !tenants.left_out(need.actions, caller.tenant).is_empty())
+        {
             return false;
         }
         if expression.parts().all(|part| matches!(part, Part::Name(_))) {
@@ -77,7 +91,9 @@ impl Privileges {
         {
             return false;
         }
-        let Some(expanded) = self.expanded(inventory, expression, caller.caches) else { return false };
+        let Some(expanded) = self.expanded(inventory, expression, caller.caches) else {
+            return false;
+        };
         if tenants.is_some() && expanded.is_of_dashboards {
             return false;
         }
@@ -137,14 +153,21 @@ impl Privileges {
     }
 
     /// Without an inventory: whether each pattern is covered by one that is granted.
-    fn permits_unexpanded(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
+    fn permits_unexpanded(
+        &self,
+        caller: &Caller,
+        need: &Need<'_>,
+        expression: &Expression<'_>,
+    ) -> bool {
         // The same for all parts, of which there may be thousands.
         let takes_text = LazyCell::new(|| is_unresolved(None, expression));
         expression.options.expands()
             && expression.parts().all(|part| match part {
                 Part::Name(name) => self.permits_name(caller, need, name),
                 Part::Except(_) => self.settings.evaluation == EvaluationType::V4 || !*takes_text,
-                Part::Pattern(pattern) => self.permits_unknown_name(caller, need, Unknown::Pattern(pattern)),
+                Part::Pattern(pattern) => {
+                    self.permits_unknown_name(caller, need, Unknown::Pattern(pattern))
+                }
             })
     }
 

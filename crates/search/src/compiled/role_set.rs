@@ -85,7 +85,8 @@ impl RoleSet {
         let tenants = set.compiled(privileges).map(|role| role.tenant);
         let kibana_user = privileges.role_ids.get(KIBANA_USER);
         let is_kibana_user = kibana_user.is_some_and(|id| roles.contains(id));
-        set.tenant = TenantAccess::from_roles(tenants, is_kibana_user, privileges.settings.evaluation);
+        set.tenant =
+            TenantAccess::from_roles(tenants, is_kibana_user, privileges.settings.evaluation);
         set.restricted = privileges.with_groups(set.restricted_by_patterns(privileges));
         if !set.is_unrestricted {
             set.restricted |= privileges.with_groups(privileges.special.odd.clone());
@@ -117,11 +118,17 @@ impl RoleSet {
     }
 
     /// The grants of the roles.
-    pub(crate) fn grants<'p>(&'p self, privileges: &'p Privileges) -> impl Iterator<Item = &'p Grant> {
+    pub(crate) fn grants<'p>(
+        &'p self,
+        privileges: &'p Privileges,
+    ) -> impl Iterator<Item = &'p Grant> {
         self.compiled(privileges).flat_map(|role| &role.grants)
     }
 
-    fn compiled<'p>(&'p self, privileges: &'p Privileges) -> impl Iterator<Item = &'p CompiledRole> {
+    fn compiled<'p>(
+        &'p self,
+        privileges: &'p Privileges,
+    ) -> impl Iterator<Item = &'p CompiledRole> {
         self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize))
     }
 
@@ -141,7 +148,13 @@ impl RoleSet {
         let blocked = self.blocked(privileges, action);
         let withheld = &granted & &blocked;
         let known = NameSet::new(granted - &withheld);
-        Allowed { known, withheld, others: privileges.patterns.others(&patterns), patterns, templates }
+        Allowed {
+            known,
+            withheld,
+            others: privileges.patterns.others(&patterns),
+            patterns,
+            templates,
+        }
     }
 
     /// Names that need more than a grant of the action.
@@ -151,7 +164,9 @@ impl RoleSet {
             return RoaringBitmap::new();
         }
         let mut blocked = special.system.clone();
-        if let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX).filter(|_| !blocked.is_empty()) {
+        if let Some(explicit) =
+            self.allowed(privileges, SYSTEM_INDEX).filter(|_| !blocked.is_empty())
+        {
             blocked -= explicit.known.names();
         }
         blocked | &special.security

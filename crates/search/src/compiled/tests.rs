@@ -39,8 +39,8 @@ fn subject(roles: &[&str]) -> Subject {
 #[test]
 fn a_set_of_roles_is_kept_for_those_who_have_the_same() {
     let privileges = privileges();
-    let [one, other, third] =
-        [&["a", "b"][..], &["b", "a"], &["a"]].map(|roles| privileges.caller(&subject(roles)).roles);
+    let [one, other, third] = [&["a", "b"][..], &["b", "a"], &["a"]]
+        .map(|roles| privileges.caller(&subject(roles)).roles);
     assert!(Arc::ptr_eq(&one, &other));
     assert!(!Arc::ptr_eq(&one, &third));
     assert_eq!(privileges.role_sets(), 2);
@@ -83,7 +83,8 @@ fn explaining_takes_no_lock_and_no_place_in_a_cache() {
             let permitting = with_each_role(&privileges, &asking, &needs);
             let permitting = permitting.filter(|(_, answer)| answer.missing.is_empty());
             assert!(permitting.map(|(role, _)| &**role).any(|role| role == "b"));
-            requirement(&privileges, (&needs, false), |_| true, &mut crate::Steps::new(1_000_000)).unwrap();
+            requirement(&privileges, (&needs, false), |_| true, &mut crate::Steps::new(1_000_000))
+                .unwrap();
             done.send(()).unwrap();
         });
         let waited = is_done.recv_timeout(Duration::from_secs(10));

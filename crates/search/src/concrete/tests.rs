@@ -5,7 +5,10 @@ use crate::{InventoryBuilder, Options};
 
 fn inventory() -> Inventory {
     let mut builder = InventoryBuilder::default();
-    builder.index("logs-1", true, false).index("logs-2", true, false).index("logs-old", false, false);
+    builder
+        .index("logs-1", true, false)
+        .index("logs-2", true, false)
+        .index("logs-old", false, false);
     builder.index("other", true, false).index("secret", true, false).index(".dot", true, true);
     builder.index("logs-hidden", true, true).index(".ds-app-1", true, true);
     builder.alias("logs-all", ["logs-1", "logs-2"]).alias("logs-mix", ["logs-1", "other"]);

@@ -23,7 +23,8 @@ pub(super) fn read_entries(
     if let Some(root) = reader.parse(&bytes).filter(|root| !root.is_nothing())
         && let Some(fields) = reader.entries(&root, "the file")
     {
-        let (metas, entries): (Vec<_>, Vec<_>) = fields.iter().partition(|(key, _)| &*key.text == "_meta");
+        let (metas, entries): (Vec<_>, Vec<_>) =
+            fields.iter().partition(|(key, _)| &*key.text == "_meta");
         for (_, node) in metas {
             check_meta(&mut reader, node, kind);
         }

@@ -8,12 +8,14 @@ use document::{Fields, Key, Node, Place, Problem, Reader, Severity, Text, Warnin
 
 use super::read::{fields, flag, names, pattern, patterns, read_entries, texts};
 use super::{
-    IndexPattern, IndexPermission, Loader, Role, RoleMapping, SecurityConfig, Template, TenantPermission,
+    IndexPattern, IndexPermission, Loader, Role, RoleMapping, SecurityConfig, Template,
+    TenantPermission,
 };
 use crate::groups::ActionGroups;
 
 const ROLE: &[&str] = &["cluster_permissions", "index_permissions", "tenant_permissions"];
-const INDEX_PERMISSION: &[&str] = &["index_patterns", "dls", "fls", "masked_fields", "allowed_actions"];
+const INDEX_PERMISSION: &[&str] =
+    &["index_patterns", "dls", "fls", "masked_fields", "allowed_actions"];
 
 /// The roles and action groups that every OpenSearch has, whatever its files say.
 static BUILTIN: LazyLock<SecurityConfig> = LazyLock::new(|| {
@@ -49,17 +51,19 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> File
     // They replace roles of the same name, as in OpenSearch.
     config.roles.extend(BUILTIN.roles.clone());
     let (roles, mappings) = (&config.roles, &mut config.mappings);
-    let has_mapping = read_entries(loader, "roles_mapping.yml", "rolesmapping", |reader, entries| {
-        for (key, node) in entries {
-            mappings.extend(mapping(reader, key, node));
-            if roles_are_known {
-                warn_of_unknown_role(reader, Text::of_key(key), roles, "remove the mapping");
+    let has_mapping =
+        read_entries(loader, "roles_mapping.yml", "rolesmapping", |reader, entries| {
+            for (key, node) in entries {
+                mappings.extend(mapping(reader, key, node));
+                if roles_are_known {
+                    warn_of_unknown_role(reader, Text::of_key(key), roles, "remove the mapping");
+                }
             }
-        }
-    });
+        });
     let tenants = &mut config.tenants;
     read_entries(loader, "tenants.yml", "tenants", |reader, entries| {
-        let is_tenant = |(_, node): &&(&Key, &Node)| fields(reader, node, "a tenant", &[]).is_some();
+        let is_tenant =
+            |(_, node): &&(&Key, &Node)| fields(reader, node, "a tenant", &[]).is_some();
         tenants.extend(entries.iter().filter(is_tenant).map(|(key, _)| key.text.clone()));
     });
     FileDefinitions { roles: places, has_mapping, roles_are_known }
@@ -77,7 +81,12 @@ pub(super) fn warn_of_unknown_role(
     }
     let close = reader.closest(name.text, roles.keys().map(|name| &**name));
     let help = close.map_or(otherwise.to_owned(), |close| format!("did you mean `{close}`?"));
-    reader.warning_help(name.at, Warning::UnknownName, format!("there is no role `{}`", name.text), help);
+    reader.warning_help(
+        name.at,
+        Warning::UnknownName,
+        format!("there is no role `{}`", name.text),
+        help,
+    );
 }
 
 /// The definitions of the files.
@@ -99,7 +108,8 @@ pub(super) fn unused(
 ) {
     if !defined.has_mapping {
         let at = Place::start_of(&folder.join("roles.yml"));
-        let message = "the folder has no `roles_mapping.yml`: only users that name their own roles have any";
+        let message =
+            "the folder has no `roles_mapping.yml`: only users that name their own roles have any";
         problems.push(Problem::warning(at, Warning::UnusedRole, message).help("add it"));
         return;
     }
@@ -108,7 +118,8 @@ pub(super) fn unused(
         [users, backend_roles, and_backend_roles, hosts].iter().any(|patterns| !patterns.is_empty())
     };
     let mapped = config.mappings.iter().filter(has_someone).map(|mapping| &mapping.role);
-    let held: BTreeSet<&Arc<str>> = mapped.chain(config.users.iter().flat_map(|user| &user.roles)).collect();
+    let held: BTreeSet<&Arc<str>> =
+        mapped.chain(config.users.iter().flat_map(|user| &user.roles)).collect();
     for (role, at) in defined.roles.into_iter().filter(|(role, _)| !held.contains(role)) {
         let message = format!("nobody has the role `{role}`: no role mapping and no user names it");
         let help = "map it in `roles_mapping.yml`, or leave it out";
@@ -122,10 +133,12 @@ fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig {
     let Some(root) = reader.parse(bytes) else { return config };
     let Some(sections) = reader.entries(&root, "the file") else { return config };
     let mut groups = BTreeMap::new();
-    let section = sections.value("action_groups").and_then(|node| reader.entries(node, "`action_groups`"));
+    let section =
+        sections.value("action_groups").and_then(|node| reader.entries(node, "`action_groups`"));
     for (key, node) in section.iter().flat_map(Fields::iter) {
         let members = reader.texts(node, "an action group", "each of its members");
-        groups.insert(key.text.clone(), members.iter().map(|member| member.shared.clone()).collect());
+        groups
+            .insert(key.text.clone(), members.iter().map(|member| member.shared.clone()).collect());
     }
     config.action_groups = ActionGroups::new(groups);
     let section = sections.value("roles").and_then(|node| reader.entries(node, "`roles`"));
@@ -151,7 +164,8 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
                 read.push(Group { name: &key.text, members });
             }
         }
-        let members = |group: &Group<'_>| group.members.iter().map(|(_, text)| Arc::clone(text)).collect();
+        let members =
+            |group: &Group<'_>| group.members.iter().map(|(_, text)| Arc::clone(text)).collect();
         let own = read.iter().map(|group| (group.name.clone(), members(group)));
         groups = ActionGroups::new(own.collect());
         groups.extend(&BUILTIN.action_groups);
@@ -169,9 +183,13 @@ struct Group<'n> {
 
 /// Warns of groups that contain themselves. The plugin accepts them: all have the same actions.
 fn warn_of_circles(reader: &mut Reader, read: &[Group<'_>], groups: &ActionGroups) {
-    for Group { name, members, .. } in read.iter().filter(|group| groups.has_member(group.name, group.name)) {
+    for Group { name, members, .. } in
+        read.iter().filter(|group| groups.has_member(group.name, group.name))
+    {
         let leads_back = |member: &str| *member == ***name || groups.has_member(member, name);
-        let Some((member, _)) = members.iter().find(|(text, _)| leads_back(text.text)) else { continue };
+        let Some((member, _)) = members.iter().find(|(text, _)| leads_back(text.text)) else {
+            continue;
+        };
         let through = match *member.text == ***name {
             true => String::new(),
             false => format!(" by way of `{}`: both have the same actions", member.text),
@@ -182,9 +200,15 @@ fn warn_of_circles(reader: &mut Reader, read: &[Group<'_>], groups: &ActionGroup
 }
 
 /// A role, and whether it is neither built in nor marked as one of an exported configuration.
-fn role(reader: &mut Reader, key: &Key, node: &Node, groups: &ActionGroups) -> Option<(Role, bool)> {
+fn role(
+    reader: &mut Reader,
+    key: &Key,
+    node: &Node,
+    groups: &ActionGroups,
+) -> Option<(Role, bool)> {
     let role_fields = fields(reader, node, "a role of the cluster", ROLE)?;
-    let is_marked = ["reserved", "hidden", "static"].iter().any(|mark| flag(reader, &role_fields, mark));
+    let is_marked =
+        ["reserved", "hidden", "static"].iter().any(|mark| flag(reader, &role_fields, mark));
     let is_builtin = !flag(reader, &role_fields, "static") && is_builtin_role(&key.text);
     warn_of_builtin(reader, key, &role_fields, is_builtin, "role");
     let mut role = Role {
@@ -209,10 +233,15 @@ fn list<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> &'n [Node] {
     fields.value(key).and_then(|node| reader.list(node, &format!("`{key}`"))).unwrap_or_default()
 }
 
-fn index_permission(reader: &mut Reader, node: &Node, groups: &ActionGroups) -> Option<IndexPermission> {
+fn index_permission(
+    reader: &mut Reader,
+    node: &Node,
+    groups: &ActionGroups,
+) -> Option<IndexPermission> {
     let fields = reader.fields(node, "each of `index_permissions`", INDEX_PERMISSION)?;
     let patterns = texts(reader, &fields, "index_patterns");
-    let patterns = patterns.into_iter().filter_map(|(text, shared)| index_pattern(reader, text, shared));
+    let patterns =
+        patterns.into_iter().filter_map(|(text, shared)| index_pattern(reader, text, shared));
     Some(IndexPermission {
         patterns: patterns.collect(),
         document_query: document_query(reader, &fields),
@@ -250,7 +279,8 @@ fn template(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<Te
         Ok(template) => {
             for (offset, name) in template.unknown_variables() {
                 let at = text.locate(text.text.get(offset..).unwrap_or(text.text));
-                let message = format!("no caller has the variable `{name}`, so this matches nothing");
+                let message =
+                    format!("no caller has the variable `{name}`, so this matches nothing");
                 let help = "variables are `user.name`, `user.roles`, `user.securityRoles`, `attr.internal.NAME` of \
                             `internal_users.yml`, and `attr.jwt.NAME` of tokens";
                 reader.warning_help(at, Warning::UnknownName, message, help);
@@ -272,7 +302,8 @@ fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> 
         return None;
     }
     let template = template(reader, text, text.shared)?;
-    let is_json = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text.text).is_ok();
+    let is_json =
+        serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text.text).is_ok();
     if !Template::is_template(text.text) && !is_json {
         reader.error_help(text.at, "`dls` must be a query in JSON", "write `'{\"term\": { … }}'`");
     }
@@ -280,7 +311,12 @@ fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> 
 }
 
 /// Actions and action groups.
-fn actions(reader: &mut Reader, fields: &Fields<'_>, key: &str, groups: &ActionGroups) -> Vec<Arc<str>> {
+fn actions(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+    key: &str,
+    groups: &ActionGroups,
+) -> Vec<Arc<str>> {
     let actions = texts(reader, fields, key);
     action_patterns(reader, &actions);
     warn_of_unknown(reader, &actions, groups);
@@ -294,9 +330,10 @@ fn warn_of_unknown(reader: &mut Reader, actions: &[(Text<'_>, &Arc<str>)], group
         let is_action = text.text.contains([':', '*', '?', '/']);
         if !is_action && !groups.contains(text.text) {
             let close = reader.closest(text.text, groups.names());
-            let help = close.map_or("actions look like `indices:data/read/search`".to_owned(), |close| {
-                format!("did you mean `{close}`?")
-            });
+            let help = close
+                .map_or("actions look like `indices:data/read/search`".to_owned(), |close| {
+                    format!("did you mean `{close}`?")
+                });
             let message = format!("there is no action group `{}`", text.text);
             reader.warning_help(text.at, Warning::UnknownName, message, help);
         }
@@ -323,7 +360,13 @@ fn mapping(reader: &mut Reader, key: &Key, node: &Node) -> Option<RoleMapping> {
 }
 
 /// An entry with a built-in name is not used; an exported configuration has them, marked `static`.
-fn warn_of_builtin(reader: &mut Reader, key: &Key, fields: &Fields<'_>, is_builtin: bool, what: &str) {
+fn warn_of_builtin(
+    reader: &mut Reader,
+    key: &Key,
+    fields: &Fields<'_>,
+    is_builtin: bool,
+    what: &str,
+) {
     if is_builtin && !flag(reader, fields, "static") {
         let message = format!("`{}` is a built-in {what}: this definition is not used", key.text);
         reader.warning_help(key.at, Warning::Duplicate, message, "use another name");

@@ -58,7 +58,8 @@ impl Variables {
 
     /// The memory that the values take on the heap, in bytes.
     pub(crate) fn heap_size(&self) -> usize {
-        let entry = |(name, value): (&String, &String)| name.len() + value.len() + 2 * size_of::<String>();
+        let entry =
+            |(name, value): (&String, &String)| name.len() + value.len() + 2 * size_of::<String>();
         self.values.iter().map(entry).sum()
     }
 
@@ -171,9 +172,12 @@ impl Template {
         let sources = ["attr.jwt.", "attr.internal.", "attr_jwt_", "attr_internal_"];
         let is_known = move |name: &str| {
             known.iter().any(|known| name == *known || name == known.replace('.', "_"))
-                || sources.iter().any(|source| name.len() > source.len() && name.starts_with(source))
+                || sources
+                    .iter()
+                    .any(|source| name.len() > source.len() && name.starts_with(source))
         };
-        let unknown = self.variables().filter(move |one| one.default.is_none() && !is_known(&one.name));
+        let unknown =
+            self.variables().filter(move |one| one.default.is_none() && !is_known(&one.name));
         unknown.map(|variable| (variable.offset, &*variable.name))
     }
 
@@ -191,10 +195,13 @@ impl Template {
 
     /// The user name with which it matches a name, if that is its only variable.
     pub(crate) fn user_of<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let [Piece::Literal(before), Piece::Variable(variable), Piece::Literal(after)] = &*self.pieces else {
+        let [Piece::Literal(before), Piece::Variable(variable), Piece::Literal(after)] =
+            &*self.pieces
+        else {
             return None;
         };
-        let is_user = matches!(&*variable.name, "user.name" | "user_name") && variable.default.is_none();
+        let is_user =
+            matches!(&*variable.name, "user.name" | "user_name") && variable.default.is_none();
         let is_literal = ![before, after].iter().any(|text| text.contains(['*', '?']));
         let user = name.strip_prefix(&**before)?.strip_suffix(&**after)?;
         (is_user && is_literal).then_some(user)
@@ -214,7 +221,8 @@ impl Template {
                     } else {
                         let values: Vec<serde_json::Value> =
                             serde_json::from_str(&format!("[{value}]")).ok()?;
-                        let is_scalar = |value: &serde_json::Value| !value.is_array() && !value.is_object();
+                        let is_scalar =
+                            |value: &serde_json::Value| !value.is_array() && !value.is_object();
                         values.iter().all(is_scalar).then(|| out.push_str(value))?;
                     }
                 }
@@ -300,12 +308,18 @@ mod tests {
     #[test]
     fn a_value_cannot_change_a_query() {
         let query = |text| template(text).query(&variables());
-        assert_eq!(query(r#"{"term":{"a":"${attr.internal.quote}"}}"#).unwrap(), r#"{"term":{"a":"a\"}b"}}"#);
+        assert_eq!(
+            query(r#"{"term":{"a":"${attr.internal.quote}"}}"#).unwrap(),
+            r#"{"term":{"a":"a\"}b"}}"#
+        );
         assert_eq!(
             query(r#"{"terms":{"a":[${user.roles}]}}"#).unwrap(),
             r#"{"terms":{"a":["one","t\"wo"]}}"#
         );
-        assert_eq!(query(r#"{"term":{"a":${attr.internal.level}}}"#).unwrap(), r#"{"term":{"a":7}}"#);
+        assert_eq!(
+            query(r#"{"term":{"a":${attr.internal.level}}}"#).unwrap(),
+            r#"{"term":{"a":7}}"#
+        );
         assert_eq!(query(r#"{"bool":{"must":${attr.internal.object}}}"#), None);
         assert_eq!(query(r#"{"term":{"a":${attr.internal.quote}}}"#), None);
         assert_eq!(query(r#"{"term":{"a":"${attr.jwt.none}"}}"#), None);

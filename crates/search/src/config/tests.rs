@@ -71,9 +71,15 @@ fn all_fields_are_read() {
     assert_eq!(permission.fields, ["~secret".into()]);
     assert_eq!(permission.masked_fields, ["name".into()]);
     let mapping = &config.mappings[0];
-    assert_eq!((mapping.users.len(), mapping.and_backend_roles.len(), mapping.hosts.len()), (2, 2, 1));
+    assert_eq!(
+        (mapping.users.len(), mapping.and_backend_roles.len(), mapping.hosts.len()),
+        (2, 2, 1)
+    );
     assert_eq!(config.users[0].attributes.get("dept").map(|value| &**value), Some("7"));
-    assert_eq!(config.users.iter().map(|user| user.hash.is_some()).collect::<Vec<_>>(), [true, true, false]);
+    assert_eq!(
+        config.users.iter().map(|user| user.hash.is_some()).collect::<Vec<_>>(),
+        [true, true, false]
+    );
     assert!(config.users[1].is_service);
     assert_eq!(config.action_groups.names().count(), 27);
     assert_eq!(config.tenants, ["one".into()]);
@@ -102,7 +108,10 @@ fn problems_have_their_places() {
             "a: { index_permissions: [{ index_patterns: ['/${user.name}/'] }] }",
             "os/roles.yml:2:45: error: variables",
         ),
-        ("a: { index_permissions: [{ dls: '{' }] }", "os/roles.yml:2:33: error: `dls` must be a query"),
+        (
+            "a: { index_permissions: [{ dls: '{' }] }",
+            "os/roles.yml:2:33: error: `dls` must be a query",
+        ),
         (
             "a: { cluster_permissions: read }",
             "os/roles.yml:2:27: error: `cluster_permissions` must be a list",
@@ -112,8 +121,14 @@ fn problems_have_their_places() {
         assert!(problems[0].starts_with(expected), "{problems:?}");
     }
     assert!(load(&folder("a: {}\n")).unwrap_err()[0].contains("has no `_meta`"));
-    assert!(load(&folder("_meta: { type: x, config_version: 2 }\n")).unwrap_err()[0].contains("not `roles`"));
-    assert!(load(&MapFiles::of("os/other", "")).unwrap_err()[0].contains("the folder has no `roles.yml`"));
+    assert!(
+        load(&folder("_meta: { type: x, config_version: 2 }\n")).unwrap_err()[0]
+            .contains("not `roles`")
+    );
+    assert!(
+        load(&MapFiles::of("os/other", "")).unwrap_err()[0]
+            .contains("the folder has no `roles.yml`")
+    );
 }
 
 #[test]
@@ -216,7 +231,11 @@ fn an_unknown_key_is_named_with_what_was_meant_or_what_is_known() {
     ] {
         let path = format!("os/{file}");
         let text = format!("_meta: {{ type: {kind}, config_version: 2 }}\n{text}\n");
-        let files = if file == "roles.yml" { folder(&text) } else { folder(ROLES).and(&path, text.as_str()) };
+        let files = if file == "roles.yml" {
+            folder(&text)
+        } else {
+            folder(ROLES).and(&path, text.as_str())
+        };
         assert_eq!(load(&files).unwrap_err(), [format!("{path}:{problem}\n    help: {help}")]);
     }
 }
@@ -226,7 +245,8 @@ fn what_is_not_used_is_a_warning() {
     let meta = "_meta: { type: roles, config_version: 2 }\n";
     let found = warnings(&folder(&format!("{meta}readall: {{ cluster_permissions: ['*'] }}\n")));
     assert!(found[1].contains("is a built-in role"), "{found:?}");
-    let found = warnings(&folder(&format!("{meta}a: {{ cluster_permissions: [cluster_montor] }}\n")));
+    let found =
+        warnings(&folder(&format!("{meta}a: {{ cluster_permissions: [cluster_montor] }}\n")));
     assert!(found[1].contains("did you mean `cluster_monitor`?"), "{found:?}");
     let mapping = "_meta: { type: rolesmapping, config_version: 2 }\nreadr: { users: [x] }\n";
     let found = warnings(&folder(ROLES).and("os/roles_mapping.yml", mapping));
@@ -266,18 +286,23 @@ fn action_groups_that_are_unknown_or_contain_each_other_are_a_warning() {
     );
     let loaded = load(&files).unwrap().config.action_groups;
     for name in ["a", "b", "c"] {
-        assert!(loaded.has_member(name, "indices:data/read*") && loaded.has_member(name, "indices:a"));
+        assert!(
+            loaded.has_member(name, "indices:data/read*") && loaded.has_member(name, "indices:a")
+        );
         assert!(!loaded.has_member(name, "indices:data/write*"));
     }
 }
 
-/// Each group is in the one before it: a file of 70 KB has two million members, which are not stored.
+/// Each group is in the one before it: a file of 70 KB has two million members, which are not
+/// stored.
 #[test]
 fn a_long_chain_of_action_groups_is_read() {
     let mut groups = "_meta: { type: actiongroups, config_version: 2 }\n".to_owned();
     for number in 0..2_000 {
         let next = number + 1;
-        groups.push_str(&format!("g{number:04}: {{ allowed_actions: [g{next:04}, 'indices:x{number}'] }}\n"));
+        groups.push_str(&format!(
+            "g{number:04}: {{ allowed_actions: [g{next:04}, 'indices:x{number}'] }}\n"
+        ));
     }
     let loaded = load(&folder(ROLES).and("os/action_groups.yml", groups)).unwrap();
     assert!(loaded.config.action_groups.has_member("g0000", "indices:x1999"));
@@ -286,7 +311,8 @@ fn a_long_chain_of_action_groups_is_read() {
 /// What was meant is looked for until that takes too long.
 #[test]
 fn very_many_misspelt_action_groups_are_a_warning_each() {
-    let name = |start: &str, number: usize| format!("{start}-{}-{number:03}", "of-a-long-name".repeat(14));
+    let name =
+        |start: &str, number: usize| format!("{start}-{}-{number:03}", "of-a-long-name".repeat(14));
     let mut groups = "_meta: { type: actiongroups, config_version: 2 }\n".to_owned();
     (0..900).for_each(|number| {
         groups.push_str(&format!("{}: {{ allowed_actions: [read] }}\n", name("known", number)))
@@ -310,7 +336,8 @@ fn unknown_action_groups_of_tenants_and_unknown_roles_of_users_are_a_warning() {
     let users = "_meta: { type: internalusers, config_version: 2 }\n\
                  ann: { hash: $2y$12$x, opendistro_security_roles: [reader, readr, readall] }\n";
     let mapping = "_meta: { type: rolesmapping, config_version: 2 }\n";
-    let files = folder(roles).and("os/internal_users.yml", users).and("os/roles_mapping.yml", mapping);
+    let files =
+        folder(roles).and("os/internal_users.yml", users).and("os/roles_mapping.yml", mapping);
     assert_eq!(
         warnings(&files),
         [
@@ -326,11 +353,17 @@ fn hashes_that_the_plugin_does_not_verify_by_default_are_one_warning() {
     let users = |hashes: &[&str]| {
         let mut text = "_meta: { type: internalusers, config_version: 2 }\n".to_owned();
         for (number, hash) in hashes.iter().enumerate() {
-            text += &format!("user{number}: {{ hash: '{hash}', opendistro_security_roles: [reader] }}\n");
+            text += &format!(
+                "user{number}: {{ hash: '{hash}', opendistro_security_roles: [reader] }}\n"
+            );
         }
         text += "disabled: { hash: '$argon2id$x', enabled: false }\n";
         let meta = "_meta: { type: rolesmapping, config_version: 2 }\nempty: { users: [a] }\n";
-        warnings(&folder(ROLES).and("os/internal_users.yml", text.as_str()).and("os/roles_mapping.yml", meta))
+        warnings(
+            &folder(ROLES)
+                .and("os/internal_users.yml", text.as_str())
+                .and("os/roles_mapping.yml", meta),
+        )
     };
     assert_eq!(users(&["$2a$10$a", "$2b$10$a", "$2y$12$secret"]), [""; 0]);
     let help = "hash them anew with `rolegate hash-password --algorithm bcrypt`, or set \
@@ -373,7 +406,8 @@ fn who_and_what_nobody_has_is_a_warning() {
                    nobody: { users: [] }\n";
     let users = "_meta: { type: internalusers, config_version: 2 }\nann: { hash: a, opendistro_security_roles: [direct] }\n\
                  bob: { backend_roles: [a] }\ncarl: { enabled: false }\n";
-    let files = folder(roles).and("os/roles_mapping.yml", mapping).and("os/internal_users.yml", users);
+    let files =
+        folder(roles).and("os/roles_mapping.yml", mapping).and("os/internal_users.yml", users);
     assert_eq!(
         first_lines(&files),
         [

@@ -88,7 +88,9 @@ fn user(
     let hash = reader.field_text(&fields, "hash").filter(|text| !text.text.is_empty());
     let hash = hash.map(|text| Secret(text.shared.clone()));
     let mut attributes = BTreeMap::new();
-    if let Some(entries) = fields.value("attributes").and_then(|node| reader.entries(node, "`attributes`")) {
+    if let Some(entries) =
+        fields.value("attributes").and_then(|node| reader.entries(node, "`attributes`"))
+    {
         for (name, node) in entries.iter() {
             if let Some(text) = reader.text(node, "an attribute") {
                 attributes.insert(name.text.clone(), text.shared.clone());
@@ -171,7 +173,8 @@ fn dynamic(reader: &mut Reader, node: &Node, settings: &mut EvaluationSettings) 
     let known: Vec<&str> = READ.iter().chain(UNUSED).copied().collect();
     let Some(fields) = reader.fields(node, "`dynamic`", &known) else { return };
     settings.do_not_fail_on_forbidden = flag(reader, &fields, "do_not_fail_on_forbidden");
-    settings.do_not_fail_on_forbidden_empty = flag(reader, &fields, "do_not_fail_on_forbidden_empty");
+    settings.do_not_fail_on_forbidden_empty =
+        flag(reader, &fields, "do_not_fail_on_forbidden_empty");
     settings.ignore_unauthorized_indices =
         !is_false(reader, &fields, "privileges_evaluation_ignore_unauthorized_indices");
     let types = [("legacy", Some(EvaluationType::Legacy)), ("v4", Some(EvaluationType::V4))];
@@ -182,7 +185,8 @@ fn dynamic(reader: &mut Reader, node: &Node, settings: &mut EvaluationSettings) 
         && settings.evaluation == EvaluationType::V4
         && let Some((key, _)) = fields.field("do_not_fail_on_forbidden")
     {
-        let message = "`do_not_fail_on_forbidden` has no effect with `privileges_evaluation_type: v4`";
+        let message =
+            "`do_not_fail_on_forbidden` has no effect with `privileges_evaluation_type: v4`";
         reader.warning_help(key.at, Warning::UnsupportedSetting, message, "leave it out");
     }
     if let Some(kibana) = fields.value("kibana").and_then(|node| reader.entries(node, "`kibana`")) {
@@ -192,9 +196,12 @@ fn dynamic(reader: &mut Reader, node: &Node, settings: &mut EvaluationSettings) 
         };
         let default = Dashboards::default();
         let (index, server) = (text("index"), text("server_username"));
-        let dashboards =
-            Dashboards { index: index.unwrap_or(default.index), server: server.unwrap_or(default.server) };
-        settings.dashboards = Some(dashboards).filter(|_| !is_false(reader, &kibana, "multitenancy_enabled"));
+        let dashboards = Dashboards {
+            index: index.unwrap_or(default.index),
+            server: server.unwrap_or(default.server),
+        };
+        settings.dashboards =
+            Some(dashboards).filter(|_| !is_false(reader, &kibana, "multitenancy_enabled"));
     }
     choice(
         reader,
@@ -211,10 +218,20 @@ fn dynamic(reader: &mut Reader, node: &Node, settings: &mut EvaluationSettings) 
     if let Some(http) = fields.value("http").and_then(|node| reader.entries(node, "`http`"))
         && flag(reader, &http, "anonymous_auth_enabled")
     {
-        unsupported(reader, &http, "anonymous_auth_enabled", "requests without credentials are denied");
+        unsupported(
+            reader,
+            &http,
+            "anonymous_auth_enabled",
+            "requests without credentials are denied",
+        );
     }
     if flag(reader, &fields, "disable_rest_auth") {
-        unsupported(reader, &fields, "disable_rest_auth", "requests without credentials are denied");
+        unsupported(
+            reader,
+            &fields,
+            "disable_rest_auth",
+            "requests without credentials are denied",
+        );
     }
 }
 

@@ -144,7 +144,9 @@ impl<'p> Finder<'p, '_> {
             || settings.changes_all(need)
             || !names.known.is_disjoint(&self.privileges.special.security)
             || names.unknown.iter().any(may_be_of_security)
-            || (!names.is_nothing() && !self.is_server && is_of_other_tenant(self.privileges, need, names))
+            || (!names.is_nothing()
+                && !self.is_server
+                && is_of_other_tenant(self.privileges, need, names))
     }
 
     /// Adds the conditions of a need. `None` if that takes too many steps.
@@ -179,8 +181,10 @@ impl<'p> Finder<'p, '_> {
         for action in need.actions {
             self.steps.take(self.roles.len())?;
             let role = |id: u32| self.privileges.roles.get(id as usize);
-            let permitting =
-                self.roles.iter().filter(|(id, _)| role(*id).is_some_and(|role| permits(role, *action)));
+            let permitting = self
+                .roles
+                .iter()
+                .filter(|(id, _)| role(*id).is_some_and(|role| permits(role, *action)));
             self.add(permitting.map(|(_, name)| HeldRole::always(name)).collect())?;
         }
         Some(())
@@ -209,8 +213,9 @@ impl<'p> Finder<'p, '_> {
     /// Adds the roles that permit a need about the index of Dashboards in the global tenant.
     fn require_tenant(&mut self, need: &Need<'_>) -> Option<()> {
         let (privileges, evaluation) = (self.privileges, self.privileges.evaluation());
-        let tenant =
-            |id: u32| privileges.roles.get(id as usize).map_or(TenantAccess::None, |role| role.tenant);
+        let tenant = |id: u32| {
+            privileges.roles.get(id as usize).map_or(TenantAccess::None, |role| role.tenant)
+        };
         for action in need.actions {
             self.steps.take(self.roles.len())?;
             let may = |id: u32| tenant(id).permits_need(need, *action, evaluation);
@@ -263,7 +268,8 @@ impl<'p> Finder<'p, '_> {
         let known: BTreeSet<u32> = names.known.iter().flat_map(members).collect();
         let nobody = privileges.nameless_caller(&[]);
         let roles = privileges.config().roles.keys().zip(&privileges.roles);
-        for (role, grant) in roles.flat_map(|(name, role)| role.grants.iter().map(move |grant| (name, grant)))
+        for (role, grant) in
+            roles.flat_map(|(name, role)| role.grants.iter().map(move |grant| (name, grant)))
         {
             if !grant.is_restricted() {
                 continue;
@@ -282,13 +288,16 @@ impl<'p> Finder<'p, '_> {
                 self.requirement.refuse(HeldRole::always(role));
                 continue;
             }
-            for template in grant.templates.iter().filter_map(|id| privileges.templates.get(*id as usize)) {
+            for template in
+                grant.templates.iter().filter_map(|id| privileges.templates.get(*id as usize))
+            {
                 let widest = template.widest();
                 let rows = known.iter().map(|number| row(privileges, *number));
                 let rows = rows.chain(names.unknown.iter().map(|unknown| Row::new(*unknown)));
                 let names: Vec<Row> = rows.filter(|row| row.may_match(&widest)).collect();
                 if !names.is_empty() {
-                    let matching = Some(Matching { template: template.clone(), names, is_all: false });
+                    let matching =
+                        Some(Matching { template: template.clone(), names, is_all: false });
                     self.requirement.refuse(HeldRole { matching, ..HeldRole::always(role) });
                 }
             }
@@ -315,12 +324,14 @@ impl<'p> Finder<'p, '_> {
                 self.steps.take(count(names.len()))?;
                 let widest = template.widest();
                 let others = (names - &granted).into_iter();
-                let may_match =
-                    others.filter(|number| row(self.privileges, *number).may_match(&widest)).collect();
+                let may_match = others
+                    .filter(|number| row(self.privileges, *number).may_match(&widest))
+                    .collect();
                 self.split(&mut groups, &may_match, (role, Some(template)))?;
             }
         }
-        for Group { names, granting } in groups.into_iter().filter(|group| !group.names.is_empty()) {
+        for Group { names, granting } in groups.into_iter().filter(|group| !group.names.is_empty())
+        {
             // Names are listed for each pattern with values, and only for these.
             let templates = granting.iter().filter(|(_, template)| template.is_some()).count();
             self.steps.take(count(names.len()).saturating_mul(templates) + granting.len())?;

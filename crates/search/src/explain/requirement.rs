@@ -75,7 +75,8 @@ impl Requirement {
         let mut others = self.clone();
         others.all.iter_mut().for_each(|any| any.retain(|held| held.without.is_empty()));
         let mut with = self.clone();
-        let without = with.all.iter_mut().flatten().flat_map(|held| std::mem::take(&mut held.without));
+        let without =
+            with.all.iter_mut().flatten().flat_map(|held| std::mem::take(&mut held.without));
         for role in without.collect::<Vec<_>>() {
             with.refuse(HeldRole::always(&role));
         }
@@ -113,7 +114,9 @@ impl Matching {
     fn holds(&self, variables: &Variables) -> bool {
         // A role hides documents of more names than it grants.
         let widened = if self.is_all { None } else { self.template.widened(variables) };
-        let Some(pattern) = widened.or_else(|| self.template.pattern(variables)) else { return false };
+        let Some(pattern) = widened.or_else(|| self.template.pattern(variables)) else {
+            return false;
+        };
         match self.is_all {
             true => self.names.iter().all(|row| match row.is_pattern {
                 true => pattern.covers(&row.name),
@@ -148,7 +151,9 @@ impl Row {
     pub(super) fn may_match(&self, pattern: &Pattern) -> bool {
         match self.is_pattern {
             true => pattern.may_overlap(&self.name),
-            false => std::iter::once(&self.name).chain(&self.parents).any(|name| pattern.matches(name)),
+            false => {
+                std::iter::once(&self.name).chain(&self.parents).any(|name| pattern.matches(name))
+            }
         }
     }
 }

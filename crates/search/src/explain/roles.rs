@@ -33,7 +33,10 @@ pub enum RoleSource {
 
 /// The roles of a subject, mapped or direct, each with every reason for it.
 #[must_use]
-pub fn role_sources(config: &SecurityConfig, subject: &Subject) -> BTreeMap<Arc<str>, Vec<RoleSource>> {
+pub fn role_sources(
+    config: &SecurityConfig,
+    subject: &Subject,
+) -> BTreeMap<Arc<str>, Vec<RoleSource>> {
     let mut sources: BTreeMap<Arc<str>, Vec<RoleSource>> = BTreeMap::new();
     for role in &subject.roles {
         sources.entry(role.as_str().into()).or_default().push(RoleSource::Direct);
@@ -68,7 +71,10 @@ fn sources_of_mapping(mapping: &RoleMapping, subject: &Subject) -> Vec<RoleSourc
 
 /// The texts of the patterns that match.
 fn matching(patterns: &[Pattern], text: &str) -> impl Iterator<Item = String> {
-    patterns.iter().filter(move |pattern| pattern.matches(text)).map(|pattern| pattern.text().to_owned())
+    patterns
+        .iter()
+        .filter(move |pattern| pattern.matches(text))
+        .map(|pattern| pattern.text().to_owned())
 }
 
 impl fmt::Display for RoleSource {
@@ -80,7 +86,10 @@ impl fmt::Display for RoleSource {
                 write!(f, "mapped from the backend role `{pattern}`")
             }
             Self::MappedFromBackendRole { pattern, backend_role } => {
-                write!(f, "mapped from the backend role `{pattern}`, which matches `{backend_role}`")
+                write!(
+                    f,
+                    "mapped from the backend role `{pattern}`, which matches `{backend_role}`"
+                )
             }
             Self::MappedFromBackendRoles(patterns) => {
                 write!(f, "mapped from all of the backend roles `{}`", patterns.join("`, `"))

@@ -100,9 +100,13 @@ mod tests {
 
     #[test]
     fn another_answer_is_an_error() {
-        for json in
-            [&b"{}"[..], b"[]", b"", br#"{"error":"x","status":403}"#, br#"{"indices":[{"name":"a"}]}"#]
-        {
+        for json in [
+            &b"{}"[..],
+            b"[]",
+            b"",
+            br#"{"error":"x","status":403}"#,
+            br#"{"indices":[{"name":"a"}]}"#,
+        ] {
             assert!(Inventory::of_resolved(json).is_err(), "{}", String::from_utf8_lossy(json));
         }
     }
@@ -112,7 +116,9 @@ mod tests {
     fn an_alias_of_an_alias_is_an_error() {
         let read = |aliases: &str| {
             let indices = r#"[{"name":"a","attributes":["open"]}]"#;
-            Inventory::of_resolved(format!(r#"{{"indices":{indices},"aliases":[{aliases}]}}"#).as_bytes())
+            Inventory::of_resolved(
+                format!(r#"{{"indices":{indices},"aliases":[{aliases}]}}"#).as_bytes(),
+            )
         };
         assert!(read(r#"{"name":"b","indices":["a","c"]},{"name":"d","indices":["a"]}"#).is_ok());
         for aliases in [

@@ -38,7 +38,8 @@ fn the_names_take_the_place_of_those_of_the_request() {
     ] {
         let mut needs = Vec::new();
         read(&request(target), &mut needs).unwrap();
-        let lists = needs.iter().enumerate().filter(|(_, need)| matches!(need.target, Target::Indices(_)));
+        let lists =
+            needs.iter().enumerate().filter(|(_, need)| matches!(need.target, Target::Indices(_)));
         let parts: Vec<Part> = lists.map(|(number, _)| part(number, names)).collect();
         assert_eq!(narrowed(&request(target), &parts).as_deref(), Some(wanted), "{target}");
     }
@@ -63,7 +64,11 @@ fn what_is_not_named_in_path_or_query_is_not_reduced() {
     assert_eq!(narrowed(&request("/_unknown/a"), &[]), None);
     let long = "a".repeat(200);
     let names: Vec<&str> = vec![&long; 20];
-    assert_eq!(narrowed(&request("/*/_search"), &[part(0, &names)]), None, "longer than a node accepts");
+    assert_eq!(
+        narrowed(&request("/*/_search"), &[part(0, &names)]),
+        None,
+        "longer than a node accepts"
+    );
 }
 
 /// Needs are found by their numbers: where one of them was left out, the names of another parameter
@@ -71,7 +76,8 @@ fn what_is_not_named_in_path_or_query_is_not_reduced() {
 #[test]
 fn each_need_has_its_parameter() {
     let mut checked = 0;
-    for (route, _) in ROUTES.all().filter(|(_, group)| group.denied.is_none() && group.body == Body::Ignored)
+    for (route, _) in
+        ROUTES.all().filter(|(_, group)| group.denied.is_none() && group.body == Body::Ignored)
     {
         let target = route.path.replace(['{', '}'], "x");
         let method = format!("{:?}", route.method).to_uppercase();
@@ -82,11 +88,12 @@ fn each_need_has_its_parameter() {
                 let (mut needs, mut none) = (Vec::new(), Vec::new());
                 read(&request, &mut needs).unwrap();
                 let mut lists = Vec::new();
-                let mut reading =
-                    crate::request::route(&request, &mut none).unwrap_or_else(|problem| panic!("{problem}"));
+                let mut reading = crate::request::route(&request, &mut none)
+                    .unwrap_or_else(|problem| panic!("{problem}"));
                 read_places(&mut reading, |need, _| lists.push(need)).unwrap();
                 let is_list = |need: &&Need<'_>| matches!(need.target, Target::Indices(_));
-                let wanted = (0..).zip(&needs).filter(|(_, need)| is_list(need)).map(|(number, _)| number);
+                let wanted =
+                    (0..).zip(&needs).filter(|(_, need)| is_list(need)).map(|(number, _)| number);
                 assert_eq!(lists, wanted.collect::<Vec<usize>>(), "{target}");
                 checked += 1;
             }

@@ -64,7 +64,10 @@ pub(crate) fn literal_prefix(pattern: &[Symbol]) -> String {
 
 /// Matches symbols of a name one after the other. Where they differ, the last `*` takes one more:
 /// going back to an earlier one cannot help, so the cost is at most the product of both lengths.
-fn matches_with(pattern: impl Fn(usize) -> Option<Symbol>, name: impl Fn(usize) -> Option<Symbol>) -> bool {
+fn matches_with(
+    pattern: impl Fn(usize) -> Option<Symbol>,
+    name: impl Fn(usize) -> Option<Symbol>,
+) -> bool {
     let (mut at, mut read) = (0, 0);
     let mut retry = None;
     while let Some(symbol) = name(read) {

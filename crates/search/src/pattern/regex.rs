@@ -62,7 +62,10 @@ impl Regex {
     pub(crate) fn matches(&self, name: &str) -> bool {
         !name.contains(|character: char| {
             character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
-        }) && self.starts.iter().all(|(must_match, machine)| is_match(machine, name) == Some(*must_match))
+        }) && self
+            .starts
+            .iter()
+            .all(|(must_match, machine)| is_match(machine, name) == Some(*must_match))
             && is_match(&self.whole, name) == Some(true)
     }
 }
@@ -113,7 +116,8 @@ fn look_ahead(text: &str) -> Option<(bool, &str, &str)> {
 
 fn machine(text: &str, offset: usize, end: &str) -> Result<Machine, RegexError> {
     let translated =
-        Translation { text, offset, rest: text.char_indices().peekable(), out: String::new() }.all()?;
+        Translation { text, offset, rest: text.char_indices().peekable(), out: String::new() }
+            .all()?;
     let pattern = format!("(?:{translated}){end}");
     regex_automata::util::syntax::parse(&pattern)
         .map_err(|_| RegexError::new(offset, "this is not a regular expression"))?;
@@ -155,7 +159,9 @@ impl Translation<'_> {
                 }
                 ']' => self.out.push_str(r"\]"),
                 '-' | '~' if depth > 0 && self.next_is(character) => {
-                    return Err(self.error(at, "`--` and `~~` in a character class are not supported"));
+                    return Err(
+                        self.error(at, "`--` and `~~` in a character class are not supported")
+                    );
                 }
                 '(' if depth == 0 => {
                     self.out.push('(');
@@ -186,9 +192,10 @@ impl Translation<'_> {
             'S' => self.out.push_str(r"[^ \t\n\x0B\f\r]"),
             't' | 'n' | 'r' | 'f' => self.out.extend(['\\', character]),
             character if character.is_ascii_alphanumeric() => {
-                return Err(
-                    self.error(at, format!("`\\{character}` is not supported in a regular expression"))
-                );
+                return Err(self.error(
+                    at,
+                    format!("`\\{character}` is not supported in a regular expression"),
+                ));
             }
             // Java takes every other escaped character literally.
             character => push_literal(&mut self.out, character),
@@ -203,9 +210,10 @@ impl Translation<'_> {
             self.rest.next();
         }
         if self.next_is(']') || self.next_is(':') {
-            return Err(
-                self.error(at, "a character class must not start with `]` or `:`: escape it with `\\`")
-            );
+            return Err(self.error(
+                at,
+                "a character class must not start with `]` or `:`: escape it with `\\`",
+            ));
         }
         Ok(())
     }
@@ -216,8 +224,7 @@ impl Translation<'_> {
         }
         let follows = self.text.get(at..).unwrap_or_default();
         if !follows.starts_with("(?:") {
-            let message =
-                "of the groups that start with `(?` only `(?:…)` is supported, and look-ahead at the start";
+            let message = "of the groups that start with `(?` only `(?:…)` is supported, and look-ahead at the start";
             return Err(self.error(at, message));
         }
         self.out.push_str("?:");

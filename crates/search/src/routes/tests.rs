@@ -17,7 +17,9 @@ fn each_route_of_the_specification_is_mapped_or_denied_by_name() {
     assert_eq!(specified.len(), SPECIFIED);
     let operations: BTreeSet<_> = specified.iter().map(|(_, group)| group.name).collect();
     assert_eq!(operations.len(), OPERATIONS);
-    assert!(ROUTES.groups.iter().all(|group| group.needs.iter().all(|need| !need.actions.is_empty())));
+    assert!(
+        ROUTES.groups.iter().all(|group| group.needs.iter().all(|need| !need.actions.is_empty()))
+    );
 }
 
 /// What needs nothing is open to everyone who is authenticated. A node answers these two itself,
@@ -26,7 +28,8 @@ fn each_route_of_the_specification_is_mapped_or_denied_by_name() {
 fn only_lists_of_paths_need_nothing() {
     let mut open = BTreeSet::new();
     for (route, group) in ROUTES.all().filter(|(_, group)| group.denied.is_none()) {
-        let segments = route.path.split('/').map(|segment| parameter_name(segment).map_or(segment, |_| "x1"));
+        let segments =
+            route.path.split('/').map(|segment| parameter_name(segment).map_or(segment, |_| "x1"));
         let target = segments.collect::<Vec<_>>().join("/");
         let method = format!("{:?}", route.method).to_uppercase();
         for body in ["", "{}", r#"{"actions": []}"#, r#"{"docs": []}"#, "{}\n{}\n"] {
@@ -57,7 +60,8 @@ fn each_line_of_the_table_is_read() {
     assert_eq!(ROUTES.groups.len(), groups.len());
     for (group, line) in ROUTES.groups.iter().zip(groups) {
         assert_eq!(Some(group.name), line.split(' ').next());
-        let actions = line.split_whitespace().filter(|word| word.contains(':') && group.denied.is_none());
+        let actions =
+            line.split_whitespace().filter(|word| word.contains(':') && group.denied.is_none());
         assert_eq!(
             group.needs.iter().map(|need| need.actions.len()).sum::<usize>(),
             actions.count(),
@@ -71,7 +75,8 @@ fn each_line_of_the_table_is_read() {
 #[test]
 fn each_route_is_found_by_a_path_of_its_form() {
     for (route, group) in ROUTES.all() {
-        let segments = route.path.split('/').map(|segment| parameter_name(segment).map_or(segment, |_| "x1"));
+        let segments =
+            route.path.split('/').map(|segment| parameter_name(segment).map_or(segment, |_| "x1"));
         let path = segments.collect::<Vec<_>>().join("/").leak();
         let found = ROUTES.find(route.method, path).map(|found| found.group.name);
         assert_eq!(found, Some(group.name), "{:?} {path}", route.method);
@@ -125,8 +130,12 @@ fn a_path_is_matched_as_a_node_matches_it() {
 /// refuse the patterns.
 #[test]
 fn what_takes_names_has_one_list_and_is_not_destructive() {
-    let destructive =
-        ["indices:admin/delete", "indices:admin/close", "indices:admin/open", "indices:admin/block"];
+    let destructive = [
+        "indices:admin/delete",
+        "indices:admin/close",
+        "indices:admin/open",
+        "indices:admin/block",
+    ];
     let taking: Vec<&Group> = ROUTES.groups.iter().filter(|group| group.takes_names).collect();
     assert!(taking.len() > 20, "{}", taking.len());
     for group in taking {
@@ -137,8 +146,10 @@ fn what_takes_names_has_one_list_and_is_not_destructive() {
             group.name
         );
         assert!(places.clone().any(|place| place == Place::List("index")), "{}", group.name);
-        let mut actions = group.needs.iter().flat_map(|need| &need.actions).map(|action| action.name());
-        let is_destructive = actions.any(|action| destructive.iter().any(|start| action.starts_with(start)));
+        let mut actions =
+            group.needs.iter().flat_map(|need| &need.actions).map(|action| action.name());
+        let is_destructive =
+            actions.any(|action| destructive.iter().any(|start| action.starts_with(start)));
         assert!(!is_destructive, "{}", group.name);
     }
 }
@@ -155,6 +166,10 @@ fn patterns_stand_for_what_the_operation_expands_them_to() {
         ("/*/_alias", true, true),
     ] {
         let options = ROUTES.find(Method::Get, path).unwrap().group.options;
-        assert_eq!((options.open, options.closed, options.hidden), (true, closed, hidden), "{path}");
+        assert_eq!(
+            (options.open, options.closed, options.hidden),
+            (true, closed, hidden),
+            "{path}"
+        );
     }
 }

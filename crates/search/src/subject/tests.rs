@@ -7,13 +7,14 @@ fn config() -> SecurityConfig {
     let list = |texts: &[&str]| -> Vec<Pattern> {
         texts.iter().map(|text| Pattern::parse(&(*text).into()).unwrap()).collect()
     };
-    let mapping = |role: &str, users: &[&str], any: &[&str], all: &[&str], hosts: &[&str]| RoleMapping {
-        role: role.into(),
-        users: list(users),
-        backend_roles: list(any),
-        and_backend_roles: list(all),
-        hosts: list(hosts),
-    };
+    let mapping =
+        |role: &str, users: &[&str], any: &[&str], all: &[&str], hosts: &[&str]| RoleMapping {
+            role: role.into(),
+            users: list(users),
+            backend_roles: list(any),
+            and_backend_roles: list(all),
+            hosts: list(hosts),
+        };
     SecurityConfig {
         mappings: vec![
             mapping("by_name", &["ann", "b*"], &[], &[], &[]),

@@ -9,8 +9,8 @@ use super::*;
 use crate::config::{EvaluationType, Variables};
 use crate::explain::{Requirement, requirement};
 use crate::{
-    Caller, EvaluationSettings, Expression, InventoryBuilder, Need, Options, Privileges, Steps, Subject,
-    Verdict,
+    Caller, EvaluationSettings, Expression, InventoryBuilder, Need, Options, Privileges, Steps,
+    Subject, Verdict,
 };
 
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
@@ -30,7 +30,8 @@ other: { tenant_permissions: [{ tenant_patterns: [team], allowed_actions: [kiban
 fn privileges(config: &str, build: impl Fn(&mut InventoryBuilder)) -> Privileges {
     let files = MapFiles::of("os/roles.yml", ROLES).and("os/config.yml", config);
     let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
-    let settings = EvaluationSettings { evaluation: EvaluationType::Legacy, ..config.settings.clone() };
+    let settings =
+        EvaluationSettings { evaluation: EvaluationType::Legacy, ..config.settings.clone() };
     let mut builder = InventoryBuilder::default();
     builder.index("public", true, false);
     build(&mut builder);
@@ -44,9 +45,16 @@ fn caller(privileges: &Privileges, name: &str, roles: &[&str]) -> Caller {
 }
 
 /// Whether a caller with one role may perform these actions on an expression.
-fn may(privileges: &Privileges, name: &str, role: &str, actions: &'static [Action], text: &str) -> bool {
+fn may(
+    privileges: &Privileges,
+    name: &str,
+    role: &str,
+    actions: &'static [Action],
+    text: &str,
+) -> bool {
     let target = Target::Indices(Expression::new(text, Options::OPEN));
-    let need = Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
+    let need =
+        Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
     let verdict = privileges.decide(&caller(privileges, name, &[role]), &[need]).verdict;
     verdict == Verdict::Permitted
 }
@@ -62,7 +70,10 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
         let _ = all.index(".kibana_1", true, false).alias(".kibana", [".kibana_1"]);
     });
     let beside = privileges(CONFIG, |all| {
-        let _ = all.index(".kibana_1", true, false).alias(".kibana", [".kibana_1"]).alias("all", ["public"]);
+        let _ = all
+            .index(".kibana_1", true, false)
+            .alias(".kibana", [".kibana_1"])
+            .alias("all", ["public"]);
     });
     for privileges in [&index, &alias, &beside] {
         for text in [".kibana", ".kib*", ".kibana,.kibana", "*,-public,-.o*"] {
@@ -92,8 +103,13 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
     // What a stored query looks up is not seen: it may be that index alone.
     let options = Options { closed: true, hidden: true, ..Options::OPEN };
     let target = Target::Fixed(Expression::new("", options));
-    let need =
-        [Need { actions: MAPPINGS, target, is_copied: false, shows_hidden_terms: false, adds_names: false }];
+    let need = [Need {
+        actions: MAPPINGS,
+        target,
+        is_copied: false,
+        shows_hidden_terms: false,
+        adds_names: false,
+    }];
     for (role, wanted) in
         [("none", Verdict::Denied), ("read", Verdict::Denied), ("write", Verdict::Permitted)]
     {
@@ -111,14 +127,22 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
 fn what_a_request_takes_out_stays_out_beside_the_index_of_dashboards() {
     const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
     let privileges = privileges(CONFIG, |all| {
-        let _ = all.index(".kibana", true, false).index("gen-a", true, false).index("gen-b", true, false);
+        let _ = all
+            .index(".kibana", true, false)
+            .index("gen-a", true, false)
+            .index("gen-b", true, false);
         let _ = all.index("old-gen", false, false);
         let _ = all.alias("al-gen", [".kibana", "public"]).alias("al-b", ["gen-b"]);
     });
     let options = Options { hidden: true, ..Options::OPEN };
     let target = Target::Indices(Expression::new("*gen*,-al-b*", options));
-    let need =
-        Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
+    let need = Need {
+        actions: FIELDS,
+        target,
+        is_copied: false,
+        shows_hidden_terms: false,
+        adds_names: false,
+    };
     let caller = caller(&privileges, "ann", &["none"]);
     let Verdict::PermittedInPart(parts) = privileges.decide(&caller, &[need]).verdict else {
         panic!("the index of Dashboards is left out")
@@ -133,19 +157,29 @@ fn what_a_request_takes_out_stays_out_beside_the_index_of_dashboards() {
 fn a_hidden_index_of_an_alias_stays_beside_the_index_of_dashboards() {
     const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
     let privileges = privileges(CONFIG, |all| {
-        let _ = all.index(".kibana", true, false).index("gen", true, true).index("other-gen", true, true);
+        let _ = all.index(".kibana", true, false).index("gen", true, true).index(
+            "other-gen",
+            true,
+            true,
+        );
         let _ = all.alias("al-gen", [".kibana", "public", "gen"]);
     });
     let caller = caller(&privileges, "ann", &["none"]);
     // What is taken out by a pattern is not hidden, either.
     for text in ["*gen", "al-gen", "*,-ge*"] {
         let target = Target::Indices(Expression::new(text, Options::OPEN));
-        let need =
-            Need { actions: FIELDS, target, is_copied: false, shows_hidden_terms: false, adds_names: false };
+        let need = Need {
+            actions: FIELDS,
+            target,
+            is_copied: false,
+            shows_hidden_terms: false,
+            adds_names: false,
+        };
         let Verdict::PermittedInPart(parts) = privileges.decide(&caller, &[need]).verdict else {
             panic!("the index of Dashboards is left out")
         };
-        let names: Vec<&str> = parts.iter().flat_map(|part| &part.names).map(|name| &**name).collect();
+        let names: Vec<&str> =
+            parts.iter().flat_map(|part| &part.names).map(|name| &**name).collect();
         assert_eq!(names, ["gen", "public"], "{text}");
     }
 }
@@ -184,7 +218,8 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
         (&["any", "none"], true, false),
         (&["odd", "none"], false, false),
     ] {
-        let is_kibana_user_only = !roles.iter().any(|role| ["read", "star", "any", "write"].contains(role));
+        let is_kibana_user_only =
+            !roles.iter().any(|role| ["read", "star", "any", "write"].contains(role));
         for (privileges, actions, wanted) in [
             (&legacy, SEARCH, reads),
             (&legacy, DELETE, writes),
@@ -192,20 +227,34 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
             (&v4, DELETE, writes && !is_kibana_user_only),
         ] {
             let target = Target::Indices(Expression::new(".kibana", Options::OPEN));
-            let needs =
-                [Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false }];
+            let needs = [Need {
+                actions,
+                target,
+                is_copied: false,
+                shows_hidden_terms: false,
+                adds_names: false,
+            }];
             let verdict = privileges.decide(&caller(privileges, "ann", roles), &needs).verdict;
             assert_eq!(verdict == Verdict::Permitted, wanted, "{roles:?} {actions:?}");
             let requirement =
-                requirement(privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+                requirement(privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX))
+                    .unwrap();
             let roles = roles.iter().map(|role| Arc::from(*role)).collect();
             let is_met = |one: &Requirement| one.is_met_by(&roles, &Variables::default());
             assert_eq!(is_met(&requirement), wanted, "{roles:?} {actions:?} {requirement:?}");
             let alternatives = requirement.alternatives();
             assert!(
-                alternatives.iter().flat_map(|one| &one.all).flatten().all(|held| held.without.is_empty())
+                alternatives
+                    .iter()
+                    .flat_map(|one| &one.all)
+                    .flatten()
+                    .all(|held| held.without.is_empty())
             );
-            assert_eq!(alternatives.iter().any(is_met), wanted, "{roles:?} {actions:?} {alternatives:?}");
+            assert_eq!(
+                alternatives.iter().any(is_met),
+                wanted,
+                "{roles:?} {actions:?} {alternatives:?}"
+            );
         }
     }
 }
@@ -236,11 +285,18 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
         let files = MapFiles::of("os/roles.yml", ROLES).and("os/config.yml", CONFIG);
         let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
         let mut all = InventoryBuilder::default();
-        all.index("public", true, false).index(".kibana_1", true, false).index(".kibana_2", true, false);
+        all.index("public", true, false).index(".kibana_1", true, false).index(
+            ".kibana_2",
+            true,
+            false,
+        );
         all.index(".kibana_3", true, false).index(".kibana_7_ann_1", true, false);
         all.index(".kibana-sample", true, false);
-        all.alias(".kibana", [".kibana_1", ".kibana_3"]).alias(".kibana_7_ann", [".kibana_7_ann_1"]);
-        all.alias(".kibana_x", [".kibana_3"]).alias("mine", [".kibana_2"]).alias("other", [".kibana_1"]);
+        all.alias(".kibana", [".kibana_1", ".kibana_3"])
+            .alias(".kibana_7_ann", [".kibana_7_ann_1"]);
+        all.alias(".kibana_x", [".kibana_3"])
+            .alias("mine", [".kibana_2"])
+            .alias("other", [".kibana_1"]);
         let inventory = has_inventory.then(|| Arc::new(all.build()));
         let settings = config.settings.clone();
         let settings = EvaluationSettings { evaluation: EvaluationType::V4, ..settings };
@@ -292,10 +348,17 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     }
     assert!(!may(&unknown, "ann", "none", SEARCH, ".kibana_*"));
     // To copy them elsewhere is more than reading.
-    for (role, is_copied, wanted) in [("read", false, true), ("read", true, false), ("write", true, true)] {
+    for (role, is_copied, wanted) in
+        [("read", false, true), ("read", true, false), ("write", true, true)]
+    {
         let target = Target::Fixed(Expression::new(".kibana", Options::OPEN));
-        let needs =
-            [Need { actions: SEARCH, target, is_copied, shows_hidden_terms: false, adds_names: false }];
+        let needs = [Need {
+            actions: SEARCH,
+            target,
+            is_copied,
+            shows_hidden_terms: false,
+            adds_names: false,
+        }];
         let verdict = known.decide(&caller(&known, "ann", &[role]), &needs).verdict;
         assert_eq!(verdict == Verdict::Permitted, wanted, "{role} {is_copied}");
     }
@@ -321,10 +384,17 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
         }
     }
     let needs = |target| {
-        [Need { actions: DELETE, target, is_copied: false, shows_hidden_terms: false, adds_names: false }]
+        [Need {
+            actions: DELETE,
+            target,
+            is_copied: false,
+            shows_hidden_terms: false,
+            adds_names: false,
+        }]
     };
-    let verdict =
-        |name: &str, target| known.decide(&caller(&known, name, &["write"]), &needs(target)).verdict;
+    let verdict = |name: &str, target| {
+        known.decide(&caller(&known, name, &["write"]), &needs(target)).verdict
+    };
     assert_eq!(
         verdict("ann", Target::Missing(".kibana_9".into())),
         Verdict::Denied,
@@ -334,6 +404,7 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     assert_eq!(verdict("ann", Target::AddedName(".kibana_9".into())), Verdict::Permitted);
     let target = Target::Indices(Expression::new(".kibana_2", Options::OPEN));
     let requirement =
-        requirement(&known, (&needs(target), false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+        requirement(&known, (&needs(target), false), |_| true, &mut Steps::new(usize::MAX))
+            .unwrap();
     assert_eq!(requirement.all, [Vec::new()], "nobody");
 }

@@ -28,7 +28,8 @@ pub(crate) struct Contents {
 
 impl Contents {
     pub(crate) fn generate(random: &mut Rng) -> Self {
-        let mut contents = Self { has_closed: random.bool(), has_stream: random.bool(), ..Self::default() };
+        let mut contents =
+            Self { has_closed: random.bool(), has_stream: random.bool(), ..Self::default() };
         for name in OPEN {
             if random.bool() {
                 contents.indices.push((name.to_owned(), random.u8(..5) == 0));
@@ -38,7 +39,8 @@ impl Contents {
             if random.u8(..3) == 0 {
                 continue;
             }
-            let indices = INDICES.iter().copied().chain(contents.indices.iter().map(|(name, _)| &**name));
+            let indices =
+                INDICES.iter().copied().chain(contents.indices.iter().map(|(name, _)| &**name));
             let mut indices: Vec<&str> = indices.collect();
             random.shuffle(&mut indices);
             let members = indices.into_iter().take(random.usize(1..=3)).map(ToOwned::to_owned);
@@ -52,7 +54,9 @@ impl Contents {
         let entries = |key: &str| record[key].as_object().into_iter().flatten();
         let members = |value: &Value| value.as_array().into_iter().flatten().map(text).collect();
         Self {
-            indices: entries("indices").map(|(name, hidden)| (name.clone(), *hidden == true)).collect(),
+            indices: entries("indices")
+                .map(|(name, hidden)| (name.clone(), *hidden == true))
+                .collect(),
             has_closed: record["closed"] == true,
             aliases: entries("aliases").map(|(name, list)| (name.clone(), members(list))).collect(),
             has_stream: record["stream"] == true,
@@ -62,7 +66,8 @@ impl Contents {
     pub(crate) fn record(&self) -> Value {
         let indices: Value =
             self.indices.iter().map(|(name, hidden)| (name.clone(), json!(hidden))).collect();
-        let aliases: Value = self.aliases.iter().map(|(name, list)| (name.clone(), json!(list))).collect();
+        let aliases: Value =
+            self.aliases.iter().map(|(name, list)| (name.clone(), json!(list))).collect();
         json!({ "indices": indices, "closed": self.has_closed, "aliases": aliases, "stream": self.has_stream })
     }
 
@@ -84,7 +89,8 @@ impl Contents {
     /// Makes a node contain this in place of what it had from another set of roles.
     pub(crate) fn create(&self, node: &mut Node) {
         let list = |names: &[&str]| names.join(",");
-        let remove = json!({ "remove": { "indices": INDICES, "aliases": ALIASES, "must_exist": false } });
+        let remove =
+            json!({ "remove": { "indices": INDICES, "aliases": ALIASES, "must_exist": false } });
         // Without any of them, a node answers 404.
         node.administer("POST", "/_aliases", &json!({ "actions": [remove] }).to_string());
         node.administer("DELETE", &format!("/_data_stream/{STREAM}"), "");
@@ -93,13 +99,20 @@ impl Contents {
         done(node.administer("DELETE", &all, ""));
         let mut documents = String::new();
         let closed = self.has_closed.then_some((CLOSED, false));
-        for (name, is_hidden) in self.indices.iter().map(|(name, hidden)| (&**name, *hidden)).chain(closed) {
-            let settings =
-                json!({ "settings": { "index.requests.cache.enable": false, "index.hidden": is_hidden } });
-            done(node.administer("PUT", &format!("/{name}?wait_for_active_shards=0"), &settings.to_string()));
+        for (name, is_hidden) in
+            self.indices.iter().map(|(name, hidden)| (&**name, *hidden)).chain(closed)
+        {
+            let settings = json!({ "settings": { "index.requests.cache.enable": false, "index.hidden": is_hidden } });
+            done(node.administer(
+                "PUT",
+                &format!("/{name}?wait_for_active_shards=0"),
+                &settings.to_string(),
+            ));
             for id in KEPT {
-                let lines =
-                    [json!({ "index": { "_index": name, "_id": id } }), json!({ "f": name, "id": id })];
+                let lines = [
+                    json!({ "index": { "_index": name, "_id": id } }),
+                    json!({ "f": name, "id": id }),
+                ];
                 documents += &lines.map(|line| format!("{line}\n")).concat();
             }
         }

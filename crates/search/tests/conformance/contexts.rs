@@ -1,4 +1,5 @@
-//! Scrolls and points in time: what a node answers to who has opened one, and to others who know its id.
+//! Scrolls and points in time: what a node answers to who has opened one, and to others who know
+//! its id.
 //!
 //! `contexts.jsonl` has recorded answers; `make search-conformance RECORD=1` writes it anew.
 
@@ -17,17 +18,20 @@ use crate::{NODE, setting};
 /// Who asks: a user, and its role.
 type Asking = (&'static str, &'static str);
 
-/// Those who open a scroll and a point in time of `logs-a`. `r0` may read `logs-*`, `r1` another index, `r2` everything, and `r3` may
-/// read `logs-*` but do nothing on the cluster.
+/// Those who open a scroll and a point in time of `logs-a`. `r0` may read `logs-*`, `r1` another
+/// index, `r2` everything, and `r3` may read `logs-*` but do nothing on the cluster.
 const OPENING: [Asking; 4] = [("ann", "r0"), ("ann", "r1"), ("ann", "r2"), ("ann", "r3")];
 
 /// Others who then use it.
-const OTHERS: [Asking; 5] = [("bob", "r0"), ("bob", "r1"), ("bob", "r2"), ("bob", "r3"), ("ann", "r1")];
+const OTHERS: [Asking; 5] =
+    [("bob", "r0"), ("bob", "r1"), ("bob", "r2"), ("bob", "r3"), ("ann", "r1")];
 
-/// A role that may search all indices, and so continue the scroll of another user: only a cluster can tell whose it is.
+/// A role that may search all indices, and so continue the scroll of another user: only a cluster
+/// can tell whose it is.
 const SEARCHES_ALL: &str = "r2";
 
-/// Operations that rolegate denies to some whom a node permits them: it does not know what an id is of.
+/// Operations that rolegate denies to some whom a node permits them: it does not know what an id is
+/// of.
 const STRICTER: [&str; 5] = ["scroll", "search", "delete_pit", "get_all_pits", "delete_all_pits"];
 
 #[test]
@@ -49,7 +53,9 @@ fn recorded_answers_about_scrolls_and_points_in_time_are_ours() {
         match (decision::of(world, &sent), is_permitted) {
             (Decision::Permitted(None), false) if is_of_another && sent.roles == SEARCHES_ALL => {}
             (Decision::Permitted(None), true) | (Decision::Denied { .. }, false) => seen[0] += 1,
-            (Decision::Denied { operation, .. }, true) if STRICTER.contains(&&*operation) => seen[1] += 1,
+            (Decision::Denied { operation, .. }, true) if STRICTER.contains(&&*operation) => {
+                seen[1] += 1
+            }
             (ours, _) => panic!("{ours:?} for {}", shown()),
         }
         // Where the cluster checks whose a scroll is, that is left to it, and nothing else.
@@ -105,8 +111,7 @@ fn roles() -> Value {
         "cluster_permissions": ["*"],
         "index_permissions": [{ "index_patterns": ["*"], "allowed_actions": ["*"] }],
     });
-    let mut roles =
-        json!({ "r0": reading("logs-*", &on_cluster), "r1": reading("public", &on_cluster), "r2": all });
+    let mut roles = json!({ "r0": reading("logs-*", &on_cluster), "r1": reading("public", &on_cluster), "r2": all });
     for number in 3..ROLES {
         roles[format!("r{number}")] = reading("logs-*", &json!([]));
     }
@@ -121,8 +126,8 @@ struct Recorded {
 }
 
 impl Recorded {
-    /// Opens scrolls; then each is continued or closed by another user, or by who opened it. A node closes one that another user
-    /// continues.
+    /// Opens scrolls; then each is continued or closed by another user, or by who opened it. A node
+    /// closes one that another user continues.
     fn scroll(&mut self, opening: Asking) {
         for (asking, of_another) in users(opening) {
             for method in ["POST", "DELETE"] {

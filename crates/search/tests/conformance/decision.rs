@@ -24,21 +24,22 @@ const EARLIER: &str = "a node asks only after it has found the index: not for on
 const CLOSED: &str = "a node does not ask about closed indices that only a pattern stands for";
 const REDUCED: &str = "a node with `do_not_fail_on_forbidden` also reduces bodies, aliases where one document is asked for, and \
      expressions with a name that is missing";
-const NOT_EXPANDED: &str =
-    "a pattern beside a name that is missing is compared as it is, and a node may then find nothing";
+const NOT_EXPANDED: &str = "a pattern beside a name that is missing is compared as it is, and a node may then find nothing";
 const NOTHING_FOUND: &str =
     "a node asks only if it finds something to write, which the request does not show";
 
 const MISLEADING: &str = "a node reads it in another way than it looks";
 const EXCLUDED: &str = "whether an exclusion stands for a hidden alias is not known, and what leaves nothing is forwarded as nothing or denied";
-const TENANT: &str = "a node asks for the tenant only if the request is about the index of Dashboards alone";
+const TENANT: &str =
+    "a node asks for the tenant only if the request is about the index of Dashboards alone";
 const LOOKED_UP: &str =
     "a name that a node may take for that of a look-up needs whatever a look-up may do there";
 const UNSEEN: &str = "what a node makes of several sources is not seen";
 
-/// Operations, why a request is denied that a node permits, and the reason for that. Every difference is in this table. `*` stands for
-/// any operation, and once in the second column for any text. What does not mention `(reduces)` holds for both kinds of clusters, and what does not mention
-/// `(excludes)` also for expressions that take something out.
+/// Operations, why a request is denied that a node permits, and the reason for that. Every
+/// difference is in this table. `*` stands for any operation, and once in the second column for any
+/// text. What does not mention `(reduces)` holds for both kinds of clusters, and what does not
+/// mention `(excludes)` also for expressions that take something out.
 pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("*", "* NotGranted (pattern)", NOT_EXPANDED),
     ("*", "* SecurityIndex (pattern)", NOT_EXPANDED),
@@ -173,7 +174,9 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
         Verdict::Permitted => return Decision::Permitted(None),
         Verdict::PermittedInPart(parts) => {
             let names = parts.into_iter().flat_map(|part| part.names);
-            return Decision::Permitted(Some(names.flat_map(|name| indices(world, name)).collect()));
+            return Decision::Permitted(Some(
+                names.flat_map(|name| indices(world, name)).collect(),
+            ));
         }
         Verdict::Denied => {}
     }
@@ -190,7 +193,9 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
 /// What a request with this name finds documents in.
 fn indices(world: &World, name: String) -> Vec<String> {
     let inventory = &world.inventory;
-    let group = inventory.number(&name).filter(|number| !inventory.kind(*number).is_some_and(Kind::is_index));
+    let group = inventory
+        .number(&name)
+        .filter(|number| !inventory.kind(*number).is_some_and(Kind::is_index));
     match group {
         Some(group) => {
             inventory.related(group).iter().map(|index| inventory.name(*index).to_owned()).collect()

@@ -1,11 +1,21 @@
-//! The same answers as the security plugin gives: requests that were sent to a real node, and its answers.
+//! The same answers as the security plugin gives: requests that were sent to a real node, and its
+//! answers.
 //!
-//! `recorded.jsonl` is replayed by every test run. `make search-conformance NODE=http://127.0.0.1:9200` generates roles, mappings, indices, aliases and
-//! requests, sends them to a node with the plugin, and compares; with `RECORD=1` it writes the files anew. The node must
-//! take users and backend roles from the headers `x-proxy-user` and `x-proxy-roles`, and `admins` must have `all_access`.
+//! `recorded.jsonl` is replayed by every test run. `make search-conformance
+//! NODE=http://127.0.0.1:9200` generates roles, mappings, indices, aliases and requests, sends them
+//! to a node with the plugin, and compares; with `RECORD=1` it writes the files anew. The node must
+//! take users and backend roles from the headers `x-proxy-user` and `x-proxy-roles`, and `admins`
+//! must have `all_access`.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a failed set-up is a failed test")]
-#![expect(clippy::disallowed_methods, reason = "it compares with a server that the environment names")]
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    reason = "a failed set-up is a failed test"
+)]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it compares with a server that the environment names"
+)]
 
 mod contents;
 mod contexts;

@@ -24,7 +24,8 @@ pub(crate) struct Answer {
     pub(crate) allowed: Option<bool>,
     /// The indices of the documents that a search found.
     pub(crate) found: Option<BTreeSet<String>>,
-    /// What a request without an error shows: documents, their number, buckets of aggregations and indices.
+    /// What a request without an error shows: documents, their number, buckets of aggregations and
+    /// indices.
     pub(crate) shown: Option<BTreeSet<String>>,
 }
 
@@ -56,7 +57,8 @@ impl Node {
             target += if target.contains('?') { "&" } else { "?" };
             target += "perform_permission_check=true";
         }
-        let (status, text) = self.send(&sent.method, &target, (&sent.user, &sent.roles), &sent.body, "");
+        let (status, text) =
+            self.send(&sent.method, &target, (&sent.user, &sent.roles), &sent.body, "");
         Self::read(sent, &target, status, &text)
     }
 
@@ -79,16 +81,22 @@ impl Node {
             .find(|(end, _)| path.ends_with(end))
             .and_then(|(_, key)| answer[*key].as_array());
         let allowed = match (status, parts) {
-            (403, _) => Some(false).filter(|_| sent.method == "HEAD" || is_denied(&answer["error"])),
+            (403, _) => {
+                Some(false).filter(|_| sent.method == "HEAD" || is_denied(&answer["error"]))
+            }
             (200, Some(parts)) => Some(!parts.iter().any(is_denied)),
-            (200, None) if answer["accessAllowed"].is_boolean() => answer["accessAllowed"].as_bool(),
+            (200, None) if answer["accessAllowed"].is_boolean() => {
+                answer["accessAllowed"].as_bool()
+            }
             (200..300 | 404 | 409, _) => Some(true),
             _ => None,
         };
         // A query finds some of the documents only.
-        let hits = answer["hits"]["hits"].as_array().filter(|_| status == 200 && sent.body.is_empty());
-        let found =
-            hits.map(|hits| hits.iter().filter_map(|hit| hit["_index"].as_str()).map(Into::into).collect());
+        let hits =
+            answer["hits"]["hits"].as_array().filter(|_| status == 200 && sent.body.is_empty());
+        let found = hits.map(|hits| {
+            hits.iter().filter_map(|hit| hit["_index"].as_str()).map(Into::into).collect()
+        });
         let shown = (status == 200 && !sent.is_dry).then(|| shown(path, &answer));
         Answer { status, allowed, found, shown }
     }
@@ -101,9 +109,16 @@ impl Node {
         body: &str,
         lines: &str,
     ) -> (u16, String) {
-        let kind = if target.contains("_bulk") || target.contains("_msearch") { "x-ndjson" } else { "json" };
-        let kind =
-            if body.is_empty() { String::new() } else { format!("content-type: application/{kind}\r\n") };
+        let kind = if target.contains("_bulk") || target.contains("_msearch") {
+            "x-ndjson"
+        } else {
+            "json"
+        };
+        let kind = if body.is_empty() {
+            String::new()
+        } else {
+            format!("content-type: application/{kind}\r\n")
+        };
         let head = format!(
             "{method} {target} HTTP/1.1\r\nhost: {}\r\nx-proxy-user: {user}\r\nx-proxy-roles: {roles}\r\n\
              x-forwarded-for: 127.0.0.1\r\n{lines}{kind}content-length: {}\r\n\r\n{body}",
@@ -113,7 +128,8 @@ impl Node {
         self.stream.get_mut().write_all(head.as_bytes()).expect("the node reads");
         let mut line = String::new();
         self.stream.read_line(&mut line).expect("the node answers");
-        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        let status =
+            line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
         let (mut length, mut closes) = (0, false);
         loop {
             line.clear();
@@ -149,8 +165,9 @@ fn shown(path: &str, answer: &Value) -> BTreeSet<String> {
     for hit in answer["hits"]["hits"].as_array().into_iter().flatten() {
         shown.push(format!("document {}/{} {}", hit["_index"], hit["_id"], hit["_source"]));
     }
-    for count in
-        [&answer["hits"]["total"]["value"], &answer["count"]].into_iter().filter(|count| count.is_u64())
+    for count in [&answer["hits"]["total"]["value"], &answer["count"]]
+        .into_iter()
+        .filter(|count| count.is_u64())
     {
         shown.push(format!("{count} documents"));
     }
@@ -160,7 +177,9 @@ fn shown(path: &str, answer: &Value) -> BTreeSet<String> {
     }
     let by_index = ["/_mapping", "/_settings", "/_alias", "/_mapping/field/f"];
     if by_index.iter().any(|end| path.ends_with(end)) {
-        shown.extend(answer.as_object().into_iter().flatten().map(|(name, _)| format!("index {name:?}")));
+        shown.extend(
+            answer.as_object().into_iter().flatten().map(|(name, _)| format!("index {name:?}")),
+        );
     }
     // Only the node with the plugin has its index.
     shown.into_iter().filter(|one| !one.contains(".opendistro_security")).collect()

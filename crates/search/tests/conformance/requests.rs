@@ -172,9 +172,13 @@ impl Sent {
     pub(crate) fn recorded_answer(record: &Value) -> Answer {
         let found = record["found"].as_array();
         Answer {
-            status: record["status"].as_u64().and_then(|status| status.try_into().ok()).unwrap_or_default(),
+            status: record["status"]
+                .as_u64()
+                .and_then(|status| status.try_into().ok())
+                .unwrap_or_default(),
             allowed: record["allowed"].as_bool(),
-            found: found.map(|found| found.iter().filter_map(Value::as_str).map(Into::into).collect()),
+            found: found
+                .map(|found| found.iter().filter_map(Value::as_str).map(Into::into).collect()),
             shown: None,
         }
     }
@@ -255,18 +259,21 @@ fn mislead(random: &mut Rng, sent: &mut Sent) {
         5 => {
             // Read as a member of the look-up: `random_score` is over at the first `}`.
             let query = r#"{"function_score":{"random_score":{"z":{}}},"index":"#;
-            let lookup = format!(r#"{{"terms":{{"f":{{"path":"f","query":{query}"{other}"}}}}}}}}"#);
+            let lookup =
+                format!(r#"{{"terms":{{"f":{{"path":"f","query":{query}"{other}"}}}}}}}}"#);
             (format!("/{name}/_count"), format!(r#"{{"query":{lookup}}}"#))
         }
         6 => {
-            let body =
-                json!({ "source": { "index": name, "post_filter": lookup }, "dest": { "index": "new-2" } });
+            let body = json!({ "source": { "index": name, "post_filter": lookup }, "dest": { "index": "new-2" } });
             ("/_reindex?max_docs=1".to_owned(), body.to_string())
         }
         _ => {
             let verb = pick(random, &["_update_by_query", "_delete_by_query"]);
             let query = json!({ "query": { "term": { "f": "nobody" } } });
-            (format!("/{}/{verb}?conflicts=proceed&refresh=true", changed(random)), query.to_string())
+            (
+                format!("/{}/{verb}?conflicts=proceed&refresh=true", changed(random)),
+                query.to_string(),
+            )
         }
     };
     (sent.target, sent.body, sent.may_create) = (target, body, true);
@@ -274,7 +281,10 @@ fn mislead(random: &mut Rng, sent: &mut Sent) {
 
 /// A random request for what several indices have, which may be reduced to some of them.
 pub(crate) fn generate_reading(random: &mut Rng) -> Sent {
-    let end = pick(random, &["/_search?size=100", "/_search?size=100", "/_count", "/_field_caps?fields=*"]);
+    let end = pick(
+        random,
+        &["/_search?size=100", "/_search?size=100", "/_count", "/_field_caps?fields=*"],
+    );
     let indices = pick(random, &EXPRESSIONS);
     let place = if indices.is_empty() { String::new() } else { format!("/{indices}") };
     Sent {
@@ -288,7 +298,8 @@ pub(crate) fn generate_reading(random: &mut Rng) -> Sent {
     }
 }
 
-/// Sometimes makes the body of a bulk request some hundred kilobytes long, with the same items again and again.
+/// Sometimes makes the body of a bulk request some hundred kilobytes long, with the same items
+/// again and again.
 pub(crate) fn lengthen(random: &mut Rng, sent: &mut Sent) {
     if sent.target.ends_with("/_bulk") && random.u8(..8) == 0 {
         sent.body = sent.body.repeat(random.usize(1_000..3_000));
@@ -316,7 +327,11 @@ fn list(random: &mut Rng) -> Vec<&'static str> {
 /// An expression that does not stand for the index of the plugin: only the node has that.
 fn changed(random: &mut Rng) -> String {
     let indices = expression(random);
-    if matches!(&*indices, "" | "_all" | "*" | "*,-secret*") { "logs-*".to_owned() } else { indices }
+    if matches!(&*indices, "" | "_all" | "*" | "*,-secret*") {
+        "logs-*".to_owned()
+    } else {
+        indices
+    }
 }
 
 /// A path below an expression, with or without parameters.
@@ -325,7 +340,11 @@ fn on_indices(random: &mut Rng, end: &str) -> String {
     let parameters = pick(random, &PARAMETERS);
     let (path, query) = end.split_once('?').unwrap_or((end, ""));
     let place = if indices.is_empty() { String::new() } else { format!("/{indices}") };
-    let query = [query, parameters].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("&");
+    let query = [query, parameters]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect::<Vec<_>>()
+        .join("&");
     // Sometimes the indices are named by the query.
     let (place, query) = if random.u8(..8) == 0 && !end.is_empty() {
         (String::new(), format!("index={indices}&{query}"))
@@ -375,14 +394,18 @@ fn read_indices(random: &mut Rng, sent: &mut Sent) {
         _ if !sent.body.is_empty() => {}
         0 => sent.target = format!("/_cat/indices/{}", pick(random, &EXPRESSIONS)),
         1 => sent.target = format!("/_resolve/index/{}", pick(random, &NAMES)),
-        2 => sent.target = format!("/_data_stream/{}", pick(random, &["stream-app", "*", "stream-*"])),
+        2 => {
+            sent.target =
+                format!("/_data_stream/{}", pick(random, &["stream-app", "*", "stream-*"]))
+        }
         _ => {}
     }
 }
 
 fn read_document(random: &mut Rng, sent: &mut Sent) {
     let name = if random.u8(..8) == 0 { pick(random, &PARTS) } else { pick(random, &NAMES) };
-    let end = pick(random, &["_doc/1", "_source/1", "_termvectors/1", "_explain/1?q=f:a", "_doc/none"]);
+    let end =
+        pick(random, &["_doc/1", "_source/1", "_termvectors/1", "_explain/1?q=f:a", "_doc/none"]);
     sent.target = format!("/{name}/{end}");
     if end.starts_with("_doc") && random.bool() {
         sent.method = "HEAD".to_owned();
@@ -420,7 +443,11 @@ fn administer(random: &mut Rng, sent: &mut Sent) {
             format!("/{name}/_mapping"),
             json!({ "properties": { "g": { "type": "keyword" } } }).to_string(),
         ),
-        4 => ("PUT", format!("/{name}/_settings"), json!({ "index.refresh_interval": "1s" }).to_string()),
+        4 => (
+            "PUT",
+            format!("/{name}/_settings"),
+            json!({ "index.refresh_interval": "1s" }).to_string(),
+        ),
         5 => ("PUT", format!("/{name}/_alias/fresh"), String::new()),
         6 => {
             let one = match random.u8(..3) {
@@ -481,7 +508,8 @@ fn with_body(random: &mut Rng, sent: &mut Sent) {
     "POST".clone_into(&mut sent.method);
     let name = pick(random, &NAMES);
     let other = pick(random, &NAMES);
-    let place = if random.u8(..4) == 0 { format!("/{}", pick(random, &NAMES)) } else { String::new() };
+    let place =
+        if random.u8(..4) == 0 { format!("/{}", pick(random, &NAMES)) } else { String::new() };
     match random.u8(..8) {
         0 | 1 => {
             sent.target = format!("{place}/_bulk");
@@ -502,7 +530,8 @@ fn with_body(random: &mut Rng, sent: &mut Sent) {
         }
         2 => {
             sent.target = format!("{place}/_mget");
-            let docs = [json!({ "_index": name, "_id": "1" }), json!({ "_index": other, "_id": "1" })];
+            let docs =
+                [json!({ "_index": name, "_id": "1" }), json!({ "_index": other, "_id": "1" })];
             sent.body = json!({ "docs": docs[..random.usize(1..3)] }).to_string();
             if !place.is_empty() && random.bool() {
                 sent.body = json!({ "ids": ["1"] }).to_string();
@@ -513,8 +542,12 @@ fn with_body(random: &mut Rng, sent: &mut Sent) {
             for _ in 0..random.usize(1..3) {
                 let header = match random.u8(..4) {
                     0 if !place.is_empty() => json!({}),
-                    1 => json!({ "index": [pick(random, &NAMES), pick(random, &["logs-*", "public"])] }),
-                    _ => json!({ "index": expression(random).replace("%2C", ",").replace("%6C", "l") }),
+                    1 => {
+                        json!({ "index": [pick(random, &NAMES), pick(random, &["logs-*", "public"])] })
+                    }
+                    _ => {
+                        json!({ "index": expression(random).replace("%2C", ",").replace("%6C", "l") })
+                    }
                 };
                 sent.body += &format!("{header}\n{{\"query\":{{\"match_all\":{{}}}}}}\n");
             }
@@ -528,8 +561,7 @@ fn with_body(random: &mut Rng, sent: &mut Sent) {
             sent.may_create = true;
             let query = json!({ "match_none": {} });
             let indices = if random.bool() { vec![name] } else { list(random) };
-            let body =
-                json!({ "source": { "index": indices, "query": query }, "dest": { "index": "new-2" } });
+            let body = json!({ "source": { "index": indices, "query": query }, "dest": { "index": "new-2" } });
             sent.body = body.to_string();
         }
         6 => {

@@ -29,16 +29,21 @@ impl Tally {
             (Some(true), Decision::Permitted(Some(only))) => {
                 let only: BTreeSet<_> =
                     only.iter().filter(|index| world::has_documents(index)).cloned().collect();
-                let found =
-                    node.found.as_ref().map(|found| found.iter().filter(|index| world::has_documents(index)));
+                let found = node
+                    .found
+                    .as_ref()
+                    .map(|found| found.iter().filter(|index| world::has_documents(index)));
                 match found.map(|found| found.cloned().collect::<BTreeSet<_>>()) {
                     Some(found) if !only.is_subset(&found) => {
-                        self.over_granted.push(format!("{}: {only:?} instead of {found:?}", shown()));
+                        self.over_granted
+                            .push(format!("{}: {only:?} instead of {found:?}", shown()));
                     }
                     Some(found) if only != found => {
                         let why = format!("{only:?} instead of {found:?}");
-                        self.stricter.entry(("reduced".to_owned(), why)).or_insert_with(|| (0, shown())).0 +=
-                            1;
+                        self.stricter
+                            .entry(("reduced".to_owned(), why))
+                            .or_insert_with(|| (0, shown()))
+                            .0 += 1;
                     }
                     _ => self.same += 1,
                 }
@@ -58,7 +63,8 @@ impl Tally {
         }
         for ((operation, why), (count, example)) in &self.stricter {
             if !STRICTER.iter().any(|row| decision::explains(row, operation, why)) {
-                writeln!(problems, "stricter {count} times: {operation}: {why}: {example}").expect("text");
+                writeln!(problems, "stricter {count} times: {operation}: {why}: {example}")
+                    .expect("text");
             }
         }
         problems
@@ -80,9 +86,11 @@ impl Tally {
         for request in &self.over_granted {
             println!("over-granted: {request}");
         }
-        // Not a failure: a row may need more requests than these. One that no long run needs can go.
+        // Not a failure: a row may need more requests than these. One that no long run needs can
+        // go.
         for row in STRICTER {
-            if !self.stricter.keys().any(|(operation, why)| decision::explains(row, operation, why)) {
+            if !self.stricter.keys().any(|(operation, why)| decision::explains(row, operation, why))
+            {
                 println!("no request needs the row: {}: {}", row.0, row.1);
             }
         }

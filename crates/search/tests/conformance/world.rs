@@ -150,7 +150,9 @@ impl World {
     pub(crate) fn generate(random: &mut Rng) -> Self {
         let mut roles = Map::new();
         let mut some = |from: &[&str], most: usize| -> Vec<String> {
-            (0..random.usize(1..=most)).map(|_| from[random.usize(..from.len())].to_owned()).collect()
+            (0..random.usize(1..=most))
+                .map(|_| from[random.usize(..from.len())].to_owned())
+                .collect()
         };
         for number in 0..ROLES {
             let permissions: Vec<Value> = (0..1 + number % 3)
@@ -160,7 +162,9 @@ impl World {
                 .collect();
             let cluster = if number % 4 == 0 { Vec::new() } else { some(&CLUSTER, 3) };
             let tenants: Vec<Value> = match number % 4 {
-                1 => vec![json!({ "tenant_patterns": ["*"], "allowed_actions": some(&TENANTS, 1) })],
+                1 => {
+                    vec![json!({ "tenant_patterns": ["*"], "allowed_actions": some(&TENANTS, 1) })]
+                }
                 2 => vec![
                     json!({ "tenant_patterns": ["global_tenant"], "allowed_actions": some(&TENANTS, 1) }),
                 ],
@@ -180,14 +184,20 @@ impl World {
     /// Each role for the backend role of the same name.
     pub(crate) fn of(roles: Value, reduces: bool) -> Self {
         let names = (0..ROLES).map(|number| format!("r{number}"));
-        let mappings = names.map(|name| (name.clone(), json!({ "backend_roles": [name] }))).collect();
+        let mappings =
+            names.map(|name| (name.clone(), json!({ "backend_roles": [name] }))).collect();
         Self::new(roles, reduces, mappings, Contents::default())
     }
 
     /// What [`World::record`] has recorded.
     pub(crate) fn of_record(record: &Value) -> Self {
         let contents = Contents::of_record(&record["contents"]);
-        Self::new(record["roles"].clone(), record["reduces"] == true, record["mappings"].clone(), contents)
+        Self::new(
+            record["roles"].clone(),
+            record["reduces"] == true,
+            record["mappings"].clone(),
+            contents,
+        )
     }
 
     pub(crate) fn record(&self) -> Value {
@@ -209,12 +219,21 @@ impl World {
             ..EvaluationSettings::default()
         };
         let inventory = inventory(&contents);
-        Self { roles, mappings, contents, reduces, config: Arc::new(loaded.config), settings, inventory }
+        Self {
+            roles,
+            mappings,
+            contents,
+            reduces,
+            config: Arc::new(loaded.config),
+            settings,
+            inventory,
+        }
     }
 
     /// The files of the cluster's configuration, by name.
     pub(crate) fn files(&self) -> [(&'static str, String); 3] {
-        let config = json!({ "config": { "dynamic": { "do_not_fail_on_forbidden": self.reduces } } });
+        let config =
+            json!({ "config": { "dynamic": { "do_not_fail_on_forbidden": self.reduces } } });
         [
             ("roles.yml", with_meta("roles", &self.roles)),
             ("roles_mapping.yml", with_meta("rolesmapping", &self.mappings)),
@@ -233,7 +252,11 @@ impl World {
         let changes: Vec<Value> = roles
             .map(|(name, role)| json!({ "op": "add", "path": format!("/{name}"), "value": role }))
             .collect();
-        done(node.administer("PATCH", "/_plugins/_security/api/roles", &json!(changes).to_string()));
+        done(node.administer(
+            "PATCH",
+            "/_plugins/_security/api/roles",
+            &json!(changes).to_string(),
+        ));
         let changes: Vec<Value> = self
             .mappings
             .as_object()
@@ -241,14 +264,19 @@ impl World {
             .iter()
             .map(|(name, mapping)| json!({ "op": "add", "path": format!("/{name}"), "value": mapping }))
             .collect();
-        done(node.administer("PATCH", "/_plugins/_security/api/rolesmapping", &json!(changes).to_string()));
+        done(node.administer(
+            "PATCH",
+            "/_plugins/_security/api/rolesmapping",
+            &json!(changes).to_string(),
+        ));
     }
 }
 
 /// Creates what the cluster contains.
 pub(crate) fn create(node: &mut Node) {
     node.administer("DELETE", "/_data_stream/*", "");
-    // The index of the plugin stays. A node without the plugin has none, and refuses to leave it out.
+    // The index of the plugin stays. A node without the plugin has none, and refuses to leave it
+    // out.
     if node.administer("DELETE", "/*,-.opendistro_security?expand_wildcards=all", "").0 == 404 {
         done(node.administer("DELETE", "/*?expand_wildcards=all", ""));
     }
@@ -259,7 +287,8 @@ pub(crate) fn create(node: &mut Node) {
     done(node.administer("PUT", &format!("/{HIDDEN}"), &hidden.to_string()));
     for index in INDICES.iter().chain([&CLOSED, &HIDDEN]) {
         if *index != HIDDEN {
-            // A node that has kept a result may give it to others: an empty one, if the plugin had filtered all.
+            // A node that has kept a result may give it to others: an empty one, if the plugin had
+            // filtered all.
             let settings = json!({ "settings": { "index.requests.cache.enable": false } });
             done(node.administer("PUT", &format!("/{index}"), &settings.to_string()));
         }
@@ -273,7 +302,8 @@ pub(crate) fn create(node: &mut Node) {
         done(node.administer("POST", "/_aliases", &action.to_string()));
     }
     let (alias, index) = HIDDEN_ALIAS;
-    let action = json!({ "actions": [{ "add": { "index": index, "alias": alias, "is_hidden": true } }] });
+    let action =
+        json!({ "actions": [{ "add": { "index": index, "alias": alias, "is_hidden": true } }] });
     done(node.administer("POST", "/_aliases", &action.to_string()));
     done(node.administer("POST", &format!("/{CLOSED}/_close"), ""));
 }
@@ -288,7 +318,11 @@ impl World {
     pub(crate) fn remove_new(&self, node: &mut Node) {
         let mut names = self.contents.absent();
         names.push("new-*");
-        done(node.administer("DELETE", &format!("/{}?ignore_unavailable=true", names.join(",")), ""));
+        done(node.administer(
+            "DELETE",
+            &format!("/{}?ignore_unavailable=true", names.join(",")),
+            "",
+        ));
     }
 
     /// Removes the indices and the documents that requests created.
@@ -330,7 +364,9 @@ fn generate_mappings(random: &mut Rng) -> Value {
             2 => json!({ "backend_roles": [], "users": ["user"] }),
             3 => json!({ "backend_roles": [name], "users": ["oth*"] }),
             4 => json!({ "backend_roles": [format!("{name}*")] }),
-            5 => json!({ "backend_roles": [name], "and_backend_roles": [other, "r1"], "users": ["a.b"] }),
+            5 => {
+                json!({ "backend_roles": [name], "and_backend_roles": [other, "r1"], "users": ["a.b"] })
+            }
             6 => json!({ "users": ["/us.r/"] }),
             _ => json!({ "backend_roles": [name] }),
         };

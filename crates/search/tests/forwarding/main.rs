@@ -1,5 +1,5 @@
-//! A pattern that is permitted only because of what the inventory has is forwarded as the names that it stands for, so that it
-//! reaches no index that was created since.
+//! A pattern that is permitted only because of what the inventory has is forwarded as the names
+//! that it stands for, so that it reaches no index that was created since.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,13 +16,17 @@ use std::sync::Arc;
 use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
-    EvaluationSettings, InventoryBuilder, Pattern, Privileges, SecurityConfig, Subject, Verdict, read,
+    EvaluationSettings, InventoryBuilder, Pattern, Privileges, SecurityConfig, Subject, Verdict,
+    read,
 };
 
 use crate::requests::request;
 
 fn config(roles: &str) -> Arc<SecurityConfig> {
-    let files = MapFiles::of("os/roles.yml", format!("_meta: {{ type: roles, config_version: 2 }}\n{roles}"));
+    let files = MapFiles::of(
+        "os/roles.yml",
+        format!("_meta: {{ type: roles, config_version: 2 }}\n{roles}"),
+    );
     Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config)
 }
 
@@ -43,9 +47,13 @@ fn forwarded(
     let request = request(method, target, body);
     let mut needs = Vec::new();
     read(&request, &mut needs).unwrap();
-    let callers =
-        [privileges.caller(&subject(roles)), privileges.uncached_caller(&subject(roles))].map(|caller| {
-            assert_eq!(privileges.decide(&caller, &needs).verdict, Verdict::Permitted, "{method} {target}");
+    let callers = [privileges.caller(&subject(roles)), privileges.uncached_caller(&subject(roles))]
+        .map(|caller| {
+            assert_eq!(
+                privileges.decide(&caller, &needs).verdict,
+                Verdict::Permitted,
+                "{method} {target}"
+            );
             privileges.forwarded(&caller, &request, &needs)
         });
     assert_eq!(callers[0], callers[1], "{method} {target}: with and without caches");
@@ -66,18 +74,23 @@ own: { index_permissions: [{ index_patterns: ['${user.name}*'], allowed_actions:
 fn privileges(settings: EvaluationSettings) -> Privileges {
     let mut builder = InventoryBuilder::default();
     builder.index("logs-1", true, false).index("logs-2", true, false).alias("logs-now", ["logs-2"]);
-    let inventory = builder.index(".ds-app-1", true, true).data_stream("app", [".ds-app-1"]).build();
+    let inventory =
+        builder.index(".ds-app-1", true, true).data_stream("app", [".ds-app-1"]).build();
     Privileges::new(config(ROLES), settings, Some(Arc::new(inventory)))
 }
 
 #[test]
 fn a_pattern_that_no_role_covers_is_forwarded_as_names() {
     for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
-        let privileges = privileges(EvaluationSettings { evaluation, ..EvaluationSettings::default() });
+        let privileges =
+            privileges(EvaluationSettings { evaluation, ..EvaluationSettings::default() });
         let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
         for (target, wanted) in [
             ("/logs-*/_search", Some("/logs-1,logs-2/_search?ignore_unavailable=true")),
-            ("/logs-*/_search?size=1", Some("/logs-1,logs-2/_search?size=1&ignore_unavailable=true")),
+            (
+                "/logs-*/_search?size=1",
+                Some("/logs-1,logs-2/_search?size=1&ignore_unavailable=true"),
+            ),
             (
                 "/logs-*/_search?ignore_unavailable=false",
                 Some("/logs-1,logs-2/_search?ignore_unavailable=true"),
@@ -110,7 +123,8 @@ fn a_pattern_that_no_role_covers_is_forwarded_as_names() {
 /// An alias may have a filter, which the inventory does not tell.
 #[test]
 fn an_alias_is_never_replaced_by_its_indices() {
-    let legacy = EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
+    let legacy =
+        EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
     let privileges = privileges(legacy);
     let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
     assert_eq!(of("/logs-now/_search"), None);
@@ -120,7 +134,8 @@ fn an_alias_is_never_replaced_by_its_indices() {
 
 #[test]
 fn a_pattern_that_stands_for_nothing_is_forwarded_as_nothing() {
-    let legacy = EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
+    let legacy =
+        EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
     for settings in [legacy, EvaluationSettings::default()] {
         let privileges = privileges(settings);
         let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
@@ -140,7 +155,8 @@ fn a_pattern_that_roles_cover_is_forwarded_as_it_is() {
         assert_eq!(forwarded(&privileges, roles, ("GET", target, "")), None, "{roles:?} {target}");
     }
     // A new index may be that of the results of tasks, which with `v4` is always a system index.
-    let legacy = EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
+    let legacy =
+        EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
     let legacy = self::privileges(legacy);
     for (target, with_v4) in [
         ("/_search", "/_search?index=app,logs-1,logs-2&ignore_unavailable=true"),
@@ -155,10 +171,12 @@ fn a_pattern_that_roles_cover_is_forwarded_as_it_is() {
     let hiding = forwarded(&privileges, &["prefix", "some"], ("GET", "/logs-*/_search", ""));
     assert_eq!(hiding, names);
     // A new alias may be for what a role hides, whatever its name is.
-    let hiding_elsewhere = forwarded(&privileges, &["prefix", "other"], ("GET", "/logs-*/_search", ""));
+    let hiding_elsewhere =
+        forwarded(&privileges, &["prefix", "other"], ("GET", "/logs-*/_search", ""));
     assert_eq!(hiding_elsewhere, names);
     let system_indices = vec![Pattern::parse(&"logs-system".into()).unwrap()];
-    let privileges = self::privileges(EvaluationSettings { system_indices, ..EvaluationSettings::default() });
+    let privileges =
+        self::privileges(EvaluationSettings { system_indices, ..EvaluationSettings::default() });
     assert_eq!(forwarded(&privileges, &["prefix"], ("GET", "/logs-*/_search", "")), names);
 }
 
@@ -166,7 +184,9 @@ fn a_pattern_that_roles_cover_is_forwarded_as_it_is() {
 #[test]
 fn what_a_body_does_to_the_indices_of_the_path_counts() {
     let privileges = privileges(EvaluationSettings::default());
-    let of = |body: &str| forwarded(&privileges, &["deleting"], ("POST", "/logs-*/_update_by_query", body));
+    let of = |body: &str| {
+        forwarded(&privileges, &["deleting"], ("POST", "/logs-*/_update_by_query", body))
+    };
     assert_eq!(of("{}"), None);
     let script = of(r#"{"script": {"source": "ctx.op = 'delete'"}}"#);
     assert_eq!(script.as_deref(), Some("/logs-1,logs-2/_update_by_query?ignore_unavailable=true"));
@@ -176,7 +196,8 @@ fn what_a_body_does_to_the_indices_of_the_path_counts() {
 fn what_names_cannot_replace_is_forwarded_as_it_is() {
     let privileges = privileges(EvaluationSettings::default());
     for (method, target, body) in [
-        // A node may refuse a pattern here (`action.destructive_requires_name`), and must still see it.
+        // A node may refuse a pattern here (`action.destructive_requires_name`), and must still see
+        // it.
         ("DELETE", "/logs-*", ""),
         ("POST", "/logs-*/_close", ""),
         ("POST", "/logs-*/_open", ""),
@@ -195,8 +216,9 @@ fn what_names_cannot_replace_is_forwarded_as_it_is() {
 fn a_name_that_is_a_path_of_another_operation_is_not_forwarded() {
     let mut builder = InventoryBuilder::default();
     let inventory = Some(Arc::new(builder.index("views", true, false).build()));
-    let config =
-        config("names: { index_permissions: [{ index_patterns: [views], allowed_actions: ['*'] }] }\n");
+    let config = config(
+        "names: { index_permissions: [{ index_patterns: [views], allowed_actions: ['*'] }] }\n",
+    );
     let settings = EvaluationSettings::default();
     let privileges = Privileges::new(config, settings, inventory);
     let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));

@@ -1,4 +1,5 @@
-//! Generated roles, clusters and requests: what is forwarded reaches the same, and nothing that was created since.
+//! Generated roles, clusters and requests: what is forwarded reaches the same, and nothing that was
+//! created since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -7,8 +8,8 @@ use std::sync::Arc;
 use generator::Rng;
 use search::config::EvaluationType;
 use search::{
-    EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Part, Pattern, Privileges,
-    Target, Verdict, matches, read,
+    EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options, Part, Pattern,
+    Privileges, Target, Verdict, matches, read,
 };
 
 use super::{config, subject};
@@ -113,7 +114,8 @@ impl Cluster {
     /// What an account is told that may not see these indices.
     fn inventory_without(&self, unlisted: &BTreeSet<&str>) -> Inventory {
         let mut builder = InventoryBuilder::default();
-        for (name, (is_open, is_hidden)) in self.indices.iter().filter(|(name, _)| !unlisted.contains(*name))
+        for (name, (is_open, is_hidden)) in
+            self.indices.iter().filter(|(name, _)| !unlisted.contains(*name))
         {
             builder.index(name, *is_open, *is_hidden);
         }
@@ -126,17 +128,20 @@ impl Cluster {
         builder.build()
     }
 
-    /// What a request reaches: as the cluster resolves it, one part after the other. `None` if a name does not exist.
+    /// What a request reaches: as the cluster resolves it, one part after the other. `None` if a
+    /// name does not exist.
     fn reached(&self, expression: &Expression<'_>) -> Option<Reached> {
         let options = expression.options;
         let is_all = expression.is_all() || expression.text() == "*";
         let (mut names, mut indices) = (BTreeSet::new(), BTreeSet::new());
         let expand = |pattern: &str| {
             let (mut names, mut indices) = (BTreeSet::new(), BTreeSet::new());
-            let has_state = |index: &str| if self.indices[index].0 { options.open } else { options.closed };
+            let has_state =
+                |index: &str| if self.indices[index].0 { options.open } else { options.closed };
             for (name, (_, is_hidden)) in &self.indices {
-                let is_shown =
-                    options.hidden || !is_hidden || (pattern.starts_with('.') && name.starts_with('.'));
+                let is_shown = options.hidden
+                    || !is_hidden
+                    || (pattern.starts_with('.') && name.starts_with('.'));
                 if matches(pattern, name) && is_shown && has_state(name) {
                     names.insert((*name).to_owned());
                     indices.insert((*name).to_owned());
@@ -146,7 +151,9 @@ impl Cluster {
                 self.aliases.iter().filter(|(alias, _)| matches(pattern, alias) && !is_all)
             {
                 names.insert((*alias).to_owned());
-                indices.extend(members.iter().filter(|index| has_state(index)).map(ToString::to_string));
+                indices.extend(
+                    members.iter().filter(|index| has_state(index)).map(ToString::to_string),
+                );
             }
             let streams = self.streams.iter().filter(|stream| matches(pattern, stream));
             streams.for_each(|stream| {
@@ -205,11 +212,11 @@ impl Cluster {
             }
         }
         let filtered = |index: &String| {
-            let aliases = self
-                .aliases
-                .iter()
-                .filter(|(alias, members)| names.contains(**alias) && members.contains(index.as_str()));
-            (!names.contains(index)).then(|| aliases.map(|(alias, _)| (*alias).to_owned()).collect())
+            let aliases = self.aliases.iter().filter(|(alias, members)| {
+                names.contains(**alias) && members.contains(index.as_str())
+            });
+            (!names.contains(index))
+                .then(|| aliases.map(|(alias, _)| (*alias).to_owned()).collect())
         };
         Some(indices.iter().map(|index| (index.clone(), filtered(index))).collect())
     }
@@ -220,12 +227,16 @@ fn roles(rng: &mut Rng) -> String {
     for role in 0..3 {
         writeln!(text, "role{role}:\n  index_permissions:").unwrap();
         for _ in 0..=rng.below(2) {
-            let patterns: Vec<String> =
-                (0..=rng.below(6)).map(|_| format!("'{}'", PATTERNS[rng.below(PATTERNS.len())])).collect();
+            let patterns: Vec<String> = (0..=rng.below(6))
+                .map(|_| format!("'{}'", PATTERNS[rng.below(PATTERNS.len())]))
+                .collect();
             let rule = if rng.below(8) == 0 { ", dls: '{}'" } else { "" };
             let patterns = patterns.join(", ");
-            writeln!(text, "    - {{ index_patterns: [{patterns}], allowed_actions: [read]{rule} }}")
-                .unwrap();
+            writeln!(
+                text,
+                "    - {{ index_patterns: [{patterns}], allowed_actions: [read]{rule} }}"
+            )
+            .unwrap();
         }
     }
     text
@@ -238,7 +249,8 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
     let mut seen = [0_usize; 3];
     for round in 0..3_000 {
         let with_aliases = round % 2 == 0;
-        let (config, cluster) = (config(&roles(&mut rng)), Cluster::generate(&mut rng, with_aliases));
+        let (config, cluster) =
+            (config(&roles(&mut rng)), Cluster::generate(&mut rng, with_aliases));
         let mut later = cluster.clone();
         later.add(&mut rng);
         let settings = EvaluationSettings {
@@ -258,10 +270,12 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
         let caller = privileges.caller(&subject);
         for _ in 0..20 {
             let text = EXPRESSIONS[rng.below(EXPRESSIONS.len())];
-            let states = ["open", "open", "open", "all", "open,hidden", "closed", "none"][rng.below(7)];
+            let states =
+                ["open", "open", "open", "all", "open,hidden", "closed", "none"][rng.below(7)];
             let target = format!("/_search?index={text}&expand_wildcards={states}");
-            let context =
-                || format!("{target}\n{config:?}\n{settings:?}\n{cluster:?}\n{later:?}\n{subject:?}");
+            let context = || {
+                format!("{target}\n{config:?}\n{settings:?}\n{cluster:?}\n{later:?}\n{subject:?}")
+            };
             let first = request("GET", &target, "");
             let mut needs = Vec::new();
             read(&first, &mut needs).unwrap();
@@ -302,7 +316,11 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
             let before = cluster.reached(&Expression::new(asked.text(), options)).unwrap();
             for index in later.reached(new).into_iter().flat_map(BTreeMap::into_keys) {
                 let was_there = before.contains_key(&index);
-                assert!(was_there || named.contains(index.as_str()), "{index} by {target}: {}", context());
+                assert!(
+                    was_there || named.contains(index.as_str()),
+                    "{index} by {target}: {}",
+                    context()
+                );
             }
             seen[0] += 1;
         }
@@ -319,7 +337,8 @@ fn an_inventory_that_leaves_indices_of_aliases_out_permits_no_more() {
         let (config, cluster) = (config(&roles(&mut rng)), Cluster::generate(&mut rng, true));
         let members = cluster.aliases.values().flatten();
         let unlisted: BTreeSet<&str> = members.copied().filter(|_| rng.below(2) == 0).collect();
-        let evaluation = if rng.below(2) == 0 { EvaluationType::Legacy } else { EvaluationType::V4 };
+        let evaluation =
+            if rng.below(2) == 0 { EvaluationType::Legacy } else { EvaluationType::V4 };
         let settings = EvaluationSettings { evaluation, ..EvaluationSettings::default() };
         let told = Arc::new(cluster.inventory_without(&unlisted));
         let privileges = Privileges::new(config.clone(), settings.clone(), Some(told));
@@ -337,12 +356,15 @@ fn an_inventory_that_leaves_indices_of_aliases_out_permits_no_more() {
             if privileges.decide(&caller, &needs).verdict != Verdict::Permitted {
                 continue;
             }
-            let forwarded = privileges.forwarded(&caller, &asked, &needs).unwrap_or_else(|| target.clone());
+            let forwarded =
+                privileges.forwarded(&caller, &asked, &needs).unwrap_or_else(|| target.clone());
             let again = request("GET", &forwarded, "");
             let mut again_needs = Vec::new();
             read(&again, &mut again_needs).unwrap();
-            for index in
-                cluster.reached(expression(&again_needs[0])).into_iter().flat_map(BTreeMap::into_keys)
+            for index in cluster
+                .reached(expression(&again_needs[0]))
+                .into_iter()
+                .flat_map(BTreeMap::into_keys)
             {
                 let need = Need {
                     actions: needs[0].actions,

@@ -18,7 +18,9 @@ pub(crate) fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
             Target::Indices(expression) | Target::Fixed(expression) if expression.is_all() => {
                 "all".to_owned()
             }
-            Target::Indices(expression) | Target::Fixed(expression) => format!("[{}]", expression.text()),
+            Target::Indices(expression) | Target::Fixed(expression) => {
+                format!("[{}]", expression.text())
+            }
         };
         need.actions.iter().map(move |action| format!("{} on {target}", action.name()))
     });

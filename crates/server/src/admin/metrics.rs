@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, MetricEncoder, NoLabelSet, text};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, MetricEncoder, NoLabelSet, text,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use runtime::clock;
@@ -106,7 +108,8 @@ impl Metrics {
     /// and keeps that name for its readers.
     pub(crate) fn histograms(&self) -> String {
         let totals = self.authorization.decisions();
-        let (handler, evaluation) = (json_histogram(&totals.check), json_histogram(&totals.evaluation));
+        let (handler, evaluation) =
+            (json_histogram(&totals.check), json_histogram(&totals.evaluation));
         json!({ "handler": handler, "evaluation": evaluation }).to_string()
     }
 }
@@ -151,7 +154,11 @@ impl Collector for Metrics {
             let lines = [("written", logs.written()), ("dropped", logs.dropped())];
             page.counters("rolegate_log_lines", "Lines of the log", "result", lines);
         }
-        page.info("rolegate_build", "The version of rolegate", &[("version", env!("CARGO_PKG_VERSION"))]);
+        page.info(
+            "rolegate_build",
+            "The version of rolegate",
+            &[("version", env!("CARGO_PKG_VERSION"))],
+        );
         process::process(&mut page);
         page.result
     }
@@ -168,7 +175,8 @@ fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) {
 /// What is exported over OTLP, if anything is.
 fn otlp(page: &mut MetricsPage<'_>, counts: &OtlpCounts) {
     let signals = [("traces", &counts.traces), ("logs", &counts.logs)];
-    let series = signals.into_iter().filter_map(|(signal, counts)| Some((signal, counts.as_ref()?)));
+    let series =
+        signals.into_iter().filter_map(|(signal, counts)| Some((signal, counts.as_ref()?)));
     let series = series.flat_map(|(signal, counts)| {
         [("exported", counts.written()), ("dropped", counts.dropped())]
             .map(|(result, number)| ([("signal", signal), ("result", result)], number))
@@ -179,14 +187,14 @@ fn otlp(page: &mut MetricsPage<'_>, counts: &OtlpCounts) {
 fn checks(page: &mut MetricsPage<'_>, totals: &Totals) {
     let denied = totals.denied.iter().map(|(reason, number)| ("denied", *reason, *number));
     let decisions = std::iter::once(("allowed", "", totals.allowed)).chain(denied);
-    let series =
-        decisions.map(|(decision, reason, number)| ([("decision", decision), ("reason", reason)], number));
+    let series = decisions
+        .map(|(decision, reason, number)| ([("decision", decision), ("reason", reason)], number));
     page.labelled_counters("rolegate_checks", "Checks that got a decision", series);
     let errors = totals.errors.iter().map(|(kind, number)| (kind.name(), *number));
     page.counters("rolegate_check_errors", "Checks that got an error", "kind", errors);
     let credentials = totals.credentials.iter();
-    let series =
-        credentials.map(|(scheme, result, number)| ([("scheme", *scheme), ("result", *result)], *number));
+    let series = credentials
+        .map(|(scheme, result, number)| ([("scheme", *scheme), ("result", *result)], *number));
     let help = "Requests with credentials, by their scheme and whether they are valid";
     page.labelled_counters("rolegate_credentials", help, series);
     let CacheLookups { local, shared, missed } = totals.lookups;
@@ -213,7 +221,10 @@ fn credential_caches(page: &mut MetricsPage<'_>, caches: &Caches) {
     let sizes = caches.credentials();
     let by_scheme = |value: fn(&CacheSize) -> usize| {
         let values = sizes.each_ref().map(|size| whole(value(size)));
-        ["basic", "bearer"].into_iter().zip(values).map(|(scheme, value)| ([("scheme", scheme)], value))
+        ["basic", "bearer"]
+            .into_iter()
+            .zip(values)
+            .map(|(scheme, value)| ([("scheme", scheme)], value))
     };
     let help = "Verified credentials in the cache of all workers";
     page.gauges("rolegate_credential_cache_entries", help, by_scheme(|size| size.entries));
@@ -230,7 +241,8 @@ fn hashing(page: &mut MetricsPage<'_>, hashing: &HashingTotals) {
     page.counter("rolegate_hashes", "Passwords hashed", hashing.done);
     let help = "Checks that shared the hash of an equal one";
     page.counter("rolegate_hashes_shared", help, hashing.shared);
-    let help = "Verifications that left the queue because all of their checks were cancelled or too late";
+    let help =
+        "Verifications that left the queue because all of their checks were cancelled or too late";
     page.counter("rolegate_hashes_abandoned", help, hashing.abandoned);
     let help = "Passwords hashed when all of their checks were cancelled or too late";
     page.counter("rolegate_hashes_unawaited", help, hashing.unawaited);
@@ -275,7 +287,11 @@ fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) {
     let help = "Fetches of the policy bundle";
     page.counters("rolegate_bundle_fetches", help, "result", bundle.results());
     let help = "When the server last had the active policy bundle";
-    page.gauge("rolegate_bundle_last_success_timestamp_seconds", help, bundle.fetched.as_secs_f64());
+    page.gauge(
+        "rolegate_bundle_last_success_timestamp_seconds",
+        help,
+        bundle.fetched.as_secs_f64(),
+    );
     let help = "For how long the server has not had an acceptable policy bundle";
     page.gauge("rolegate_bundle_failing_seconds", help, failing_seconds(&facts.policy));
     let help = "Whether a policy bundle must be signed";
@@ -294,10 +310,13 @@ fn keys(page: &mut MetricsPage<'_>, facts: &Facts) {
     let keys: Vec<(String, &str, &KeyFacts)> = facts
         .keys
         .iter()
-        .flat_map(|(url, keys)| keys.issuers.0.iter().map(move |issuer| (url.to_string(), &**issuer, keys)))
+        .flat_map(|(url, keys)| {
+            keys.issuers.0.iter().map(move |issuer| (url.to_string(), &**issuer, keys))
+        })
         .collect();
     let by_issuer = |value: fn(&KeyFacts) -> f64| {
-        keys.iter().map(move |(url, issuer, keys)| ([("issuer", *issuer), ("url", url)], value(keys)))
+        keys.iter()
+            .map(move |(url, issuer, keys)| ([("issuer", *issuer), ("url", url)], value(keys)))
     };
     let help = "Whether keys are active";
     page.gauges("rolegate_keys_loaded", help, by_issuer(|keys| keys.loaded.into()));
@@ -307,8 +326,9 @@ fn keys(page: &mut MetricsPage<'_>, facts: &Facts) {
     let fetched = by_issuer(|keys| keys.fetched.as_secs_f64());
     page.gauges("rolegate_keys_fetched_timestamp_seconds", help, fetched);
     let series = keys.iter().flat_map(|(url, issuer, keys)| {
-        fetches(keys)
-            .map(|(result, number)| ([("issuer", *issuer), ("url", url), ("result", result)], number))
+        fetches(keys).map(|(result, number)| {
+            ([("issuer", *issuer), ("url", url), ("result", result)], number)
+        })
     });
     page.labelled_counters("rolegate_keys_fetches", "Fetches of keys", series);
 }
@@ -323,7 +343,11 @@ fn inventory(page: &mut MetricsPage<'_>, facts: &Facts) {
     let help = "Whether the inventory of the search cluster is active";
     page.gauge("rolegate_inventory_loaded", help, inventory.loaded.into());
     let help = "When the inventory of the search cluster was fetched last";
-    page.gauge("rolegate_inventory_fetched_timestamp_seconds", help, inventory.fetched.as_secs_f64());
+    page.gauge(
+        "rolegate_inventory_fetched_timestamp_seconds",
+        help,
+        inventory.fetched.as_secs_f64(),
+    );
     let help = "Fetches of the inventory of the search cluster";
     page.counters("rolegate_inventory_fetches", help, "result", fetches(inventory));
 }
@@ -334,7 +358,12 @@ fn shadow(page: &mut MetricsPage<'_>, stats: &ShadowStats) {
     page.counters("rolegate_shadow_checks", help, "result", stats.results());
     let help = "Requests not compared because the queue was full";
     page.counter("rolegate_shadow_dropped", help, stats.dropped());
-    revision(page, "rolegate_shadow_policy", "The shadow policy and its fetched keys", &facts.policy);
+    revision(
+        page,
+        "rolegate_shadow_policy",
+        "The shadow policy and its fetched keys",
+        &facts.policy,
+    );
     let help = "Reloads of the shadow policy";
     page.counters("rolegate_shadow_policy_reloads", help, "result", reloads(&facts.policy));
     let help = "For how long the files of the shadow policy have not loaded";
@@ -432,15 +461,25 @@ impl MetricsPage<'_> {
         let mut series = series.into_iter().peekable();
         if series.peek().is_some() {
             self.family(name, help, MetricType::Gauge, |mut family| {
-                series.try_for_each(|(labels, value)| family.encode_family(&labels)?.encode_gauge(&value))
+                series.try_for_each(|(labels, value)| {
+                    family.encode_family(&labels)?.encode_gauge(&value)
+                })
             });
         }
     }
 
-    fn histogram(&mut self, name: &str, help: &str, durations: &Distribution, powers: RangeInclusive<u32>) {
-        let seconds = |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
+    fn histogram(
+        &mut self,
+        name: &str,
+        help: &str,
+        durations: &Distribution,
+        powers: RangeInclusive<u32>,
+    ) {
+        let seconds =
+            |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
         let coarse = durations.coarse(powers).into_iter();
-        let buckets: Vec<(f64, u64)> = coarse.map(|(bound, number)| (seconds(bound), number)).collect();
+        let buckets: Vec<(f64, u64)> =
+            coarse.map(|(bound, number)| (seconds(bound), number)).collect();
         let (sum, count) = (durations.sum().as_secs_f64(), durations.count());
         self.family(name, help, MetricType::Histogram, |mut family| {
             family.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)

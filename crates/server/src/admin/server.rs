@@ -133,7 +133,9 @@ impl Admin {
             match poll_fn(|cx| self.listener.poll_accept(cx)).await {
                 Ok(accepted) => {
                     match accepted {
-                        Accepted::Tcp(stream, peer) => self.answer(stream, is_local(peer), &connections),
+                        Accepted::Tcp(stream, peer) => {
+                            self.answer(stream, is_local(peer), &connections)
+                        }
                         Accepted::Unix(stream) => self.answer(stream, true, &connections),
                     }
                     // Lets the new task answer a request that has already arrived, before the next
@@ -199,7 +201,10 @@ impl Served {
             ("/reload", Pages::All) => self.reload(request, local),
             (path, Pages::All) if is_console_path(path) => match self.backend.console() {
                 Some(console) => console_page(&*console, request).await,
-                None => text(StatusCode::NOT_FOUND, "the console is off: `console` turns it on\n".to_owned()),
+                None => text(
+                    StatusCode::NOT_FOUND,
+                    "the console is off: `console` turns it on\n".to_owned(),
+                ),
             },
             (path, pages) => self.shown(request.method(), path, pages),
         }
@@ -219,12 +224,18 @@ impl Served {
                 |metrics| with_type(StatusCode::OK, "application/json", metrics.histograms())
             }
             (_, Pages::All) => {
-                let last =
-                    if self.backend.console().is_some() { ", /reload and /console" } else { " and /reload" };
-                let pages = format!("there are /healthz, /readyz, /metrics, /histograms, /jwks{last}\n");
+                let last = if self.backend.console().is_some() {
+                    ", /reload and /console"
+                } else {
+                    " and /reload"
+                };
+                let pages =
+                    format!("there are /healthz, /readyz, /metrics, /histograms, /jwks{last}\n");
                 return text(StatusCode::NOT_FOUND, pages);
             }
-            (_, Pages::Metrics) => return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned()),
+            (_, Pages::Metrics) => {
+                return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned());
+            }
         };
         match self.backend.metrics() {
             Some(metrics) => page(&metrics),
@@ -254,7 +265,10 @@ impl Served {
         *last = Some(now);
         drop(last);
         self.backend.reload();
-        text(StatusCode::ACCEPTED, "reload requested: the log and /metrics say how it ends\n".to_owned())
+        text(
+            StatusCode::ACCEPTED,
+            "reload requested: the log and /metrics say how it ends\n".to_owned(),
+        )
     }
 }
 
@@ -297,7 +311,8 @@ fn readiness(metrics: &Arc<Metrics>) -> Page {
     match metrics.status.ready() {
         Ok(()) => {
             let conditions = metrics.conditions();
-            let lines: String = conditions.iter().map(|condition| format!("{condition}\n")).collect();
+            let lines: String =
+                conditions.iter().map(|condition| format!("{condition}\n")).collect();
             text(StatusCode::OK, format!("ready\n{lines}"))
         }
         Err(reason) => text(StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {reason}\n")),
@@ -353,7 +368,8 @@ mod tests {
 
     #[test]
     fn all_pages_where_other_machines_can_reach_them_are_worth_a_warning() {
-        let warns = |pages: Pages, address: &str| pages.warning(&address.parse().unwrap()).is_some();
+        let warns =
+            |pages: Pages, address: &str| pages.warning(&address.parse().unwrap()).is_some();
         assert!(warns(Pages::All, "0.0.0.0:9192"));
         assert!(!warns(Pages::All, "127.0.0.1:9192"));
         assert!(!warns(Pages::Metrics, "0.0.0.0:9193"), "meant for a Prometheus on another host");

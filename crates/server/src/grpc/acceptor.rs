@@ -47,7 +47,8 @@ pub(super) fn start(
 ) -> io::Result<JoinHandle<()>> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let entered = runtime.enter();
-    let listeners = listeners.into_iter().map(Listener::into_async).collect::<io::Result<Vec<_>>>()?;
+    let listeners =
+        listeners.into_iter().map(Listener::into_async).collect::<io::Result<Vec<_>>>()?;
     drop(entered);
     let (next, next_to_close) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let round_robin = Arc::new(RoundRobin { workers, next, next_to_close, shared });
@@ -64,7 +65,11 @@ pub(super) fn start(
 
 /// Accepts until the drain begins, then also accepts the connections that are already in the
 /// kernel's backlog.
-async fn accept(listener: AsyncListener, round_robin: Arc<RoundRobin>, mut phase: watch::Receiver<Phase>) {
+async fn accept(
+    listener: AsyncListener,
+    round_robin: Arc<RoundRobin>,
+    mut phase: watch::Receiver<Phase>,
+) {
     loop {
         let accepted = tokio::select! {
             accepted = poll_fn(|cx| listener.poll_accept(cx)) => accepted,

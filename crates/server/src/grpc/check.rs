@@ -72,7 +72,14 @@ impl<'a> Call<'a> {
         decided_at: Instant,
     ) -> DecisionContext<'a> {
         let Self { received, traceparent } = self;
-        DecisionContext { authorizer, request, client: request.client, received, decided_at, traceparent }
+        DecisionContext {
+            authorizer,
+            request,
+            client: request.client,
+            received,
+            decided_at,
+            traceparent,
+        }
     }
 }
 
@@ -100,7 +107,11 @@ impl Checker {
         counters: Arc<ThreadCounters>,
         explain_header: Option<Arc<str>>,
     ) -> Self {
-        Self { thread: ThreadAuthorizer::new(policy, counters), encoder: RefCell::default(), explain_header }
+        Self {
+            thread: ThreadAuthorizer::new(policy, counters),
+            encoder: RefCell::default(),
+            explain_header,
+        }
     }
 
     /// Whether the `traceparent` of a call matters.
@@ -117,9 +128,9 @@ impl Checker {
         result: Option<&VerificationResult>,
         call: Call<'_>,
     ) -> Result<Answer, Box<Unverified>> {
-        let checked = self
-            .thread
-            .with_snapshot(|authorizer, scratch| self.authorize(message, authorizer, result, scratch, call));
+        let checked = self.thread.with_snapshot(|authorizer, scratch| {
+            self.authorize(message, authorizer, result, scratch, call)
+        });
         checked.unwrap_or_else(|kind| Ok(self.error(kind)))
     }
 
@@ -136,8 +147,9 @@ impl Checker {
     /// possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], call: Call<'_>) -> Answer {
         let deny = |limit| {
-            self.thread
-                .with_snapshot(|authorizer, scratch| self.deny(limit, message, authorizer, scratch, call))
+            self.thread.with_snapshot(|authorizer, scratch| {
+                self.deny(limit, message, authorizer, scratch, call)
+            })
         };
         let answer = match failure {
             Failure::Error(kind) => Err(kind),
@@ -216,7 +228,8 @@ impl Checker {
         // The first of each; more of one name do not grow it.
         let mut logged: Vec<Header<'_>> = Vec::new();
         let decoded = CheckRequest::decode(message, |line| {
-            let is_new = || logged.iter().all(|header| !header.name.eq_ignore_ascii_case(line.name));
+            let is_new =
+                || logged.iter().all(|header| !header.name.eq_ignore_ascii_case(line.name));
             if runtime::is_logged(line.name) && is_new() {
                 logged.push(Header { name: line.name, value: line.value });
             }
@@ -236,20 +249,30 @@ impl Checker {
     }
 
     /// Encodes a verdict, and counts and logs it.
-    fn answer(&self, verdict: &Verdict<'_>, context: DecisionContext<'_>) -> Result<Answer, ErrorKind> {
-        let answer = self.encode(verdict, context.authorizer).map_err(|_| ErrorKind::Unanswerable)?;
+    fn answer(
+        &self,
+        verdict: &Verdict<'_>,
+        context: DecisionContext<'_>,
+    ) -> Result<Answer, ErrorKind> {
+        let answer =
+            self.encode(verdict, context.authorizer).map_err(|_| ErrorKind::Unanswerable)?;
         self.thread.record(verdict, context);
         Ok(Answer::Verdict(answer.into()))
     }
 
-    fn encode(&self, verdict: &Verdict<'_>, authorizer: &Authorizer) -> Result<Vec<u8>, envoy::EncodeError> {
+    fn encode(
+        &self,
+        verdict: &Verdict<'_>,
+        authorizer: &Authorizer,
+    ) -> Result<Vec<u8>, envoy::EncodeError> {
         let mut encoder = self.encoder.borrow_mut();
         encoder.describe(metadata(verdict, authorizer).into_iter());
         match verdict {
             Verdict::Allowed(allowed) => encoder.allowed(allowed.set(), allowed.remove()),
             Verdict::Denied(denied) => {
                 let headers = denied.headers.iter().map(|header| (header.name, &*header.value));
-                let explained = self.explain_header.as_deref().map(|name| (name, explanation(denied)));
+                let explained =
+                    self.explain_header.as_deref().map(|name| (name, explanation(denied)));
                 let explained = explained.iter().map(|(name, value)| (*name, &**value));
                 encoder.denied(denied.reason.status(), headers.chain(explained), denied.body)
             }

@@ -88,8 +88,8 @@ const MAX_HALF_HEADS: usize = 64;
 /// reflection, which ask for capacity before they send. Answers to checks do not, so that they
 /// leave in one write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
-/// Maximum number of unfinished messages that a connection continues itself. Chosen, not measured: a
-/// connection that has read polls each of them.
+/// Maximum number of unfinished messages that a connection continues itself. Chosen, not measured:
+/// a connection that has read polls each of them.
 const MAX_UNFINISHED: usize = 16;
 
 /// Serves a connection until it ends.
@@ -316,7 +316,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let mut index = 0;
         while let Some(request) = self.unfinished.get_mut(index) {
             match request.poll() {
-                Poll::Ready(message) => completed.push((self.unfinished.swap_remove(index), message)),
+                Poll::Ready(message) => {
+                    completed.push((self.unfinished.swap_remove(index), message))
+                }
                 Poll::Pending => index += 1,
             }
         }
@@ -332,7 +334,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             }
             self.grace_timer = None;
             let now = Instant::now();
-            self.unfinished.extract_if(.., |request| request.until <= now).for_each(Receiving::spawn);
+            self.unfinished
+                .extract_if(.., |request| request.until <= now)
+                .for_each(Receiving::spawn);
         }
     }
 
@@ -350,7 +354,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
                 Ok(unfinished) => {
                     self.excess_resets = self.excess_resets.saturating_sub(1);
                     match unfinished {
-                        Some(request) if self.unfinished.len() < MAX_UNFINISHED && request.may_wait() => {
+                        Some(request)
+                            if self.unfinished.len() < MAX_UNFINISHED && request.may_wait() =>
+                        {
                             self.unfinished.push(request);
                         }
                         Some(request) => request.spawn(),

@@ -54,7 +54,10 @@ impl Shared {
         let checks = options.max_waiting_checks;
         let bytes = MAX_WAITING_BYTES.max(options.max_message_size.saturating_mul(4));
         Self {
-            limits: Limits { message: options.max_message_size, budget: Budget::new(checks, bytes) },
+            limits: Limits {
+                message: options.max_message_size,
+                budget: Budget::new(checks, bytes),
+            },
             verifications: Verifications::new(checks, bytes),
             accept_errors: Notices::new(&AcceptError::ALL),
             wrong_protocols: Notices::new(&WrongProtocol::ALL),

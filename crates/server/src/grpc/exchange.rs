@@ -71,7 +71,8 @@ pub(super) fn accept(
     let mut incoming = Incoming::new(body);
     // The rest can arrive only while the connection is polled, which then looks for it.
     let message = incoming.poll(&shared.limits, &mut Context::from_waker(Waker::noop()));
-    let traceparent = if context.checker.joins_traces() { head.headers.get(TRACEPARENT) } else { None };
+    let traceparent =
+        if context.checker.joins_traces() { head.headers.get(TRACEPARENT) } else { None };
     let traceparent = traceparent.filter(|value| value.len() <= MAX_TRACEPARENT).cloned();
     let context = Rc::clone(context);
     let mut exchange = Exchange { context, peer, respond, received, traceparent };
@@ -80,7 +81,12 @@ pub(super) fn accept(
             if let Err(unverified) = exchange.check(&message, None) {
                 incoming.release();
                 let deadline = deadline(&exchange.context, &head.headers);
-                spawn_local(exchange.verify(message, unverified, deadline, registered.count_pending()));
+                spawn_local(exchange.verify(
+                    message,
+                    unverified,
+                    deadline,
+                    registered.count_pending(),
+                ));
             }
         }
         Poll::Ready(Err(failure)) => {
@@ -175,7 +181,8 @@ impl Exchange {
                 self.received = Received::now();
                 if let Err(unverified) = self.check(&message, None) {
                     incoming.release();
-                    // Boxed, so that the tasks of unfinished messages, of which there can be many, are small.
+                    // Boxed, so that the tasks of unfinished messages, of which there can be many,
+                    // are small.
                     return Box::pin(self.verify(message, unverified, deadline, pending)).await;
                 }
             }
@@ -184,7 +191,11 @@ impl Exchange {
     }
 
     /// Authorizes and answers, unless credentials must be verified first.
-    fn check(&mut self, message: &[u8], result: Option<&VerificationResult>) -> Result<(), Box<Unverified>> {
+    fn check(
+        &mut self,
+        message: &[u8],
+        result: Option<&VerificationResult>,
+    ) -> Result<(), Box<Unverified>> {
         let answer = self.context.checker.check(message, result, self.call())?;
         self.answer(answer);
         Ok(())
@@ -239,7 +250,8 @@ impl Exchange {
             let result = match verification.kind() {
                 VerificationKind::Password => {
                     let mut wait = context.shared.hashing.submit(verification, network);
-                    let result = self.in_time(deadline, async { wait.hashed().await.map_err(not_hashed) });
+                    let result =
+                        self.in_time(deadline, async { wait.hashed().await.map_err(not_hashed) });
                     let result = result.await?;
                     self.received = self.received.waited();
                     result

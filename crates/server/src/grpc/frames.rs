@@ -66,7 +66,11 @@ enum FrameEvent {
 
 impl Default for HalfHead {
     fn default() -> Self {
-        Self(Cell::new(HeadState { frames: FrameReader::new(PREFACE), since: None, is_last: false }))
+        Self(Cell::new(HeadState {
+            frames: FrameReader::new(PREFACE),
+            since: None,
+            is_last: false,
+        }))
     }
 }
 
@@ -244,8 +248,11 @@ mod tests {
 
     #[test]
     fn empty_frames_end_a_head_too() {
-        let frames =
-            [frame(HEADERS, 0, 0), frame(CONTINUATION, END_HEADERS, 0), frame(HEADERS, END_HEADERS, 3)];
+        let frames = [
+            frame(HEADERS, 0, 0),
+            frame(CONTINUATION, END_HEADERS, 0),
+            frame(HEADERS, END_HEADERS, 3),
+        ];
         opens(&frames, |read| (FRAME_HEADER..2 * FRAME_HEADER).contains(&read));
     }
 }

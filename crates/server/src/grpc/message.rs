@@ -83,7 +83,11 @@ impl Incoming {
     ///
     /// The limits are borrowed: to clone the `Arc` of their budget for each message would write to
     /// a reference count that all workers share.
-    pub(super) fn poll(&mut self, limits: &Limits, cx: &mut Context<'_>) -> Poll<Result<Bytes, Failure>> {
+    pub(super) fn poll(
+        &mut self,
+        limits: &Limits,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, Failure>> {
         while !self.body.is_end_stream() {
             match self.body.poll_data(cx) {
                 Poll::Ready(Some(Ok(data))) => self.add(data, limits)?,
@@ -154,8 +158,11 @@ impl Incoming {
             Arrived::Whole(_) => Err(ErrorKind::Framing.into()),
             Arrived::Parts(parts, reservation) => {
                 let mut prefix = [0; GRPC_PREFIX];
-                let arrived =
-                    prefix.iter_mut().zip(parts.iter().chain(&data)).map(|(to, from)| *to = *from).count();
+                let arrived = prefix
+                    .iter_mut()
+                    .zip(parts.iter().chain(&data))
+                    .map(|(to, from)| *to = *from)
+                    .count();
                 let length = expected(prefix.get(..arrived).unwrap_or_default(), limits.message)?;
                 if length.is_some_and(|length| length < parts.len().saturating_add(data.len())) {
                     return Err(ErrorKind::Framing.into());
@@ -294,7 +301,9 @@ mod tests {
 
     #[test]
     fn a_message_is_charged_its_length_and_at_no_time_more_than_twice_what_has_arrived() {
-        for length in [GRPC_PREFIX, GRPC_PREFIX + 1, GRPC_PREFIX + (10 << 20), (1 << 20) + 1, 8 << 20] {
+        for length in
+            [GRPC_PREFIX, GRPC_PREFIX + 1, GRPC_PREFIX + (10 << 20), (1 << 20) + 1, 8 << 20]
+        {
             let budget = Budget::new(1, length + OVERHEAD);
             let (mut parts, mut held) = (Vec::new(), budget.begin(0).unwrap());
             // The length is not known before the whole prefix has arrived.

@@ -175,7 +175,11 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) {
     let overloads = totals.overloads.iter().map(|(limit, number)| (limit.name(), *number));
     page.counters("rolegate_checks_overloaded", help, "limit", overloads);
     page.gauge("rolegate_connections", "Open connections", whole(totals.connections));
-    page.counter("rolegate_connections_accepted", "Connections accepted", totals.connections_accepted);
+    page.counter(
+        "rolegate_connections_accepted",
+        "Connections accepted",
+        totals.connections_accepted,
+    );
     let help = "Idle connections closed to make room for others";
     page.counter("rolegate_connections_evicted", help, totals.connections_evicted);
     let help = "Connections closed at once as there were too many and none was idle";
@@ -232,11 +236,20 @@ mod tests {
             let overloads = vec![(Overload::Memory, 1)];
             let accept_errors = vec![(AcceptError::Other, 1)];
             let expiry = Some(Duration::from_secs(1));
-            let tls =
-                Some(TlsTotals { failures: vec![(TlsFailure::Other, 1)], expiry, ..TlsTotals::default() });
+            let tls = Some(TlsTotals {
+                failures: vec![(TlsFailure::Other, 1)],
+                expiry,
+                ..TlsTotals::default()
+            });
             connections(
                 page,
-                &ServerTotals { wrong_protocols, overloads, accept_errors, tls, ..ServerTotals::default() },
+                &ServerTotals {
+                    wrong_protocols,
+                    overloads,
+                    accept_errors,
+                    tls,
+                    ..ServerTotals::default()
+                },
             );
         }
     }
@@ -247,10 +260,15 @@ mod tests {
         status.note(|facts| {
             facts.policy.revision = Some(authorizer::Revision { policy: "p1".into(), keys: None });
             facts.inventory = Some(KeyFacts::default());
-            facts.bundle =
-                Some(BundleFacts { revision: Some(1), cached: Some(true), ..BundleFacts::default() });
+            facts.bundle = Some(BundleFacts {
+                revision: Some(1),
+                cached: Some(true),
+                ..BundleFacts::default()
+            });
             let issuers = runtime::compiled_policy::Issuers(vec!["https://id.example".into()]);
-            facts.keys.insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
+            facts
+                .keys
+                .insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
         });
         let (decisions, logs) = (Arc::<Counts>::default(), Some(Arc::default()));
         let (status, authorization) = (Arc::new(status), Arc::new(Counted));
@@ -264,10 +282,14 @@ mod tests {
             let (series, _) = line.rsplit_once(' ').unwrap();
             let (name, labels) = series.split_once('{').unwrap_or((series, ""));
             // A histogram is one metric.
-            let suffix =
-                ["_bucket", "_sum", "_count"].into_iter().find_map(|suffix| name.strip_suffix(suffix));
+            let suffix = ["_bucket", "_sum", "_count"]
+                .into_iter()
+                .find_map(|suffix| name.strip_suffix(suffix));
             let labels = labels.split("\",").filter_map(|label| Some(label.split_once('=')?.0));
-            shown.entry(suffix.unwrap_or(name)).or_default().extend(labels.filter(|label| *label != "le"));
+            shown
+                .entry(suffix.unwrap_or(name))
+                .or_default()
+                .extend(labels.filter(|label| *label != "le"));
         }
         let page = include_str!("../../../../docs/operations.md");
         let rows = table(page, "| metric | labels |");

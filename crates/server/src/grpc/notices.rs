@@ -140,7 +140,8 @@ impl<K: Copy + PartialEq> Notices<K> {
         let next = milliseconds(now + LOG_INTERVAL);
         // Of several threads at once, one logs.
         let quiet_until = &counter.quiet_until;
-        milliseconds(now) >= until && quiet_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
+        milliseconds(now) >= until
+            && quiet_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
     }
 }
 
@@ -223,8 +224,8 @@ impl AcceptError {
     /// The kind of an error of accept(2), "Error handling".
     fn from_io(error: &io::Error) -> Self {
         use io::ErrorKind::{
-            ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, InvalidInput, NotConnected,
-            TimedOut,
+            ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted, InvalidInput,
+            NotConnected, TimedOut,
         };
         let errno = Errno::from_io_error(error);
         if errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE) {
@@ -330,7 +331,9 @@ impl WrongProtocol {
                  `http2_protocol_options`, and the ext_authz filter `grpc_service` in place of \
                  `http_service`; for health and metrics, use the address of `--admin`",
             ),
-            Self::Unknown => ("unknown", "the peer speaks neither HTTP/2 nor TLS: is this the right port?"),
+            Self::Unknown => {
+                ("unknown", "the peer speaks neither HTTP/2 nor TLS: is this the right port?")
+            }
             Self::InvalidHttp2 => (
                 "invalid_http2",
                 "the peer sends a request that is not valid HTTP/2. gRPC libraries may send the \
@@ -406,9 +409,10 @@ impl TlsFailure {
                 "the client has no certificate of an authority in `--tls-client-ca`: in Envoy, \
                  set `tls_certificates` in the cluster's `transport_socket`",
             ),
-            Self::ClientName => {
-                ("client_name", "no name in the client's certificate is listed in `--tls-client-names`")
-            }
+            Self::ClientName => (
+                "client_name",
+                "no name in the client's certificate is listed in `--tls-client-names`",
+            ),
             Self::NoLongerAccepted => (
                 "no_longer_accepted",
                 "closed an open connection: the client's certificate has expired, or is of no \

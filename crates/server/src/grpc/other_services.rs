@@ -105,7 +105,8 @@ impl OtherServices {
                 Err(overload) => return respond::limit(&mut respond, overload.into()),
             };
             spawn_local(async move {
-                let _ended = services.reflection.serve(request, respond, services.request_timeout).await;
+                let _ended =
+                    services.reflection.serve(request, respond, services.request_timeout).await;
                 drop(reserved);
             });
             return Ok(());
@@ -119,7 +120,11 @@ impl OtherServices {
                     let message = timeout(services.request_timeout, message).await;
                     // A failed send means that the peer has reset the stream: nothing is left to
                     // do.
-                    let _ = services.health(method, message.unwrap_or(Err(Limit::Deadline.into())), respond);
+                    let _ = services.health(
+                        method,
+                        message.unwrap_or(Err(Limit::Deadline.into())),
+                        respond,
+                    );
                 });
                 Ok(())
             }
@@ -164,7 +169,9 @@ fn method(path: &str) -> Option<Method> {
         "/grpc.health.v1.Health/Check" => Some(Method::HealthCheck),
         "/grpc.health.v1.Health/Watch" => Some(Method::HealthWatch),
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-        | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => Some(Method::Reflection),
+        | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
+            Some(Method::Reflection)
+        }
         _ => None,
     }
 }

@@ -73,7 +73,11 @@ pub(super) struct PendingGuard {
 impl Registry {
     /// Of a worker that has at most `limit` connections, of which `max_half_heads` may be within
     /// the head of a request.
-    pub(super) fn new(limit: usize, max_half_heads: usize, counters: Arc<ConnectionCounters>) -> Rc<Self> {
+    pub(super) fn new(
+        limit: usize,
+        max_half_heads: usize,
+        counters: Arc<ConnectionCounters>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             open: RefCell::default(),
             limit: limit.max(1),
@@ -174,7 +178,8 @@ impl RegisteredConnection {
 
     /// Resolves when the connection is to be closed.
     pub(super) async fn closed(&self) {
-        poll_fn(|cx| if self.mode(cx) == Mode::Close { Poll::Ready(()) } else { Poll::Pending }).await;
+        poll_fn(|cx| if self.mode(cx) == Mode::Close { Poll::Ready(()) } else { Poll::Pending })
+            .await;
     }
 
     /// Number of other connections of this worker.
@@ -294,8 +299,9 @@ mod tests {
         connected.record_request(start);
         let soon = start + IDLE_AFTER - Duration::from_millis(1);
         assert!(registry.enter(soon).is_none() && !registry.evict(soon));
-        let counts =
-            |registry: &Registry| (registry.counters.rejected.read(), registry.counters.evicted.read());
+        let counts = |registry: &Registry| {
+            (registry.counters.rejected.read(), registry.counters.evicted.read())
+        };
         assert_eq!(counts(&registry), (1, 0));
         let waits = connected.count_pending();
         let later = start + IDLE_AFTER * 60;

@@ -13,14 +13,19 @@ const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
 /// the request has no `content-length` that contradicts it, and does not upgrade to another
 /// protocol, whose bytes Envoy does not buffer. A body that Envoy sends as text is not the one that
 /// the cluster gets.
-pub(super) fn visible_body<'a>(request: &CheckRequest<'a>, headers: &[Header<'a>]) -> RequestBody<'a> {
+pub(super) fn visible_body<'a>(
+    request: &CheckRequest<'a>,
+    headers: &[Header<'a>],
+) -> RequestBody<'a> {
     if request.has_text_body || (request.body.is_empty() && !request.buffers_body) {
         return RequestBody::Unseen;
     }
     let mut partial = headers.iter().filter(|line| line.name.eq_ignore_ascii_case(PARTIAL));
     match (partial.next().map(|line| line.value), partial.next()) {
         (Some(b"false"), None) => RequestBody::Whole(request.body),
-        (None, _) if request.body.is_empty() && !may_have_body(request, headers) => RequestBody::Whole(b""),
+        (None, _) if request.body.is_empty() && !may_have_body(request, headers) => {
+            RequestBody::Whole(b"")
+        }
         (Some(_) | None, _) => RequestBody::Unseen,
     }
 }
@@ -71,7 +76,10 @@ mod tests {
         let extensions = buffers.then(|| ("request_body".to_owned(), "buffered".to_owned()));
         let message = auth::CheckRequest {
             attributes: Some(auth::AttributeContext {
-                request: Some(auth::attribute_context::Request { http: Some(http), ..Default::default() }),
+                request: Some(auth::attribute_context::Request {
+                    http: Some(http),
+                    ..Default::default()
+                }),
                 context_extensions: extensions.into_iter().collect(),
                 ..Default::default()
             }),
@@ -95,7 +103,9 @@ mod tests {
     fn only_a_body_that_envoy_calls_whole_is_whole() {
         for buffers in [false, true] {
             assert_eq!(seen("{}", &[WHOLE], buffers).as_deref(), Some(&b"{}"[..]));
-            for headers in [&[][..], &[PART], &[WHOLE, WHOLE], &[WHOLE, PART], &[(WHOLE.0, "False")]] {
+            for headers in
+                [&[][..], &[PART], &[WHOLE, WHOLE], &[WHOLE, PART], &[(WHOLE.0, "False")]]
+            {
                 assert_eq!(seen("{}", headers, buffers), None, "{headers:?}");
             }
         }

@@ -102,7 +102,10 @@ pub(super) fn not_found(respond: &mut SendResponse<Bytes>) -> Result<(), h2::Err
 }
 
 /// Sends an HTTP status without a body, to a peer that does not speak gRPC.
-pub(super) fn plain(respond: &mut SendResponse<Bytes>, status: StatusCode) -> Result<(), h2::Error> {
+pub(super) fn plain(
+    respond: &mut SendResponse<Bytes>,
+    status: StatusCode,
+) -> Result<(), h2::Error> {
     let mut response = Response::new(());
     *response.status_mut() = status;
     respond.send_response(response, true).map(drop)
@@ -157,6 +160,9 @@ mod tests {
         let rows = table(page, "| kind | gRPC status |");
         let listed: BTreeSet<(&str, &str)> =
             rows.iter().map(|row| (row[0].trim_matches('`'), row[1])).collect();
-        assert_eq!(listed, ErrorKind::ALL.map(|kind| (kind.name(), status(kind).0)).into_iter().collect());
+        assert_eq!(
+            listed,
+            ErrorKind::ALL.map(|kind| (kind.name(), status(kind).0)).into_iter().collect()
+        );
     }
 }

@@ -38,7 +38,11 @@ impl Server {
     ///
     /// # Errors
     /// When a thread or a runtime cannot be created, or a socket cannot be used.
-    pub fn start(listeners: Vec<Listener>, policy: ActivePolicy, options: Options) -> io::Result<Running> {
+    pub fn start(
+        listeners: Vec<Listener>,
+        policy: ActivePolicy,
+        options: Options,
+    ) -> io::Result<Running> {
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
@@ -47,13 +51,18 @@ impl Server {
         let workers = (0..shared.options.threads).map(spawn).collect::<io::Result<Vec<_>>>()?;
         let commands = workers.iter().map(|worker| worker.commands.clone()).collect();
         let acceptor = acceptor::start(listeners, commands, Arc::clone(&shared), phases)?;
-        let of_workers = workers.iter().map(|worker| (worker.checks.clone(), worker.connections.clone()));
+        let of_workers =
+            workers.iter().map(|worker| (worker.checks.clone(), worker.connections.clone()));
         let counters = Counters::new(of_workers.collect(), shared);
         Ok(Running { addresses, phase, workers, acceptor, counters })
     }
 }
 
-fn shared(policy: ActivePolicy, options: Options, phase: watch::Receiver<Phase>) -> io::Result<Shared> {
+fn shared(
+    policy: ActivePolicy,
+    options: Options,
+    phase: watch::Receiver<Phase>,
+) -> io::Result<Shared> {
     let caching = policy.clone();
     let cache_result = Box::new(move |result: &VerificationResult| caching.cache_result(result));
     let hashing = Hashing::start(options.hash_threads, options.hash_queue, cache_result)?;
@@ -129,7 +138,8 @@ mod tests {
         let (commands, _receiver) = mpsc::unbounded_channel();
         let (_end, ended) = oneshot::channel();
         let options = Options { threads: 1, hash_threads: 1, ..Options::default() };
-        let mut running = Server::start(Vec::new(), ActivePolicy::new(Arc::default()), options).unwrap();
+        let mut running =
+            Server::start(Vec::new(), ActivePolicy::new(Arc::default()), options).unwrap();
         let (checks, connections) = (Arc::default(), Arc::default());
         running.workers.push(WorkerHandle { commands, checks, connections, ended });
         running.acceptor = thread::spawn(move || _ = stopped.recv());

@@ -182,13 +182,16 @@ impl Tls {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates();
                 if self.may_connect(chain) {
-                    let client = chain.map(|chain| Client::new(Arc::clone(self), peer, chain, active));
+                    let client =
+                        chain.map(|chain| Client::new(Arc::clone(self), peer, chain, active));
                     return Ok((stream, client));
                 }
                 (TlsFailure::ClientName, "none of its names is listed".to_owned())
             }
             Ok(Err(error)) => (TlsFailure::from_handshake(&error), error.to_string()),
-            Err(_elapsed) => (TlsFailure::Timeout, "no complete handshake arrived in time".to_owned()),
+            Err(_elapsed) => {
+                (TlsFailure::Timeout, "no complete handshake arrived in time".to_owned())
+            }
         };
         self.failures.report(failure, peer, &why);
         Err(failure)
@@ -198,7 +201,8 @@ impl Tls {
     fn may_connect(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
         let names = &self.files.client_names;
         let certificate = chain.and_then(<[_]>::first);
-        names.is_empty() || certificate.is_some_and(|certificate| client_names::is_listed(certificate, names))
+        names.is_empty()
+            || certificate.is_some_and(|certificate| client_names::is_listed(certificate, names))
     }
 
     pub(super) fn totals(&self) -> TlsTotals {
@@ -238,8 +242,9 @@ impl Content {
 
     fn active(&self, files: &TlsFiles) -> Result<Active, TlsError> {
         let chain = certificates(CERTIFICATE, &files.certificate, &self.certificate)?;
-        let key = PrivateKeyDer::from_pem_slice(&self.key)
-            .map_err(|error| TlsError::new(KEY, &files.key, format!("no private key in PEM: {error}")))?;
+        let key = PrivateKeyDer::from_pem_slice(&self.key).map_err(|error| {
+            TlsError::new(KEY, &files.key, format!("no private key in PEM: {error}"))
+        })?;
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let builder = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -250,9 +255,12 @@ impl Content {
             Some((file, pem)) => {
                 let mut roots = RootCertStore::empty();
                 for certificate in certificates(CLIENT_CA, file, pem)? {
-                    roots.add(certificate).map_err(|error| TlsError::new(CLIENT_CA, file, error))?;
+                    roots
+                        .add(certificate)
+                        .map_err(|error| TlsError::new(CLIENT_CA, file, error))?;
                 }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
                 Some(verifier.build().map_err(|error| TlsError::new(CLIENT_CA, file, error))?)
             }
         };
@@ -263,8 +271,9 @@ impl Content {
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             if error == rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) {
                 let certificate = files.certificate.display();
-                let why =
-                    format!("the key is not that of the certificate `{certificate}` of `--{CERTIFICATE}`");
+                let why = format!(
+                    "the key is not that of the certificate `{certificate}` of `--{CERTIFICATE}`"
+                );
                 TlsError::new(KEY, &files.key, why)
             } else {
                 let why = format!("{error}, with the key `{}` of `--{KEY}`", files.key.display());

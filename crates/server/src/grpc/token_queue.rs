@@ -34,7 +34,10 @@ impl TokenQueue {
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more requests in it than this one.
-    pub(super) fn enqueue(&self, network: ClientNetwork) -> Result<oneshot::Receiver<()>, Overload> {
+    pub(super) fn enqueue(
+        &self,
+        network: ClientNetwork,
+    ) -> Result<oneshot::Receiver<()>, Overload> {
         let (admit, admission) = oneshot::channel();
         // Cancelled requests take no room.
         let enqueued = self.queue.borrow_mut().enqueue(network, admit, |admit| !admit.is_closed());
@@ -77,7 +80,8 @@ mod tests {
     #[tokio::test]
     async fn cancelled_requests_take_no_room() {
         let tokens = TokenQueue::default();
-        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| tokens.enqueue(network(1)).unwrap()).collect();
+        let waiting: Vec<_> =
+            (0..MAX_WAITING).map(|_| tokens.enqueue(network(1)).unwrap()).collect();
         assert_eq!(tokens.enqueue(network(1)).err(), Some(Overload::TokenQueue));
         assert!(tokens.enqueue(network(2)).is_ok());
         drop(waiting);

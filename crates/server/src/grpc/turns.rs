@@ -132,7 +132,8 @@ impl Meter {
         self.half_head.read(bytes);
         let (mut first, length) = self.first.get();
         if length < FIRST_BYTES {
-            let copied = first.iter_mut().skip(length).zip(bytes).map(|(to, from)| *to = *from).count();
+            let copied =
+                first.iter_mut().skip(length).zip(bytes).map(|(to, from)| *to = *from).count();
             self.first.set((first, length + copied));
         }
     }
@@ -173,7 +174,11 @@ impl<I: AsyncRead + Unpin> AsyncRead for MeteredSocket<I> {
 }
 
 impl<I: AsyncWrite + Unpin> AsyncWrite for MeteredSocket<I> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.io).poll_write(cx, from);
         if let Poll::Ready(Ok(length)) = written {
             self.meter.invalid_streams.write(from.get(..length).unwrap_or_default());

@@ -65,7 +65,9 @@ impl UnixSocket {
                 }
                 Some(Room::Reported(full)) => {
                     let mut ready = ready!(full.poll_write_ready(cx))?;
-                    let Ok(written) = ready.try_io(|socket| write(socket.get_ref())) else { continue };
+                    let Ok(written) = ready.try_io(|socket| write(socket.get_ref())) else {
+                        continue;
+                    };
                     drop(ready);
                     self.full = None;
                     written
@@ -100,7 +102,11 @@ fn register(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixSt
 }
 
 impl AsyncRead for UnixSocket {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         loop {
             let mut ready = ready!(self.socket.poll_read_ready(cx))?;
             // The buffer is zeroed only once the socket may have data: every second call finds
@@ -127,7 +133,11 @@ impl AsyncRead for UnixSocket {
 }
 
 impl AsyncWrite for UnixSocket {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.get_mut().poll_write_by(cx, |mut socket| socket.write(from))
     }
 
@@ -187,10 +197,11 @@ mod tests {
     async fn a_full_socket_without_a_file_descriptor_is_written_to_later() {
         const ALONE: &str = "TEST_ALONE";
         if std::env::var_os(ALONE).is_none() {
-            let test =
-                "grpc::unix_socket::tests::a_full_socket_without_a_file_descriptor_is_written_to_later";
+            let test = "grpc::unix_socket::tests::a_full_socket_without_a_file_descriptor_is_written_to_later";
             let mut limited = std::process::Command::new("/bin/sh");
-            limited.args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+            limited
+                .args(["-c", "ulimit -n 64; exec \"$0\" \"$@\""])
+                .arg(std::env::current_exe().unwrap());
             let output = limited.args([test, "--exact"]).env(ALONE, "1").output().unwrap();
             let printed = String::from_utf8_lossy(&output.stdout);
             assert!(output.status.success() && printed.contains("1 passed"), "{printed}");

@@ -111,7 +111,8 @@ impl Verifications {
                 return Err(Overload::Memory);
             }
         } else if of_network.bytes > self.max_of_network.bytes.min(left_bytes)
-            || of_network.places > self.max_of_network.places.min(left_places).max(MIN_NETWORK_PLACES)
+            || of_network.places
+                > self.max_of_network.places.min(left_places).max(MIN_NETWORK_PLACES)
         {
             return Err(Overload::ClientNetwork);
         }
@@ -159,7 +160,11 @@ mod tests {
         assert!(hold(other, 64, 64 << 10).is_ok());
         drop(held);
         let held = hold(one, 2048, 10).unwrap();
-        assert_eq!(all.hold(one, 10).err(), Some(Overload::ClientNetwork), "a quarter of the places");
+        assert_eq!(
+            all.hold(one, 10).err(),
+            Some(Overload::ClientNetwork),
+            "a quarter of the places"
+        );
         assert!(all.hold(other, 10).is_ok());
         drop(held);
         assert!(all.lock().networks.is_empty());
@@ -203,7 +208,8 @@ mod tests {
             let left = (16 << 20) - held.len() * (64 << 10);
             assert!(left >= (16 << 20) / (usize::from(greedy) + 1), "{greedy}: {left}");
             // As much as a browser sends, for some users.
-            let newcomers: Vec<_> = (0..7).map(|_| all.hold(network("198.51.100.1"), 64 << 10)).collect();
+            let newcomers: Vec<_> =
+                (0..7).map(|_| all.hold(network("198.51.100.1"), 64 << 10)).collect();
             assert!(newcomers.iter().all(Result::is_ok), "{greedy}");
         }
     }

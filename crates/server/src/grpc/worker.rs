@@ -72,7 +72,8 @@ pub(super) fn spawn(number: usize, shared: Arc<Shared>) -> io::Result<WorkerHand
     let (commands, receiver) = mpsc::unbounded_channel();
     let (end, ended) = oneshot::channel();
     let (report, started) = std::sync::mpsc::channel();
-    let (checks, connections) = (Arc::<ThreadCounters>::default(), Arc::<ConnectionCounters>::default());
+    let (checks, connections) =
+        (Arc::<ThreadCounters>::default(), Arc::<ConnectionCounters>::default());
     let counters = (Arc::clone(&checks), Arc::clone(&connections));
     thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
         match runtime() {
@@ -164,7 +165,9 @@ impl Worker {
                 let peer = Peer::Tcp(address);
                 match options.tls.clone() {
                     None => spawn_local(connection::serve(context, registered, stream, peer, age)),
-                    Some(tls) => spawn_local(serve_with_tls(tls, context, registered, stream, peer)),
+                    Some(tls) => {
+                        spawn_local(serve_with_tls(tls, context, registered, stream, peer))
+                    }
                 };
             }
             NewConnection::Unix(stream) => {

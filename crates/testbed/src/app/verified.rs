@@ -1,4 +1,5 @@
-//! How an application verifies the identity header: with a library for JSON Web Tokens and the keys that rolegate serves.
+//! How an application verifies the identity header: with a library for JSON Web Tokens and the keys
+//! that rolegate serves.
 
 use http::HeaderMap;
 use jsonwebtoken::jwk::JwkSet;
@@ -27,21 +28,25 @@ pub(crate) enum Refused {
 
 impl Trusted {
     pub(crate) fn new(keys: &str, audience: &str) -> Result<Self, Failed> {
-        let keys = serde_json::from_str(keys).map_err(|error| Failed::new("keys", error.to_string()))?;
+        let keys =
+            serde_json::from_str(keys).map_err(|error| Failed::new("keys", error.to_string()))?;
         Ok(Self { keys, audience: audience.to_owned() })
     }
 
-    /// The claims of the one identity header of a request. A real application would tell the client nothing about an
-    /// error.
+    /// The claims of the one identity header of a request. A real application would tell the client
+    /// nothing about an error.
     pub(crate) fn verify(&self, headers: &HeaderMap) -> Result<Value, Refused> {
         let mut values = headers.get_all("x-identity").iter();
-        let (Some(token), None) = (values.next(), values.next()) else { return Err(Refused::NotOne) };
+        let (Some(token), None) = (values.next(), values.next()) else {
+            return Err(Refused::NotOne);
+        };
         Ok(self.claims(token.to_str().map_err(|_| Refused::NotAscii)?)?)
     }
 
     fn claims(&self, token: &str) -> jsonwebtoken::errors::Result<Value> {
         let header = decode_header(token)?;
-        let unknown = || jsonwebtoken::errors::Error::from(jsonwebtoken::errors::ErrorKind::InvalidKeyFormat);
+        let unknown =
+            || jsonwebtoken::errors::Error::from(jsonwebtoken::errors::ErrorKind::InvalidKeyFormat);
         let key = header.kid.as_deref().and_then(|id| self.keys.find(id)).ok_or_else(unknown)?;
         // The algorithm is that of the key, not the one that the token asks for.
         let algorithm = key.common.key_algorithm.and_then(|name| name.to_string().parse().ok());

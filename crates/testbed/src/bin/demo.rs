@@ -1,7 +1,8 @@
-//! `make demo`: runs the people example behind a real Envoy and compares the results with its policy and its cases.
+//! `make demo`: runs the people example behind a real Envoy and compares the results with its
+//! policy and its cases.
 //!
-//! No expected result is written here. Who may do what is computed from the policy by the reference evaluator;
-//! everything else is in `policies/people/cases.yaml`.
+//! No expected result is written here. Who may do what is computed from the policy by the reference
+//! evaluator; everything else is in `policies/people/cases.yaml`.
 
 #[path = "demo/identity.rs"]
 mod identity;
@@ -77,7 +78,11 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
     writeln!(
         out,
         "\n{}",
-        if right { "all as the policy says" } else { "NOT as the policy says: see the lines marked !" }
+        if right {
+            "all as the policy says"
+        } else {
+            "NOT as the policy says: see the lines marked !"
+        }
     )?;
     if is_set("KEEP") {
         keep(out, &stack).await?;
@@ -103,7 +108,8 @@ async fn table(
     // The cases of the matrix have the names of their requests.
     let named = cases.iter().any(|case| case.name != request_of(case));
     let title = if named { "case" } else { "" };
-    let mut rows = vec![["", "caller", "request", "expected", "got", "why", title].map(str::to_owned)];
+    let mut rows =
+        vec![["", "caller", "request", "expected", "got", "why", title].map(str::to_owned)];
     for case in cases {
         let ran = caller.run(case).await?;
         right &= ran.wrong.is_empty();
@@ -128,7 +134,8 @@ fn print(out: &mut impl Write, rows: &[[String; 7]]) -> io::Result<()> {
         }
     }
     for row in rows {
-        let cells: Vec<_> = row.iter().zip(widths).map(|(text, width)| format!("{text:<width$}")).collect();
+        let cells: Vec<_> =
+            row.iter().zip(widths).map(|(text, width)| format!("{text:<width$}")).collect();
         writeln!(out, "{}", cells.join("  ").trim_end())?;
     }
     Ok(())
@@ -155,7 +162,8 @@ const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
 fn matrix(example: &Example) -> Vec<Case> {
     let mut seen = BTreeSet::new();
     let plain = example.cases.iter().filter(|case| is_plain(case));
-    let callers: Vec<&Case> = plain.filter(|case| seen.insert(name(example, &case.request))).collect();
+    let callers: Vec<&Case> =
+        plain.filter(|case| seen.insert(name(example, &case.request))).collect();
     callers.iter().flat_map(|like| METHODS.map(|method| asked(example, like, method))).collect()
 }
 
@@ -165,7 +173,8 @@ fn asked(example: &Example, like: &Case, method: &str) -> Case {
         Credentials::Basic(both) if verifies(example, &like.request) => both.split(':').next(),
         _ => None,
     };
-    let question = AccessRequest { action: method.as_bytes(), scope: b"localhost", resource: b"/people" };
+    let question =
+        AccessRequest { action: method.as_bytes(), scope: b"localhost", resource: b"/people" };
     let asking = Asking { user, groups: groups(example, user), ..Asking::default() };
     let invalid = user.is_none() && !matches!(like.request.credentials, Credentials::None);
     let status = match decide(&example.loaded.policy, &asking, &question) {
@@ -198,8 +207,9 @@ fn groups<'a>(example: &'a Example, user: Option<&str>) -> Vec<&'a str> {
 
 /// Whether these credentials are valid: in some case they are allowed, or denied with 403.
 fn verifies(example: &Example, request: &Request) -> bool {
-    let same =
-        |case: &&Case| format!("{:?}", case.request.credentials) == format!("{:?}", request.credentials);
+    let same = |case: &&Case| {
+        format!("{:?}", case.request.credentials) == format!("{:?}", request.credentials)
+    };
     example.cases.iter().filter(same).any(|case| matches!(case.expect.status, 200 | 403))
 }
 
@@ -245,7 +255,10 @@ async fn keep(out: &mut impl Write, stack: &Stack) -> Result<(), Box<dyn std::er
     writeln!(out, "\nIt goes on until Ctrl-C. Try:\n")?;
     writeln!(out, "  curl -i -u alice:wonderland http://{at}/people")?;
     writeln!(out, "  curl -i -u alice:wonderland -X POST http://{at}/people")?;
-    writeln!(out, "  curl -i -u bob:builder -X POST -d '{{\"name\":\"carol\"}}' http://{at}/people")?;
+    writeln!(
+        out,
+        "  curl -i -u bob:builder -X POST -d '{{\"name\":\"carol\"}}' http://{at}/people"
+    )?;
     writeln!(out, "  curl -i http://{at}/people")?;
     writeln!(out, "  curl -i --path-as-is -u bob:builder http://{at}/people/..%2fadmin")?;
     for rolegate in &stack.rolegates {

@@ -1,4 +1,5 @@
-//! An Envoy that watches a file with its listener (LDS), so that the listener can be replaced while it serves.
+//! An Envoy that watches a file with its listener (LDS), so that the listener can be replaced while
+//! it serves.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,14 +22,20 @@ pub struct Dynamic {
     accepted: u64,
 }
 
-/// Longer than the 5 seconds that Envoy gives to HTTP/2 connections after its first GOAWAY, so that each ends gracefully.
+/// Longer than the 5 seconds that Envoy gives to HTTP/2 connections after its first GOAWAY, so that
+/// each ends gracefully.
 const DRAIN_SECONDS: u32 = 10;
 /// How long Envoy may take to notice a listener on a busy machine.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Dynamic {
-    /// Starts Envoy in `folder`, in front of the application at `app`, with this listener, which has a module.
-    pub async fn start(folder: &Path, app: SocketAddr, listener: &Listener) -> Result<Self, Failed> {
+    /// Starts Envoy in `folder`, in front of the application at `app`, with this listener, which
+    /// has a module.
+    pub async fn start(
+        folder: &Path,
+        app: SocketAddr,
+        listener: &Listener,
+    ) -> Result<Self, Failed> {
         // With port 0 each listener would get another one.
         let port = ReservedPort::new()?;
         let address = port.address();
@@ -41,12 +48,20 @@ impl Dynamic {
             file.display()
         );
         let modules = listener.module.as_ref().map_or(folder, |module| &module.folder);
-        let envoy =
-            Envoy::spawn(&program()?, folder, &bootstrap, &[&listener.name], modules, DRAIN_SECONDS).await?;
+        let envoy = Envoy::spawn(
+            &program()?,
+            folder,
+            &bootstrap,
+            &[&listener.name],
+            modules,
+            DRAIN_SECONDS,
+        )
+        .await?;
         Ok(Self { envoy, folder: folder.to_owned(), app, port, accepted: 1 })
     }
 
-    /// Replaces the listener by this one, which must differ from it, and waits until Envoy has accepted it.
+    /// Replaces the listener by this one, which must differ from it, and waits until Envoy has
+    /// accepted it.
     pub async fn replace(&mut self, listener: &Listener) -> Result<(), Failed> {
         write(&file(&self.folder), &resource(self.app, listener, self.port.address())?)?;
         let until = Instant::now() + UPDATE_TIMEOUT;
@@ -61,8 +76,10 @@ impl Dynamic {
             }
             let rejected = of("update_rejected").await?;
             if rejected > 0 || Instant::now() > until {
-                let why =
-                    format!("a listener was not accepted, {rejected} were rejected: {}", self.envoy.log());
+                let why = format!(
+                    "a listener was not accepted, {rejected} were rejected: {}",
+                    self.envoy.log()
+                );
                 return Err(Failed::new("envoy", why));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -81,7 +98,8 @@ fn resource(app: SocketAddr, listener: &Listener, address: SocketAddr) -> Result
     let all = render(&shipped(FILE)?, app, std::slice::from_ref(listener))?;
     let (_, rest) = all.split_once(LISTENERS).ok_or_else(missing)?;
     let (listener, _) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
-    let typed = "    - \"@type\": type.googleapis.com/envoy.config.listener.v3.Listener\n      name: ";
+    let typed =
+        "    - \"@type\": type.googleapis.com/envoy.config.listener.v3.Listener\n      name: ";
     let listener = listener.replacen(NAME, typed, 1);
     let port = format!("port_value: {}", address.port());
     Ok(format!("resources:\n{}\n", listener.replacen("port_value: 0", &port, 1)))

@@ -1,4 +1,5 @@
-//! No two files of a crate use each other, in one step or in many, unless one is the module and the other is within it.
+//! No two files of a crate use each other, in one step or in many, unless one is the module and the
+//! other is within it.
 //!
 //! To understand one file of a circle, a reader must know all of them.
 
@@ -68,8 +69,9 @@ fn drawn(circle: &[String], uses: &Uses) -> String {
 
 #[test]
 fn a_circle_is_found_and_drawn() {
-    let files =
-        |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), format!("crate::{name}"))).collect();
+    let files = |names: &[&str]| {
+        names.iter().map(|name| ((*name).to_owned(), format!("crate::{name}"))).collect()
+    };
     let uses: Uses = [("a", files(&["b"])), ("b", files(&["c"])), ("c", files(&["d", "b"]))]
         .map(|(file, used)| (file.to_owned(), used))
         .into();

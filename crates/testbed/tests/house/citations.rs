@@ -1,10 +1,12 @@
-//! What pages and comments refer to is in the repository: the targets of links, and files that are named.
+//! What pages and comments refer to is in the repository: the targets of links, and files that are
+//! named.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::tree::{files, read, root};
 
-/// Files with these extensions are named to be read. Others may be those of a user, or be written by a program.
+/// Files with these extensions are named to be read. Others may be those of a user, or be written
+/// by a program.
 const DOCUMENTS: [&str; 4] = [".md", ".rs", ".proto", ".yaml"];
 
 /// `CONTRIBUTING.md` forbids it.
@@ -17,7 +19,10 @@ fn links_lead_to_files_of_the_repository() {
         let text = read(&page);
         for target in links(&text) {
             let target_path = beside(&page, target);
-            assert!(root().join(target_path).exists(), "{page} links to `{target}`, which is not there");
+            assert!(
+                root().join(target_path).exists(),
+                "{page} links to `{target}`, which is not there"
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The modules of one crate, and which module uses which: read from the tokens of its source files.
 //!
-//! Paths that begin with `crate`, `self` or `super`, or with a name that the module imports or declares, are followed
-//! through imports and re-exports to the module that defines what they name. So `use crate::Verdict` is a use of
-//! `verdict.rs` when `lib.rs` says `pub use verdict::Verdict`. Code for tests does not count.
+//! Paths that begin with `crate`, `self` or `super`, or with a name that the module imports or
+//! declares, are followed through imports and re-exports to the module that defines what they name.
+//! So `use crate::Verdict` is a use of `verdict.rs` when `lib.rs` says `pub use verdict::Verdict`.
+//! Code for tests does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -71,13 +72,19 @@ impl Modules {
     }
 
     fn is_within(&self, module: usize, ancestor: usize) -> bool {
-        module == ancestor || self.all[module].parent.is_some_and(|parent| self.is_within(parent, ancestor))
+        module == ancestor
+            || self.all[module].parent.is_some_and(|parent| self.is_within(parent, ancestor))
     }
 
     /// `folder` is where the files of the child modules are.
     fn read_file(&mut self, file: &str, folder: &str, parent: Option<usize>) -> usize {
-        let stream: TokenStream = read(file).parse().unwrap_or_else(|error| panic!("{file}: {error}"));
-        self.add(Module { file: file.to_owned(), parent, ..Module::default() }, &tokens(stream), folder)
+        let stream: TokenStream =
+            read(file).parse().unwrap_or_else(|error| panic!("{file}: {error}"));
+        self.add(
+            Module { file: file.to_owned(), parent, ..Module::default() },
+            &tokens(stream),
+            folder,
+        )
     }
 
     fn add(&mut self, module: Module, code: &[Token], folder: &str) -> usize {
@@ -96,9 +103,12 @@ impl Modules {
                 {
                     after_item(item)
                 }
-                (Token::Name(word), [Token::Name(name), Token::Other(';'), rest @ ..]) if word == "mod" => {
+                (Token::Name(word), [Token::Name(name), Token::Other(';'), rest @ ..])
+                    if word == "mod" =>
+                {
                     let (file, inner) = (format!("{folder}/{name}.rs"), format!("{folder}/{name}"));
-                    // Not there, if an attribute names its path: then it is a file of another crate.
+                    // Not there, if an attribute names its path: then it is a file of another
+                    // crate.
                     if root().join(&file).exists() {
                         let child = self.read_file(&file, &inner, Some(id));
                         self.all[id].children.insert(name.clone(), child);
@@ -121,7 +131,9 @@ impl Modules {
                     self.all[id].import(imports);
                     rest
                 }
-                (Token::Name(word), [Token::Name(name), rest @ ..]) if in_module && defines(word) => {
+                (Token::Name(word), [Token::Name(name), rest @ ..])
+                    if in_module && defines(word) =>
+                {
                     self.all[id].items.insert(name.clone());
                     rest
                 }
@@ -153,8 +165,8 @@ impl Modules {
         }
     }
 
-    /// The module that defines what a path names, as seen from a module, and what of the path is left there. `None`
-    /// if that is another crate. `seen` ends circles of imports.
+    /// The module that defines what a path names, as seen from a module, and what of the path is
+    /// left there. `None` if that is another crate. `seen` ends circles of imports.
     fn resolve(
         &self,
         from: usize,
@@ -192,8 +204,10 @@ impl Modules {
                 return None;
             }
             seen.push((id, name.clone()));
-            let is_module =
-                module.children.get(&name).filter(|_| path.len() > 1 || !module.items.contains(&name));
+            let is_module = module
+                .children
+                .get(&name)
+                .filter(|_| path.len() > 1 || !module.items.contains(&name));
             if let Some(&child) = is_module {
                 id = child;
                 path.remove(0);
@@ -246,7 +260,9 @@ fn tokens(stream: TokenStream) -> Vec<Token> {
         match tree {
             TokenTree::Ident(ident) => all.push(Token::Name(ident.to_string())),
             TokenTree::Literal(_) => all.push(Token::Other('"')),
-            TokenTree::Group(group) => all.push(Token::Group(group.delimiter(), tokens(group.stream()))),
+            TokenTree::Group(group) => {
+                all.push(Token::Group(group.delimiter(), tokens(group.stream())))
+            }
             TokenTree::Punct(punct)
                 if punct.as_char() == ':' && matches!(all.last(), Some(Token::Other(':'))) =>
             {
@@ -259,8 +275,13 @@ fn tokens(stream: TokenStream) -> Vec<Token> {
     all
 }
 
-/// Adds what one tree of a `use` imports, each with the name that it gets, and returns what follows the tree.
-fn use_tree<'a>(mut code: &'a [Token], mut path: Names, imports: &mut Vec<(Names, String)>) -> &'a [Token] {
+/// Adds what one tree of a `use` imports, each with the name that it gets, and returns what follows
+/// the tree.
+fn use_tree<'a>(
+    mut code: &'a [Token],
+    mut path: Names,
+    imports: &mut Vec<(Names, String)>,
+) -> &'a [Token] {
     if let [Token::Separator, rest @ ..] = code {
         // Of another crate: no module has this name.
         path.push("::".to_owned());
@@ -313,9 +334,9 @@ fn is_test_only(attribute: &[Token]) -> bool {
 
 /// What follows an item, a field or an arm.
 fn after_item(code: &[Token]) -> &[Token] {
-    let end = code
-        .iter()
-        .position(|token| matches!(token, Token::Other(';' | ',') | Token::Group(Delimiter::Brace, _)));
+    let end = code.iter().position(|token| {
+        matches!(token, Token::Other(';' | ',') | Token::Group(Delimiter::Brace, _))
+    });
     &code[end.map_or(code.len(), |end| end + 1)..]
 }
 

@@ -12,13 +12,18 @@ pub(crate) fn read(file: &str) -> String {
 
 /// Our Rust files, without generated ones.
 pub(crate) fn sources() -> Vec<String> {
-    files(&[]).into_iter().filter(|file| file.ends_with(".rs") && !file.contains("/generated/")).collect()
+    files(&[])
+        .into_iter()
+        .filter(|file| file.ends_with(".rs") && !file.contains("/generated/"))
+        .collect()
 }
 
 /// Every file that is neither built nor fetched, by its path from the root.
 pub(crate) fn files(but: &[&str]) -> Vec<String> {
     let mut all = Vec::new();
-    for top in ["crates", "benches", "docs", "examples", "fuzz", "policies", "proto", "deploy", ".ci"] {
+    for top in
+        ["crates", "benches", "docs", "examples", "fuzz", "policies", "proto", "deploy", ".ci"]
+    {
         walk(&root(), Path::new(top), &mut all);
     }
     let at_the_root = [
@@ -42,7 +47,9 @@ fn walk(root: &Path, folder: &Path, all: &mut Vec<String>) {
     for entry in std::fs::read_dir(root.join(folder)).into_iter().flatten().flatten() {
         let path = folder.join(entry.file_name());
         match entry.file_type().unwrap() {
-            kind if kind.is_dir() && path.file_name().unwrap() != "target" => walk(root, &path, all),
+            kind if kind.is_dir() && path.file_name().unwrap() != "target" => {
+                walk(root, &path, all)
+            }
             kind if kind.is_file() => all.push(path.to_str().unwrap().to_owned()),
             _ => {}
         }

@@ -56,11 +56,15 @@ fn rolegate_gets_the_environment_of_the_values() {
 /// The role by which EKS, GKE and AKS give a pod the credentials of a store.
 #[test]
 fn the_service_account_has_the_annotations_of_the_values() {
-    let role = r"serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::1:role/rolegate";
+    let role =
+        r"serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::1:role/rolegate";
     let manifests = shared(&[role]);
     let accounts = of_kind(&manifests, "ServiceAccount");
     let annotations = &accounts.first().unwrap()["metadata"]["annotations"];
-    assert_eq!(*annotations, json!({ "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/rolegate" }));
+    assert_eq!(
+        *annotations,
+        json!({ "eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/rolegate" })
+    );
     let manifests = shared(&[]);
     let accounts = of_kind(&manifests, "ServiceAccount");
     assert!(accounts.first().unwrap()["metadata"]["annotations"].is_null());
@@ -75,7 +79,10 @@ fn client_certificates_that_are_asked_for_are_not_left_out() {
     let own = "settings.tls-certificate=/etc/rolegate/users/a.crt,settings.tls-key=/etc/rolegate/users/a.key";
     for values in [&["tls.clientCa=ca.crt"][..], &["tls.clientCa=ca.crt", own]] {
         let problem = refusal(values);
-        assert!(problem.contains("`tls.clientCa` needs `tls.existingSecret`"), "{values:?}: {problem}");
+        assert!(
+            problem.contains("`tls.clientCa` needs `tls.existingSecret`"),
+            "{values:?}: {problem}"
+        );
     }
     for mode in ["mode=sidecar", "mode=module"] {
         refused(&[mode, "tls.clientCa=ca.crt"]);
@@ -102,7 +109,10 @@ fn no_flag_is_given_twice() {
     for (values, flag) in flags {
         let set = format!("settings.{flag}=/etc/rolegate/users/x");
         let problem = refusal(&[values, &set]);
-        assert!(problem.contains(&format!("`settings.{flag}` are both set: leave one out")), "{problem}");
+        assert!(
+            problem.contains(&format!("`settings.{flag}` are both set: leave one out")),
+            "{problem}"
+        );
         let without = "tls.existingSecret=mine,bundle.cache.enabled=false";
         if flag.starts_with("bundle") {
             let arguments = rolegate(&shared(&[without, &set]))["args"].to_string();
@@ -111,7 +121,8 @@ fn no_flag_is_given_twice() {
     }
 }
 
-/// One thread per core of the node, whose hashes fill the memory: it would be killed again and again.
+/// One thread per core of the node, whose hashes fill the memory: it would be killed again and
+/// again.
 #[test]
 fn a_limit_of_memory_needs_one_of_threads() {
     let memory = "resources.limits.memory=1Gi";
@@ -123,9 +134,10 @@ fn a_limit_of_memory_needs_one_of_threads() {
         let problem = refusal(values);
         assert!(problem.contains("`resources.limits.cpu`"), "{values:?}: {problem}");
     }
-    for values in
-        [&[memory, "resources.limits.cpu=1"][..], &[memory, "settings.threads=2", "settings.hash-threads=1"]]
-    {
+    for values in [
+        &[memory, "resources.limits.cpu=1"][..],
+        &[memory, "settings.threads=2", "settings.hash-threads=1"],
+    ] {
         assert_eq!(rolegate(&shared(values))["resources"]["limits"]["memory"], "1Gi");
     }
     let problem = try_example(&["rolegate.resources.limits.memory=1Gi"]).unwrap_err();
@@ -142,7 +154,10 @@ fn a_replica_has_the_time_that_its_settings_take() {
         pod["terminationGracePeriodSeconds"].as_u64().unwrap()
     };
     assert_eq!(time(&[]), 65);
-    assert_eq!(time(&["settings.drain-delay=2m", "settings.drain-timeout=1500ms"]), 35 + 120 + 2 + 10);
+    assert_eq!(
+        time(&["settings.drain-delay=2m", "settings.drain-timeout=1500ms"]),
+        35 + 120 + 2 + 10
+    );
     assert_eq!(time(&["preStopSleepSeconds=0", "settings.drain-delay=0"]), 20);
     assert_eq!(time(&["terminationGracePeriodSeconds=600"]), 600);
     for values in [
@@ -156,7 +171,11 @@ fn a_replica_has_the_time_that_its_settings_take() {
     let none = rolegate(&shared(&["preStopSleepSeconds=0", "settings.drain-delay=0"]));
     assert!(none["lifecycle"].is_null());
     // A zero is a value, not the absence of one.
-    assert!(none["args"].as_array().unwrap().contains(&"--drain-delay=0".into()), "{}", none["args"]);
+    assert!(
+        none["args"].as_array().unwrap().contains(&"--drain-delay=0".into()),
+        "{}",
+        none["args"]
+    );
 }
 
 /// A replica that can never use as much as the target is never given help.
@@ -192,8 +211,11 @@ fn the_autoscaler_has_a_target_that_can_be_exceeded() {
 /// For a Prometheus that selects every monitor.
 #[test]
 fn monitors_need_no_labels_of_their_own() {
-    for (value, kind) in [("serviceMonitor", "ServiceMonitor"), ("prometheusRule", "PrometheusRule")] {
-        let (enabled, label) = (format!("{value}.enabled=true"), format!("{value}.labels.release=null"));
+    for (value, kind) in
+        [("serviceMonitor", "ServiceMonitor"), ("prometheusRule", "PrometheusRule")]
+    {
+        let (enabled, label) =
+            (format!("{value}.enabled=true"), format!("{value}.labels.release=null"));
         let manifests = shared(&[&enabled, &label]);
         let monitors = of_kind(&manifests, kind);
         let labels = &monitors.first().unwrap()["metadata"]["labels"];
@@ -238,13 +260,16 @@ fn notes(mode: &str) -> String {
     documents.first().unwrap()["data"]["text"].as_str().unwrap().to_owned()
 }
 
-/// `kubectl logs` with a selector prints ten lines of each pod, and the pods of a sidecar have labels of their own.
+/// `kubectl logs` with a selector prints ten lines of each pod, and the pods of a sidecar have
+/// labels of their own.
 #[test]
 fn the_notes_say_where_to_find_a_problem_of_the_policy() {
     let problems = r#"| grep -E '"level":"(ERROR|WARN)"'"#;
     let shared = notes("shared");
     assert!(
-        shared.contains(&format!("logs --selector app.kubernetes.io/name=rolegate --tail=-1 {problems}")),
+        shared.contains(&format!(
+            "logs --selector app.kubernetes.io/name=rolegate --tail=-1 {problems}"
+        )),
         "{shared}"
     );
     let sidecar = notes("sidecar");

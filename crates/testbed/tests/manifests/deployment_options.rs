@@ -1,4 +1,5 @@
-//! Deployment options for Envoys that people already have (Istio, Envoy Gateway): each fails closed.
+//! Deployment options for Envoys that people already have (Istio, Envoy Gateway): each fails
+//! closed.
 
 use serde_json::Value;
 use testbed::manifests::deploy;
@@ -22,7 +23,8 @@ fn istio_names_the_provider_with_a_timeout() {
     assert_eq!(policy["rules"], serde_json::json!([{}]), "every request is authorized");
 }
 
-/// What `SECURITY.md` asks of any Envoy, as far as Envoy Gateway has a setting for it; its schema holds `failOpen` and `statusOnError`.
+/// What `SECURITY.md` asks of any Envoy, as far as Envoy Gateway has a setting for it; its schema
+/// holds `failOpen` and `statusOnError`.
 #[test]
 fn envoy_gateway_leaves_paths_to_rolegate_and_refuses_no_check() {
     let gateway = manifests("envoy-gateway/rolegate.yaml");
@@ -40,8 +42,8 @@ fn istio_and_envoy_gateway_use_the_shared_service() {
     let services = of_kind(&one("overlays/shared").manifests, "Service");
     let mesh = services.iter().find(|service| service["metadata"]["name"] == "rolegate").unwrap();
     assert!(mesh["spec"]["clusterIP"].is_null(), "Istio does not balance over a headless one");
-    let provider =
-        &manifests("istio/mesh.yaml").first().unwrap()["spec"]["meshConfig"]["extensionProviders"][0];
+    let provider = &manifests("istio/mesh.yaml").first().unwrap()["spec"]["meshConfig"]["extensionProviders"]
+        [0];
     assert_eq!(provider["envoyExtAuthzGrpc"]["service"], "rolegate.rolegate.svc.cluster.local");
     assert_eq!(provider["envoyExtAuthzGrpc"]["port"], mesh["spec"]["ports"][0]["port"]);
     let gateway = manifests("envoy-gateway/rolegate.yaml");
@@ -58,17 +60,21 @@ fn istio_and_envoy_gateway_use_the_shared_service() {
     assert_eq!(grant["spec"]["from"][0]["namespace"], policy["metadata"]["namespace"]);
 }
 
-/// What Istio's injection makes of the annotations is not tested here: only that they name what is there.
+/// What Istio's injection makes of the annotations is not tested here: only that they name what is
+/// there.
 #[test]
 fn istio_mounts_the_library_the_policy_and_the_users_into_the_proxy() {
     let manifests = manifests("istio/module.yaml");
     let deployments = of_kind(manifests, "Deployment");
     let template = &deployments.first().unwrap()["spec"]["template"];
     let annotation = |name: &str| template["metadata"]["annotations"][name].as_str().unwrap();
-    let mounts: Value = serde_json::from_str(annotation("sidecar.istio.io/userVolumeMount")).unwrap();
+    let mounts: Value =
+        serde_json::from_str(annotation("sidecar.istio.io/userVolumeMount")).unwrap();
     let mounts = mounts.as_array().unwrap();
     let mounted = |path: &str| mounts.iter().find(|mount| mount["mountPath"] == path).unwrap();
-    assert!(annotation("proxy.istio.io/config").contains("ENVOY_DYNAMIC_MODULES_SEARCH_PATH: /modules"));
+    assert!(
+        annotation("proxy.istio.io/config").contains("ENVOY_DYNAMIC_MODULES_SEARCH_PATH: /modules")
+    );
     let init = &template["spec"]["initContainers"][0]["volumeMounts"][0];
     assert_eq!(mounted("/modules")["name"], init["name"]);
     let volumes = template["spec"]["volumes"].as_array().unwrap();
@@ -81,7 +87,10 @@ fn istio_mounts_the_library_the_policy_and_the_users_into_the_proxy() {
     assert_eq!(spec["workloadSelector"]["labels"], template["metadata"]["labels"]);
     let patch = &spec["configPatches"][0]["patch"]["value"]["typed_config"];
     assert_eq!(patch["dynamic_module_config"]["do_not_close"], true);
-    assert_eq!(patch["filter_config"]["value"]["policy"], mounted("/etc/rolegate/policy")["mountPath"]);
+    assert_eq!(
+        patch["filter_config"]["value"]["policy"],
+        mounted("/etc/rolegate/policy")["mountPath"]
+    );
 }
 
 #[test]
@@ -96,10 +105,15 @@ fn envoy_gateway_mounts_the_library_the_policy_and_the_users_into_the_proxy() {
     let folder = deployment["initContainers"][0]["volumeMounts"][0]["mountPath"].as_str().unwrap();
     assert_eq!(module["source"]["local"]["path"], format!("{folder}/librolegate.so"));
     for path in [folder, filter["config"]["policy"].as_str().unwrap(), "/etc/rolegate/users"] {
-        assert!(mounts.iter().any(|mount| mount["mountPath"] == path && mount["readOnly"] == true), "{path}");
+        assert!(
+            mounts.iter().any(|mount| mount["mountPath"] == path && mount["readOnly"] == true),
+            "{path}"
+        );
     }
     let volumes = deployment["pod"]["volumes"].as_array().unwrap();
-    assert!(mounts.iter().all(|mount| volumes.iter().any(|volume| volume["name"] == mount["name"])));
+    assert!(
+        mounts.iter().all(|mount| volumes.iter().any(|volume| volume["name"] == mount["name"]))
+    );
 }
 
 /// A plain Envoy balances over the headless one.
@@ -136,7 +150,9 @@ fn the_units_are_hardened() {
             assert!(unit.lines().any(|present| present == line), "no `{line}`");
         }
     }
-    assert!(envoy.contains("\nEnvironment=ENVOY_DYNAMIC_MODULES_SEARCH_PATH=/usr/local/lib/rolegate\n"));
+    assert!(
+        envoy.contains("\nEnvironment=ENVOY_DYNAMIC_MODULES_SEARCH_PATH=/usr/local/lib/rolegate\n")
+    );
     let start = rolegate.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
     assert!(start.contains("--listen unix:/run/rolegate/rolegate.sock"), "{start}");
 }

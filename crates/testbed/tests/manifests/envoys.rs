@@ -9,7 +9,8 @@ use testbed::manifests::{deploy, yaml_of};
 use crate::pods::{containers, pod};
 use crate::variants::{Variant, all, of_kind, one};
 
-/// The filters that may run before `ext_authz`: they answer requests themselves, or give them credentials.
+/// The filters that may run before `ext_authz`: they answer requests themselves, or give them
+/// credentials.
 const BEFORE: [&str; 2] = ["envoy.filters.http.cors", "envoy.filters.http.oauth2"];
 
 /// Each, by what it belongs to.
@@ -22,7 +23,8 @@ fn configurations() -> Vec<(String, String)> {
     for Variant { name, manifests } in all() {
         for map in of_kind(manifests, "ConfigMap") {
             let files = map["data"].as_object().into_iter().flatten();
-            for (file, text) in files.filter(|(_, text)| text.as_str().unwrap().contains("static_resources"))
+            for (file, text) in
+                files.filter(|(_, text)| text.as_str().unwrap().contains("static_resources"))
             {
                 found.push((format!("{name}: {file}"), text.as_str().unwrap().to_owned()));
             }
@@ -38,7 +40,8 @@ fn envoy_takes_every_configuration() {
     let file = folder.path().join("envoy.yaml");
     let files = files_that_envoy_reads(folder.path());
     // Those with the library are checked by the tests of `module`, which have it.
-    let without = configurations().into_iter().filter(|(_, text)| !text.contains("DynamicModuleFilter"));
+    let without =
+        configurations().into_iter().filter(|(_, text)| !text.contains("DynamicModuleFilter"));
     for (at, mut text) in without {
         for (shipped, here) in &files {
             text = text.replace(shipped, here);
@@ -50,7 +53,8 @@ fn envoy_takes_every_configuration() {
     }
 }
 
-/// Envoy reads these files to validate a configuration that names them. Returns their paths, and those of replacements.
+/// Envoy reads these files to validate a configuration that names them. Returns their paths, and
+/// those of replacements.
 fn files_that_envoy_reads(folder: &Path) -> Vec<(&'static str, String)> {
     let secret = |name: &str| {
         format!(
@@ -76,13 +80,15 @@ fn files_that_envoy_reads(folder: &Path) -> Vec<(&'static str, String)> {
 }
 
 fn validate(file: &Path) -> String {
-    let mut command = Command::new(testbed::envoy::program().unwrap_or_else(|error| panic!("{error}")));
+    let mut command =
+        Command::new(testbed::envoy::program().unwrap_or_else(|error| panic!("{error}")));
     command.args(["--mode", "validate", "--log-level", "warn", "--config-path"]).arg(file);
     let done = command.output().unwrap();
     format!("{}{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr))
 }
 
-/// `SECURITY.md`, S24: an error is never OK, and the application is given the path that rolegate evaluates.
+/// `SECURITY.md`, S24: an error is never OK, and the application is given the path that rolegate
+/// evaluates.
 #[test]
 fn every_configuration_fails_closed() {
     let mut checked = 0;
@@ -93,7 +99,8 @@ fn every_configuration_fails_closed() {
         for manager in managers(resources) {
             let filters = manager["http_filters"].as_array().unwrap();
             let authorizes = |filter: &Value| {
-                ["envoy.filters.http.ext_authz", "rolegate"].contains(&filter["name"].as_str().unwrap())
+                ["envoy.filters.http.ext_authz", "rolegate"]
+                    .contains(&filter["name"].as_str().unwrap())
             };
             let Some(at_filter) = filters.iter().position(authorizes) else {
                 // Nothing to check: the admin pages, or what a measurement compares with.
@@ -123,7 +130,10 @@ fn every_configuration_fails_closed() {
         };
         for own in clusters.iter().filter(checks) {
             let threshold = &own["circuit_breakers"]["thresholds"][0];
-            assert!(threshold["max_requests"].as_u64().unwrap() > 1024, "{at}: the 1025th check is refused");
+            assert!(
+                threshold["max_requests"].as_u64().unwrap() > 1024,
+                "{at}: the 1025th check is refused"
+            );
         }
     }
     assert!(checked >= 5, "only {checked} call rolegate");
@@ -169,9 +179,9 @@ fn managers(resources: &Value) -> impl Iterator<Item = &Value> {
     let listeners = resources["listeners"].as_array().into_iter().flatten();
     let chains = listeners.flat_map(|listener| listener["filter_chains"].as_array().unwrap());
     let filters = chains.flat_map(|chain| chain["filters"].as_array().unwrap());
-    filters
-        .map(|filter| &filter["typed_config"])
-        .filter(|config| config["@type"].as_str().is_some_and(|kind| kind.ends_with("HttpConnectionManager")))
+    filters.map(|filter| &filter["typed_config"]).filter(|config| {
+        config["@type"].as_str().is_some_and(|kind| kind.ends_with("HttpConnectionManager"))
+    })
 }
 
 /// A client that reaches Envoy's admin page can stop Envoy and read its configuration.
@@ -185,7 +195,8 @@ fn the_admin_page_stays_on_loopback() {
     }
 }
 
-/// Envoy writes the library's log at its own level: reloads, fetched keys and samples of a shadow policy have level info.
+/// Envoy writes the library's log at its own level: reloads, fetched keys and samples of a shadow
+/// policy have level info.
 #[test]
 fn an_envoy_with_the_library_logs_its_reloads() {
     const LEVEL: [&str; 2] = ["--component-log-level", "dynamic_modules:info"];
@@ -206,8 +217,8 @@ fn an_envoy_with_the_library_logs_its_reloads() {
     let start = unit.lines().find(|line| line.starts_with("ExecStart=")).unwrap();
     assert!(start.contains(&LEVEL.join(" ")), "{start}");
     let istio = &one(&deploy("istio/module.yaml").display().to_string()).manifests;
-    let annotations =
-        &of_kind(istio, "Deployment").first().unwrap()["spec"]["template"]["metadata"]["annotations"];
+    let annotations = &of_kind(istio, "Deployment").first().unwrap()["spec"]["template"]["metadata"]
+        ["annotations"];
     let level = annotations["sidecar.istio.io/componentLogLevel"].as_str().unwrap_or_default();
     assert!(level.split(',').any(|level| level == "dynamic_modules:info"), "{level}");
 }

@@ -8,7 +8,9 @@ use crate::variants::{Variant, all, one};
 /// Where kinds that make pods have them.
 pub(crate) fn pod(manifest: &Value) -> Option<&Value> {
     match manifest["kind"].as_str().unwrap() {
-        "Deployment" | "StatefulSet" | "DaemonSet" | "Job" => Some(&manifest["spec"]["template"]["spec"]),
+        "Deployment" | "StatefulSet" | "DaemonSet" | "Job" => {
+            Some(&manifest["spec"]["template"]["spec"])
+        }
         "Pod" => Some(&manifest["spec"]),
         "CronJob" => Some(&manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]),
         _ => None,
@@ -18,7 +20,9 @@ pub(crate) fn pod(manifest: &Value) -> Option<&Value> {
 fn each_pod(test: impl Fn(&str, &Value)) {
     let mut pods = 0;
     for Variant { name, manifests } in all() {
-        for (manifest, pod) in manifests.iter().filter_map(|manifest| Some((manifest, pod(manifest)?))) {
+        for (manifest, pod) in
+            manifests.iter().filter_map(|manifest| Some((manifest, pod(manifest)?)))
+        {
             test(&format!("{name}: {}", manifest["metadata"]["name"]), pod);
             pods += 1;
         }
@@ -28,12 +32,15 @@ fn each_pod(test: impl Fn(&str, &Value)) {
 
 /// All containers of a pod, those that are sidecars too.
 pub(crate) fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    ["initContainers", "containers"].into_iter().flat_map(|kind| pod[kind].as_array().into_iter().flatten())
+    ["initContainers", "containers"]
+        .into_iter()
+        .flat_map(|kind| pod[kind].as_array().into_iter().flatten())
 }
 
 fn each_container(test: impl Fn(&str, &Value, &Value)) {
     each_pod(|at, pod| {
-        containers(pod).for_each(|container| test(&format!("{at}: {}", container["name"]), pod, container))
+        containers(pod)
+            .for_each(|container| test(&format!("{at}: {}", container["name"]), pod, container))
     });
 }
 
@@ -70,10 +77,16 @@ fn pods_are_restricted() {
 fn pods_have_no_token_and_write_nowhere() {
     each_pod(|at, pod| assert_eq!(pod["automountServiceAccountToken"], false, "{at}: a token"));
     each_container(|at, _, container| {
-        assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true, "{at}: it can write");
+        assert_eq!(
+            container["securityContext"]["readOnlyRootFilesystem"], true,
+            "{at}: it can write"
+        );
         for bound in ["requests", "limits"] {
             for resource in ["cpu", "memory"] {
-                assert!(!container["resources"][bound][resource].is_null(), "{at}: no {bound} of {resource}");
+                assert!(
+                    !container["resources"][bound][resource].is_null(),
+                    "{at}: no {bound} of {resource}"
+                );
             }
         }
     });
@@ -116,13 +129,17 @@ fn rolegate_has_probes() {
                 "{at}: {probe}: what is not ready is no reason to kill it"
             );
         }
-        assert_ne!(container["readinessProbe"]["exec"], live, "{at}: it gets requests before it is ready");
+        assert_ne!(
+            container["readinessProbe"]["exec"], live,
+            "{at}: it gets requests before it is ready"
+        );
         let user = &container["securityContext"]["runAsUser"];
         assert!(user.is_null() || *user == 65532, "{at}: {user}");
     }
 }
 
-/// A client that reaches the listener of the probes can keep it busy, so Prometheus has a listener of its own.
+/// A client that reaches the listener of the probes can keep it busy, so Prometheus has a listener
+/// of its own.
 #[test]
 fn probes_are_apart_from_what_others_reach() {
     let mut found = 0;
@@ -130,9 +147,14 @@ fn probes_are_apart_from_what_others_reach() {
         if container["name"] != "rolegate" {
             return;
         }
-        let arguments: Vec<String> = container["args"].as_array().unwrap().iter().map(text).collect();
+        let arguments: Vec<String> =
+            container["args"].as_array().unwrap().iter().map(text).collect();
         let of = |flag: &str| {
-            arguments.iter().filter(|argument| argument.starts_with(flag)).cloned().collect::<Vec<_>>()
+            arguments
+                .iter()
+                .filter(|argument| argument.starts_with(flag))
+                .cloned()
+                .collect::<Vec<_>>()
         };
         assert_eq!(of("--admin"), ["--admin=127.0.0.1:9192"], "{at}");
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
@@ -158,7 +180,10 @@ fn probes_are_apart_from_what_others_reach() {
     assert_eq!(endpoint["port"], "authz-metrics", "the PodMonitor");
     for (at, _, container) in rolegates() {
         let ports = container["ports"].as_array().unwrap();
-        assert!(ports.iter().any(|port| port["name"] == "authz-metrics"), "{at}: Prometheus finds no port");
+        assert!(
+            ports.iter().any(|port| port["name"] == "authz-metrics"),
+            "{at}: Prometheus finds no port"
+        );
         found += 1;
     }
     assert!(found >= 6, "only {found} rolegates were found");
@@ -169,7 +194,8 @@ fn probes_are_apart_from_what_others_reach() {
 fn rolegate_starts_before_the_envoy_beside_it() {
     let mut sidecars = 0;
     for (at, pod, rolegate) in rolegates() {
-        let names: Vec<&str> = containers(pod).map(|container| container["name"].as_str().unwrap()).collect();
+        let names: Vec<&str> =
+            containers(pod).map(|container| container["name"].as_str().unwrap()).collect();
         let Some(envoy) = names.iter().position(|name| *name == "envoy") else { continue };
         let own = names.iter().position(|name| *name == "rolegate").unwrap();
         assert!(own < envoy, "{at}: {names:?}");
@@ -187,7 +213,10 @@ fn only_envoy_and_rolegate_have_the_socket() {
             let mounts = container["volumeMounts"].as_array().into_iter().flatten();
             let has = mounts.into_iter().any(|mount| mount["mountPath"] == "/run/rolegate");
             let name = container["name"].as_str().unwrap();
-            assert!(!has || ["envoy", "rolegate"].contains(&name), "{at}: {name} has rolegate's socket");
+            assert!(
+                !has || ["envoy", "rolegate"].contains(&name),
+                "{at}: {name} has rolegate's socket"
+            );
         }
     }
 }
@@ -197,7 +226,9 @@ fn only_envoy_and_rolegate_have_the_socket() {
 fn the_library_is_there_before_envoy_which_alone_reads_it() {
     let mut found = 0;
     for Variant { name, manifests } in all() {
-        for pod in manifests.iter().filter_map(pod).filter(|pod| found_modules(pod).next().is_some()) {
+        for pod in
+            manifests.iter().filter_map(pod).filter(|pod| found_modules(pod).next().is_some())
+        {
             let names: Vec<&str> =
                 containers(pod).map(|container| container["name"].as_str().unwrap()).collect();
             // Istio adds its own Envoy, which a test of its manifests is about.
@@ -220,8 +251,13 @@ fn the_library_is_there_before_envoy_which_alone_reads_it() {
                 }
             }
             let envoy = containers(pod).find(|each| each["name"] == "envoy").unwrap();
-            let searched = json!({ "name": "ENVOY_DYNAMIC_MODULES_SEARCH_PATH", "value": "/modules" });
-            assert!(envoy["env"].as_array().unwrap().contains(&searched), "{name}: {}", envoy["env"]);
+            let searched =
+                json!({ "name": "ENVOY_DYNAMIC_MODULES_SEARCH_PATH", "value": "/modules" });
+            assert!(
+                envoy["env"].as_array().unwrap().contains(&searched),
+                "{name}: {}",
+                envoy["env"]
+            );
             assert_eq!(envoy["readinessProbe"]["httpGet"]["path"], "/readyz", "{name}");
             let ports = envoy["ports"].as_array().unwrap();
             let metrics = ports.iter().find(|port| port["name"] == "authz-metrics").unwrap();
@@ -245,7 +281,8 @@ fn the_chart_and_the_overlays_run_rolegate_alike() {
         let found = rolegates().into_iter().find(|(name, ..)| name == variant);
         let (_, pod, container) = found.unwrap_or_else(|| panic!("no rolegate in {variant}"));
         let mut container = container.clone();
-        let mut arguments: Vec<String> = container["args"].as_array().unwrap().iter().map(text).collect();
+        let mut arguments: Vec<String> =
+            container["args"].as_array().unwrap().iter().map(text).collect();
         arguments.sort();
         container["args"] = json!(arguments);
         (pod.clone(), container)
@@ -267,7 +304,8 @@ fn the_chart_and_the_overlays_run_rolegate_alike() {
     assert_eq!(of("examples/sidecar").1, of("helm example").1);
     let library = |variant: &str| {
         let mut pods = one(variant).manifests.iter().filter_map(pod);
-        pods.find_map(|pod| found_modules(pod).next()).unwrap_or_else(|| panic!("no library in {variant}"))
+        pods.find_map(|pod| found_modules(pod).next())
+            .unwrap_or_else(|| panic!("no library in {variant}"))
     };
     assert_eq!(library("examples/module"), library("helm example module"));
 }
@@ -284,9 +322,12 @@ fn a_deleted_replica_answers_until_envoys_know_another() {
         let sleep = &container["lifecycle"]["preStop"]["sleep"]["seconds"];
         // 30 s in a cache of DNS, and 5 s until Envoy asks again.
         assert!(sleep.as_u64().is_some_and(|seconds| seconds >= 35), "{at}: {sleep}");
-        let arguments: Vec<String> = container["args"].as_array().unwrap().iter().map(text).collect();
-        let drain = arguments.iter().filter_map(|flag| flag.strip_prefix("--drain-")?.split_once('='));
-        let drain: u64 = drain.map(|(_, time)| time.strip_suffix('s').unwrap().parse::<u64>().unwrap()).sum();
+        let arguments: Vec<String> =
+            container["args"].as_array().unwrap().iter().map(text).collect();
+        let drain =
+            arguments.iter().filter_map(|flag| flag.strip_prefix("--drain-")?.split_once('='));
+        let drain: u64 =
+            drain.map(|(_, time)| time.strip_suffix('s').unwrap().parse::<u64>().unwrap()).sum();
         let time = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
         assert!(drain > 0 && time > sleep.as_u64().unwrap() + drain, "{at}: {time}");
         found += 1;

@@ -84,7 +84,10 @@ pub(crate) fn all() -> &'static [Variant] {
 
 /// The one with this name.
 pub(crate) fn one(name: &str) -> &'static Variant {
-    all().iter().find(|variant| variant.name == name).unwrap_or_else(|| panic!("no variant `{name}`"))
+    all()
+        .iter()
+        .find(|variant| variant.name == name)
+        .unwrap_or_else(|| panic!("no variant `{name}`"))
 }
 
 /// Every folder with a kustomization that is not made to be a part of others.
@@ -114,13 +117,14 @@ fn kustomizations() -> Vec<String> {
 }
 
 fn kustomized(name: String) -> Variant {
-    let manifests = kustomize(&deploy("kubernetes").join(&name)).unwrap_or_else(|error| panic!("{error}"));
+    let manifests =
+        kustomize(&deploy("kubernetes").join(&name)).unwrap_or_else(|error| panic!("{error}"));
     Variant { name, manifests }
 }
 
 fn released(name: &str, values: &[&str]) -> Variant {
-    let manifests =
-        helm(&deploy("helm/rolegate"), "edge", values).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let manifests = helm(&deploy("helm/rolegate"), "edge", values)
+        .unwrap_or_else(|error| panic!("{name}: {error}"));
     Variant { name: format!("helm {name}"), manifests }
 }
 
@@ -133,7 +137,8 @@ pub(crate) fn example(values: &[&str]) -> Vec<Value> {
 pub(crate) fn try_example(values: &[&str]) -> Result<Vec<Value>, String> {
     let folder = tempfile::tempdir().unwrap();
     testbed::policies::copy(&deploy("helm"), folder.path()).unwrap();
-    run_helm(&["dependency", "build", "example"], folder.path()).unwrap_or_else(|error| panic!("{error}"));
+    run_helm(&["dependency", "build", "example"], folder.path())
+        .unwrap_or_else(|error| panic!("{error}"));
     helm(&folder.path().join("example"), "people", values).map_err(|error| error.to_string())
 }
 
@@ -179,7 +184,10 @@ fn a_mistake_is_found() {
     let at = folder.path().join("manifest.yaml");
     let mistakes = [
         ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: { prots: [] }\n", "prots"),
-        ("apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: {}\nspec: {}\n", "duplicate key"),
+        (
+            "apiVersion: v1\nkind: Service\nmetadata: { name: a }\nspec: {}\nspec: {}\n",
+            "duplicate key",
+        ),
         ("apiVersion: example.com/v1\nkind: Thing\nmetadata: { name: a }\n", "no schema"),
         (
             "apiVersion: gateway.envoyproxy.io/v1alpha1\nkind: SecurityPolicy\nmetadata: { name: a }\nspec:\n  \
@@ -219,29 +227,41 @@ fn the_chart_refuses_values_that_mean_nothing() {
     for value in refused {
         let done = helm(&deploy("helm/rolegate"), "edge", &[value]);
         let problem = done.err().unwrap_or_else(|| panic!("{value} is accepted")).to_string();
-        assert!(problem.contains("schema") || problem.contains("specifications"), "{value}: {problem}");
+        assert!(
+            problem.contains("schema") || problem.contains("specifications"),
+            "{value}: {problem}"
+        );
     }
     // What pods of another chart would not have.
     for mode in ["sidecar", "module"] {
         for value in ["imagePullSecrets[0].name=mine", "tls.existingSecret=mine"] {
             let mode = format!("mode={mode}");
-            assert!(helm(&deploy("helm/rolegate"), "edge", &[&mode, value]).is_err(), "{mode} {value}");
+            assert!(
+                helm(&deploy("helm/rolegate"), "edge", &[&mode, value]).is_err(),
+                "{mode} {value}"
+            );
         }
     }
     let both = ["tls.existingSecret=mine", "settings.tls-certificate=/etc/rolegate/users/tls.crt"];
     let problem = helm(&deploy("helm/rolegate"), "edge", &both).unwrap_err().to_string();
     assert!(problem.contains("leave one out"), "{problem}");
     // With the library, the settings are in Envoy's configuration.
-    assert!(helm(&deploy("helm/rolegate"), "edge", &["mode=module", "settings.threads=1"]).is_err());
-    run_helm(&["lint", "rolegate", "--strict"], &deploy("helm")).unwrap_or_else(|error| panic!("{error}"));
+    assert!(
+        helm(&deploy("helm/rolegate"), "edge", &["mode=module", "settings.threads=1"]).is_err()
+    );
+    run_helm(&["lint", "rolegate", "--strict"], &deploy("helm"))
+        .unwrap_or_else(|error| panic!("{error}"));
 }
 
 /// Helm reads the numbers of a file as floats.
 #[test]
 fn large_numbers_of_a_values_file_are_written_out() {
     let values = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(values.path(), "settings: { max-message-size: 12582912, threads: 2, drain-delay: 5s }\n")
-        .unwrap();
+    std::fs::write(
+        values.path(),
+        "settings: { max-message-size: 12582912, threads: 2, drain-delay: 5s }\n",
+    )
+    .unwrap();
     let at = values.path().to_str().unwrap();
     let chart = run_helm(
         &["template", "edge", "rolegate", "--values", at, "--kube-version", "1.37.0"],
@@ -262,13 +282,17 @@ fn with_tls_the_readiness_probe_is_a_command() {
     ];
     let chart = ["tls.existingSecret=mine", "tls.clientCa=ca.crt"];
     for values in [&own[..], &chart] {
-        let manifests =
-            helm(&deploy("helm/rolegate"), "edge", values).unwrap_or_else(|error| panic!("{error}"));
+        let manifests = helm(&deploy("helm/rolegate"), "edge", values)
+            .unwrap_or_else(|error| panic!("{error}"));
         let deployment = of_kind(&manifests, "Deployment");
         let pod = &deployment.first().unwrap()["spec"]["template"]["spec"];
         let container = &pod["containers"][0];
         let probe = &container["readinessProbe"];
-        assert_eq!(probe["exec"]["command"], serde_json::json!(["/rolegate", "health"]), "{values:?}");
+        assert_eq!(
+            probe["exec"]["command"],
+            serde_json::json!(["/rolegate", "health"]),
+            "{values:?}"
+        );
         assert!(probe["grpc"].is_null(), "{values:?}");
         if values.contains(&"tls.existingSecret=mine") {
             let args = container["args"].to_string();
@@ -301,23 +325,33 @@ fn a_bundle_takes_the_place_of_the_policy() {
                 .collect()
         };
         let (args, mounts) = (list("args", ""), list("volumeMounts", "mountPath"));
-        let value = |flag: &str| args.iter().find_map(|arg| arg.strip_prefix(flag)?.strip_prefix('='));
+        let value =
+            |flag: &str| args.iter().find_map(|arg| arg.strip_prefix(flag)?.strip_prefix('='));
         assert_eq!(value("--policy"), Some("https://files.example.com/bundle.tar.gz"), "{name}");
         let is_mounted = |flag: &str| {
             let file = value(flag).unwrap_or_else(|| panic!("{name}: no {flag}"));
-            assert!(mounts.iter().any(|mount| file.starts_with(mount)), "{name}: {file} is not mounted");
+            assert!(
+                mounts.iter().any(|mount| file.starts_with(mount)),
+                "{name}: {file} is not mounted"
+            );
         };
         is_mounted("--bundle-public-key");
         is_mounted("--bundle-cache");
         if name.starts_with("helm") {
             is_mounted("--bundle-credentials");
             is_mounted("--bundle-ca");
-            assert_eq!(args.iter().filter(|arg| arg.starts_with("--bundle-public-key=")).count(), 2);
+            assert_eq!(
+                args.iter().filter(|arg| arg.starts_with("--bundle-public-key=")).count(),
+                2
+            );
             assert!(of_kind(manifests, "ConfigMap").is_empty(), "{name}");
         }
         assert!(!mounts.contains(&"/etc/rolegate/policy".to_owned()), "{name}");
-        let writable =
-            container["volumeMounts"].as_array().unwrap().iter().filter(|mount| mount["readOnly"] != true);
+        let writable = container["volumeMounts"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|mount| mount["readOnly"] != true);
         let writable: Vec<&Value> = writable.map(|mount| &mount["mountPath"]).collect();
         assert_eq!(writable, ["/var/lib/rolegate"], "{name}");
     }

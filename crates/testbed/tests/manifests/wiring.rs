@@ -7,7 +7,8 @@ use crate::pods::containers;
 use crate::variants::{Variant, all, of_kind, one};
 
 /// The shared service, as it ships, from kustomize and from Helm.
-const SHARED: &[&str] = &["overlays/shared", "overlays/shared-monitored", "helm default", "helm everything"];
+const SHARED: &[&str] =
+    &["overlays/shared", "overlays/shared-monitored", "helm default", "helm everything"];
 
 /// Whether `labels` have all of `selector`.
 fn selects(selector: &Value, labels: &Value) -> bool {
@@ -25,12 +26,17 @@ fn selectors_find_the_pods() {
         let spec = &deployments.first().unwrap()["spec"];
         assert!(selects(&spec["selector"]["matchLabels"], labels), "{name}: Deployment");
         for service in of_kind(manifests, "Service") {
-            assert!(selects(&service["spec"]["selector"], labels), "{name}: {}", service["metadata"]["name"]);
+            assert!(
+                selects(&service["spec"]["selector"], labels),
+                "{name}: {}",
+                service["metadata"]["name"]
+            );
         }
         for kind in ["PodDisruptionBudget", "NetworkPolicy"] {
             let found = of_kind(manifests, kind);
             let spec = &found.first().unwrap_or_else(|| panic!("{name}: no {kind}"))["spec"];
-            let selector = if kind == "NetworkPolicy" { &spec["podSelector"] } else { &spec["selector"] };
+            let selector =
+                if kind == "NetworkPolicy" { &spec["podSelector"] } else { &spec["selector"] };
             assert!(selects(&selector["matchLabels"], labels), "{name}: {kind}");
         }
         for constraint in template["spec"]["topologySpreadConstraints"].as_array().unwrap() {
@@ -38,12 +44,18 @@ fn selectors_find_the_pods() {
         }
         let scaled = of_kind(manifests, "HorizontalPodAutoscaler");
         let target = &scaled.first().unwrap()["spec"]["scaleTargetRef"];
-        assert_eq!(target["name"], deployments.first().unwrap()["metadata"]["name"], "{name}: autoscaler");
-        let target = &scaled.first().unwrap()["spec"]["metrics"][0]["resource"]["target"]["averageValue"];
+        assert_eq!(
+            target["name"],
+            deployments.first().unwrap()["metadata"]["name"],
+            "{name}: autoscaler"
+        );
+        let target =
+            &scaled.first().unwrap()["spec"]["metrics"][0]["resource"]["target"]["averageValue"];
         let limit = &containers(&template["spec"]).next().unwrap()["resources"]["limits"]["cpu"];
         let cores = |quantity: &Value| {
             let text = quantity.as_str().map_or_else(|| quantity.to_string(), str::to_owned);
-            let thousandths = text.strip_suffix('m').map(|number| number.parse::<f64>().unwrap() / 1000.0);
+            let thousandths =
+                text.strip_suffix('m').map(|number| number.parse::<f64>().unwrap() / 1000.0);
             thousandths.unwrap_or_else(|| text.parse().unwrap())
         };
         // A replica is added where a tenth more than the target is used.
@@ -62,7 +74,9 @@ fn monitors_find_one_service() {
         let services = of_kind(manifests, "Service");
         let found: Vec<&&Value> = services
             .iter()
-            .filter(|service| selects(&spec["selector"]["matchLabels"], &service["metadata"]["labels"]))
+            .filter(|service| {
+                selects(&spec["selector"]["matchLabels"], &service["metadata"]["labels"])
+            })
             .collect();
         assert_eq!(found.len(), 1, "{name}: each replica is scraped once");
         let port = &spec["endpoints"][0]["port"];
@@ -84,7 +98,8 @@ fn ports_have_the_names_that_are_used() {
                 .collect();
             let own = &deployment["spec"]["template"]["metadata"]["labels"];
             let services = of_kind(manifests, "Service");
-            let services = services.iter().filter(|service| selects(&service["spec"]["selector"], own));
+            let services =
+                services.iter().filter(|service| selects(&service["spec"]["selector"], own));
             for port in services.flat_map(|service| service["spec"]["ports"].as_array().unwrap()) {
                 assert!(
                     port["targetPort"].is_number() || names.contains(&&port["targetPort"]),
@@ -95,7 +110,8 @@ fn ports_have_the_names_that_are_used() {
     }
 }
 
-/// What the schemas do not say and the API server insists on: RFC 6335, 5.1, for the ports of a container.
+/// What the schemas do not say and the API server insists on: RFC 6335, 5.1, for the ports of a
+/// container.
 #[test]
 fn port_names_are_at_most_15_characters() {
     for Variant { name, manifests } in all() {
@@ -103,8 +119,9 @@ fn port_names_are_at_most_15_characters() {
             for container in containers(&deployment["spec"]["template"]["spec"]) {
                 for port in container["ports"].as_array().into_iter().flatten() {
                     let port = port["name"].as_str().unwrap_or("unnamed");
-                    let allowed =
-                        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+                    let allowed = |byte: u8| {
+                        byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'
+                    };
                     assert!(port.len() <= 15 && port.bytes().all(allowed), "{name}: {port}");
                 }
             }
@@ -129,8 +146,9 @@ fn volumes_name_what_is_there() {
                 } else {
                     ("ConfigMap", &volume["configMap"]["name"])
                 };
-                let there =
-                    of_kind(manifests, kind).iter().any(|manifest| manifest["metadata"]["name"] == *target);
+                let there = of_kind(manifests, kind)
+                    .iter()
+                    .any(|manifest| manifest["metadata"]["name"] == *target);
                 assert!(target.is_null() || there, "{name}: no {kind} {target}");
             }
             for mount in containers(pod)
@@ -154,9 +172,13 @@ fn the_quick_starts_have_the_same_policy_and_users() {
         let found = of_kind(manifests, kind);
         found.into_iter().find(|manifest| manifest["metadata"]["name"] == object).unwrap()
     };
-    for (kind, object) in [("ConfigMap", "people-policy"), ("Secret", "people-users"), ("Service", "people")]
+    for (kind, object) in
+        [("ConfigMap", "people-policy"), ("Secret", "people-users"), ("Service", "people")]
     {
-        assert_eq!(of("quick-start.yaml", kind, object), of("quick-start-module.yaml", kind, object));
+        assert_eq!(
+            of("quick-start.yaml", kind, object),
+            of("quick-start-module.yaml", kind, object)
+        );
     }
 }
 
@@ -169,8 +191,10 @@ fn load_test(name: &str) -> (Value, Vec<&'static Value>, Vec<&'static str>) {
         containers(pod).filter(|container| container["restartPolicy"].is_null()).collect();
     let images = generators.iter().map(|generator| &generator["image"]).collect();
     let arguments = generators.iter().flat_map(|generator| generator["args"].as_array().unwrap());
-    let targets =
-        arguments.filter_map(Value::as_str).filter(|argument| argument.starts_with("http://")).collect();
+    let targets = arguments
+        .filter_map(Value::as_str)
+        .filter(|argument| argument.starts_with("http://"))
+        .collect();
     let mut others = pod.clone();
     for kind in ["initContainers", "containers"] {
         others[kind].as_array_mut().unwrap().retain(|container| !generators.contains(&container));

@@ -12,14 +12,16 @@ const MOST_NAMES: usize = 5;
 /// The needs of a request that count, without duplicates.
 pub(super) fn explained_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
     let mut explained = Vec::new();
-    // A request may have 50,000 needs, and may name the same list in thousands of them: it is looked up once.
+    // A request may have 50,000 needs, and may name the same list in thousands of them: it is
+    // looked up once.
     let (mut found, mut listed) = (HashSet::new(), HashSet::new());
     let counting = needs.iter().filter(|need| search::explain::counts(privileges, need));
     for need in counting.filter(|need| found.insert((need.actions, &need.target))) {
         let on = need.target.text();
         let names = search::explain::names_of(privileges, &need.target);
         let parts: HashSet<&str> = on.split(',').collect();
-        let stands_for = if names.iter().all(|name| parts.contains(name)) { Vec::new() } else { names };
+        let stands_for =
+            if names.iter().all(|name| parts.contains(name)) { Vec::new() } else { names };
         let one = ExplainedNeed {
             actions: need.actions.iter().map(|action| action.name()).collect(),
             on: on.to_owned(),

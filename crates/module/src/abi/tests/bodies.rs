@@ -70,7 +70,10 @@ fn a_body_that_is_not_whole_is_not_passed_on() {
     );
     assert_eq!(stream.sent().unwrap().status, 503);
     let (stream, _) = buffering(&host, &[b"panic"]);
-    assert_eq!((stream.sent().unwrap().details.as_str(), host.metric("panics")), ("rolegate_panic", 1));
+    assert_eq!(
+        (stream.sent().unwrap().details.as_str(), host.metric("panics")),
+        ("rolegate_panic", 1)
+    );
     assert_eq!(stream.request_body(b"allow", true), STOP_AND_WATERMARK);
     drop(stream);
     // The client leaves.

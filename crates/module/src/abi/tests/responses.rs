@@ -19,7 +19,8 @@ fn received(stream: &FakeStream<'_, Scripted>) -> (String, Vec<String>, String) 
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
     let is_status = |name: &[u8]| name == b":status";
     let status = headers.iter().find(|(name, _)| is_status(name)).map(|(_, value)| text(value));
-    let others = headers.iter().filter(|(name, _)| !is_status(name)).map(|(name, _)| text(name)).collect();
+    let others =
+        headers.iter().filter(|(name, _)| !is_status(name)).map(|(name, _)| text(name)).collect();
     (status.unwrap(), others, text(&body))
 }
 

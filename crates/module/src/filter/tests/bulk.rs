@@ -16,8 +16,11 @@ fn cluster(bulk: &str) -> Test {
     let test = Test::of_cluster();
     let policy = test.folder.path().join("policy.yaml");
     let text = runtime::files::text(&policy).unwrap();
-    std::fs::write(&policy, text.replace("{ folder: cluster }", &format!("{{ folder: cluster{bulk} }}")))
-        .unwrap();
+    std::fs::write(
+        &policy,
+        text.replace("{ folder: cluster }", &format!("{{ folder: cluster{bulk} }}")),
+    )
+    .unwrap();
     test
 }
 
@@ -69,12 +72,19 @@ fn the_permitted_items_are_forwarded_and_the_others_have_errors() {
         .iter()
         .map(|item| {
             let (operation, result) = item.as_object().unwrap().iter().next().unwrap();
-            (operation.as_str(), result["_id"].as_str().unwrap(), result["status"].as_u64().unwrap())
+            (
+                operation.as_str(),
+                result["_id"].as_str().unwrap(),
+                result["status"].as_u64().unwrap(),
+            )
         })
         .collect();
     assert_eq!(statuses, [("index", "1", 201), ("index", "2", 403), ("delete", "3", 404)]);
     assert_eq!(said["items"][1], error);
-    assert_eq!([host.metric("rolegate.allowed"), host.metric("rolegate.denied.not_permitted")], [1, 0]);
+    assert_eq!(
+        [host.metric("rolegate.allowed"), host.metric("rolegate.denied.not_permitted")],
+        [1, 0]
+    );
     let until = Instant::now() + Duration::from_secs(60);
     let line = loop {
         let log = runtime::files::text(&test.folder.path().join("decisions")).unwrap_or_default();
@@ -84,7 +94,10 @@ fn the_permitted_items_are_forwarded_and_the_others_have_errors() {
         assert!(Instant::now() < until, "no line");
         std::thread::sleep(Duration::from_millis(10));
     };
-    assert_eq!((&line["decision"], &line["permitted_indices"]), (&json!("allowed"), &json!(["logs-1"])));
+    assert_eq!(
+        (&line["decision"], &line["permitted_indices"]),
+        (&json!("allowed"), &json!(["logs-1"]))
+    );
     assert_eq!(line["indices"], json!(["logs-1", "salaries"]));
 }
 
@@ -114,7 +127,11 @@ fn other_requests_are_denied_as_a_whole() {
     ] {
         let stream = post(&host, path, &[]);
         stream.request_headers(false);
-        assert_eq!(outcome(&stream, stream.request_body(body.as_bytes(), true)), 403, "{path} {body}");
+        assert_eq!(
+            outcome(&stream, stream.request_body(body.as_bytes(), true)),
+            403,
+            "{path} {body}"
+        );
         assert_eq!(stream.forwarded(), b"");
     }
 }
@@ -127,8 +144,10 @@ fn many_items_may_be_denied() {
     let host = test.host(r#", "max-request-body": "512KiB""#);
     sign_in(&host);
     let denied = r#"{"delete":{"_index":"salaries","_id":"\u0022\\ä"}}"#;
-    let body =
-        format!("{{\"index\":{{\"_index\":\"logs-1\"}}}}\n{{}}\n{}", format!("{denied}\n").repeat(5_000));
+    let body = format!(
+        "{{\"index\":{{\"_index\":\"logs-1\"}}}}\n{{}}\n{}",
+        format!("{denied}\n").repeat(5_000)
+    );
     let stream = post(&host, "/_bulk", &[]);
     stream.request_headers(false);
     assert_eq!(outcome(&stream, stream.request_body(body.as_bytes(), true)), 200);
@@ -151,7 +170,10 @@ fn a_request_that_cannot_be_changed_is_an_error() {
     let stream = post(&host, "/_bulk", &[]).with_frozen_headers();
     stream.request_headers(false);
     assert_eq!(outcome(&stream, stream.request_body(BOTH.as_bytes(), true)), 503);
-    assert_eq!([host.metric("rolegate.allowed"), host.metric("rolegate.error.unanswerable")], [0, 1]);
+    assert_eq!(
+        [host.metric("rolegate.allowed"), host.metric("rolegate.error.unanswerable")],
+        [0, 1]
+    );
     assert_eq!((stream.metadata("rolegate.decision"), stream.forwarded()), (None, vec![]));
     // Nor is the response to it awaited: it is ours.
     assert_eq!(stream.response_headers(&[(b":status", b"200")], true), hooks::CONTINUE);
@@ -165,7 +187,8 @@ fn a_response_to_other_items_is_not_passed_on() {
     let host = test.host("");
     sign_in(&host);
     let none: &[u8] = b"{\"took\":1,\"errors\":false,\"items\":[]}";
-    for (status, body, expected) in [("200", none, "502"), ("200", b"\x1f\x8b", "502"), ("503", none, "503")]
+    for (status, body, expected) in
+        [("200", none, "502"), ("200", b"\x1f\x8b", "502"), ("503", none, "503")]
     {
         let stream = post(&host, "/_bulk", &[]);
         stream.request_headers(false);

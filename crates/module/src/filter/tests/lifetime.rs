@@ -39,14 +39,18 @@ fn a_rejected_configuration_leaves_no_thread() {
     let (test, other) = (Test::new(), Test::new());
     let admin = format!(r#", "admin": "unix:{}/admin""#, test.folder.path().display());
     let _host = test.host(&admin);
-    wait_until("the threads of the policy have started", || policy_threads() == THREADS_OF_A_POLICY);
+    wait_until("the threads of the policy have started", || {
+        policy_threads() == THREADS_OF_A_POLICY
+    });
     let shadow = format!(r#"{admin}, "shadow": "{}""#, test.folder.path().display());
     for config in [other.config(&admin), other.config(&shadow)] {
         for _ in 0..10 {
             assert!(Host::<Authorization>::load(b"rolegate", &config).is_none());
         }
     }
-    wait_until("the threads of rejected configurations are left", || policy_threads() == THREADS_OF_A_POLICY);
+    wait_until("the threads of rejected configurations are left", || {
+        policy_threads() == THREADS_OF_A_POLICY
+    });
 }
 
 /// Worker threads keep what they have of it until they get another request.
@@ -55,7 +59,8 @@ fn a_policy_that_is_used_no_longer_is_freed_without_a_request() {
     let test = Test::new();
     let host = test.host("");
     assert_eq!(decided(&get(&host, "/open", &[])), 200);
-    let snapshot = Arc::downgrade(&host.filter().policy.as_ref().unwrap().active.snapshot().unwrap());
+    let snapshot =
+        Arc::downgrade(&host.filter().policy.as_ref().unwrap().active.snapshot().unwrap());
     assert!(snapshot.strong_count() > 0);
     drop(host);
     wait_until("the snapshot is left", || snapshot.strong_count() == 0);
@@ -86,7 +91,8 @@ fn validation_starts_nothing() {
     let test = Test::new();
     let admin = test.folder.path().join("admin");
     let config = test.config(&format!(r#", "admin": "unix:{}""#, admin.display()));
-    let both = || (Host::<Authorization>::load(b"", &config), Host::<Authorization>::route(b"", &config));
+    let both =
+        || (Host::<Authorization>::load(b"", &config), Host::<Authorization>::route(b"", &config));
     let (host, route) = fake::validating(both);
     let (host, route) = (host.unwrap(), route.unwrap());
     assert_eq!((policy_threads(), admin.exists()), (0, false));

@@ -13,7 +13,8 @@ impl Test {
     /// 192.0.2.0/24.
     pub(super) fn of_cluster() -> Self {
         let test = Self::new();
-        let write = |name: &str, text: &str| std::fs::write(test.folder.path().join(name), text).unwrap();
+        let write =
+            |name: &str, text: &str| std::fs::write(test.folder.path().join(name), text).unwrap();
         write(
             "policy.yaml",
             "version: 1
@@ -231,7 +232,11 @@ fn a_body_that_fills_the_buffers_of_a_paused_request_is_read_on() {
         }
         assert_eq!((stream.sent(), stream.resumed()), (None, 0));
         let (more, expected) = if max == 150 { (11, 413) } else { (10, 0) };
-        assert_eq!(outcome(&stream, stream.request_body(&vec![b'\n'; more], false)), expected, "{max}");
+        assert_eq!(
+            outcome(&stream, stream.request_body(&vec![b'\n'; more], false)),
+            expected,
+            "{max}"
+        );
         if expected == 0 {
             assert_eq!(outcome(&stream, stream.request_body(b"\n", true)), 200, "{max}");
         }
@@ -249,9 +254,15 @@ fn a_body_over_the_bound_gets_413_as_the_cluster_says_it() {
     assert_eq!(outcome(&stream, stream.request_body(b"\n", false)), 413);
     let sent = stream.sent().unwrap();
     let said: Value = serde_json::from_slice(&sent.body).unwrap();
-    assert_eq!((&said["status"], &said["error"]["type"]), (&413.into(), &"status_exception".into()));
+    assert_eq!(
+        (&said["status"], &said["error"]["type"]),
+        (&413.into(), &"status_exception".into())
+    );
     assert!(said["error"]["reason"].as_str().unwrap().contains("`max-request-body`"), "{said}");
-    assert_eq!(sent.headers, [(b"content-type".to_vec(), b"application/json; charset=UTF-8".to_vec())]);
+    assert_eq!(
+        sent.headers,
+        [(b"content-type".to_vec(), b"application/json; charset=UTF-8".to_vec())]
+    );
     assert_eq!(host.metric("rolegate.denied.body_too_large"), 1);
     // Also one that has arrived while its password was hashed.
     let host = test.host(r#", "max-request-body": 100, "hash-queue": 1"#);
@@ -298,8 +309,11 @@ fn a_role_that_is_lost_while_the_body_arrives_is_lost() {
     stream.request_headers(false);
     stream.request_body(BULK.as_bytes(), false);
     let mapping = test.folder.path().join("cluster/roles_mapping.yml");
-    std::fs::write(mapping, "_meta: { type: rolesmapping, config_version: 2 }\nwriter: { users: [bob] }\n")
-        .unwrap();
+    std::fs::write(
+        mapping,
+        "_meta: { type: rolesmapping, config_version: 2 }\nwriter: { users: [bob] }\n",
+    )
+    .unwrap();
     let until = Instant::now() + Duration::from_secs(60);
     loop {
         let other = post(&host, "/_refresh", &[]);
@@ -320,8 +334,8 @@ fn the_address_of_the_client_may_give_a_role() {
     let host = test.host("");
     sign_in(&host);
     for (address, status) in [("192.0.2.1:80", 200), ("198.51.100.1:80", 403), ("", 403)] {
-        let stream =
-            post(&host, "/logs-1/_doc/1", &[(":method", "GET")]).with_source_address(address.as_bytes());
+        let stream = post(&host, "/logs-1/_doc/1", &[(":method", "GET")])
+            .with_source_address(address.as_bytes());
         assert_eq!(outcome(&stream, stream.request_headers(true)), status, "{address}");
     }
 }
@@ -356,7 +370,8 @@ fn a_request_is_reduced_to_the_permitted_indices() {
         assert_eq!(outcome(&stream, stream.request_headers(true)), 403);
         let stream = get("/logs-1,salaries/_search");
         stream.request_headers(false);
-        let lookup = br#"{"query": {"terms": {"user": {"index": "salaries", "id": "1", "path": "names"}}}}"#;
+        let lookup =
+            br#"{"query": {"terms": {"user": {"index": "salaries", "id": "1", "path": "names"}}}}"#;
         assert_eq!(outcome(&stream, stream.request_body(lookup, true)), 403);
     }
 }
@@ -378,8 +393,8 @@ reader: { users: [ann] }
     // Requests set the gauges, at most once per second.
     while host.metric("rolegate.shadow.same") == 0 {
         assert!(Instant::now() < until && host.metric("rolegate.shadow.would_deny") == 0);
-        let stream =
-            get(&host, "/logs-1/_doc/1", &[("authorization", &ann)]).with_source_address(b"192.0.2.1:80");
+        let stream = get(&host, "/logs-1/_doc/1", &[("authorization", &ann)])
+            .with_source_address(b"192.0.2.1:80");
         assert_eq!(decided(&stream), 200);
         std::thread::sleep(Duration::from_millis(50));
     }

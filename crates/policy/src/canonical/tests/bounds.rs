@@ -10,13 +10,15 @@ fn long_paths_with_several_interpretations_are_invalid() {
         let long = of(piece, 9_000);
         assert_eq!(path(b"GET", long.as_bytes()).unwrap_err(), PathError::TooLong, "{piece}");
     }
-    for canonical in [of("a/", 60_000), of("/%C3%A9", 60_000), format!("/a%40?{}", "x".repeat(60_000))] {
+    for canonical in
+        [of("a/", 60_000), of("/%C3%A9", 60_000), format!("/a%40?{}", "x".repeat(60_000))]
+    {
         assert!(path(b"GET", canonical.as_bytes()).is_ok());
     }
 }
 
-/// The more interpretations there are, the shorter the path must be: their total length is limited, and so is their
-/// cost.
+/// The more interpretations there are, the shorter the path must be: their total length is limited,
+/// and so is their cost.
 #[test]
 fn all_interpretations_of_a_path_together_are_bounded() {
     let all_at_once = "/a%40;b/%2540c%3Bd/e%253Bf/g%253Fh/i%2523j/k%3Fl/m%23n";
@@ -28,7 +30,8 @@ fn all_interpretations_of_a_path_together_are_bounded() {
         for length in (0..8_000).step_by(100) {
             let raw = format!("{start}{}", piece.repeat(length / piece.len()));
             let Ok(interpretations) = path(b"GET", raw.as_bytes()) else { continue };
-            let size: usize = interpretations.all().chain(interpretations.deny_only()).map(<[u8]>::len).sum();
+            let size: usize =
+                interpretations.all().chain(interpretations.deny_only()).map(<[u8]>::len).sum();
             (valid, most) = (valid + 1, most.max(size));
         }
         assert!(valid > 1 && most <= 96 << 10, "{piece}: {valid} valid, {most} bytes");

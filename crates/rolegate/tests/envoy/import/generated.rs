@@ -89,14 +89,16 @@ const PATHS: [&str; 44] = [
     "/ab/",
     "/a/b/c/d/e",
 ];
-const WORDS: [&str; 11] = ["/a", "/a/", "/a/b", "/ab", "/b", "/", "/admin", "/a/b/c", "/a/@", "//", "/a//b"];
+const WORDS: [&str; 11] =
+    ["/a", "/a/", "/a/b", "/ab", "/b", "/", "/admin", "/a/b/c", "/a/@", "//", "/a//b"];
 const USERS: [&str; 3] = ["ann", "ben", "eve"];
 const GROUPS: [&str; 2] = ["staff", "ops"];
 
 impl Generated {
     /// A random configuration.
     pub(super) fn new(rng: &mut Rng, signer: &Signer) -> Self {
-        let credentials = [Credentials::None, Credentials::Basic, Credentials::Tokens][rng.usize(..3)];
+        let credentials =
+            [Credentials::None, Credentials::Basic, Credentials::Tokens][rng.usize(..3)];
         let mut filters = Vec::new();
         match credentials {
             Credentials::None => {}
@@ -157,7 +159,8 @@ fn jwt_authn(rng: &mut Rng, signer: &Signer) -> Value {
     if rng.bool() {
         providers = json!({ "one": providers["one"] });
     }
-    let names: Vec<&str> = ["one", "two"].into_iter().filter(|name| providers.get(name).is_some()).collect();
+    let names: Vec<&str> =
+        ["one", "two"].into_iter().filter(|name| providers.get(name).is_some()).collect();
     let mut rules = Vec::new();
     for prefix in ["/b", "/a", "/"] {
         let route = json!({ "prefix": prefix });
@@ -207,7 +210,8 @@ fn rbac(rng: &mut Rng, credentials: Credentials) -> Value {
     let action = ["ALLOW", "ALLOW", "DENY"][rng.usize(..3)];
     let policies: serde_json::Map<String, Value> = (0..rng.usize(1..4))
         .map(|number| {
-            let permissions: Vec<Value> = (0..rng.usize(1..3)).map(|_| permission(rng, 2)).collect();
+            let permissions: Vec<Value> =
+                (0..rng.usize(1..3)).map(|_| permission(rng, 2)).collect();
             let principals: Vec<Value> =
                 (0..rng.usize(1..3)).map(|_| principal(rng, credentials, 2)).collect();
             (format!("p{number}"), json!({ "permissions": permissions, "principals": principals }))
@@ -229,8 +233,12 @@ fn permission(rng: &mut Rng, depth: u8) -> Value {
         6 => rare(rng),
         7 => template(rng),
         8 => json!({ "not_rule": permission(rng, depth - 1) }),
-        9 => json!({ "or_rules": { "rules": [permission(rng, depth - 1), permission(rng, depth - 1)] } }),
-        _ => json!({ "and_rules": { "rules": [permission(rng, depth - 1), permission(rng, depth - 1)] } }),
+        9 => {
+            json!({ "or_rules": { "rules": [permission(rng, depth - 1), permission(rng, depth - 1)] } })
+        }
+        _ => {
+            json!({ "and_rules": { "rules": [permission(rng, depth - 1), permission(rng, depth - 1)] } })
+        }
     }
 }
 
@@ -274,7 +282,9 @@ fn rare(rng: &mut Rng) -> Value {
         3 => {
             json!({ "header": { "name": ":authority", "string_match": { "exact": pick(rng, &HOSTS), "ignore_case": rng.bool() } } })
         }
-        4 => json!({ "header": { "name": ":authority", "string_match": { "suffix": ".example.com" } } }),
+        4 => {
+            json!({ "header": { "name": ":authority", "string_match": { "suffix": ".example.com" } } })
+        }
         _ => {
             json!({ "header": { "name": ":method", "string_match": { "safe_regex": { "regex": "GET|POST" } } } })
         }

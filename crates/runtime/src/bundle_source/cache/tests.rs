@@ -13,11 +13,13 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Nothing there is the usual first start. All else must be said, because then an older bundle may be accepted.
+/// Nothing there is the usual first start. All else must be said, because then an older bundle may
+/// be accepted.
 #[test]
 fn a_cache_that_cannot_be_read_is_not_an_empty_one() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = |folder: &Path| Cache { folder: folder.to_owned(), file: folder.join("bundle.tar.gz") };
+    let cache =
+        |folder: &Path| Cache { folder: folder.to_owned(), file: folder.join("bundle.tar.gz") };
     assert_eq!(cache(folder.path()).read(100).unwrap(), None);
     assert_eq!(cache(&folder.path().join("missing")).read(100).unwrap(), None);
     let file = folder.path().join("file");
@@ -28,7 +30,8 @@ fn a_cache_that_cannot_be_read_is_not_an_empty_one() {
 #[test]
 fn what_a_killed_process_left_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    let cache =
+        Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
     for name in ["bundle.tar.new", "bundle-of-another-url.tar.gz"] {
         fs::write(folder.path().join(name), "left by a process").unwrap();
     }
@@ -41,7 +44,8 @@ fn what_a_killed_process_left_is_replaced() {
 #[test]
 fn bundles_stored_at_the_same_time_leave_one_whole_file() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    let cache =
+        Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
     let bundles = [vec![1; 300_000], vec![2; 200_000]];
     let store = |bundle: &[u8]| cache.store(bundle, 400_000, |_| true).unwrap();
     store(&bundles[0]);
@@ -63,7 +67,8 @@ fn bundles_stored_at_the_same_time_leave_one_whole_file() {
 #[test]
 fn a_bundle_waits_for_the_lock() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    let cache =
+        Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
     assert!(cache.store(b"first", 100, |_| true).unwrap());
     let other = File::open(folder.path().join(LOCK)).unwrap();
     other.lock().unwrap();
@@ -81,17 +86,20 @@ fn a_bundle_waits_for_the_lock() {
 #[test]
 fn a_bundle_that_is_too_large_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    let cache =
+        Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
     fs::write(&cache.file, [0; 101]).unwrap();
     assert!(cache.store(b"new", 100, |_| panic!("it is not even looked at")).unwrap());
     assert_eq!(cache.read(100).unwrap().unwrap(), b"new");
 }
 
-/// Whatever their order, and however long each takes: what is there when a bundle is replaced is what was looked at.
+/// Whatever their order, and however long each takes: what is there when a bundle is replaced is
+/// what was looked at.
 #[test]
 fn of_bundles_stored_at_the_same_time_the_last_one_allowed_stays() {
     let folder = tempfile::tempdir().unwrap();
-    let cache = Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
+    let cache =
+        Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
     std::thread::scope(|scope| {
         for first in 0..4_u8 {
             let cache = &cache;

@@ -1,5 +1,5 @@
-//! Sends the requests of `object_store` with the HTTP client of this crate: over `https:`, or `http:` on a loopback address
-//! and to the metadata services of clouds.
+//! Sends the requests of `object_store` with the HTTP client of this crate: over `https:`, or
+//! `http:` on a loopback address and to the metadata services of clouds.
 
 use std::error::Error;
 use std::net::{IpAddr, Ipv6Addr};
@@ -11,8 +11,8 @@ use hyper::body::{Bytes, Incoming};
 use hyper::{Request, Response, StatusCode, Uri};
 use object_store::ClientOptions;
 use object_store::client::{
-    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody,
-    HttpService,
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    HttpResponseBody, HttpService,
 };
 use tokio::time::timeout;
 
@@ -74,8 +74,10 @@ impl Connector {
         if !is_metadata && !is_allowed(uri) {
             return Err(StoreError::Http { host, error: HttpsError::Address });
         }
-        let body =
-            body.collect().await.map_err(|_| StoreError::Other("the request has no body".to_owned()))?;
+        let body = body
+            .collect()
+            .await
+            .map_err(|_| StoreError::Other("the request has no body".to_owned()))?;
         let request = Request::from_parts(head, Full::new(body.to_bytes()));
         if is_metadata {
             let answer = self.ask_metadata(&host, request).await?;
@@ -89,8 +91,13 @@ impl Connector {
             return Ok((host, answer));
         }
         let (head, body) = answer.into_parts();
-        let region = head.headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
-        let body = Limited::new(body, MAX_ERROR).collect().await.map(Collected::to_bytes).unwrap_or_default();
+        let region =
+            head.headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
+        let body = Limited::new(body, MAX_ERROR)
+            .collect()
+            .await
+            .map(Collected::to_bytes)
+            .unwrap_or_default();
         Err(StoreError::from_status(self.cloud, host, head.status, &body, region))
     }
 
@@ -99,8 +106,8 @@ impl Connector {
         host: &str,
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, StoreError> {
-        let is_disabled =
-            std::env::var_os(METADATA_DISABLED).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let is_disabled = std::env::var_os(METADATA_DISABLED)
+            .is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let reason = if is_disabled && MACHINE.contains(&host) {
             format!("not asked, because of `{METADATA_DISABLED}`")
         } else {

@@ -44,8 +44,9 @@ impl StoreError {
         // Its text may have a value that it did not expect.
         if let Some(json) = chain().find_map(|error| error.downcast_ref::<serde_json::Error>()) {
             let (line, column) = (json.line(), json.column());
-            let text =
-                format!("the credentials are not JSON of a supported type: line {line}, column {column}");
+            let text = format!(
+                "the credentials are not JSON of a supported type: line {line}, column {column}"
+            );
             return Self::Other(text);
         }
         // The outermost text only adds that it is about a store.
@@ -63,7 +64,9 @@ impl StoreError {
     ) -> Self {
         let code = code(body);
         let help = match code.as_deref() {
-            Some("NoSuchBucket" | "ContainerNotFound") => "the bucket or container does not exist".to_owned(),
+            Some("NoSuchBucket" | "ContainerNotFound") => {
+                "the bucket or container does not exist".to_owned()
+            }
             Some("NoSuchKey" | "BlobNotFound") => "the object does not exist".to_owned(),
             Some("RequestTimeTooSkewed") => "the clock of this machine is wrong".to_owned(),
             Some(code) if CREDENTIALS.contains(&code) => cloud.not_accepted(),
@@ -72,8 +75,13 @@ impl StoreError {
                 (StatusCode::FORBIDDEN, _) => {
                     format!("the credentials do not permit it: {}", cloud.permission())
                 }
-                (status, Some(region)) if status.is_redirection() || status == StatusCode::BAD_REQUEST => {
-                    format!("the bucket is in another region: set `AWS_REGION` to `{}`", https::shown(region))
+                (status, Some(region))
+                    if status.is_redirection() || status == StatusCode::BAD_REQUEST =>
+                {
+                    format!(
+                        "the bucket is in another region: set `AWS_REGION` to `{}`",
+                        https::shown(region)
+                    )
                 }
                 (_, _) => String::new(),
             },
@@ -108,7 +116,9 @@ impl Cloud {
             Self::Amazon => {
                 "check `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or the role of the service account"
             }
-            Self::Google => "check the file of `GOOGLE_APPLICATION_CREDENTIALS`, or the service account",
+            Self::Google => {
+                "check the file of `GOOGLE_APPLICATION_CREDENTIALS`, or the service account"
+            }
             Self::Azure => "check `AZURE_STORAGE_ACCOUNT_KEY`, or the other variables `AZURE_…`",
         }
     }
@@ -129,7 +139,11 @@ fn code(body: &[u8]) -> Option<String> {
     let xml = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));
     let code = match xml {
         Some((code, _)) => code.to_owned(),
-        None => serde_json::from_slice::<serde_json::Value>(body).ok()?.get("error")?.as_str()?.to_owned(),
+        None => serde_json::from_slice::<serde_json::Value>(body)
+            .ok()?
+            .get("error")?
+            .as_str()?
+            .to_owned(),
     };
     let is_code = (1..=48).contains(&code.len())
         && code.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -145,7 +159,8 @@ mod tests {
         let body = b"<Error><Code>SignatureDoesNotMatch</Code><CanonicalRequest>x-amz-security-token:s3cret</CanonicalRequest></Error>";
         let of = |status: u16, body: &[u8]| {
             let status = StatusCode::from_u16(status).unwrap();
-            StoreError::from_status(Cloud::Amazon, "s3.example".to_owned(), status, body, None).to_string()
+            StoreError::from_status(Cloud::Amazon, "s3.example".to_owned(), status, body, None)
+                .to_string()
         };
         assert_eq!(
             of(403, body),

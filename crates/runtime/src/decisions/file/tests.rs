@@ -22,7 +22,8 @@ fn log(path: &Path, max_size: usize, keep: u16) -> LogFile {
 #[test]
 fn loss_and_its_end_are_logged_once_and_not_too_often() {
     let text = crate::test_log::logged(|| {
-        let mut loss = LossLog { file: "x.log".into(), counts: Arc::default(), is_logged: false, last: None };
+        let mut loss =
+            LossLog { file: "x.log".into(), counts: Arc::default(), is_logged: false, last: None };
         for _ in 0..3 {
             for is_full in [true, true, false, false] {
                 loss.note(&if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) });
@@ -30,7 +31,10 @@ fn loss_and_its_end_are_logged_once_and_not_too_often() {
             }
         }
     });
-    assert_eq!((text.matches("lines are lost").count(), text.matches("is written again").count()), (1, 1));
+    assert_eq!(
+        (text.matches("lines are lost").count(), text.matches("is written again").count()),
+        (1, 1)
+    );
 }
 
 #[test]
@@ -38,7 +42,9 @@ fn a_file_is_renamed_at_its_size_and_only_some_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let mut log = log(&path, 10, 2);
-    for line in ["one\n", "two\n", "three\n", "four\n", "a line that is longer than the limit\n", "six\n"] {
+    for line in
+        ["one\n", "two\n", "three\n", "four\n", "a line that is longer than the limit\n", "six\n"]
+    {
         log.write_all(line.as_bytes()).unwrap();
     }
     let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
@@ -119,8 +125,12 @@ fn a_fifo_is_opened_only_if_somebody_reads_it() {
     };
     let (send, opened) = channel();
     thread::spawn(move || send.send(LogFile::open(&settings, Arc::default()).map(drop)));
-    let error = opened.recv_timeout(Duration::from_secs(60)).expect("it waits for a reader").unwrap_err();
-    assert_eq!(error.to_string(), format!("`decision-log-file` {}: nobody reads this FIFO", path.display()));
+    let error =
+        opened.recv_timeout(Duration::from_secs(60)).expect("it waits for a reader").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("`decision-log-file` {}: nobody reads this FIFO", path.display())
+    );
 
     let reading = path.clone();
     let reader = thread::spawn(move || File::open(reading));
@@ -154,13 +164,18 @@ fn a_full_disk_is_an_error_and_no_end() {
     assert!(log.write_all(b"two\n").is_err());
 }
 
-/// As the reader of a FIFO does that removes it when it ends, and makes another one when it starts again.
+/// As the reader of a FIFO does that removes it when it ends, and makes another one when it starts
+/// again.
 #[test]
 fn a_fifo_that_its_reader_makes_anew_gets_the_next_line() {
     let folder = tempfile::tempdir().unwrap();
     let path = fifo(folder.path());
-    let reader =
-        || OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&path);
+    let reader = || {
+        OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
+            .open(&path)
+    };
     let read = |reader: &mut File| {
         let mut bytes = [0; 100];
         let length = reader.read(&mut bytes).unwrap();

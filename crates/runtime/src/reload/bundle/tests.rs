@@ -61,14 +61,16 @@ impl Shared {
 
     fn rolegate(&self) -> Rolegate {
         let public_keys = ["a.pub", "b.pub"].map(|name| self.folder.path().join(name)).to_vec();
-        let bundle = BundleSettings { public_keys, cache: Some(self.cache()), ..BundleSettings::default() };
+        let bundle =
+            BundleSettings { public_keys, cache: Some(self.cache()), ..BundleSettings::default() };
         let settings = PolicySettings {
             policy: PolicySource::Bundle("http://127.0.0.1:1/bundle".into()),
             bundle,
             ..settings(self.folder.path())
         };
         let status = Arc::new(Status::default());
-        let source = BundleSource::new(&"http://127.0.0.1:1/bundle".into(), &settings.bundle).unwrap();
+        let source =
+            BundleSource::new(&"http://127.0.0.1:1/bundle".into(), &settings.bundle).unwrap();
         let file = PathBuf::from("http://127.0.0.1:1/bundle");
         let current = SharedPolicy::new(file, &settings, Arc::default(), status.clone());
         Rolegate { loader: BundleLoader::new(current, source), status }
@@ -100,7 +102,8 @@ fn unsigned(path: &str, revision: u64) -> Vec<u8> {
     bundle::build("policy.yaml", revision, &files).unwrap()
 }
 
-/// The server is away for one of two rolegates, gives the other one the new bundle, and then the first one the old bundle.
+/// The server is away for one of two rolegates, gives the other one the new bundle, and then the
+/// first one the old bundle.
 #[test]
 fn a_bundle_older_than_what_another_rolegate_has_cached_is_not_accepted() {
     let shared = Shared::new();
@@ -120,7 +123,8 @@ fn a_bundle_older_than_what_another_rolegate_has_cached_is_not_accepted() {
     assert_eq!(shared.rolegate().facts().revision, Some(6));
 }
 
-/// The server is away for one of two rolegates, which started before the other one had cached anything.
+/// The server is away for one of two rolegates, which started before the other one had cached
+/// anything.
 #[test]
 fn without_a_policy_what_another_rolegate_caches_is_used() {
     let shared = Shared::new();
@@ -133,7 +137,8 @@ fn without_a_policy_what_another_rolegate_caches_is_used() {
     assert!(one.loader.current.lock().good.is_some(), "it decides by it");
 }
 
-/// A bundle that could not be stored is stored at a later fetch. By then another rolegate may have stored a newer one.
+/// A bundle that could not be stored is stored at a later fetch. By then another rolegate may have
+/// stored a newer one.
 #[test]
 fn a_bundle_that_is_stored_late_replaces_no_newer_one() {
     for (path, revision) in [("/new", 6), ("/another", 5)] {
@@ -160,7 +165,9 @@ fn a_bundle_that_is_stored_late_replaces_no_newer_one() {
 fn what_is_not_acceptable_in_the_cache_stops_no_bundle() {
     let shared = Shared::new();
     let others = bundle::sign(&unsigned("/x", 9), &KeyPair::generate().unwrap(), 1 << 20).unwrap();
-    for (revision, cached) in [(1, &b"nonsense"[..]), (2, b""), (3, &unsigned("/x", 9)), (4, &others)] {
+    for (revision, cached) in
+        [(1, &b"nonsense"[..]), (2, b""), (3, &unsigned("/x", 9)), (4, &others)]
+    {
         fs::create_dir_all(shared.cache()).unwrap();
         fs::write(shared.cached(), cached).unwrap();
         let mut rolegate = shared.rolegate();
@@ -204,7 +211,10 @@ fn the_same_bundle_signed_by_another_key_replaces_the_cached_one() {
     let mut rolegate = shared.rolegate();
     assert_eq!(rolegate.take(&signed), BundleOutcome::Active);
     shared.trust(&[&shared.key, &next]);
-    assert_eq!(rolegate.take(&bundle::sign(&signed, &next, 1 << 20).unwrap()), BundleOutcome::Active);
+    assert_eq!(
+        rolegate.take(&bundle::sign(&signed, &next, 1 << 20).unwrap()),
+        BundleOutcome::Active
+    );
     shared.trust(&[&next]);
     assert_eq!(shared.rolegate().facts().revision, Some(1));
 }

@@ -38,10 +38,12 @@ fn roles_rules_and_issuers_are_compared_wherever_they_are_in_the_file() {
     };
     let issuer = "identity: { jwt: [{ issuer: https://a.example, audiences: [a], keys: { url: https://a.example/k } }] }\n";
     let before = load("roles: { r: { allow: [GET /a, GET /b] }, s: { deny: [GET /c] } }\n");
-    let moved = load("# moved\n\nroles:\n  s: { deny: [GET /c] }\n  r: { allow: [GET /b, GET /a] }\n");
+    let moved =
+        load("# moved\n\nroles:\n  s: { deny: [GET /c] }\n  r: { allow: [GET /b, GET /a] }\n");
     assert_eq!(Change::between(&before, &moved), Change::default());
-    let after =
-        load(&format!("{issuer}roles: {{ r: {{ allow: [GET /a, GET /c] }}, t: {{ extends: [r] }} }}\n"));
+    let after = load(&format!(
+        "{issuer}roles: {{ r: {{ allow: [GET /a, GET /c] }}, t: {{ extends: [r] }} }}\n"
+    ));
     let change = Change::between(&before, &after);
     assert_eq!(change.roles, delta(1, 1, 0));
     assert_eq!(change.rules, delta(1, 2, 0));
@@ -56,7 +58,8 @@ fn roles_rules_and_issuers_are_compared_wherever_they_are_in_the_file() {
     assert_eq!(change.rules, Delta::default());
 }
 
-/// Where the roles of tokens are listed, and which number an issuer has in the list, is nothing that was granted.
+/// Where the roles of tokens are listed, and which number an issuer has in the list, is nothing
+/// that was granted.
 #[test]
 fn an_issuer_or_a_comment_above_changes_neither_issuers_nor_rules() {
     let issuer = |name: &str| {

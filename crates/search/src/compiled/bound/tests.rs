@@ -20,7 +20,11 @@ fn privileges(indices: usize) -> Privileges {
     }
     builder.alias(
         "all",
-        (0..indices).map(|number| format!("logs-{number}")).collect::<Vec<_>>().iter().map(String::as_str),
+        (0..indices)
+            .map(|number| format!("logs-{number}"))
+            .collect::<Vec<_>>()
+            .iter()
+            .map(String::as_str),
     );
     of(roles, Some(builder.build()).filter(|_| indices > 0))
 }
@@ -126,7 +130,11 @@ fn named(length: usize) -> Need<'static> {
 fn names_are_bounded_by_their_length_and_by_what_is_done_to_them() {
     let globs = with_globs(39, None);
     assert_eq!(globs.bound(&vec![named(200); 40_000]), TOO_MANY);
-    assert_eq!(globs.bound(&vec![named(200); 1_000]), TOO_MANY, "so few of short names are not counted");
+    assert_eq!(
+        globs.bound(&vec![named(200); 1_000]),
+        TOO_MANY,
+        "so few of short names are not counted"
+    );
     assert_eq!(globs.bound(&vec![named(20); 1_000]), Ok(()));
     assert_eq!(globs.bound(&vec![named(20); 40_000]), TOO_MANY);
     let list = vec!["n".repeat(200); 2_000].join(",");

@@ -20,7 +20,8 @@ use crate::{Need, Privileges, Subject, Target};
 
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
 const BULK: &[Action] = &[Action::of("indices:data/write/bulk")];
-const WRITE: &[Action] = &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/index")];
+const WRITE: &[Action] =
+    &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/index")];
 const UPDATE: &[Action] =
     &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/update")];
 const CREATE: &[Action] = &[Action::of("indices:admin/create")];
@@ -72,7 +73,10 @@ fn answer(privileges: &Privileges, subject: &Subject, needs: &[Need<'_>]) -> Ans
 
 fn inventory() -> Inventory {
     let mut builder = InventoryBuilder::default();
-    builder.index("logs-a", true, false).index("logs-b", true, false).index("logs-old", false, false);
+    builder
+        .index("logs-a", true, false)
+        .index("logs-b", true, false)
+        .index("logs-old", false, false);
     builder.index("metrics-a", true, false).index(".sys", true, true).index(
         ".opendistro_security",
         true,
@@ -189,7 +193,11 @@ fn what_roles_grant_is_permitted() {
         (&["own_index"], SEARCH, "ann", "++++"),
         (&["own_index"], CREATE, "ann", "++++"),
     ] {
-        assert_eq!(verdicts(roles, &on(actions, expression)), expected, "{roles:?} {actions:?} {expression}");
+        assert_eq!(
+            verdicts(roles, &on(actions, expression)),
+            expected,
+            "{roles:?} {actions:?} {expression}"
+        );
     }
 }
 
@@ -200,7 +208,9 @@ fn a_missing_name_keeps_the_legacy_evaluation_from_expanding_patterns() {
     assert_eq!(verdicts(&["by_alias", "reader"], &on(SEARCH, "all-logs,logs-missing")), "++++");
     assert_eq!(verdicts(&["own", "by_alias"], &on(SEARCH, "logs-*,-logs-old,own-ann")), "--+-");
     // What is taken out is then compared as well, with its `-`; each was tried on a node.
-    for text in ["logs-*,-nope", "logs-*,-", "logs-*,-logs-b,logs-missing", "logs-*,-logs-b*,logs-missing"] {
+    for text in
+        ["logs-*,-nope", "logs-*,-", "logs-*,-logs-b,logs-missing", "logs-*,-logs-b*,logs-missing"]
+    {
         let reader = verdicts(&["reader"], &on(SEARCH, text));
         assert!(reader.starts_with('-'), "{text}: {reader}");
         let all = verdicts(&["all_access"], &on(SEARCH, text));
@@ -246,11 +256,13 @@ fn a_service_account_has_no_cluster_and_no_regular_index() {
 
 #[test]
 fn a_restricted_role_needs_a_filter() {
-    let denied = with(&settings(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-*")]);
+    let denied =
+        with(&settings(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-*")]);
     assert_eq!(denied.verdict, Verdict::Denied);
     let cell = denied.missing.first().unwrap();
     assert_eq!((&*cell.name, cell.reason), ("logs-a", Reason::NeedsFilter));
-    let other = with(&settings(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-b")]);
+    let other =
+        with(&settings(EvaluationType::V4), &["reader", "documents"], &[on(SEARCH, "logs-b")]);
     assert_eq!(other.verdict, Verdict::Permitted);
 
     let settings = EvaluationSettings { hands_over_filters: true, ..settings(EvaluationType::V4) };
@@ -287,8 +299,10 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
         (0..)
             .zip(permissions)
             .for_each(|(role, one)| restrictions.add(role, one, &Variables::default(), true));
-        let filter =
-            restrictions.filter("a", &settings, Filtering::Possible, true).unwrap().unwrap_or_default();
+        let filter = restrictions
+            .filter("a", &settings, Filtering::Possible, true)
+            .unwrap()
+            .unwrap_or_default();
         let texts = |texts: Vec<&str>| texts.join(" ");
         [
             texts(filter.queries.iter().map(String::as_str).collect()),
@@ -296,8 +310,11 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
             texts(filter.masked_fields.iter().map(|field| &**field).collect()),
         ]
     };
-    let (all, x, y) =
-        (permission(None, &[], &[]), permission(Some("{}"), &[], &[]), permission(Some("[]"), &[], &[]));
+    let (all, x, y) = (
+        permission(None, &[], &[]),
+        permission(Some("{}"), &[], &[]),
+        permission(Some("[]"), &[], &[]),
+    );
     let fields = |fls: &[&str]| permission(None, fls, &[]);
     let (mask, other) = (permission(None, &[], &["m"]), permission(None, &[], &["m::/a/::b"]));
     // As a node with the plugin 3.4.0 answered.
@@ -329,9 +346,11 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
 #[test]
 fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
     for hands_over_filters in [false, true] {
-        let settings = EvaluationSettings { hands_over_filters, ..settings(EvaluationType::Legacy) };
+        let settings =
+            EvaluationSettings { hands_over_filters, ..settings(EvaluationType::Legacy) };
         let privileges = privileges(&settings, None);
-        let verdict = |roles: &[&str]| answer(&privileges, &subject(roles), &[on(SEARCH, "logs-b")]);
+        let verdict =
+            |roles: &[&str]| answer(&privileges, &subject(roles), &[on(SEARCH, "logs-b")]);
         assert_eq!(verdict(&["reader"]).verdict, Verdict::Permitted);
         let denied = verdict(&["reader", "documents"]);
         assert_eq!(denied.verdict, Verdict::Denied);
@@ -364,23 +383,47 @@ fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
             (Target::Name("logs-new-z".into()), UPDATE, Some(Reason::CannotFilter)),
             (Target::Name("logs-new-z".into()), WRITE, None),
             (Target::Name("metrics-a".into()), SEARCH, None),
-            (Target::Fixed(Expression::new("logs-a", Options::OPEN)), ALIASES, Some(Reason::CannotFilter)),
-            (Target::Fixed(Expression::new("all-logs", Options::OPEN)), ALIASES, Some(Reason::CannotFilter)),
+            (
+                Target::Fixed(Expression::new("logs-a", Options::OPEN)),
+                ALIASES,
+                Some(Reason::CannotFilter),
+            ),
+            (
+                Target::Fixed(Expression::new("all-logs", Options::OPEN)),
+                ALIASES,
+                Some(Reason::CannotFilter),
+            ),
             (Target::Fixed(Expression::new("metrics-a", Options::OPEN)), ALIASES, None),
             // An index that the same request creates.
             (Target::Name("logs-new-z".into()), ALIASES, None),
             (Target::AddedName("logs-new-z".into()), ALIASES, None),
         ] {
             let context = format!("{evaluation:?} {hands_over_filters} {target:?} {actions:?}");
-            let needs =
-                [Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false }];
-            for (roles, reason) in [(&["all_access", "documents"][..], reason), (&["all_access"], None)] {
+            let needs = [Need {
+                actions,
+                target,
+                is_copied: false,
+                shows_hidden_terms: false,
+                adds_names: false,
+            }];
+            for (roles, reason) in
+                [(&["all_access", "documents"][..], reason), (&["all_access"], None)]
+            {
                 let subject = subject(roles);
                 let answer = answer(&privileges, &subject, &needs);
-                assert_eq!(answer.missing.first().map(|cell| cell.reason), reason, "{context} {roles:?}");
-                assert_eq!(answer.verdict == Verdict::Permitted, reason.is_none(), "{context} {roles:?}");
+                assert_eq!(
+                    answer.missing.first().map(|cell| cell.reason),
+                    reason,
+                    "{context} {roles:?}"
+                );
+                assert_eq!(
+                    answer.verdict == Verdict::Permitted,
+                    reason.is_none(),
+                    "{context} {roles:?}"
+                );
                 let steps = &mut crate::Steps::new(usize::MAX);
-                let requirement = requirement(&privileges, (&needs, false), |_| true, steps).unwrap();
+                let requirement =
+                    requirement(&privileges, (&needs, false), |_| true, steps).unwrap();
                 let held = subject.roles.iter().map(|role| role.as_str().into()).collect();
                 let is_met = requirement.is_met_by(&held, &subject.variables(&held, evaluation));
                 assert!(!is_met || reason.is_none(), "{context} {roles:?}");
@@ -391,7 +434,8 @@ fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
 
 #[test]
 fn the_answer_names_what_is_missing_and_what_remains() {
-    let settings = EvaluationSettings { do_not_fail_on_forbidden: true, ..settings(EvaluationType::Legacy) };
+    let settings =
+        EvaluationSettings { do_not_fail_on_forbidden: true, ..settings(EvaluationType::Legacy) };
     let answer = with(&settings, &["reader"], &[on(SEARCH, "logs-*,metrics-*")]);
     let names: Vec<&str> = answer.missing.iter().map(|cell| &*cell.name).collect();
     assert_eq!(names, ["metrics-a"]);
@@ -439,7 +483,8 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
         (EvaluationType::Legacy, &[], false),
     ] {
         let system_indices = systems.iter().map(|name| Pattern::exact(name)).collect();
-        let settings = EvaluationSettings { evaluation, system_indices, ..EvaluationSettings::default() };
+        let settings =
+            EvaluationSettings { evaluation, system_indices, ..EvaluationSettings::default() };
         for known in [Some(inventory.clone()), None] {
             let privileges = Privileges::new(config.clone(), settings.clone(), known.clone());
             for (role, name, actions, is_open) in [
@@ -453,7 +498,8 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
                 ("tasks", ".tasks", DELETE, true),
             ] {
                 let subject = Subject { roles: vec![role.to_owned()], ..Subject::default() };
-                let target = Target::Fixed(Expression::new(name, Options { hidden: true, ..Options::OPEN }));
+                let target =
+                    Target::Fixed(Expression::new(name, Options { hidden: true, ..Options::OPEN }));
                 let needs = [Need {
                     actions,
                     target,
@@ -462,12 +508,17 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
                     adds_names: false,
                 }];
                 let answer = answer(&privileges, &subject, &needs);
-                let context = format!("{evaluation:?} {systems:?} {role} {name} {}", known.is_some());
+                let context =
+                    format!("{evaluation:?} {systems:?} {role} {name} {}", known.is_some());
                 let is_permitted = answer.verdict == Verdict::Permitted;
                 assert_eq!(is_permitted, is_open || !is_protected, "{context} {answer:?}");
-                let requirement =
-                    requirement(&privileges, (&needs, false), |_| true, &mut crate::Steps::new(usize::MAX))
-                        .unwrap();
+                let requirement = requirement(
+                    &privileges,
+                    (&needs, false),
+                    |_| true,
+                    &mut crate::Steps::new(usize::MAX),
+                )
+                .unwrap();
                 let roles = subject.roles.iter().map(|role| role.as_str().into()).collect();
                 let is_met = requirement.is_met_by(&roles, &subject.variables(&roles, evaluation));
                 assert_eq!(is_met, is_permitted, "{context}");

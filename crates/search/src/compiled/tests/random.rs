@@ -11,8 +11,8 @@ use generator::Rng;
 use crate::config::EvaluationType;
 use crate::explain::{names_of, requirement};
 use crate::{
-    Action, Answer, Dashboards, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need, Options,
-    Pattern, Privileges, SecurityConfig, Steps, Subject, Target, Verdict,
+    Action, Answer, Dashboards, EvaluationSettings, Expression, Inventory, InventoryBuilder, Need,
+    Options, Pattern, Privileges, SecurityConfig, Steps, Subject, Target, Verdict,
 };
 
 /// Few and short, so that names, patterns and expressions meet.
@@ -172,12 +172,19 @@ fn roles(rng: &mut Rng) -> String {
             0 => {
                 "tenant_permissions: [{ tenant_patterns: ['global*'], allowed_actions: [kibana_all_write] }]"
             }
-            1 => "tenant_permissions: [{ tenant_patterns: ['*'], allowed_actions: [kibana_all_read] }]",
-            2 => "tenant_permissions: [{ tenant_patterns: ['${user.name}'], allowed_actions: ['*'] }]",
+            1 => {
+                "tenant_permissions: [{ tenant_patterns: ['*'], allowed_actions: [kibana_all_read] }]"
+            }
+            2 => {
+                "tenant_permissions: [{ tenant_patterns: ['${user.name}'], allowed_actions: ['*'] }]"
+            }
             _ => "tenant_permissions: []",
         };
-        writeln!(text, "role{role}:\n  cluster_permissions: [{cluster}]\n  {tenants}\n  index_permissions:")
-            .unwrap();
+        writeln!(
+            text,
+            "role{role}:\n  cluster_permissions: [{cluster}]\n  {tenants}\n  index_permissions:"
+        )
+        .unwrap();
         for _ in 0..=rng.below(3) {
             let patterns: Vec<String> =
                 (0..=rng.below(3)).map(|_| format!("'{}'", pick(rng, PATTERNS))).collect();
@@ -191,8 +198,11 @@ fn roles(rng: &mut Rng) -> String {
             };
             let actions = some(rng, ALLOWED, 3);
             let patterns = patterns.join(", ");
-            writeln!(text, "    - {{ index_patterns: [{patterns}], allowed_actions: [{actions}]{rule} }}")
-                .unwrap();
+            writeln!(
+                text,
+                "    - {{ index_patterns: [{patterns}], allowed_actions: [{actions}]{rule} }}"
+            )
+            .unwrap();
         }
     }
     text
@@ -243,7 +253,8 @@ fn settings(rng: &mut Rng) -> EvaluationSettings {
         system_indices: patterns(rng, &[".a*", "ab", "*b"]),
         hands_over_filters: rng.below(2) == 0,
         empty_overrides_all: rng.below(2) == 0,
-        dashboards: (rng.below(4) > 0).then(|| Dashboards { index: ".k".into(), server: "server".into() }),
+        dashboards: (rng.below(4) > 0)
+            .then(|| Dashboards { index: ".k".into(), server: "server".into() }),
     }
 }
 
@@ -276,7 +287,8 @@ fn target(rng: &mut Rng) -> Target<'static> {
                 hidden: options.hidden || is_unseen,
                 ..options
             };
-            let expression = Expression::new(if is_unseen { "" } else { pick(rng, EXPRESSIONS) }, options);
+            let expression =
+                Expression::new(if is_unseen { "" } else { pick(rng, EXPRESSIONS) }, options);
             if rng.below(6) == 0 { Target::Fixed(expression) } else { Target::Indices(expression) }
         }
     }
@@ -379,7 +391,8 @@ fn look_ups_permit_only_what_the_whole_evaluation_permits() {
             let caller = privileges.caller(&subject);
             let uncached = privileges.uncached_caller(&subject);
             for _ in 0..25 {
-                let needs: Vec<Need<'_>> = (0..=rng.below(8) / 6).map(|_| actions.need(&mut rng)).collect();
+                let needs: Vec<Need<'_>> =
+                    (0..=rng.below(8) / 6).map(|_| actions.need(&mut rng)).collect();
                 let context = || world.describe(&subject, &needs);
                 let answer = privileges.evaluate(&caller, &needs);
                 let permits = privileges.permits(&caller, &needs);
@@ -391,7 +404,8 @@ fn look_ups_permit_only_what_the_whole_evaluation_permits() {
                     let is_whole = is_whole(&answer);
                     // A requirement says who is restricted by no role, not whom another role frees
                     // from that.
-                    let is_right = is_met == is_whole || (world.settings.empty_overrides_all && is_whole);
+                    let is_right =
+                        is_met == is_whole || (world.settings.empty_overrides_all && is_whole);
                     assert!(is_right, "{}", context());
                 }
                 whole += usize::from(is_whole(&answer));
@@ -409,9 +423,15 @@ fn look_ups_permit_only_what_the_whole_evaluation_permits() {
     assert!(by_look_up * 100 > whole * 75, "{by_look_up} of {whole}");
 }
 
-fn meets_requirement(world: &World, privileges: &Privileges, subject: &Subject, needs: &[Need<'_>]) -> bool {
+fn meets_requirement(
+    world: &World,
+    privileges: &Privileges,
+    subject: &Subject,
+    needs: &[Need<'_>],
+) -> bool {
     let roles = world.config.roles_of(subject);
-    let requirement = requirement(privileges, (needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
+    let requirement =
+        requirement(privileges, (needs, false), |_| true, &mut Steps::new(usize::MAX)).unwrap();
     requirement.is_met_by(&roles, &subject.variables(&roles, world.settings.evaluation))
 }
 
@@ -481,9 +501,11 @@ fn two_indices_are_permitted_if_each_is() {
                 if names.iter().any(|name| name.starts_with(".k")) {
                     continue;
                 }
-                let list =
-                    |text: String| need(actions, Target::Indices(Expression::new(text, Options::OPEN)));
-                let is_permitted = |text: String| is_whole(&privileges.decide(&caller, &[list(text)]));
+                let list = |text: String| {
+                    need(actions, Target::Indices(Expression::new(text, Options::OPEN)))
+                };
+                let is_permitted =
+                    |text: String| is_whole(&privileges.decide(&caller, &[list(text)]));
                 let each = names.iter().all(|name| is_permitted((*name).to_owned()));
                 let both = is_permitted(names.join(","));
                 assert_eq!(both, each, "{names:?}\n{}", world.describe(&subject, &[]));
@@ -559,7 +581,8 @@ fn renamed_indices_have_renamed_answers() {
     let (mut permitted, mut denied) = (0_usize, 0_usize);
     for seed in 0..300 {
         let mut rng = Rng::new(1_000 + seed);
-        let plain: Vec<&str> = PATTERNS.iter().copied().filter(|text| !text.contains('$')).collect();
+        let plain: Vec<&str> =
+            PATTERNS.iter().copied().filter(|text| !text.contains('$')).collect();
         let patterns: Vec<Vec<&str>> =
             (0..3).map(|_| (0..2).map(|_| pick(&mut rng, &plain)).collect()).collect();
         let allowed: Vec<&str> = (0..3).map(|_| pick(&mut rng, ALLOWED)).collect();
@@ -582,8 +605,10 @@ fn renamed_indices_have_renamed_answers() {
             .filter(|name| !name.contains("tasks") && rng.below(4) > 0)
             .map(|name| (*name, name.starts_with('.')))
             .collect();
-        let members: Vec<&str> = (0..2).map(|_| pick(&mut rng, &["a", "ab", "b", "c", ".a"])).collect();
-        let evaluation = if rng.below(2) == 0 { EvaluationType::Legacy } else { EvaluationType::V4 };
+        let members: Vec<&str> =
+            (0..2).map(|_| pick(&mut rng, &["a", "ab", "b", "c", ".a"])).collect();
+        let evaluation =
+            if rng.below(2) == 0 { EvaluationType::Legacy } else { EvaluationType::V4 };
         let privileges = |rename: fn(&str) -> String| {
             let mut builder = InventoryBuilder::default();
             for (name, is_hidden) in &indices {
@@ -607,12 +632,15 @@ fn renamed_indices_have_renamed_answers() {
             roles: (0..=rng.below(3)).map(|number| format!("role{number}")).collect(),
             ..Subject::default()
         };
-        for text in EXPRESSIONS.iter().filter(|text| !text.contains(".tasks") && !text.contains("_all,")) {
+        for text in
+            EXPRESSIONS.iter().filter(|text| !text.contains(".tasks") && !text.contains("_all,"))
+        {
             let rename_list = || text.split(',').map(rename).collect::<Vec<_>>().join(",");
             let actions = actions.on_indices[rng.below(actions.on_indices.len())];
             let decide = |privileges: &Privileges, text: String| {
                 let target = Target::Indices(Expression::new(text, Options::OPEN));
-                let answer = privileges.decide(&privileges.caller(&subject), &[need(actions, target)]);
+                let answer =
+                    privileges.decide(&privileges.caller(&subject), &[need(actions, target)]);
                 let parts = match answer.verdict {
                     Verdict::PermittedInPart(parts) => {
                         Some(parts.into_iter().flat_map(|part| part.names).collect::<BTreeSet<_>>())
@@ -627,8 +655,10 @@ fn renamed_indices_have_renamed_answers() {
             };
             let (parts, missing) = decide(&original, (*text).to_owned());
             let (renamed_parts, renamed_missing) = decide(&renamed, rename_list());
-            let context = || format!("{text} {}\n{evaluation:?} {}", rename_list(), roles(str::to_owned));
-            let wanted = parts.map(|names| names.iter().map(|name| rename(name)).collect::<BTreeSet<_>>());
+            let context =
+                || format!("{text} {}\n{evaluation:?} {}", rename_list(), roles(str::to_owned));
+            let wanted =
+                parts.map(|names| names.iter().map(|name| rename(name)).collect::<BTreeSet<_>>());
             *(if wanted.is_none() { &mut permitted } else { &mut denied }) += 1;
             assert_eq!(wanted, renamed_parts, "{}", context());
             let cells = missing.into_iter();

@@ -59,7 +59,8 @@ const COMPOSITE_READ: &str = "indices:admin/aliases/exists* indices:admin/aliase
      indices:data/read/mget indices:data/read/msearch indices:data/read/mtv indices:data/read/scroll";
 const POINT_IN_TIME: &str = "indices:data/read/point_in_time/create indices:data/read/point_in_time/delete \
      indices:data/read/point_in_time/readall indices:data/read/search indices:monitor/point_in_time/segments";
-const READ: &str = "indices:admin/mappings/fields/get* indices:admin/resolve/index indices:data/read*";
+const READ: &str =
+    "indices:admin/mappings/fields/get* indices:admin/resolve/index indices:data/read*";
 const CRUD: &str = "indices:admin/mapping/put indices:admin/mappings/fields/get* indices:admin/resolve/index \
      indices:data/read* indices:data/write*";
 
@@ -108,7 +109,11 @@ const ROLES_HAVE: [RoleHas; 8] = [
     ("readall", "cluster_composite_ops_ro", &[("*", "read")]),
     ("readall_and_monitor", "cluster_composite_ops_ro cluster_monitor", &[("*", "read")]),
     ("own_index", "cluster_composite_ops", &[("${user_name}", "indices_all")]),
-    ("manage_snapshots", "manage_snapshots", &[("*", "indices:admin/create indices:data/write/index")]),
+    (
+        "manage_snapshots",
+        "manage_snapshots",
+        &[("*", "indices:admin/create indices:data/write/index")],
+    ),
     (
         "logstash",
         "cluster:admin/ingest/pipeline/get cluster:admin/ingest/pipeline/put cluster_composite_ops \
@@ -134,8 +139,7 @@ const ROLES_HAVE: [RoleHas; 8] = [
         ],
     ),
 ];
-const SAVED_OBJECTS: &str =
-    ".kibana .kibana-6 .kibana_* .opensearch_dashboards .opensearch_dashboards-6 .opensearch_dashboards_*";
+const SAVED_OBJECTS: &str = ".kibana .kibana-6 .kibana_* .opensearch_dashboards .opensearch_dashboards-6 .opensearch_dashboards_*";
 
 /// Pairs of a pattern and what is permitted on it: how they are put together does not matter.
 fn on_each_pattern<'a>(
@@ -166,7 +170,11 @@ fn the_8_roles_have_these_permissions() {
     assert_eq!(BUILTIN.roles.len(), ROLES_HAVE.len());
     for (name, cluster, indices) in ROLES_HAVE {
         let role = BUILTIN.roles.get(name).unwrap_or_else(|| panic!("no {name}"));
-        assert_eq!(contents(&texts(&role.cluster_permissions)), contents(&words(cluster)), "{name}");
+        assert_eq!(
+            contents(&texts(&role.cluster_permissions)),
+            contents(&words(cluster)),
+            "{name}"
+        );
         let ours = role.index_permissions.iter().map(|permission| {
             assert!(permission.document_query.is_none() && permission.fields.is_empty(), "{name}");
             (permission.patterns.iter().map(text).collect(), texts(&permission.allowed_actions))
@@ -174,8 +182,8 @@ fn the_8_roles_have_these_permissions() {
         let theirs = indices.iter().map(|(patterns, actions)| (words(patterns), words(actions)));
         assert_eq!(on_each_pattern(ours), on_each_pattern(theirs), "{name}");
         let tenants = role.tenant_permissions.iter();
-        let tenants =
-            tenants.map(|permission| (texts(&permission.patterns), texts(&permission.allowed_actions)));
+        let tenants = tenants
+            .map(|permission| (texts(&permission.patterns), texts(&permission.allowed_actions)));
         let expected = (name == "all_access").then(|| (vec!["*"], vec!["kibana_all_write"]));
         assert!(tenants.eq(expected), "{name}");
     }

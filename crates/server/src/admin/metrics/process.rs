@@ -17,7 +17,11 @@ pub(super) fn process(page: &mut MetricsPage<'_>) {
     }
     let status = proc_file("status").unwrap_or_default();
     if let Some(kib) = field(&status, "VmRSS:") {
-        page.gauge("process_resident_memory_bytes", "Resident memory", whole(kib.saturating_mul(1024)));
+        page.gauge(
+            "process_resident_memory_bytes",
+            "Resident memory",
+            whole(kib.saturating_mul(1024)),
+        );
     }
     if let Some(threads) = field(&status, "Threads:") {
         page.gauge("process_threads", "Threads", whole(threads));
@@ -41,12 +45,18 @@ impl Times {
         let stat = proc_file("stat")?;
         // The second field is the program's name in parentheses, which may hold anything.
         let (_, after_name) = stat.rsplit_once(')')?;
-        let mut fields =
-            after_name.split_ascii_whitespace().skip(11).map(|field| field.parse::<f64>().unwrap_or(0.0));
+        let mut fields = after_name
+            .split_ascii_whitespace()
+            .skip(11)
+            .map(|field| field.parse::<f64>().unwrap_or(0.0));
         let cpu = fields.next()? + fields.next()?;
         let started_after_boot = fields.nth(6)? / TICKS;
-        let up: f64 =
-            files::text("/proc/uptime".as_ref()).ok()?.split_ascii_whitespace().next()?.parse().ok()?;
+        let up: f64 = files::text("/proc/uptime".as_ref())
+            .ok()?
+            .split_ascii_whitespace()
+            .next()?
+            .parse()
+            .ok()?;
         let start = clock::now().as_secs_f64() - up + started_after_boot;
         Some(Self { start, cpu: cpu / TICKS })
     }

@@ -48,7 +48,10 @@ fn metrics() -> Arc<Metrics> {
         for issuer in ["https://one.example", "https://two.example"] {
             let url = format!("https://user:secret@id.example/k?key=secret-of-{issuer}");
             let issuers = Issuers(vec![issuer.into()]);
-            facts.keys.insert(url.as_str().into(), KeyFacts { issuers, fetches: 1, ..KeyFacts::default() });
+            facts.keys.insert(
+                url.as_str().into(),
+                KeyFacts { issuers, fetches: 1, ..KeyFacts::default() },
+            );
         }
     });
     let (decisions, logs) = (Arc::default(), Some(Arc::<Counts>::default()));
@@ -93,7 +96,8 @@ fn every_figure_is_on_the_page() {
         assert!(page.lines().any(|found| found == line), "{line}\n{page}");
     }
     assert!(!page.contains("secret"));
-    let resident = page.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
+    let resident =
+        page.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes ")).unwrap();
     assert!(resident.parse::<f64>().unwrap() > 1e5);
 }
 

@@ -53,8 +53,15 @@ mod tests {
         const DEST: &str = "sec-fetch-dest";
         let navigation = [(MODE, "navigate"), (DEST, "document")];
         assert!(!is_of_website(&headers(&[])), "probes and Prometheus");
-        assert!(!is_of_website(&headers(&[(SITE, "none"), navigation[0], navigation[1]])), "a typed address");
-        assert!(!is_of_website(&headers(&[(SITE, "same-origin"), (MODE, "no-cors"), (DEST, "style")])));
+        assert!(
+            !is_of_website(&headers(&[(SITE, "none"), navigation[0], navigation[1]])),
+            "a typed address"
+        );
+        assert!(!is_of_website(&headers(&[
+            (SITE, "same-origin"),
+            (MODE, "no-cors"),
+            (DEST, "style")
+        ])));
         for site in ["cross-site", "same-site", "", "new"] {
             assert!(
                 !is_of_website(&headers(&[(SITE, site), navigation[0], navigation[1]])),
@@ -71,9 +78,15 @@ mod tests {
                 &[navigation[0], navigation[1], ("sec-purpose", "prefetch;prerender")],
                 &[navigation[0], navigation[1], (DEST, "iframe")],
             ] {
-                assert!(is_of_website(&headers(&[&[(SITE, site)], more].concat())), "{site} {more:?}");
+                assert!(
+                    is_of_website(&headers(&[&[(SITE, site)], more].concat())),
+                    "{site} {more:?}"
+                );
             }
         }
-        assert!(is_of_website(&headers(&[(SITE, "none"), (SITE, "cross-site")])), "each value counts");
+        assert!(
+            is_of_website(&headers(&[(SITE, "none"), (SITE, "cross-site")])),
+            "each value counts"
+        );
     }
 }

@@ -88,7 +88,8 @@ impl OpenConnection {
     pub(super) fn sends(&self, page_bytes: usize) {
         let mut table = self.connections.lock();
         while table.page_bytes() + page_bytes > MAX_PAGE_BYTES {
-            let mut sending = table.open.iter().filter(|(_, connection)| connection.page_bytes.is_some());
+            let mut sending =
+                table.open.iter().filter(|(_, connection)| connection.page_bytes.is_some());
             let Some(oldest) = sending.next().map(|(number, _)| *number) else { break };
             table.open.remove(&oldest);
         }

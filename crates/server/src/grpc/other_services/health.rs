@@ -43,7 +43,11 @@ impl Health {
     }
 
     /// Answers a `Check`.
-    pub(super) fn check(&self, message: &[u8], respond: &mut SendResponse<Bytes>) -> Result<(), h2::Error> {
+    pub(super) fn check(
+        &self,
+        message: &[u8],
+        respond: &mut SendResponse<Bytes>,
+    ) -> Result<(), h2::Error> {
         let Ok(request) = HealthCheckRequest::decode(message) else {
             return respond::error(respond, ErrorKind::Malformed);
         };
@@ -83,7 +87,9 @@ impl Health {
             let status = self.status(service).unwrap_or(ServingStatus::ServiceUnknown);
             if last != Some(status) {
                 last = Some(status);
-                let sent = tokio::time::timeout(send_timeout, send_data(&mut stream, encoded(status))).await;
+                let sent =
+                    tokio::time::timeout(send_timeout, send_data(&mut stream, encoded(status)))
+                        .await;
                 let Ok(sent) = sent else {
                     stream.send_reset(h2::Reason::CANCEL);
                     return Ok(());

@@ -40,7 +40,8 @@ impl Client {
         active: watch::Receiver<Arc<Active>>,
     ) -> Self {
         // `notAfter` is the last second of the validity (RFC 5280, 4.1.2.5).
-        let ends = chain.iter().filter_map(not_after).map(|last| last + Duration::from_secs(1)).collect();
+        let ends =
+            chain.iter().filter_map(not_after).map(|last| last + Duration::from_secs(1)).collect();
         Self { tls, peer, chain: chain.to_vec(), ends, active }
     }
 
@@ -58,7 +59,11 @@ impl Client {
             let _ = timeout(wait, self.active.changed()).await;
             let active = Arc::clone(&self.active.borrow_and_update());
             if let Err(error) = self.verify(&active) {
-                self.tls.failures.report(TlsFailure::NoLongerAccepted, self.peer, &error.to_string());
+                self.tls.failures.report(
+                    TlsFailure::NoLongerAccepted,
+                    self.peer,
+                    &error.to_string(),
+                );
                 return;
             }
         }
@@ -66,9 +71,14 @@ impl Client {
 
     fn verify(&self, active: &Active) -> Result<(), Error> {
         let Some(verifier) = &active.client_verifier else { return Ok(()) };
-        let (own, intermediates) = self.chain.split_first().ok_or(Error::NoCertificatesPresented)?;
+        let (own, intermediates) =
+            self.chain.split_first().ok_or(Error::NoCertificatesPresented)?;
         verifier
-            .verify_client_cert(own, intermediates, UnixTime::since_unix_epoch(runtime::clock::now()))
+            .verify_client_cert(
+                own,
+                intermediates,
+                UnixTime::since_unix_epoch(runtime::clock::now()),
+            )
             .map(drop)
     }
 
@@ -85,7 +95,8 @@ impl Client {
 pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<Duration> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let never = UnixTime::since_unix_epoch(NEVER);
-    let verified = certificate.verify_for_usage(&[], &[], &[], never, KeyUsage::server_auth(), None, None);
+    let verified =
+        certificate.verify_for_usage(&[], &[], &[], never, KeyUsage::server_auth(), None, None);
     if let Err(webpki::Error::CertExpired { not_after, .. }) = verified {
         Some(Duration::from_secs(not_after.as_secs()))
     } else {
@@ -112,7 +123,9 @@ mod tests {
     fn the_expiry_of_any_certificate_is_known() {
         for is_ca in [false, true] {
             // 1 January, 00:00 UTC.
-            for (year, seconds) in [(2001, 978_307_200), (2033, 1_988_150_400), (9999, 253_370_764_800)] {
+            for (year, seconds) in
+                [(2001, 978_307_200), (2033, 1_988_150_400), (9999, 253_370_764_800)]
+            {
                 let expiry = not_after(&certificate(year, is_ca));
                 assert_eq!(expiry, Some(Duration::from_secs(seconds)), "{year} {is_ca}");
             }

@@ -15,7 +15,9 @@ pub enum ClientName {
 
 /// A text that is no name of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("write a DNS name, such as `envoy.example.com`, or a URI, such as `spiffe://example.com/envoy`")]
+#[error(
+    "write a DNS name, such as `envoy.example.com`, or a URI, such as `spiffe://example.com/envoy`"
+)]
 pub struct ClientNameError;
 
 impl FromStr for ClientName {
@@ -61,7 +63,10 @@ mod tests {
         for dns in ["envoy", "Envoy.example.com", "*.example.com"] {
             assert_eq!(dns.parse(), Ok(ClientName::Dns(dns.to_owned())));
         }
-        for uri in ["spiffe://example.com/ns/web/sa/envoy", "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66"] {
+        for uri in [
+            "spiffe://example.com/ns/web/sa/envoy",
+            "urn:uuid:6e8bc430-9c3a-11d9-9669-0800200c9a66",
+        ] {
             assert_eq!(uri.parse(), Ok(ClientName::Uri(uri.to_owned())));
         }
         for wrong in [

@@ -15,7 +15,11 @@ use super::*;
 struct Endless(usize);
 
 impl AsyncRead for Endless {
-    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, to: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let bytes = self.0.min(to.remaining());
         to.initialize_unfilled_to(bytes);
         to.advance(bytes);
@@ -93,7 +97,11 @@ impl AsyncRead for Counting {
 }
 
 impl AsyncWrite for Counting {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
         self.1.fetch_add(1, Ordering::Relaxed);
         Pin::new(&mut self.0).poll_write(cx, from)
     }

@@ -1,5 +1,5 @@
-//! The part of the demo about the identity header: the application verifies who the caller is, with a library of its own,
-//! and refuses a request that reaches it past Envoy.
+//! The part of the demo about the identity header: the application verifies who the caller is, with
+//! a library of its own, and refuses a request that reaches it past Envoy.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -41,7 +41,8 @@ pub(crate) async fn show(
         options.arguments.push(format!("admin: \"{admin}\"").leak());
     }
     let stack = Stack::start(&testbed::program()?, &policy, &options).await?;
-    let admin = stack.rolegates.first().map(|rolegate| rolegate.admin).or(admin).ok_or("no admin pages")?;
+    let admin =
+        stack.rolegates.first().map(|rolegate| rolegate.admin).or(admin).ok_or("no admin pages")?;
     let keys = get(admin, "/jwks", &[]).await?.text();
     stack.app.trust(&keys, AUDIENCE)?;
     writeln!(
@@ -81,7 +82,8 @@ fn seen(echo: &Value) -> String {
 }
 
 async fn send(to: SocketAddr, sent: &Sent) -> Result<Answer, Box<dyn std::error::Error>> {
-    let authorization = sent.authorization.map(|value| ("authorization".to_owned(), value.to_owned()));
+    let authorization =
+        sent.authorization.map(|value| ("authorization".to_owned(), value.to_owned()));
     let identity = sent.identity.clone().map(|value| ("x-identity".to_owned(), value));
     let headers: Vec<_> = authorization.into_iter().chain(identity).collect();
     let mut connection = Connection::open(to, Version::Http1).await?;
@@ -89,20 +91,32 @@ async fn send(to: SocketAddr, sent: &Sent) -> Result<Answer, Box<dyn std::error:
 }
 
 /// A copy of the example with an identity header and a new key.
-fn signing(example: &Example, folder: &Path) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
+fn signing(
+    example: &Example,
+    folder: &Path,
+) -> Result<std::path::PathBuf, Box<dyn std::error::Error>> {
     let from = example.file.parent().ok_or("the policy has no folder")?;
     let to = folder.join("policy");
     policies::copy(from, &to)?;
     std::fs::write(to.join("identity.pem"), private_key())?;
     let policy = to.join("policy.yaml");
     let mut file = std::fs::OpenOptions::new().append(true).open(&policy)?;
-    writeln!(file, "identity_header: {{ format: jwt, keys: [identity.pem], audience: {AUDIENCE} }}")?;
+    writeln!(
+        file,
+        "identity_header: {{ format: jwt, keys: [identity.pem], audience: {AUDIENCE} }}"
+    )?;
     Ok(policy)
 }
 
 fn requests(keys: &str) -> Result<Vec<Sent>, Box<dyn std::error::Error>> {
     let forged = forged(keys)?;
-    let sent = |what, past, authorization, identity, user| Sent { what, past, authorization, identity, user };
+    let sent = |what, past, authorization, identity, user| Sent {
+        what,
+        past,
+        authorization,
+        identity,
+        user,
+    };
     Ok(vec![
         sent("alice, through Envoy", false, Some(ALICE), None, Some("alice")),
         sent(
@@ -121,7 +135,8 @@ fn requests(keys: &str) -> Result<Vec<Sent>, Box<dyn std::error::Error>> {
 fn forged(keys: &str) -> Result<String, Box<dyn std::error::Error>> {
     let keys: Value = serde_json::from_str(keys)?;
     let far = 32_503_680_000_u64; // the year 3000
-    let claims = json!({ "iss": "rolegate", "sub": "bob", "aud": AUDIENCE, "exp": far, "roles": ["admin"] });
+    let claims =
+        json!({ "iss": "rolegate", "sub": "bob", "aud": AUDIENCE, "exp": far, "roles": ["admin"] });
     let header = json!({ "alg": "ES256", "typ": "JWT", "kid": keys.pointer("/keys/0/kid") });
     Ok(Signer::default().sign(&header, &claims))
 }
