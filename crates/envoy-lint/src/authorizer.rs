@@ -4,22 +4,21 @@ use std::time::Duration;
 
 use document::View;
 
-use crate::filter::{Filter, configured, fields_of, type_of};
-use crate::values::{LINT_DUMP, is_among, unless_off};
-use crate::{Findings, Kind};
+use crate::filter::{Filter, fields_of, type_of, without_matcher};
+use crate::{Findings, Kind, LINT_DUMP, get_or_self, is_among};
 
 const EXT_AUTHZ: &str = "envoy.extensions.filters.http.ext_authz.v3.ExtAuthz";
 const MODULE: &str = "envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilter";
 
 pub(crate) const FAILS_OPEN: &str =
     "a request passes whenever Envoy gets no decision: while rolegate restarts, or after a timeout";
-pub(crate) const HTTP_SERVICE: &str = "checks are sent without gRPC, and rolegate answers each with 405, or 415 for a `POST`: \
-     every request is denied";
+pub(crate) const HTTP_SERVICE: &str = "checks are sent without gRPC, and rolegate answers each \
+    with 405, or 415 for a `POST`: every request is denied";
 pub(crate) const STATUS_ON_ERROR: &str = "an error is answered with 403 and looks like a denial";
 pub(crate) const CLOSED_MODULE: &str =
     "Envoy can unload the library while its threads run, and crash";
-pub(crate) const HIDDEN_HEADERS: &str = "headers that rolegate does not see cannot be checked or removed: a client can send one \
-     that the application reads as an identity header";
+pub(crate) const HIDDEN_HEADERS: &str = "headers that rolegate does not see cannot be checked or \
+    removed: a client can send one that the application reads as an identity header";
 pub(crate) const HIDDEN_HEADERS_FIX: &str = "leave this out: rolegate then sees each header";
 
 /// The shortest timeout that is enough for the hash of a password.
@@ -27,51 +26,54 @@ const MIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest timeout that a person waits for.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// A filter that authorizes, with a configuration with which it may run.
 #[derive(Debug)]
 pub(crate) struct Authorizer<'n> {
-    pub(crate) filter: View<'n>,
-    pub(crate) by: By<'n>,
+    pub(crate) view: View<'n>,
+    pub(crate) config: Config<'n>,
     /// Whether a matcher decides if it runs.
     has_matcher: bool,
 }
 
 #[derive(Debug)]
-pub(crate) enum By<'n> {
+pub(crate) enum Config<'n> {
     /// `ext_authz` over gRPC.
     ExtAuthz(View<'n>),
     /// `ext_authz` over plain HTTP.
     HttpService(View<'n>),
     /// rolegate's library.
     Module(View<'n>),
-    /// One of these, as it seems: its configuration comes from elsewhere, as this says.
+    /// The configuration of a filter that may authorize is not in the file: the reference to it.
     Unseen(View<'n>),
 }
 
 impl<'n> Authorizer<'n> {
     /// The authorizers in this filter, or configuration of a filter: one for each configuration
     /// that may run.
-    pub(crate) fn of(filter: &Filter<'n>) -> Vec<Self> {
-        let mut configs: Vec<Option<(By<'n>, bool)>> = Vec::new();
-        if let Some(elsewhere) = &filter.unseen {
-            // Which library it is, its configuration would say.
+    pub(crate) fn all_in(filter: &Filter<'n>) -> Vec<Self> {
+        let mut configs: Vec<Option<(Config<'n>, bool)>> = Vec::new();
+        if let Some(unseen) = &filter.unseen {
+            // Only its configuration would say which library it is.
             if filter.possible_types().iter().any(|kind| [EXT_AUTHZ, MODULE].contains(kind)) {
-                configs.push(Some((By::Unseen(elsewhere.clone()), false)));
-                configs.extend(filter.default.as_ref().map(By::of));
+                configs.push(Some((Config::Unseen(unseen.clone()), false)));
+                configs.extend(filter.default.as_ref().map(Config::parse));
             }
         } else if filter.configs.is_empty() {
-            configs.push(By::of(&filter.view));
-        } else if filter.configs.iter().any(|config| By::of(config).is_some()) {
-            // A default alone does not make a filter of another type one that authorizes.
-            configs.extend(filter.all_configs().map(By::of));
+            configs.push(Config::parse(&filter.view));
+        } else if filter.configs.iter().any(|config| Config::parse(config).is_some()) {
+            // A default alone does not make a filter of another type authorize.
+            configs.extend(filter.all_configs().map(Config::parse));
         }
-        let new = |(by, has_matcher)| Self { filter: filter.view.clone(), by, has_matcher };
-        configs.into_iter().flatten().map(new).collect()
+        let configs = configs.into_iter().flatten();
+        configs
+            .map(|(config, has_matcher)| Self { view: filter.view.clone(), config, has_matcher })
+            .collect()
     }
 
-    fn ext_authz(&self) -> Option<&View<'n>> {
-        match &self.by {
-            By::ExtAuthz(config) | By::HttpService(config) => Some(config),
-            By::Module(_) | By::Unseen(_) => None,
+    pub(crate) fn ext_authz(&self) -> Option<&View<'n>> {
+        match &self.config {
+            Config::ExtAuthz(config) | Config::HttpService(config) => Some(config),
+            Config::Module(_) | Config::Unseen(_) => None,
         }
     }
 
@@ -80,49 +82,52 @@ impl<'n> Authorizer<'n> {
     }
 }
 
-impl<'n> By<'n> {
-    /// If this is the configuration of a filter that authorizes, and whether a matcher decides if
-    /// that runs.
-    fn of(config: &View<'n>) -> Option<(Self, bool)> {
-        let (config, has_matcher) = configured(config)?;
+impl<'n> Config<'n> {
+    /// The configuration of a filter that authorizes, and whether a matcher decides if it runs.
+    fn parse(config: &View<'n>) -> Option<(Self, bool)> {
+        let (config, has_matcher) = without_matcher(config)?;
         let kind = type_of(&config)?;
         let config = fields_of(&config);
-        let by = match kind {
+        let config = match kind {
             EXT_AUTHZ if config.get("http_service").is_some() => Self::HttpService(config),
             EXT_AUTHZ => Self::ExtAuthz(config),
-            MODULE if is_ours(&config) => Self::Module(config),
+            MODULE if is_rolegate(&config, "dynamic_module_config/name") => Self::Module(config),
             _ => return None,
         };
-        Some((by, has_matcher))
+        Some((config, has_matcher))
     }
 }
 
-fn is_ours(config: &View<'_>) -> bool {
-    ["dynamic_module_config/name", "filter_name"]
-        .iter()
-        .any(|path| config.text_of(path) == Some("rolegate"))
+/// Whether the configuration of a library, whose name is at this path, is for rolegate.
+pub(crate) fn is_rolegate(config: &View<'_>, name: &str) -> bool {
+    [name, "filter_name"].iter().any(|path| config.text_of(path) == Some("rolegate"))
 }
 
 /// Reports unsafe and broken settings of the filter itself.
 pub(crate) fn lint(authorizer: &Authorizer<'_>, findings: &mut Findings) {
     lint_presence(authorizer, findings);
-    match &authorizer.by {
-        By::Module(config) => lint_module(config, findings),
-        By::Unseen(elsewhere) => {
-            let message = "the configuration of this filter is not in this file, but comes from elsewhere: whether it authorizes \
-                           each request cannot be seen";
-            findings.add(elsewhere, Kind::UnseenFilter, message, LINT_DUMP);
+    match &authorizer.config {
+        Config::Module(config) => {
+            if !config.is_true("dynamic_module_config/do_not_close") {
+                let at = get_or_self(config, "dynamic_module_config");
+                let fix = "dynamic_module_config: { name: rolegate, do_not_close: true }";
+                findings.add(&at, Kind::ClosedModule, CLOSED_MODULE, fix);
+            }
         }
-        By::HttpService(config) => {
+        Config::Unseen(reference) => {
+            let message = "the configuration of this filter is not in this file, but comes from \
+                           elsewhere: whether it authorizes each request cannot be seen";
+            findings.add(reference, Kind::UnseenFilter, message, LINT_DUMP);
+        }
+        Config::HttpService(config) => {
             lint_http_service(config, findings);
             lint_ext_authz(config, findings);
         }
-        By::ExtAuthz(config) => {
+        Config::ExtAuthz(config) => {
             lint_ext_authz(config, findings);
             lint_headers(config, findings);
             lint_bodies(config, findings);
-            lint_timeout(config, findings);
-            lint_retries(config, findings);
+            lint_grpc_service(config, findings);
         }
     }
 }
@@ -138,52 +143,54 @@ fn lint_http_service(config: &View<'_>, findings: &mut Findings) {
 /// these services.
 pub(crate) fn lint_route<'n>(settings: &View<'n>, services: &[View<'n>], findings: &mut Findings) {
     lint_http_service(settings, findings);
-    lint_timeout(settings, findings);
-    lint_retries(settings, findings);
+    lint_grpc_service(settings, findings);
     if let Some(service) = settings.get("grpc_service") {
         lint_service(&service, services, findings);
     }
 }
 
-/// Reports checks that go elsewhere than to each of these services.
+/// Reports checks that go to none of these services.
 pub(crate) fn lint_service<'n>(service: &View<'n>, services: &[View<'n>], findings: &mut Findings) {
-    let target = |service: &View<'n>| {
-        service.get("envoy_grpc/cluster_name").or_else(|| service.get("google_grpc/target_uri"))
-    };
-    let Some(own) = target(service) else { return };
-    if services.iter().filter_map(target).all(|other| other.text() != own.text()) {
-        let name = own.text().unwrap_or_default();
+    let Some(target) = target(service) else { return };
+    let mut targets = services.iter().filter_map(self::target);
+    if targets.all(|other| other.text() != target.text()) {
+        let name = target.text().unwrap_or_default();
         let message = format!(
-            "the checks of these requests go to `{name}`, and those of others do not: rolegate does not decide about all"
+            "the checks of these requests go to `{name}`, and those of others do not: rolegate \
+             does not decide about all"
         );
         let fix = "leave this out; accept it if this is a rolegate, too";
-        findings.add(&own, Kind::OtherService, message, fix);
+        findings.add(&target, Kind::OtherService, message, fix);
     }
+}
+
+/// The cluster or the address of a `GrpcService`.
+fn target<'n>(service: &View<'n>) -> Option<View<'n>> {
+    service.get("envoy_grpc/cluster_name").or_else(|| service.get("google_grpc/target_uri"))
 }
 
 /// Reports why the filter may not run for each request.
 fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
-    let filter = &authorizer.filter;
-    if let Some(disabled) = unless_off(filter, "disabled") {
-        let message = "the filter is off, except on routes that enable it: other requests pass without authorization";
-        findings.add(&disabled, Kind::DisabledFilter, message, "disabled: false");
-    }
-    if let Some(optional) = unless_off(filter, "is_optional") {
-        findings.report(&optional, Kind::OptionalFilter);
-    }
+    let filter = &authorizer.view;
+    let message = "the filter is off, except on routes that enable it: other requests pass without \
+                   authorization";
+    findings.add_if_on(filter, "disabled", Kind::DisabledFilter, message, "disabled: false");
+    findings.report_if_on(filter, "is_optional", Kind::OptionalFilter);
     if authorizer.has_matcher {
-        let message = "a matcher decides for which requests the filter runs: the others pass without authorization";
-        let fix = "configure the filter without `ExtensionWithMatcher`, and allow what is for everyone to `anyone` in the policy";
+        let message = "a matcher decides for which requests the filter runs: the others pass \
+                       without authorization";
+        let fix = "configure the filter without `ExtensionWithMatcher`, and allow what is for \
+                   everyone to `anyone` in the policy";
         findings.add(filter, Kind::ConditionalFilter, message, fix);
     }
-    if let Some(other) =
-        filter.get("config_discovery/default_config").filter(|config| By::of(config).is_none())
-    {
-        let message = "until Envoy has the configuration of this filter, requests pass this one, without authorization";
+    let default = filter.get("config_discovery/default_config");
+    if let Some(default) = default.filter(|config| Config::parse(config).is_none()) {
+        let message = "until Envoy has the configuration of this filter, requests pass this one, \
+                       without authorization";
         let fix = "leave this out: without a default, no request passes until then";
-        findings.add(&other, Kind::ConditionalFilter, message, fix);
+        findings.add(&default, Kind::ConditionalFilter, message, fix);
     }
-    // A runtime key could change either of them.
+    // A runtime key could change either setting.
     let Some(config) = authorizer.ext_authz() else { return };
     let deny = config.get("deny_at_disable");
     if deny.is_some_and(|deny| deny.is_true("default_value") && deny.get("runtime_key").is_none()) {
@@ -208,35 +215,26 @@ fn is_always(enabled: &View<'_>) -> bool {
     enabled.get("runtime_key").is_none() && numerator.is_some_and(|numerator| numerator >= whole)
 }
 
-fn lint_module(config: &View<'_>, findings: &mut Findings) {
-    if !config.is_true("dynamic_module_config/do_not_close") {
-        let at = config.get("dynamic_module_config").unwrap_or_else(|| config.clone());
-        let fix = "dynamic_module_config: { name: rolegate, do_not_close: true }";
-        findings.add(&at, Kind::ClosedModule, CLOSED_MODULE, fix);
-    }
-}
-
 /// Reports settings that count for checks over gRPC and over HTTP.
 fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
-    if let Some(open) = unless_off(config, "failure_mode_allow") {
-        findings.add(&open, Kind::FailsOpen, FAILS_OPEN, "failure_mode_allow: false");
-    }
-    if let Some(shadow) = unless_off(config, "shadow_mode") {
-        findings.report(&shadow, Kind::ShadowMode);
-    }
+    let fix = "failure_mode_allow: false";
+    findings.add_if_on(config, "failure_mode_allow", Kind::FailsOpen, FAILS_OPEN, fix);
+    findings.report_if_on(config, "shadow_mode", Kind::ShadowMode);
     lint_mutation_rules(config, findings);
     let limit = config.get("max_denied_response_body_bytes");
     if let Some(limit) = limit.filter(|limit| limit.text() != Some("0")) {
         findings.report(&limit, Kind::TruncatedDenials);
     }
-    let fix = "status_on_error: { code: ServiceUnavailable }";
-    match config.get("status_on_error") {
-        None => findings.add(config, Kind::StatusOnError, STATUS_ON_ERROR, fix),
-        Some(status) if !status.text_of("code").is_some_and(is_server_error) => {
-            let message = "the answer to an error is not a 5xx: clients and alerts do not take it for an error";
-            findings.add(&status, Kind::StatusOnError, message, fix);
-        }
-        Some(_) => {}
+    let status = config.get("status_on_error");
+    let code = status.as_ref().map(|status| status.text_of("code").unwrap_or_default());
+    if !code.is_some_and(is_server_error) {
+        let message = if status.is_none() {
+            STATUS_ON_ERROR
+        } else {
+            "the answer to an error is not a 5xx: clients and alerts do not take it for an error"
+        };
+        let fix = "status_on_error: { code: ServiceUnavailable }";
+        findings.add(status.as_ref().unwrap_or(config), Kind::StatusOnError, message, fix);
     }
     if !config.is_true("validate_mutations") {
         findings.report(config, Kind::UnvalidatedMutations);
@@ -248,18 +246,10 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
 /// that a policy without warnings makes.
 fn lint_mutation_rules(config: &View<'_>, findings: &mut Findings) {
     let Some(rules) = config.get("decoder_header_mutation_rules") else { return };
-    let (kind, message) = if rules.is_true("disallow_is_error") {
-        let message = "a request gets 500 if rolegate sets or removes a header that this disallows";
-        (Kind::RejectedMutations, message)
-    } else {
-        let message = "Envoy ignores that rolegate sets or removes these headers: the application gets identity headers \
-                       that a client has forged";
-        (Kind::IgnoredMutations, message)
-    };
+    let is_error = rules.is_true("disallow_is_error");
+    let kind = if is_error { Kind::RejectedMutations } else { Kind::IgnoredMutations };
     for key in ["disallow_all", "disallow_system", "disallow_expression"] {
-        if let Some(limit) = unless_off(&rules, key) {
-            findings.add(&limit, kind, message, "leave this out");
-        }
+        findings.report_if_on(&rules, key, kind);
     }
 }
 
@@ -280,8 +270,8 @@ fn lint_headers(config: &View<'_>, findings: &mut Findings) {
         let Some(list) = config.get(key) else { continue };
         let is_listed = list.list("patterns").iter().any(matches_authorization);
         let message = if is_listed == (key == "disallowed_headers") {
-            "rolegate does not see `authorization`: every caller is anonymous. And headers that it does not see cannot be \
-             checked or removed"
+            "rolegate does not see `authorization`: every caller is anonymous. And headers that it \
+             does not see cannot be checked or removed"
         } else {
             HIDDEN_HEADERS
         };
@@ -290,7 +280,7 @@ fn lint_headers(config: &View<'_>, findings: &mut Findings) {
 }
 
 /// Whether a `StringMatcher` matches the header `authorization`. Regular expressions are not
-/// evaluated: one that names the header is taken for one that matches it.
+/// evaluated: an expression that names the header counts as matching it.
 fn matches_authorization(pattern: &View<'_>) -> bool {
     const NAME: &str = "authorization";
     let text = |path: &str| pattern.text_of(path).map(str::to_ascii_lowercase);
@@ -303,48 +293,44 @@ fn matches_authorization(pattern: &View<'_>) -> bool {
 
 fn lint_bodies(config: &View<'_>, findings: &mut Findings) {
     let Some(bodies) = config.get("with_request_body") else { return };
-    if let Some(partial) = unless_off(&bodies, "allow_partial_message") {
-        findings.report(&partial, Kind::PartialBodies);
-    }
+    findings.report_if_on(&bodies, "allow_partial_message", Kind::PartialBodies);
     if !bodies.is_true("pack_as_bytes") {
         findings.report(&bodies, Kind::BodyAsText);
     }
 }
 
-fn lint_timeout(config: &View<'_>, findings: &mut Findings) {
+/// Reports timeouts and retries of checks.
+fn lint_grpc_service(config: &View<'_>, findings: &mut Findings) {
     let Some(service) = config.get("grpc_service") else { return };
-    let (at, timeout) = match service.get("timeout") {
-        None => (service, Some(Duration::from_millis(200))),
-        Some(timeout) => (timeout.clone(), timeout.text().and_then(duration)),
+    let timeout = match service.text_of("timeout") {
+        // Envoy's default.
+        None if service.get("timeout").is_none() => Some(Duration::from_millis(200)),
+        timeout => timeout.and_then(duration),
     };
-    let Some(timeout) = timeout else { return };
-    if timeout.is_zero() || timeout > MAX_TIMEOUT {
+    let (at, fix) = (get_or_self(&service, "timeout"), "timeout: 2s");
+    if timeout.is_some_and(|timeout| timeout.is_zero() || timeout > MAX_TIMEOUT) {
         let message = "while rolegate hangs, each request waits this long until it is denied";
-        findings.add(&at, Kind::LongTimeout, message, "timeout: 2s");
-    } else if timeout < MIN_TIMEOUT {
+        findings.add(&at, Kind::LongTimeout, message, fix);
+    } else if let Some(timeout) = timeout.filter(|timeout| *timeout < MIN_TIMEOUT) {
         let message = format!(
-            "Envoy waits {} ms for a decision, which is too short for the first check of a password: it computes a hash",
+            "Envoy waits {} ms for a decision, which is too short for the first check of a \
+             password: it computes a hash",
             timeout.as_millis()
         );
-        findings.add(&at, Kind::ShortTimeout, message, "timeout: 2s");
+        findings.add(&at, Kind::ShortTimeout, message, fix);
+    }
+    if service.get("envoy_grpc").is_some() {
+        match service.get("retry_policy") {
+            None => findings.report(&service, Kind::NoRetries),
+            Some(retries) if retries.get("retry_back_off").is_none() => {
+                findings.report(&retries, Kind::SlowRetries);
+            }
+            Some(_) => {}
+        }
     }
 }
 
 /// A duration as Envoy writes it (`0.25s`).
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.strip_suffix('s')?.parse().ok()?).ok()
-}
-
-fn lint_retries(config: &View<'_>, findings: &mut Findings) {
-    let Some(service) = config.get("grpc_service") else { return };
-    if service.get("envoy_grpc").is_none() {
-        return;
-    }
-    match service.get("retry_policy") {
-        None => findings.report(&service, Kind::NoRetries),
-        Some(retries) if retries.get("retry_back_off").is_none() => {
-            findings.report(&retries, Kind::SlowRetries);
-        }
-        Some(_) => {}
-    }
 }

@@ -1,11 +1,10 @@
-//! What lets a client name the cluster, the host or the address that gets its request: headers,
-//! state, and plugins that choose the cluster of a route (cluster specifiers).
+//! Settings by which a client names the cluster, the host or the address that gets its request:
+//! headers, state, and plugins that choose the cluster of a route (cluster specifiers).
 
 use document::View;
 
 use crate::filter::type_of;
-use crate::values::has_text;
-use crate::{Findings, Kind};
+use crate::{Findings, Kind, has_text};
 
 /// State of Envoy's own that decides neither where a request goes nor whom Envoy expects there.
 const HARMLESS: [&str; 3] = [
@@ -31,23 +30,23 @@ pub(crate) fn literal<'n>(state: &View<'n>) -> Option<View<'n>> {
 pub(crate) fn lint_state(state: &View<'_>, findings: &mut Findings) {
     let key = state.text_of("object_key").unwrap_or_default();
     if key.starts_with("envoy.") && !HARMLESS.contains(&key) && literal(state).is_none() {
-        by(&format!("a format for `{key}`"), state, findings);
+        report(&format!("a format for `{key}`"), state, findings);
     }
 }
 
 /// Reports a setting with the name of a header, or with a format, that gives the cluster or host.
-pub(crate) fn by_header(value: &View<'_>, findings: &mut Findings) {
-    let name = value.text().unwrap_or_default();
-    by(&format!("`{name}`"), value, findings);
+pub(crate) fn report_header(value: &View<'_>, findings: &mut Findings) {
+    report(&format!("`{}`", value.text().unwrap_or_default()), value, findings);
 }
 
-/// Reports a setting by which something that the client sends gives the cluster or host.
-pub(crate) fn by(what: &str, value: &View<'_>, findings: &mut Findings) {
+/// Reports a setting by which a part of the request, the `source`, gives the cluster or host.
+pub(crate) fn report(source: &str, value: &View<'_>, findings: &mut Findings) {
     let message = format!(
-        "a client names by {what} which cluster or host gets the request, and the policy decides by the host that \
-         it was sent to"
+        "a client names by {source} which cluster or host gets the request, and the policy decides \
+         by the host that it was sent to"
     );
-    let fix = "write `cluster` and `host_rewrite_literal`, or let the policy set or remove the header and accept this";
+    let fix = "write `cluster` and `host_rewrite_literal`, or let the policy set or remove the \
+               header and accept this";
     findings.add(value, Kind::ClientRouting, message, fix);
 }
 
@@ -56,21 +55,19 @@ const LUA: &str = "envoy.extensions.router.cluster_specifiers.lua.v3.LuaConfig";
 const MATCHER: &str =
     "envoy.extensions.router.cluster_specifiers.matcher.v3.MatcherClusterSpecifier";
 
-/// Whether it chooses one of the clusters in its configuration, as routes do.
+/// Whether a plugin chooses one of the clusters in its configuration, as routes do.
 pub(crate) fn is_matcher(plugin: &View<'_>) -> bool {
     plugin.get(CONFIG).is_some_and(|config| type_of(&config) == Some(MATCHER))
 }
 
-/// Reports a plugin by which a client names the cluster, or of which it is not known whether a
-/// client does.
+/// Reports a plugin by which a client names the cluster, or may.
 pub(crate) fn lint_plugin(plugin: &View<'_>, findings: &mut Findings) {
     let config = plugin.get(CONFIG);
+    let reads_headers = |config: View<'_>| has_text(&config, &|code| code.contains("headers"));
     match config.as_ref().and_then(type_of) {
         Some(MATCHER) => {}
-        Some(LUA)
-            if config.is_some_and(|config| has_text(&config, &|code| code.contains("headers"))) =>
-        {
-            by("headers that this code reads", plugin, findings);
+        Some(LUA) if config.is_some_and(reads_headers) => {
+            report("headers that this code reads", plugin, findings);
         }
         Some(_) | None => findings.report(plugin, Kind::PluginRouting),
     }

@@ -1,5 +1,6 @@
-//! Finds the parts of a configuration: connection managers, other network filters, filters outside
-//! of a connection manager, routes, clusters. All documents of a file are one configuration.
+//! Collects the parts of a configuration: connection managers, other network filters, filters
+//! outside of a connection manager, routes, clusters. All documents of a file are one
+//! configuration.
 
 use document::View;
 
@@ -7,7 +8,7 @@ use crate::authorizer::Authorizer;
 use crate::bypass::Protected;
 use crate::cluster::Clusters;
 use crate::connection_manager::{self, Manager};
-use crate::filter::{Discovered, Filter};
+use crate::filter::{Discovered, Filter, type_of};
 use crate::{Findings, Kind, authorizer, cluster, envoy_filter, rewrites, routes};
 
 #[derive(Debug, Default)]
@@ -27,14 +28,14 @@ pub(crate) struct Configuration<'n> {
     open_listeners: Vec<View<'n>>,
     /// Lists of virtual hosts outside of a connection manager, such as in `/config_dump`.
     route_tables: Vec<View<'n>>,
-    /// Routes and virtual hosts outside of a table, such as the value of an `EnvoyFilter`'s patch.
-    /// No listener names them, so which listener routes to them is not known.
+    /// Routes and virtual hosts outside of a table, such as the value of an `EnvoyFilter`'s patch:
+    /// any listener may route by them.
     lone_routes: Vec<View<'n>>,
     /// The `spec`s of `EnvoyFilter`s.
     envoy_filters: Vec<View<'n>>,
-    /// The settings by which Envoy asks elsewhere for listeners.
-    gets_listeners: Vec<View<'n>>,
-    /// Whether the listeners are here, as Envoy gets or prints them.
+    /// The settings by which Envoy asks a control plane for listeners.
+    listener_sources: Vec<View<'n>>,
+    /// Whether the file has the listeners of Envoy, or of a control plane.
     has_listeners: bool,
     /// Pages of `/config_dump` whose content is on another page, too.
     repeated_pages: Vec<&'static str>,
@@ -52,9 +53,9 @@ impl<'n> Configuration<'n> {
     fn add(&mut self, root: &View<'n>, discovered: &Discovered<'n>) {
         let dynamic = |key: &str| root.get(&format!("dynamic_resources/{key}"));
         self.clusters.is_bootstrap |= root.get("static_resources").is_some();
-        self.clusters.gets_more |=
+        self.clusters.has_source |=
             ["cds_config", "cds_resources_locator"].iter().any(|key| dynamic(key).is_some());
-        self.gets_listeners
+        self.listener_sources
             .extend(["lds_config", "lds_resources_locator"].iter().find_map(|key| dynamic(key)));
         self.has_listeners |= root.items().iter().chain([root]).any(is_plain_listener);
         self.repeated_pages.clear();
@@ -69,11 +70,11 @@ impl<'n> Configuration<'n> {
         }
     }
 
-    /// Takes this value if it is a part. Returns whether there may be further parts in it.
+    /// Adds this value if it is a part. Returns whether there may be further parts in it.
     fn collect(&mut self, key: &str, view: &View<'n>, discovered: &Discovered<'n>) -> bool {
         let has = |path: &str| view.get(path).is_some();
         self.has_listeners |=
-            key == "dynamic_listeners" || (key == "resources" && is_listener(view));
+            key == "dynamic_listeners" || (key == "resources" && is_listener_resource(view));
         if has("config_patches") {
             self.envoy_filters.push(view.clone());
         }
@@ -82,7 +83,7 @@ impl<'n> Configuration<'n> {
         {
             return false;
         }
-        let filters = Authorizer::of(&Filter::new(view, discovered));
+        let filters = Authorizer::all_in(&Filter::new(view, discovered));
         if key == "static_layer" {
             self.runtime.push(view.clone());
         } else if has("http_filters") {
@@ -91,10 +92,8 @@ impl<'n> Configuration<'n> {
             self.filters.extend(filters);
         } else if has("virtual_hosts") {
             self.route_tables.push(view.clone());
-        } else if cluster::is_cluster(view, key) {
-            self.clusters.all.push(view.clone());
-        } else if cluster::are_endpoints(view, key) {
-            self.clusters.endpoints.push(view.clone());
+        } else if self.clusters.add(key, view) {
+            return false;
         } else if has("name") && has("validation_context") {
             self.secrets.push(view.clone());
         } else if is_proxy(view) {
@@ -133,17 +132,23 @@ impl<'n> Configuration<'n> {
 
     pub(crate) fn lint(&self, discovered: &Discovered<'n>, findings: &mut Findings) {
         let routes: Vec<&View<'_>> = self.routes().collect();
-        for manager in &self.managers {
+        let (authorized, open): (Vec<&Manager<'n>>, Vec<_>) =
+            self.managers.iter().partition(|manager| manager.authorizes());
+        for manager in &authorized {
             manager.lint(&routes, findings);
+            for runtime in &self.runtime {
+                connection_manager::lint_runtime(&manager.view, runtime, findings);
+            }
+            routes::lint_unseen(&manager.view, &self.route_tables, findings);
         }
         envoy_filter::lint(&self.envoy_filters, &routes, discovered, findings);
         for filter in self.authorizers() {
             authorizer::lint(filter, findings);
         }
-        // A filter that is given without its name may have any.
-        let name =
-            |filter: &Authorizer<'n>| filter.filter.text_of("name").unwrap_or(routes::UNNAMED);
-        let names: Vec<&str> = self.authorizers().map(name).collect();
+        let names: Vec<&str> = self
+            .authorizers()
+            .map(|filter| filter.view.text_of("name").unwrap_or(routes::UNNAMED))
+            .collect();
         let filter_services: Vec<View<'_>> =
             self.authorizers().filter_map(Authorizer::grpc_service).collect();
         let mut services = filter_services.clone();
@@ -154,34 +159,29 @@ impl<'n> Configuration<'n> {
                 services.extend(settings.get("grpc_service"));
             }
         }
-        let authorized = self.managers.iter().filter(|manager| manager.authorizes());
-        for manager in authorized.clone() {
-            manager.lint_bodies(findings);
-            for runtime in &self.runtime {
-                connection_manager::lint_runtime(&manager.view, runtime, findings);
-            }
-            routes::lint_unseen(&manager.view, &self.route_tables, findings);
-        }
-        for table in authorized.map(|manager| &manager.view).chain(self.routes()) {
+        for table in authorized.iter().map(|manager| &manager.view).chain(self.routes()) {
             routes::lint_client_routing(table, findings);
             rewrites::lint(table, findings);
         }
-        self.lint_bypasses(discovered, findings);
+        if !authorized.is_empty() {
+            self.lint_bypasses(&authorized, &open, discovered, findings);
+        }
         cluster::lint(&services, &self.clusters, &self.secrets, findings);
     }
 
-    /// Listeners without authorization that reach what others protect, and clusters by which those
-    /// with authorization reach more than the policy decides about.
-    fn lint_bypasses(&self, discovered: &Discovered<'n>, findings: &mut Findings) {
-        let (authorized, open): (Vec<&Manager<'n>>, Vec<_>) =
-            self.managers.iter().partition(|manager| manager.authorizes());
-        if authorized.is_empty() {
-            return;
+    /// Reports listeners without authorization that reach a protected application, and clusters
+    /// by which listeners with authorization reach more than the policy decides about.
+    fn lint_bypasses(
+        &self,
+        authorized: &[&Manager<'n>],
+        open: &[&Manager<'n>],
+        discovered: &Discovered<'n>,
+        findings: &mut Findings,
+    ) {
+        for source in self.listener_sources.iter().filter(|_| !self.has_listeners) {
+            findings.report(source, Kind::UnseenListeners);
         }
-        for setting in self.gets_listeners.iter().filter(|_| !self.has_listeners) {
-            findings.report(setting, Kind::UnseenListeners);
-        }
-        let protected = Protected::new(&authorized, &self.clusters, &self.route_tables);
+        let protected = Protected::new(authorized, &self.clusters, &self.route_tables);
         protected.lint_clusters(discovered, findings);
         open.iter().for_each(|manager| protected.lint_manager(manager, findings));
         self.open_listeners.iter().for_each(|listener| protected.lint_hop(listener, findings));
@@ -189,8 +189,8 @@ impl<'n> Configuration<'n> {
     }
 }
 
-/// Whether this is a listener, as a file or a control plane gives it.
-fn is_listener(view: &View<'_>) -> bool {
+/// Whether this is a listener, as a file or a control plane has it.
+fn is_listener_resource(view: &View<'_>) -> bool {
     view.text_of("@type").is_some_and(|kind| kind.ends_with("envoy.config.listener.v3.Listener"))
 }
 
@@ -202,7 +202,7 @@ fn is_plain_listener(view: &View<'_>) -> bool {
 /// Whether this is a filter of listeners, of connections or of UDP, and no connection manager.
 fn is_proxy(view: &View<'_>) -> bool {
     let Some(config) = view.get("typed_config") else { return false };
-    let kind = config.text_of("type_url").or_else(|| config.text_of("@type")).unwrap_or_default();
+    let kind = type_of(&config).unwrap_or_default();
     [".filters.listener.", ".filters.network.", ".filters.udp."]
         .iter()
         .any(|part| kind.contains(part))

@@ -2,10 +2,10 @@
 
 use document::View;
 
-use crate::authorizer::{Authorizer, By};
+use crate::authorizer::{Authorizer, Config};
 use crate::filter::{Discovered, type_of};
 use crate::filters::Filters;
-use crate::{Findings, Kind, authorizer, credentials, routes};
+use crate::{Findings, Kind, authorizer, credentials, get_or_self, routes};
 
 /// The setting for `%2F` and `%5C` in a path.
 const SLASHES: &str = "path_with_escaped_slashes_action";
@@ -17,7 +17,7 @@ pub(crate) const UNESCAPED_SLASHES: &str =
 pub(crate) struct Manager<'n> {
     pub(crate) view: View<'n>,
     filters: Filters<'n>,
-    /// Lists of filters of their own, for requests that upgrade to another protocol; none without
+    /// Upgrades to another protocol that have a list of filters of their own; empty without
     /// authorization here.
     upgrades: Vec<(View<'n>, Filters<'n>)>,
 }
@@ -25,20 +25,14 @@ pub(crate) struct Manager<'n> {
 impl<'n> Manager<'n> {
     pub(crate) fn new(view: &View<'n>, discovered: &Discovered<'n>) -> Self {
         let filters = Filters::new(&view.list("http_filters"), discovered);
-        let mut upgrades = view.list("upgrade_configs");
-        upgrades.retain(|upgrade| filters.authorize() && !upgrade.list("filters").is_empty());
-        let upgrades = upgrades.into_iter().map(|upgrade| {
-            let own = Filters::new(&upgrade.list("filters"), discovered);
-            (upgrade, own)
-        });
-        Self { view: view.clone(), upgrades: upgrades.collect(), filters }
+        let upgrades = if filters.authorize() { upgrades(view, discovered) } else { Vec::new() };
+        Self { view: view.clone(), filters, upgrades }
     }
 
     /// All filters that authorize, also those for requests that upgrade.
     pub(crate) fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
-        self.filters
-            .authorizers()
-            .chain(self.upgrades.iter().flat_map(|(_, own)| own.authorizers()))
+        let upgrades = self.upgrades.iter().flat_map(|(_, filters)| filters.authorizers());
+        self.filters.authorizers().chain(upgrades)
     }
 
     /// Whether requests that do not upgrade are authorized.
@@ -46,87 +40,83 @@ impl<'n> Manager<'n> {
         self.filters.authorize()
     }
 
-    /// Reports what is wrong around the filter. Where there is none, nothing is.
-    /// `other_routes` are those outside of a connection manager.
-    pub(crate) fn lint(&self, other_routes: &[&View<'n>], findings: &mut Findings) {
-        if !self.authorizes() {
-            return;
-        }
+    /// Reports unsafe, broken and slow settings around a filter that authorizes. `routes` are those
+    /// outside of a connection manager.
+    pub(crate) fn lint(&self, routes: &[&View<'n>], findings: &mut Findings) {
         lint_paths(&self.view, true, findings);
-        let routes: Vec<&View<'_>> =
-            [&self.view].into_iter().chain(other_routes.iter().copied()).collect();
-        self.filters.lint_early(&routes, findings);
-        self.filters.lint_rewrites(&routes, findings);
-        let mut own = routes::of_manager(&self.view, other_routes);
-        own.push(&self.view);
-        self.filters.lint_cleared_routes(&own, findings);
-        self.upgrades.iter().for_each(|(_, filters)| filters.lint_cleared_routes(&own, findings));
-        self.lint_upgrades(&routes, findings);
-        self.lint_metadata(findings);
-        self.filters.lint_preflights(&own, findings);
+        let mut own_routes = routes::of_manager(&self.view, routes);
+        own_routes.push(&self.view);
+        let routes: Vec<&View<'_>> = routes.iter().copied().chain([&self.view]).collect();
+        self.filters.lint(&routes, &own_routes, findings);
+        self.filters.lint_preflights(&own_routes, findings);
         self.filters.lint_stalled_bodies(findings);
+        let services: Vec<View<'_>> =
+            self.filters.authorizers().filter_map(Authorizer::grpc_service).collect();
+        for (upgrade, filters) in &self.upgrades {
+            filters.lint(&routes, &own_routes, findings);
+            for service in filters.authorizers().filter_map(Authorizer::grpc_service) {
+                authorizer::lint_service(&service, &services, findings);
+            }
+            lint_upgrade(upgrade, filters, findings);
+        }
+        self.lint_metadata(findings);
         credentials::lint(&self.view, findings);
         if !self.view.is_true("use_remote_address") {
             findings.report(&self.view, Kind::ClientAddress);
         }
+        self.lint_bodies(findings);
     }
 
     /// Envoy forgets that its filter of libraries has stopped a request when a frame of metadata
     /// passes that filter.
     fn lint_metadata(&self, findings: &mut Findings) {
-        if !self.authorizers().any(|authorizer| matches!(authorizer.by, By::Module(_))) {
+        if !self.authorizers().any(|authorizer| matches!(authorizer.config, Config::Module(_))) {
             return;
         }
-        for path in
-            ["http2_protocol_options/allow_metadata", "http3_protocol_options/allow_metadata"]
-        {
-            if let Some(setting) =
-                self.view.get(path).filter(|setting| setting.boolean() == Some(true))
-            {
+        for protocol in ["http2", "http3"] {
+            let setting = self.view.get(&format!("{protocol}_protocol_options/allow_metadata"));
+            if let Some(setting) = setting.filter(|setting| setting.boolean() == Some(true)) {
                 findings.report(&setting, Kind::MetadataFrames);
             }
         }
     }
 
-    /// Requests that upgrade to another protocol can have a list of filters of their own.
-    fn lint_upgrades(&self, routes: &[&View<'_>], findings: &mut Findings) {
-        let services: Vec<View<'_>> =
-            self.filters.authorizers().filter_map(Authorizer::grpc_service).collect();
-        for (upgrade, filters) in &self.upgrades {
-            filters.lint_early(routes, findings);
-            filters.lint_rewrites(routes, findings);
-            for service in filters.authorizers().filter_map(Authorizer::grpc_service) {
-                authorizer::lint_service(&service, &services, findings);
-            }
-            if !filters.authorize() {
-                lint_upgrade(upgrade, findings);
-            }
-        }
-    }
-
     /// Bodies are for search clusters, whose routes say that they are sent.
-    pub(crate) fn lint_bodies(&self, findings: &mut Findings) {
-        let says = routes::say_that_bodies_are_sent(&self.view);
-        // Not those for upgrades: a WebSocket has no body that Envoy could wait for.
+    fn lint_bodies(&self, findings: &mut Findings) {
+        let are_announced = routes::announce_bodies(&self.view);
+        // Not the filters for upgrades: a WebSocket has no body that Envoy could wait for.
         for authorizer in self.filters.authorizers() {
-            let By::ExtAuthz(config) = &authorizer.by else { continue };
+            let Config::ExtAuthz(config) = &authorizer.config else { continue };
             match config.get("with_request_body") {
-                Some(bodies) if !says && self.view.get("route_config").is_some() => {
+                Some(bodies) if !are_announced && self.view.get("route_config").is_some() => {
                     findings.report(&bodies, Kind::BufferedBodies);
                 }
-                None if says && !routes::have_bodies_sent(&self.view) => {
-                    let message = "a route says that Envoy sends each body, but `with_request_body` is not set: rolegate decides \
-                                   about requests to a search cluster as if they had none";
-                    let fix = "with_request_body: { max_request_bytes: 10485760, allow_partial_message: false, pack_as_bytes: true }";
-                    findings.add(&authorizer.filter, Kind::MissingBodies, message, fix);
+                None if are_announced && !routes::have_bodies_sent(&self.view) => {
+                    let message = "a route says that Envoy sends each body, but \
+                                   `with_request_body` is not set: rolegate decides about \
+                                   requests to a search cluster as if they had none";
+                    let fix = "with_request_body: { max_request_bytes: 10485760, \
+                               allow_partial_message: false, pack_as_bytes: true }";
+                    findings.add(&authorizer.view, Kind::MissingBodies, message, fix);
                 }
                 Some(_) | None => {}
             }
         }
-        if says && self.filters.authorizers().next().and_then(Authorizer::grpc_service).is_some() {
+        let first = self.filters.authorizers().next();
+        if are_announced && first.and_then(Authorizer::grpc_service).is_some() {
             routes::lint_unsent_bodies(&self.view, findings);
         }
     }
+}
+
+/// Upgrades of a connection manager that have a list of filters of their own.
+fn upgrades<'n>(manager: &View<'n>, discovered: &Discovered<'n>) -> Vec<(View<'n>, Filters<'n>)> {
+    let upgrades = manager.list("upgrade_configs").into_iter();
+    let upgrades = upgrades.map(|upgrade| (upgrade.list("filters"), upgrade));
+    upgrades
+        .filter(|(filters, _)| !filters.is_empty())
+        .map(|(filters, upgrade)| (upgrade, Filters::new(&filters, discovered)))
+        .collect()
 }
 
 pub(crate) fn is_manager(config: &View<'_>) -> bool {
@@ -142,56 +132,49 @@ pub(crate) fn lint_merged(
 ) {
     lint_paths(settings, false, findings);
     credentials::lint(settings, findings);
-    for upgrade in settings.list("upgrade_configs") {
-        let filters = upgrade.list("filters");
-        if !filters.is_empty() && !Filters::new(&filters, discovered).authorize() {
-            lint_upgrade(&upgrade, findings);
-        }
+    for (upgrade, filters) in upgrades(settings, discovered) {
+        lint_upgrade(&upgrade, &filters, findings);
     }
 }
 
-/// Reports settings about paths. `are_all`: whether settings that are not among them are off.
-fn lint_paths(settings: &View<'_>, are_all: bool, findings: &mut Findings) {
-    let paths = [
+/// Reports settings about paths. `is_complete`: whether a missing setting is off.
+fn lint_paths(settings: &View<'_>, is_complete: bool, findings: &mut Findings) {
+    for (key, kind, part) in [
         ("normalize_path", Kind::UnnormalizedPath, "dot segments and percent-encoding"),
         ("merge_slashes", Kind::UnmergedSlashes, "adjacent slashes"),
-    ];
-    for (key, kind, what) in paths {
-        let setting = settings.get(key);
-        if !settings.is_true(key) && (are_all || setting.is_some()) {
-            let at = setting.unwrap_or_else(|| settings.clone());
+    ] {
+        if !settings.is_true(key) && (is_complete || settings.get(key).is_some()) {
             let message = format!(
-                "the application gets the path with its {what} as the client sent it, not the one that was authorized"
+                "the application gets the path with its {part} as the client sent it, not the one \
+                 that was authorized"
             );
-            findings.add(&at, kind, message, format!("{key}: true"));
+            findings.add(&get_or_self(settings, key), kind, message, format!("{key}: true"));
         }
     }
-    let action = settings.get(SLASHES);
-    if let Some(action) = action.filter(|action| !action.text().is_some_and(keeps_slashes)) {
+    if let Some(action) = settings.get(SLASHES) {
         lint_slashes(&action, findings);
     }
 }
 
+/// Reports an action for escaped slashes, given by its name or its number in Envoy, that decodes
+/// them.
 fn lint_slashes(action: &View<'_>, findings: &mut Findings) {
-    findings.add(
-        action,
-        Kind::UnescapedSlashes,
-        UNESCAPED_SLASHES,
-        format!("{SLASHES}: REJECT_REQUEST"),
-    );
+    const SAFE: [&str; 6] =
+        ["IMPLEMENTATION_SPECIFIC_DEFAULT", "0", "KEEP_UNCHANGED", "1", "REJECT_REQUEST", "2"];
+    let text = action.text().unwrap_or_default();
+    if !SAFE.iter().any(|safe| text.eq_ignore_ascii_case(safe)) {
+        let fix = format!("{SLASHES}: REJECT_REQUEST");
+        findings.add(action, Kind::UnescapedSlashes, UNESCAPED_SLASHES, fix);
+    }
 }
 
 /// Reports the action for escaped slashes that a static runtime sets where this connection manager
 /// does not.
 pub(crate) fn lint_runtime(manager: &View<'_>, runtime: &View<'_>, findings: &mut Findings) {
     let action = manager.text_of(SLASHES).unwrap_or("0");
-    let is_default =
-        action == "0" || action.eq_ignore_ascii_case("IMPLEMENTATION_SPECIFIC_DEFAULT");
-    let value = runtime_value(runtime, &format!("http_connection_manager.{SLASHES}"));
-    if let Some(value) =
-        value.filter(|value| is_default && !value.text().is_some_and(keeps_slashes))
-    {
-        lint_slashes(&value, findings);
+    if action == "0" || action.eq_ignore_ascii_case("IMPLEMENTATION_SPECIFIC_DEFAULT") {
+        let value = runtime_value(runtime, &format!("http_connection_manager.{SLASHES}"));
+        value.iter().for_each(|value| lint_slashes(value, findings));
     }
 }
 
@@ -205,19 +188,14 @@ fn runtime_value<'n>(runtime: &View<'n>, name: &str) -> Option<View<'n>> {
     })
 }
 
-fn lint_upgrade(upgrade: &View<'_>, findings: &mut Findings) {
+fn lint_upgrade(upgrade: &View<'_>, filters: &Filters<'_>, findings: &mut Findings) {
+    if filters.authorize() {
+        return;
+    }
     let protocol = upgrade.text_of("upgrade_type").unwrap_or_default();
-    let at = upgrade.get("filters").unwrap_or_else(|| upgrade.clone());
     let message = format!(
         "requests that upgrade to `{protocol}` pass these filters only, without authorization"
     );
     let fix = "leave `filters` out, so that they pass `http_filters`";
-    findings.add(&at, Kind::UpgradeFilters, message, fix);
-}
-
-/// Whether this action for escaped slashes, by its name or its number in Envoy, decodes none.
-fn keeps_slashes(action: &str) -> bool {
-    const SAFE: [&str; 6] =
-        ["IMPLEMENTATION_SPECIFIC_DEFAULT", "0", "KEEP_UNCHANGED", "1", "REJECT_REQUEST", "2"];
-    SAFE.iter().any(|safe| action.eq_ignore_ascii_case(safe))
+    findings.add(&get_or_self(upgrade, "filters"), Kind::UpgradeFilters, message, fix);
 }

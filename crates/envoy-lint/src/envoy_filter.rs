@@ -9,23 +9,21 @@ use crate::authorizer::Authorizer;
 use crate::connection_manager::{is_manager, lint_merged};
 use crate::filter::{Discovered, Filter};
 use crate::filters::Filters;
-use crate::values::LINT_DUMP;
-use crate::{Findings, Kind};
+use crate::{Findings, Kind, LINT_DUMP, get_or_self};
 
 const ROUTER: &str = "envoy.filters.http.router";
 const ANY: &str = "ANY";
-const BEHIND_ROUTER: &str = "the filter is put behind the router, where no request passes it, and Envoy refuses the listener";
 
 #[derive(Debug)]
 struct Patch<'n> {
     view: View<'n>,
     /// The part with its operation.
     at: View<'n>,
-    /// The number of its `EnvoyFilter`, and its own there. Istio applies the patches of one in
-    /// their order, apart from those that merge, which are the last. The file does not say which of
-    /// several `EnvoyFilter`s Istio applies first.
+    /// The number of its `EnvoyFilter`, and its number there. Istio applies the patches of an
+    /// `EnvoyFilter` in their order, apart from merges, which are last. The file does not say which
+    /// of several `EnvoyFilter`s Istio applies first.
     number: (usize, usize),
-    /// The labels of the workloads that it is for; without any it is for all.
+    /// The labels of the workloads that it is for; without any it is for each workload.
     labels: Vec<(String, &'n str)>,
     apply_to: &'n str,
     /// The connection managers that it is for.
@@ -33,15 +31,15 @@ struct Patch<'n> {
     operation: &'n str,
     /// The filter of the connection manager that it names.
     neighbour: Option<&'n str>,
-    /// The filter or the settings that it inserts or merges, and its name.
+    /// The filter or the settings that it inserts or merges, and the name of that.
     value: Option<View<'n>>,
     name: Option<&'n str>,
-    /// Whether that is a filter that authorizes requests.
+    /// Whether it inserts or merges a filter that authorizes requests.
     authorizes: bool,
 }
 
-/// Reports what is wrong about the patches of these `spec`s of `EnvoyFilter`s. `routes` are those
-/// outside of a connection manager.
+/// Reports unsafe patches of these `spec`s of `EnvoyFilter`s. `routes` are those outside of a
+/// connection manager.
 pub(crate) fn lint<'n>(
     specs: &[View<'n>],
     routes: &[&View<'n>],
@@ -50,12 +48,11 @@ pub(crate) fn lint<'n>(
 ) {
     let mut patches: Vec<Patch<'n>> = Vec::new();
     for (resource, spec) in specs.iter().enumerate() {
-        let views =
-            spec.list("config_patches").into_iter().filter(|view| view.get("patch").is_some());
-        let new = |(number, view): (usize, View<'n>)| {
-            Patch::new(&view, spec, (resource, number), discovered)
-        };
-        patches.extend(views.enumerate().map(new));
+        let mut views = spec.list("config_patches");
+        views.retain(|view| view.get("patch").is_some());
+        for (number, view) in views.iter().enumerate() {
+            patches.push(Patch::new(view, spec, (resource, number), discovered));
+        }
     }
     for patch in &patches {
         if let Some(settings) = patch.at.get("value/typed_config").filter(is_manager) {
@@ -64,17 +61,14 @@ pub(crate) fn lint<'n>(
     }
     lint_removals(&patches, findings);
     lint_places(&patches, findings);
-    let mut seen = BTreeSet::new();
-    let filters: Vec<&Patch<'_>> =
-        patches.iter().filter(|patch| patch.is_of_filter() && patch.value.is_some()).collect();
-    for own in filters.iter().filter(|patch| patch.authorizes) {
-        if seen.insert((own.context, &own.labels)) {
-            let same: Vec<_> =
-                filters.iter().copied().filter(|patch| patch.is_for_same(own)).collect();
-            let list = Filters::new(&order(&same), discovered);
-            list.lint_early(routes, findings);
-            list.lint_rewrites(routes, findings);
-            list.lint_cleared_routes(routes, findings);
+    let mut linted = BTreeSet::new();
+    for patch in patches.iter().filter(|patch| patch.is_of_filter() && patch.authorizes) {
+        if linted.insert((patch.context, &patch.labels)) {
+            let mut filters: Vec<&Patch<'_>> = patches.iter().collect();
+            filters.retain(|filter| {
+                filter.is_of_filter() && filter.value.is_some() && filter.is_for_same(patch)
+            });
+            Filters::new(&order(&filters), discovered).lint(routes, routes, findings);
         }
     }
 }
@@ -83,18 +77,21 @@ pub(crate) fn lint<'n>(
 fn lint_removals(patches: &[Patch<'_>], findings: &mut Findings) {
     for removal in patches.iter().filter(|patch| patch.takes_out()) {
         let Some(name) = removal.neighbour else { continue };
-        let own =
-            || patches.iter().filter(move |patch| patch.authorizes && patch.is_for_same(removal));
-        let inserts = || own().filter(move |patch| patch.inserts(name));
-        let is_before =
-            |patch: &Patch<'_>| patch.number.0 == removal.number.0 && patch.number < removal.number;
-        let message = if inserts().any(is_before) {
+        let mut authorizers: Vec<&Patch<'_>> = patches.iter().collect();
+        authorizers.retain(|patch| patch.authorizes && patch.is_for_same(removal));
+        let inserts: Vec<(usize, usize)> = authorizers
+            .iter()
+            .filter(|patch| patch.inserts(name))
+            .map(|patch| patch.number)
+            .collect();
+        let (resource, _) = removal.number;
+        let message = if inserts.iter().any(|at| at.0 == resource && *at < removal.number) {
             "this takes the filter out again: requests pass without authorization"
-        } else if inserts().any(|patch| patch.number.0 != removal.number.0)
-            || (inserts().next().is_none() && own().any(|patch| patch.changes(name)))
+        } else if inserts.iter().any(|at| at.0 != resource)
+            || (inserts.is_empty() && authorizers.iter().any(|patch| patch.changes(name)))
         {
-            "this may take the filter out again, so that requests pass without authorization: which `EnvoyFilter` Istio applies first \
-             is not in this file"
+            "this may take the filter out again, so that requests pass without authorization: \
+             which `EnvoyFilter` Istio applies first is not in this file"
         } else {
             // It removes another filter, which was there before.
             continue;
@@ -109,17 +106,21 @@ fn lint_places(patches: &[Patch<'_>], findings: &mut Findings) {
         let name = patch.name.unwrap_or_default();
         let changes = patch.changes(name);
         // A patch may replace any filter of this name. A filter that it merges with authorizes.
-        let mut others = patches.iter().filter(|other| other.authorizes || !patch.merges());
-        if (changes || patch.merges())
-            && others.any(|other| other.inserts(name) && other.is_for_same(patch))
-        {
+        let has_filter = patches.iter().any(|filter| {
+            (filter.authorizes || !patch.merges())
+                && filter.inserts(name)
+                && filter.is_for_same(patch)
+        });
+        if (changes || patch.merges()) && has_filter {
             continue;
         }
         if changes {
-            let message = "no patch in this file inserts the filter: whether one does elsewhere cannot be seen";
+            let message = "no patch in this file inserts the filter: whether one does elsewhere \
+                           cannot be seen";
             findings.add(&patch.view, Kind::UnseenFilter, message, LINT_DUMP);
         } else if let Some(message) = patch.misplaced() {
-            let fix = "applyTo: HTTP_FILTER, with operation: INSERT_BEFORE and subFilter: { name: envoy.filters.http.router }";
+            let fix = "applyTo: HTTP_FILTER, with operation: INSERT_BEFORE and subFilter: { name: \
+                       envoy.filters.http.router }";
             findings.add(&patch.at, Kind::MisplacedFilter, message, fix);
         }
     }
@@ -132,24 +133,21 @@ impl<'n> Patch<'n> {
         number: (usize, usize),
         discovered: &Discovered<'n>,
     ) -> Self {
-        let labels = spec.named_entries_of("workload_selector/labels");
+        let labels = spec.named_entries_of("workload_selector/labels").into_iter();
         let value = view.get("patch/value").filter(|_| !removes(view));
         let filter = value.as_ref().map(|value| Filter::new(value, discovered));
         Self {
             view: view.clone(),
-            at: view.get("patch").unwrap_or_else(|| view.clone()),
+            at: get_or_self(view, "patch"),
             number,
-            labels: labels
-                .into_iter()
-                .filter_map(|(name, label)| Some((name, label.text()?)))
-                .collect(),
+            labels: labels.filter_map(|(name, label)| Some((name, label.text()?))).collect(),
             apply_to: view.text_of("apply_to").unwrap_or_default(),
             context: view.text_of("match/context").unwrap_or(ANY),
             operation: view.text_of("patch/operation").unwrap_or_default(),
             neighbour: view.text_of("match/listener/filter_chain/filter/sub_filter/name"),
             name: value.as_ref().and_then(|value| value.text_of("name")),
             value,
-            authorizes: filter.is_some_and(|filter| !Authorizer::of(&filter).is_empty()),
+            authorizes: filter.is_some_and(|filter| !Authorizer::all_in(&filter).is_empty()),
         }
     }
 
@@ -161,30 +159,32 @@ impl<'n> Patch<'n> {
                 "this patch is not for the filters of HTTP requests: no request passes it",
             );
         }
-        match (self.operation, self.neighbour) {
-            ("ADD", _) | ("INSERT_AFTER", None | Some(ROUTER)) => Some(BEHIND_ROUTER),
+        Some(match (self.operation, self.neighbour) {
+            ("ADD", _) | ("INSERT_AFTER", None | Some(ROUTER)) => {
+                "the filter is put behind the router, where no request passes it, and Envoy \
+                 refuses the listener"
+            }
             ("REPLACE", Some(ROUTER)) => {
-                Some("the filter takes the place of the router, and Envoy refuses the listener")
+                "the filter takes the place of the router, and Envoy refuses the listener"
             }
             ("REPLACE", None) => {
-                Some("this names no filter to replace, so Istio skips it: there is no filter")
+                "this names no filter to replace, so Istio skips it: there is no filter"
             }
-            ("INSERT_FIRST" | "INSERT_BEFORE" | "INSERT_AFTER" | "REPLACE", _) => None,
+            ("INSERT_FIRST" | "INSERT_BEFORE" | "INSERT_AFTER" | "REPLACE", _) => return None,
             _ if self.merges() => {
-                Some("nothing inserts the filter: this changes another one, which is there already")
+                "nothing inserts the filter: this changes another one, which is there already"
             }
-            _ => Some("this is no operation of Istio, which inserts no filter then"),
-        }
+            _ => "this is no operation of Istio, which inserts no filter then",
+        })
     }
 
     /// Whether two patches are for the same connection managers, or may be. No workload has two
     /// values of one label.
     fn is_for_same(&self, other: &Self) -> bool {
         let differ = |(name, value): &(String, &str)| {
-            other.labels.iter().any(|(other_name, other)| other_name == name && other != value)
+            other.labels.iter().any(|(key, label)| key == name && label != value)
         };
-        let contexts = [self.context, other.context];
-        (self.context == other.context || contexts.contains(&ANY))
+        (self.context == other.context || [self.context, other.context].contains(&ANY))
             && !self.labels.iter().any(differ)
     }
 
@@ -232,28 +232,25 @@ pub(crate) fn removes(patch: &View<'_>) -> bool {
     patch.text_of("patch/operation") == Some("REMOVE")
 }
 
-/// The filters that these patches insert, in the order in which requests pass them. The manager's
-/// own are those that patches name and none inserts; the router is the last.
+/// The filters that these patches insert, in the order in which requests pass them. The filters of
+/// the manager itself are those that patches name and none inserts; the router is the last.
 fn order<'n>(patches: &[&Patch<'n>]) -> Vec<View<'n>> {
-    let is_inserted = |name: &str| patches.iter().any(|patch| patch.name == Some(name));
     let mut list: Vec<(&str, Option<View<'n>>)> = Vec::new();
     for name in patches.iter().filter_map(|patch| patch.neighbour) {
-        if name != ROUTER && !is_inserted(name) {
-            list.retain(|(other, _)| *other != name);
+        if name != ROUTER && !patches.iter().any(|patch| patch.name == Some(name)) {
+            list.retain(|(earlier, _)| *earlier != name);
             list.push((name, None));
         }
     }
     list.push((ROUTER, None));
     // The file does not say which of two `EnvoyFilter`s Istio applies first: a patch may name a
-    // filter that a later one inserts.
-    let mut left = patches.to_vec();
+    // filter that a later patch inserts.
+    let mut pending = patches.to_vec();
     for _ in 0..2 {
-        left.retain(|patch| {
-            let position = position(patch, &list);
-            if let Some(position) = position {
-                list.insert(position, (patch.name.unwrap_or_default(), patch.value.clone()));
-            }
-            position.is_none()
+        pending.retain(|patch| {
+            let Some(position) = position(patch, &list) else { return true };
+            list.insert(position, (patch.name.unwrap_or_default(), patch.value.clone()));
+            false
         });
     }
     list.into_iter().filter_map(|(_, value)| value).collect()

@@ -29,7 +29,8 @@ impl<'n> Discovered<'n> {
         Self(resources)
     }
 
-    fn named(&self, name: &str) -> Vec<View<'n>> {
+    /// The configurations of the filter with this name.
+    fn configs(&self, name: &str) -> Vec<View<'n>> {
         let resources = self.0.iter().filter(|resource| resource.text_of("name") == Some(name));
         resources.filter_map(|resource| resource.get("typed_config")).collect()
     }
@@ -38,11 +39,11 @@ impl<'n> Discovered<'n> {
 #[derive(Clone, Debug)]
 pub(crate) struct Filter<'n> {
     pub(crate) view: View<'n>,
-    /// The configuration beside its name, or those of its name that were found elsewhere.
+    /// The configuration beside its name, or the discovered ones of its name.
     pub(crate) configs: Vec<View<'n>>,
     /// The configuration that Envoy uses until it gets another one.
     pub(crate) default: Option<View<'n>>,
-    /// The reference to a configuration elsewhere that was not found.
+    /// The reference to a configuration that is not in the file.
     pub(crate) unseen: Option<View<'n>>,
 }
 
@@ -54,7 +55,7 @@ impl<'n> Filter<'n> {
             filter.configs.push(config);
         } else if let Some(discovery) = view.get("config_discovery") {
             filter.configs =
-                view.text_of("name").map(|name| discovered.named(name)).unwrap_or_default();
+                view.text_of("name").map(|name| discovered.configs(name)).unwrap_or_default();
             filter.default = discovery.get("default_config");
             filter.unseen = filter.configs.is_empty().then_some(discovery);
         }
@@ -65,33 +66,32 @@ impl<'n> Filter<'n> {
         self.view.text_of("name").unwrap_or_default()
     }
 
-    /// All configurations of which one runs.
+    /// All configurations with which the filter may run.
     pub(crate) fn all_configs(&self) -> impl Iterator<Item = &View<'n>> {
         self.configs.iter().chain(&self.default)
     }
 
     /// The types that its configuration may have, if it is elsewhere.
     pub(crate) fn possible_types(&self) -> Vec<&'n str> {
-        let urls =
-            self.view.get("config_discovery").and_then(|discovery| discovery.texts_of("type_urls"));
+        let discovery = self.view.get("config_discovery");
+        let urls = discovery.and_then(|discovery| discovery.texts_of("type_urls"));
         urls.unwrap_or_default().into_iter().filter_map(|url| url.rsplit('/').next()).collect()
     }
 
     /// Its kind, such as `cors`: a part of its configuration's type, or of its name if it has no
-    /// configuration; `istio` for each filter of Istio itself.
+    /// configuration; `istio` for each filter of Istio itself; empty if it may be any.
     pub(crate) fn kind(&self) -> &'n str {
-        let is_here = !self.configs.is_empty();
-        let types: Vec<&str> = if is_here {
-            self.all_configs().filter_map(|config| type_of(&configured(config)?.0)).collect()
-        } else {
+        let types: Vec<&str> = if self.configs.is_empty() {
             self.possible_types()
+        } else {
+            self.all_configs().filter_map(|config| type_of(&without_matcher(config)?.0)).collect()
         };
         let name = match types.as_slice() {
-            [] if !is_here && self.unseen.is_none() => {
+            [] if self.configs.is_empty() && self.unseen.is_none() => {
                 return self.name().rsplit('.').next().unwrap_or_default();
             }
-            [first, others @ ..] if others.iter().all(|other| other == first) => *first,
-            _ => "",
+            [first, more @ ..] if more.iter().all(|kind| kind == first) => *first,
+            _ => return "",
         };
         if ["io.istio.", "istio.", "stats.PluginConfig"].iter().any(|start| name.starts_with(start))
         {
@@ -103,7 +103,7 @@ impl<'n> Filter<'n> {
 }
 
 /// The configuration of a filter, and whether it is inside of a matcher.
-pub(crate) fn configured<'n>(config: &View<'n>) -> Option<(View<'n>, bool)> {
+pub(crate) fn without_matcher<'n>(config: &View<'n>) -> Option<(View<'n>, bool)> {
     if type_of(config) == Some(MATCHER) {
         return Some((config.get("extension_config/typed_config")?, true));
     }

@@ -18,7 +18,7 @@ pub enum Severity {
     Note,
 }
 
-/// One finding.
+/// An unsafe, broken or slow setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Its kind.
@@ -97,7 +97,7 @@ kinds! {
     BypassListener = Unsafe "bypass-listener",
     /// The limits of checks in flight are too low for a burst of clients.
     CircuitBreakers = Slow "circuit-breakers",
-    /// A filter may choose another route for a request that is authorized as the first says.
+    /// A filter may choose another route for a request than the route that authorized it.
     ClearedRoute = Unsafe "cleared-route",
     ClientAddress = Note "client-address":
         "the address of the client is the one in `x-forwarded-for`, which clients choose \
@@ -136,8 +136,10 @@ kinds! {
         "the route matches in any case, and rules do not: an application that ignores the \
          case, too, serves `/ADMIN` as `/admin`, which a rule about `/admin` does not match"
         => "leave this out; or accept it if the application distinguishes them",
-    /// Envoy ignores headers that rolegate sets or removes.
-    IgnoredMutations = Unsafe "ignored-mutations",
+    IgnoredMutations = Unsafe "ignored-mutations":
+        "Envoy ignores that rolegate sets or removes these headers: the application gets identity \
+         headers that a client has forged"
+        => "leave this out",
     JoinedHeaders = Unsafe "joined-headers":
         "Envoy joins header lines and changes bytes that are not UTF-8, so rolegate and the \
          application see different headers"
@@ -181,8 +183,11 @@ kinds! {
         "a body over `max_request_bytes` is sent in part: a request whose body counts is then \
          denied"
         => "allow_partial_message: false",
-    /// Checks are sent over a network without encryption.
-    Plaintext = Unsafe "plaintext",
+    Plaintext = Unsafe "plaintext":
+        "checks have passwords and tokens in them, and are sent over a network without \
+         encryption: whoever can answer in rolegate's place gets these, and can allow everything"
+        => "use a Unix socket or loopback, or `transport_socket` and rolegate's \
+         `--tls-certificate`; accept this if a mesh or network plugin encrypts",
     /// A plugin may change an authorized request.
     PluginRewrite = Note "plugin-rewrite",
     PluginRouting = Note "plugin-routing":
@@ -192,8 +197,9 @@ kinds! {
          allows it to send",
     /// Preflights of CORS are authorized, and have no credentials.
     RefusedPreflights = Slow "refused-preflights",
-    /// Envoy answers with an error where rolegate sets or removes headers.
-    RejectedMutations = Slow "rejected-mutations",
+    RejectedMutations = Slow "rejected-mutations":
+        "a request gets 500 if rolegate sets or removes a header that this disallows"
+        => "leave this out",
     /// The application gets another path, method or host than the client sent.
     RewrittenPath = Note "rewritten-path",
     ShadowMode = Unsafe "shadow-mode":
@@ -232,8 +238,9 @@ kinds! {
          same application as one with it cannot be seen"
         => "add them as a further document (`---`), or lint what `/config_dump` of Envoy's admin \
          page prints",
-    /// The routes are not in this file.
-    UnseenRoutes = Note "unseen-routes",
+    UnseenRoutes = Note "unseen-routes":
+        "the routes are not in this file: whether one leads past authorization cannot be seen"
+        => "lint what `/config_dump` of Envoy's admin page prints",
     UnvalidatedMutations = Unsafe "unvalidated-mutations":
         "Envoy does not check the headers of a response of rolegate"
         => "validate_mutations: true",
@@ -269,6 +276,6 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_sorted() {
-        assert!(Kind::ALL.is_sorted_by(|one, other| one.name() < other.name()));
+        assert!(Kind::ALL.is_sorted_by(|a, b| a.name() < b.name()));
     }
 }

@@ -2,7 +2,6 @@
 
 use document::View;
 
-use crate::values::unless_off;
 use crate::{Findings, Kind, authorizer, kubernetes};
 
 /// A `SecurityPolicy` or an `EnvoyExtensionPolicy`.
@@ -17,12 +16,10 @@ struct Policy<'n> {
 impl<'n> Policy<'n> {
     fn new(view: &View<'n>) -> Option<Self> {
         let kind = view.text_of("kind")?;
-        let is_ours = |module: &View<'_>| {
-            ["name", "filter_name"].iter().any(|key| module.text_of(key) == Some("rolegate"))
-        };
+        let mut modules = view.list("spec/dynamic_module").into_iter();
         let authorizer = match kind {
             "SecurityPolicy" => view.get("spec/ext_auth"),
-            "EnvoyExtensionPolicy" => view.list("spec/dynamic_module").into_iter().find(is_ours),
+            "EnvoyExtensionPolicy" => modules.find(|view| authorizer::is_rolegate(view, "name")),
             _ => return None,
         };
         let targets = ["spec/target_ref", "spec/target_refs", "spec/target_selectors"];
@@ -30,11 +27,15 @@ impl<'n> Policy<'n> {
         Some(Self { view: view.clone(), kind, authorizer, targets })
     }
 
-    /// Whether one of its targets, which it names, is this object.
+    /// Whether a target of this policy, given by its name, is this object.
     fn refers_to(&self, target: &View<'n>, object: &View<'n>) -> bool {
         let text = |key: &str| target.text_of(key).unwrap_or_default();
         (text("kind"), text("name"), kubernetes::namespace(&self.view))
             == kubernetes::reference(object)
+    }
+
+    fn name(&self) -> &'n str {
+        kubernetes::reference(&self.view).1
     }
 }
 
@@ -56,35 +57,28 @@ pub(crate) fn lint(objects: &[View<'_>], findings: &mut Findings) {
         for target in &policy.targets {
             lint_missing(policy, target, objects, findings);
         }
-        let others =
-            policies.iter().filter(|other| other.kind == policy.kind && other.authorizer.is_none());
-        for other in others {
-            lint_other(policy, other, objects, findings);
+        for open in policies.iter().filter(|open| open.authorizer.is_none()) {
+            if open.kind == policy.kind {
+                lint_replacement(policy, open, objects, findings);
+            }
         }
     }
 }
 
 fn lint_ext_auth(ext_auth: &View<'_>, findings: &mut Findings) {
-    if let Some(open) = unless_off(ext_auth, "fail_open") {
-        let message = "a request passes whenever Envoy gets no decision, and each one while this SecurityPolicy is invalid";
-        findings.add(&open, Kind::FailsOpen, message, "failOpen: false");
-    }
+    let message = "a request passes whenever Envoy gets no decision, and each one while this \
+                   SecurityPolicy is invalid";
+    findings.add_if_on(ext_auth, "fail_open", Kind::FailsOpen, message, "failOpen: false");
     if let Some(headers) = ext_auth.get("headers_to_ext_auth") {
         let (message, fix) = (authorizer::HIDDEN_HEADERS, authorizer::HIDDEN_HEADERS_FIX);
         findings.add(&headers, Kind::HiddenHeaders, message, fix);
     }
-    if let Some(recompute) = unless_off(ext_auth, "recompute_route") {
-        let message = "Envoy chooses the route again after the authorization: the request is authorized as its first route says, and may \
-                       go to another";
-        findings.add(&recompute, Kind::ClearedRoute, message, "leave this out");
-    }
+    let message = "Envoy chooses the route again after the authorization: the request is \
+                   authorized as its first route says, and may go to another";
+    findings.add_if_on(ext_auth, "recompute_route", Kind::ClearedRoute, message, "leave this out");
     if ext_auth.get("status_on_error").is_none() {
-        findings.add(
-            ext_auth,
-            Kind::StatusOnError,
-            authorizer::STATUS_ON_ERROR,
-            "statusOnError: 503",
-        );
+        let (message, fix) = (authorizer::STATUS_ON_ERROR, "statusOnError: 503");
+        findings.add(ext_auth, Kind::StatusOnError, message, fix);
     }
     if let Some(http) = ext_auth.get("http") {
         let fix = "grpc: { backendRefs: [{ name: rolegate, port: 9191 }] }";
@@ -93,40 +87,39 @@ fn lint_ext_auth(ext_auth: &View<'_>, findings: &mut Findings) {
 }
 
 fn lint_module(module: &View<'_>, objects: &[View<'_>], findings: &mut Findings) {
-    let mut proxies =
-        objects.iter().filter(|object| object.text_of("kind") == Some("EnvoyProxy")).peekable();
-    if proxies.peek().is_none() {
+    let proxies: Vec<&View<'_>> =
+        objects.iter().filter(|object| object.text_of("kind") == Some("EnvoyProxy")).collect();
+    if proxies.is_empty() {
         return;
     }
     let name = module.text_of("name").unwrap_or_default();
-    let mut entries = proxies.flat_map(|proxy| proxy.list("spec/dynamic_modules"));
-    match entries.find(|entry| entry.text_of("name") == Some(name)) {
-        Some(entry) if entry.is_true("do_not_close") => {}
-        Some(entry) => {
+    let mut entries = proxies.iter().flat_map(|proxy| proxy.list("spec/dynamic_modules"));
+    if let Some(entry) = entries.find(|entry| entry.text_of("name") == Some(name)) {
+        if !entry.is_true("do_not_close") {
             findings.add(&entry, Kind::ClosedModule, authorizer::CLOSED_MODULE, "doNotClose: true");
         }
-        None => {
-            let message =
-                format!("no `EnvoyProxy` here has a module `{name}`: every request gets 500");
-            let fix = format!(
-                "dynamicModules: [{{ name: {name}, source: {{ local: {{ path: /modules/librolegate.so }} }}, doNotClose: true }}]"
-            );
-            findings.add(module, Kind::MissingProvider, message, fix);
-        }
+    } else {
+        let message = format!("no `EnvoyProxy` here has a module `{name}`: every request gets 500");
+        let fix = format!(
+            "dynamicModules: [{{ name: {name}, source: {{ local: {{ path: \
+             /modules/librolegate.so }} }}, doNotClose: true }}]"
+        );
+        findings.add(module, Kind::MissingProvider, message, fix);
     }
 }
 
 /// Reports extensions that Envoy Gateway puts before dynamic modules, if this policy has modules or
-/// is merged with one that has.
+/// is merged with a policy that has.
 fn lint_first(policy: &Policy<'_>, findings: &mut Findings) {
     if policy.kind == "SecurityPolicy" {
         return;
     }
     for path in ["spec/lua", "spec/ext_proc", "spec/wasm"] {
-        if let Some(first) = policy.view.get(path) {
-            let message = "this runs before rolegate: it acts on requests that are not authorized, or changes what rolegate sees";
+        if let Some(extension) = policy.view.get(path) {
+            let message = "this runs before rolegate: it acts on requests that are not authorized, \
+                           or changes what rolegate sees";
             let fix = "leave this out, or use `extAuth` of a SecurityPolicy, which runs first";
-            findings.add(&first, Kind::EarlyFilter, message, fix);
+            findings.add(&extension, Kind::EarlyFilter, message, fix);
         }
     }
 }
@@ -152,54 +145,50 @@ fn lint_missing<'n>(
         let part =
             section.map(|section| format!(" with a section `{section}`")).unwrap_or_default();
         let message = format!(
-            "there is no {kind} `{name}`{part} in the namespace of this policy, so it has no effect: requests pass without authorization"
+            "there is no {kind} `{name}`{part} in the namespace of this policy, so it has no \
+             effect: requests pass without authorization"
         );
-        findings.add(
-            target,
-            Kind::UnenforcedPolicy,
-            message,
-            "name one that is there, in its namespace",
-        );
+        let fix = "name one that is there, in its namespace";
+        findings.add(target, Kind::UnenforcedPolicy, message, fix);
     }
 }
 
-/// Reports a target at which another policy, without authorization, is in effect in place of one
-/// with it.
-fn lint_other<'n>(
+/// Reports a target at which the policy `open`, without authorization, is in effect in place of
+/// `policy`, which has it.
+fn lint_replacement<'n>(
     policy: &Policy<'n>,
-    other: &Policy<'n>,
+    open: &Policy<'n>,
     objects: &[View<'n>],
     findings: &mut Findings,
 ) {
-    let name = |policy: &Policy<'n>| kubernetes::reference(&policy.view).1;
-    let full = |policy: &Policy<'n>, target: &View<'n>| {
-        let text = |key: &str| target.text_of(key);
-        (text("kind"), text("name"), text("section_name"), kubernetes::namespace(&policy.view))
+    let namespaces = [policy, open].map(|policy| kubernetes::namespace(&policy.view));
+    let is_same = |a: &View<'n>, b: &View<'n>| {
+        let keys = ["kind", "name", "section_name"];
+        let [namespace, open_namespace] = namespaces;
+        namespace == open_namespace && keys.iter().all(|key| a.text_of(key) == b.text_of(key))
     };
-    let pairs = policy
-        .targets
-        .iter()
-        .flat_map(|target| other.targets.iter().map(move |more| (target, more)));
-    for (target, more) in pairs {
-        if target.get("name").is_some() && full(policy, target) == full(other, more) {
+    let targets = policy.targets.iter();
+    for (target, part) in targets.flat_map(|target| open.targets.iter().map(move |t| (target, t))) {
+        if target.get("name").is_some() && is_same(target, part) {
             let message = format!(
-                "`{}` is for the same target: Envoy Gateway ignores the newer of two, and if this is it, requests pass without \
-                 authorization",
-                name(other)
+                "`{}` is for the same target: Envoy Gateway ignores the newer of two, and if this \
+                 is it, requests pass without authorization",
+                open.name()
             );
             findings.add(target, Kind::UnenforcedPolicy, message, "write both as one policy");
-        } else if rank(more) > rank(target) && may_be_in(more, target, other, objects) {
-            if other.view.get("spec/merge_type").is_some() {
-                lint_first(other, findings);
+        } else if rank(part) > rank(target) && may_be_in(part, target, open, objects) {
+            if open.view.get("spec/merge_type").is_some() {
+                lint_first(open, findings);
                 continue;
             }
             let message = format!(
-                "this policy takes the place of `{}` here, and has no authorization: requests pass without it",
-                name(policy)
+                "this policy takes the place of `{}` here, and has no authorization: requests pass \
+                 without it",
+                policy.name()
             );
             let fix =
                 "mergeType: StrategicMerge (for a route), or write the authorization here, too";
-            findings.add(more, Kind::UnenforcedPolicy, message, fix);
+            findings.add(part, Kind::UnenforcedPolicy, message, fix);
         }
     }
 }
@@ -214,8 +203,8 @@ fn rank(target: &View<'_>) -> (u8, bool) {
     (kind, target.get("section_name").is_some())
 }
 
-/// Whether this target may be a part of that one. Of a route that is not here, its gateway is not
-/// known.
+/// Whether the target `part` of this policy may be a part of the target `whole`. The gateway of a
+/// route that is not in the file is not known.
 fn may_be_in<'n>(
     part: &View<'n>,
     whole: &View<'n>,

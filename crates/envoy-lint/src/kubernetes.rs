@@ -15,15 +15,15 @@ pub(crate) fn objects<'n>(documents: &[View<'n>]) -> Vec<View<'n>> {
 
 /// An object as others refer to it: by its kind, its name and its namespace.
 pub(crate) fn reference<'n>(object: &View<'n>) -> (&'n str, &'n str, &'n str) {
-    let kind = object.text_of("kind").unwrap_or_default();
-    (kind, object.text_of("metadata/name").unwrap_or_default(), namespace(object))
+    let text = |path: &str| object.text_of(path).unwrap_or_default();
+    (text("kind"), text("metadata/name"), namespace(object))
 }
 
 pub(crate) fn namespace<'n>(object: &View<'n>) -> &'n str {
     object.text_of("metadata/namespace").unwrap_or("default")
 }
 
-/// One of these is in each file for Envoy or Istio that has something to lint. Other files of a
+/// Each file for Envoy or Istio with something to lint has one of these texts. Other files of a
 /// `ConfigMap` may be no YAML.
 const ENVOY: [&str; 5] = [
     "type.googleapis.com/envoy.",
@@ -33,29 +33,33 @@ const ENVOY: [&str; 5] = [
     "extensionProviders",
 ];
 
-/// Each configuration in this document, as a text in which every line is where it is in the file.
+/// The configurations in this document. In each text, every line has the number that it has in the
+/// file.
 ///
 /// # Errors
-/// Where one is written in another form than a block, whose lines are elsewhere.
+/// If a configuration is written in another form than a block: its lines are elsewhere.
 pub(crate) fn configurations(view: &View<'_>, text: &str) -> Result<Vec<String>, Problem> {
-    if view.text_of("kind") == Some("ConfigMap") {
-        let data = view.named_entries_of("data");
-        let is_envoy = |text: &str| ENVOY.iter().any(|part| text.contains(part));
-        let blocks = data.iter().filter(|(_, value)| value.text().is_some_and(is_envoy));
-        let read = |(name, value): &(String, View<'_>)| {
-            block(value, text).ok_or_else(|| {
-                let message = format!("`{name}` is not written as a block: it cannot be linted");
-                let help = "write its text below `|`, as the file itself, or lint that file";
-                Problem::error(value.place(), message).help(help)
-            })
-        };
-        return blocks.map(read).collect();
+    let mut configurations = Vec::new();
+    if view.text_of("kind") != Some("ConfigMap") {
+        // A `List` of Kubernetes.
+        for item in view.list("items") {
+            configurations.extend(self::configurations(&item, text)?);
+        }
+        return Ok(configurations);
     }
-    // A `List` of Kubernetes.
-    let items = view.list("items");
-    let inside =
-        items.iter().map(|item| configurations(item, text)).collect::<Result<Vec<_>, _>>()?;
-    Ok(inside.concat())
+    for (name, value) in view.named_entries_of("data") {
+        let content = value.text().unwrap_or_default();
+        if !ENVOY.iter().any(|part| content.contains(part)) {
+            continue;
+        }
+        let Some(block) = block(&value, text) else {
+            let message = format!("`{name}` is not written as a block: it cannot be linted");
+            let help = "write its text below `|`, as the file itself, or lint that file";
+            return Err(Problem::error(value.place(), message).help(help));
+        };
+        configurations.push(block);
+    }
+    Ok(configurations)
 }
 
 /// The lines of a literal block (`|`), below as many empty lines as the file has above it.

@@ -1,10 +1,10 @@
-//! Finds what makes rolegate unsafe, broken or slow in a configuration of Envoy: around the filter
+//! Reports settings of Envoy that make rolegate unsafe, broken or slow: around the filter
 //! `ext_authz`, or around rolegate's own library.
 //!
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of
 //! `/config_dump`, resources of Istio and Envoy Gateway, or a `ConfigMap` in YAML with some of
-//! these as blocks (`|`). `configuration` finds the parts of all documents; the other modules check
-//! one part each and report [`Finding`]s, whose kinds `finding` lists.
+//! these as blocks (`|`). `configuration` collects the parts of all documents; the other modules
+//! check a part each and report [`Finding`]s, whose kinds `finding` lists.
 //!
 //! The crate does no I/O.
 
@@ -26,34 +26,36 @@ mod rewrites;
 mod route_cache;
 mod routes;
 mod transport;
-mod values;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use document::{Acceptable, Mark, Node, Problem, Reader, View};
+use document::{Acceptable, Node, Place, Problem, Reader, View};
 
 pub use finding::{Finding, Kind, Severity};
 
 use configuration::Configuration;
 use filter::Discovered;
 
+/// How to see a part that a control plane has.
+const LINT_DUMP: &str = "lint what `/config_dump` of Envoy's admin page prints";
+const LINT_ENDPOINTS: &str = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
+
 /// All findings, by place. `accepted` are kinds that are not reported; a comment `# accept: NAME
-/// because REASON` accepts one finding, on its line or on those directly above it.
+/// because REASON` accepts the finding on its line or on the lines directly below it.
 ///
 /// # Errors
 /// If the file is not YAML, has a field in two spellings (`upgrade_configs` and `upgradeConfigs`),
 /// or has neither the filter `ext_authz` nor rolegate's library in it.
 pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>, Vec<Problem>> {
     let file: Arc<Path> = file.into();
-    let mut reader = Reader::new(file.clone());
-    let documents = documents(&mut reader, bytes)?;
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let documents = parse_with_config_maps(&file, text, bytes)?;
     let roots: Vec<View<'_>> = documents.iter().map(|root| View::root(root, &file)).collect();
-    // Only one of them would be read.
-    let in_two: Vec<Problem> =
-        roots.iter().filter_map(|root| root.in_one_spelling().err()).collect();
-    if !in_two.is_empty() {
-        return Err(in_two);
+    // Of a field in two spellings, only one value would be read.
+    let ambiguous: Vec<_> = roots.iter().filter_map(|root| root.in_one_spelling().err()).collect();
+    if !ambiguous.is_empty() {
+        return Err(ambiguous);
     }
     let discovered = Discovered::new(&roots);
     let configuration = Configuration::new(&roots, &discovered);
@@ -63,47 +65,50 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     gateway::lint(&objects, &mut findings);
     mesh::lint(&objects, &meshes, &mut findings);
     let is_policy = |object: &View<'_>| gateway::authorizes(object) || mesh::authorizes(object);
-    if !configuration.authorizes() && meshes.is_empty() && !objects.iter().any(is_policy) {
-        let message = "there is no filter `ext_authz` here, and not rolegate's library";
-        let (more, help) = if configuration.has_routes() {
-            let help = "add them as a further document (`---`) to the file with their listener, or give what `/config_dump` prints";
-            (": routes alone are not checked", help)
-        } else {
-            let help = "give a bootstrap, a listener, an HTTP connection manager or a page of `/config_dump` that has one";
-            ("", help)
-        };
-        return Err(vec![
-            Problem::error(reader.place(Mark::START), format!("{message}{more}")).help(help),
-        ]);
+    if configuration.authorizes() || !meshes.is_empty() || objects.iter().any(is_policy) {
+        return Ok(findings.unaccepted(&file, text, accepted));
     }
-    let text = std::str::from_utf8(bytes).unwrap_or_default();
-    Ok(findings.unaccepted(&file, text, accepted))
+    let message = "there is no filter `ext_authz` here, and not rolegate's library";
+    let (more, help) = if configuration.has_routes() {
+        let help = "add them as a further document (`---`) to the file with their listener, or \
+                    give what `/config_dump` prints";
+        (": routes alone are not checked", help)
+    } else {
+        let help = "give a bootstrap, a listener, an HTTP connection manager or a page of \
+                    `/config_dump` that has one";
+        ("", help)
+    };
+    let start = Place::start_of(&file);
+    Err(vec![Problem::error(start, format!("{message}{more}")).help(help)])
 }
 
 /// The documents of the file, and those inside its `ConfigMap`s.
-fn documents(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem>> {
-    let file: Arc<Path> = reader.place(Mark::START).file;
-    let mut documents = parsed(reader, bytes)?;
-    let text = std::str::from_utf8(bytes).unwrap_or_default();
-    let inner =
-        documents.iter().map(|root| kubernetes::configurations(&View::root(root, &file), text));
-    let inner = inner.collect::<Result<Vec<_>, _>>().map_err(|problem| vec![problem])?;
-    for text in inner.concat() {
-        documents.extend(parsed(reader, text.as_bytes())?);
+fn parse_with_config_maps(
+    file: &Arc<Path>,
+    text: &str,
+    bytes: &[u8],
+) -> Result<Vec<Node>, Vec<Problem>> {
+    let mut documents = parse(file, bytes)?;
+    let mut blocks = Vec::new();
+    for root in &documents {
+        let configurations = kubernetes::configurations(&View::root(root, file), text);
+        blocks.extend(configurations.map_err(|problem| vec![problem])?);
+    }
+    for block in blocks {
+        documents.extend(parse(file, block.as_bytes())?);
     }
     Ok(documents)
 }
 
-fn parsed(reader: &mut Reader, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem>> {
+fn parse(file: &Arc<Path>, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem>> {
+    let mut reader = Reader::new(file.clone());
     match reader.parse_foreign(bytes) {
         Some(documents) if reader.errors() == 0 => Ok(documents),
-        Some(_) | None => {
-            let start = reader.place(Mark::START);
-            Err(std::mem::replace(reader, Reader::new(start.file)).finish())
-        }
+        Some(_) | None => Err(reader.finish()),
     }
 }
 
+/// The findings of all checks, in the order of the checks.
 #[derive(Debug, Default)]
 struct Findings(Vec<Finding>);
 
@@ -114,15 +119,21 @@ impl Findings {
         self.add(view, kind, message, fix);
     }
 
+    /// Adds a finding about the setting at this path, unless it is off.
+    fn report_if_on(&mut self, view: &View<'_>, path: &str, kind: Kind) {
+        let (message, fix) = kind.text();
+        self.add_if_on(view, path, kind, message, fix);
+    }
+
+    fn add_if_on(&mut self, view: &View<'_>, path: &str, kind: Kind, message: &str, fix: &str) {
+        if let Some(setting) = unless_off(view, path) {
+            self.add(&setting, kind, message, fix);
+        }
+    }
+
     /// Adds a finding about this value.
-    fn add(
-        &mut self,
-        view: &View<'_>,
-        kind: Kind,
-        message: impl Into<String>,
-        fix: impl Into<String>,
-    ) {
-        let (message, fix) = (visible(&message.into()), visible(&fix.into()));
+    fn add(&mut self, view: &View<'_>, kind: Kind, message: impl AsRef<str>, fix: impl AsRef<str>) {
+        let (message, fix) = (visible(message.as_ref()), visible(fix.as_ref()));
         let finding = Finding { kind, at: view.place(), message, fix };
         if !self.0.contains(&finding) {
             self.0.push(finding);
@@ -137,15 +148,14 @@ impl Findings {
         let places: Vec<_> =
             self.0.iter().map(|finding| (&finding.at, finding.kind.name())).collect();
         let by_comment = acceptable.accepted([(file, text)].into_iter(), &places);
-        let mut findings: Vec<Finding> = self
-            .0
-            .into_iter()
-            .zip(by_comment.findings)
-            .filter(|(finding, is_accepted)| !is_accepted && !accepted.contains(&finding.kind))
-            .map(|(finding, _)| finding)
-            .collect();
+        let mut accepted_by_comment = by_comment.findings.into_iter();
+        let mut findings = self.0;
+        findings.retain(|finding| {
+            !accepted_by_comment.next().unwrap_or_default() && !accepted.contains(&finding.kind)
+        });
+        let kind = Kind::Acceptance;
         findings.extend(by_comment.wrong.into_iter().map(|(at, message, fix)| Finding {
-            kind: Kind::Acceptance,
+            kind,
             at,
             message,
             fix,
@@ -157,9 +167,34 @@ impl Findings {
 
 /// The text with its control characters escaped, apart from ends of lines.
 fn visible(text: &str) -> String {
-    let is_hidden = |letter: char| letter.is_control() && letter != '\n';
-    let escape = |letter: char| {
-        if is_hidden(letter) { letter.escape_default().to_string() } else { letter.to_string() }
-    };
-    text.chars().map(escape).collect()
+    let mut visible = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() && character != '\n' {
+            visible.extend(character.escape_default());
+        } else {
+            visible.push(character);
+        }
+    }
+    visible
+}
+
+/// The setting at this path, unless it is missing or off. For settings that are unsafe when they
+/// are on: a value that cannot be read counts as on.
+fn unless_off<'n>(view: &View<'n>, path: &str) -> Option<View<'n>> {
+    view.get(path).filter(|value| value.boolean() != Some(false))
+}
+
+/// The value at this path, or if there is none, the value that lacks it.
+fn get_or_self<'n>(view: &View<'n>, path: &str) -> View<'n> {
+    view.get(path).unwrap_or_else(|| view.clone())
+}
+
+/// Whether a list of names, separated by spaces, has this name.
+fn is_among(names: &str, name: &str) -> bool {
+    names.split_whitespace().any(|listed| listed == name)
+}
+
+/// Whether a condition holds for this text, or for a text below this value.
+fn has_text(view: &View<'_>, condition: &dyn Fn(&str) -> bool) -> bool {
+    view.any(&|value| value.text().is_some_and(condition))
 }

@@ -1,18 +1,17 @@
 //! Paths, methods and hosts that are rewritten behind the authorization. rolegate evaluates the
 //! path as the client sent it, and the application gets the rewritten one: where two paths become
-//! the same one, a rule about one of them does not hold for it. The host that a route names for its
+//! the same, a rule about one of them does not hold for it. The host that a route names for its
 //! cluster (`host_rewrite_literal`) is usual, and is not reported.
 //!
-//! Internal redirects are none of these: the new request passes all filters again.
+//! Internal redirects do not count: the new request passes all filters again.
 
 use document::View;
 
 use crate::filter::Filter;
-use crate::values::{has_text, is_among};
-use crate::{Findings, Kind, client_routing, route_cache};
+use crate::{Findings, Kind, client_routing, has_text, is_among, route_cache};
 
-/// Filters that leave the path, the method and the host of a request as they were authorized. What
-/// `custom_response` makes passes all filters again.
+/// Filters that leave the path, the method and the host of a request as they were authorized. The
+/// requests of `custom_response` pass all filters again.
 const HARMLESS: &str = "\
     a2a adaptive_concurrency admission_control alternate_protocols_cache api_key_auth \
     aws_eventstream_parser aws_request_signing bandwidth_limit bandwidth_share basic_auth \
@@ -24,9 +23,6 @@ const HARMLESS: &str = "\
     rate_limit_quota ratelimit rbac router set_metadata sse_to_metadata stateful_session tap \
     thrift_to_metadata upstream_codec";
 
-/// Filters that run code which is not in the configuration.
-const PLUGINS: [&str; 4] = ["dynamic_modules", "ext_proc", "golang", "wasm"];
-
 /// The settings of a route that rewrite the path; Envoy accepts one of them.
 const REWRITES: [&str; 4] =
     ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
@@ -37,7 +33,8 @@ const HEADERS: [(&str, &str); 4] =
 
 const PATH: &str = "path";
 
-const FIX: &str = "write rules for the paths that clients send, not for those of the application, and accept this";
+const FIX: &str = "write rules for the paths that clients send, not for those of the application, \
+                   and accept this";
 
 /// Reports rewrites on this route, or on the routes below this value.
 pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
@@ -48,7 +45,7 @@ pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
             "request_mutations" => lint_header(value.get("append/header"), findings),
             "request_headers_to_add" => lint_header(value.get("header"), findings),
             "query_parameter_mutations" => {
-                findings.add(value, Kind::RewrittenPath, rewritten("query"), fix(false));
+                report_rewritten(value, "query", findings);
                 return false;
             }
             // Of `LuaPerRoute`.
@@ -72,7 +69,8 @@ pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
             states.for_each(|state| client_routing::lint_state(&state, findings));
         }
         "grpc_json_transcoder" => {
-            let message = "rules are compared with the path that the client sent, and the application gets that of a gRPC method";
+            let message = "rules are compared with the path that the client sent, and the \
+                           application gets that of a gRPC method";
             findings.add(&filter.view, Kind::RewrittenPath, message, FIX);
         }
         "lua" => {
@@ -84,14 +82,16 @@ pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
             }
         }
         kind if is_among(HARMLESS, kind) => {}
-        kind if PLUGINS.contains(&kind) => lint_plugin(filter, findings),
+        // They run code that is not in the configuration.
+        "dynamic_modules" | "ext_proc" | "golang" | "wasm" => lint_plugin(filter, findings),
         _ => {
             let message = format!(
-                "`{}` makes another request of one that is authorized, or may: rules are compared with what the client sent, and \
-                 the application gets another path, method or host",
+                "`{}` makes another request of one that is authorized, or may: rules are compared \
+                 with what the client sent, and the application gets another path, method or host",
                 filter.name()
             );
-            let fix = "leave this out; or write rules for what clients send, whatever it makes of that, and accept this";
+            let fix = "leave this out; or write rules for what clients send, whatever it makes of \
+                       that, and accept this";
             findings.add(&filter.view, Kind::OtherRequest, message, fix);
         }
     }
@@ -99,31 +99,29 @@ pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
 
 fn lint_plugin(filter: &Filter<'_>, findings: &mut Findings) {
     let message = format!(
-        "what `{}` makes of an authorized request cannot be seen: rules are compared with what the client sent, and the application \
-         may get another path, method or host",
+        "what `{}` makes of an authorized request cannot be seen: rules are compared with what the \
+         client sent, and the application may get another path, method or host",
         filter.name()
     );
-    findings.add(
-        &filter.view,
-        Kind::PluginRewrite,
-        message,
-        "accept this if it changes none of these",
-    );
+    let fix = "accept this if it changes none of these";
+    findings.add(&filter.view, Kind::PluginRewrite, message, fix);
 }
 
 /// Reports a header that is written and that rules are compared with. Current versions of Envoy
 /// refuse such a configuration; older ones accept `host`.
 fn lint_header(header: Option<View<'_>>, findings: &mut Findings) {
-    let value = header.as_ref().and_then(|header| header.get("value")).filter(has_format);
-    let Some(key) = header.and_then(|header| header.get("key")) else { return };
-    let is_named = |name: &str| key.text().is_some_and(|text| text.eq_ignore_ascii_case(name));
-    let Some((name, what)) = HEADERS.iter().find(|(name, _)| is_named(name)) else { return };
-    match value {
+    let Some(key) = header.as_ref().and_then(|header| header.get("key")) else { return };
+    let text = key.text().unwrap_or_default();
+    let Some((name, part)) = HEADERS.iter().find(|(name, _)| text.eq_ignore_ascii_case(name))
+    else {
+        return;
+    };
+    match header.and_then(|header| header.get("value")).filter(has_format) {
         Some(value) if [":authority", "host"].contains(name) => {
-            client_routing::by_header(&value, findings)
+            client_routing::report_header(&value, findings);
         }
-        Some(value) => lint_format(&value, what, findings),
-        None => findings.add(&key, Kind::RewrittenPath, rewritten(what), fix(*what == PATH)),
+        Some(value) => lint_format(&value, part, findings),
+        None => report_rewritten(&key, part, findings),
     }
 }
 
@@ -133,18 +131,21 @@ fn has_format(value: &View<'_>) -> bool {
 }
 
 /// Reports a format that the client may choose the result of.
-fn lint_format(value: &View<'_>, what: &str, findings: &mut Findings) {
+fn lint_format(value: &View<'_>, part: &str, findings: &mut Findings) {
     let message = format!(
-        "rules are compared with the {what} that the client sent, and the application gets what this format gives, such as a \
-         header of the client"
+        "rules are compared with the {part} that the client sent, and the application gets what \
+         this format gives, such as a header of the client"
     );
-    findings.add(value, Kind::AmbiguousRewrite, message, format!("write a {what} without `%`"));
+    findings.add(value, Kind::AmbiguousRewrite, message, format!("write a {part} without `%`"));
 }
 
-fn rewritten(what: &str) -> String {
-    format!(
-        "rules are compared with the {what} that the client sent, and the application gets another one here"
-    )
+/// Reports a part of the request that is another for the application.
+fn report_rewritten(at: &View<'_>, part: &str, findings: &mut Findings) {
+    let message = format!(
+        "rules are compared with the {part} that the client sent, and the application gets another \
+         one here"
+    );
+    findings.add(at, Kind::RewrittenPath, message, fix(part == PATH));
 }
 
 fn fix(is_path: bool) -> &'static str {
@@ -162,30 +163,29 @@ fn lint_code(at: &View<'_>, code: &View<'_>, findings: &mut Findings) {
     if headers.is_empty() {
         return;
     }
-    let names: Vec<String> = headers.iter().map(|(_, what)| format!("the {what}")).collect();
+    let names: Vec<String> = headers.iter().map(|(_, part)| format!("the {part}")).collect();
     let those = if names.len() == 1 { "the one" } else { "those" };
     let message = format!(
         "this code may change {}: rules are compared with {those} that the client sent",
         names.join(" and ")
     );
-    let is_path = headers.iter().all(|(_, what)| *what == PATH);
+    let is_path = headers.iter().all(|(_, part)| *part == PATH);
     findings.add(at, Kind::RewrittenPath, message, fix(is_path));
 }
 
 fn lint_route(route: &View<'_>, findings: &mut Findings) {
     let Some(action) = route.get("route") else { return };
-    let any_case = ignores_case(route);
+    let any_case = any_case(route);
     let rewrite = REWRITES.iter().find_map(|key| Some((*key, action.get(key)?)));
     let Some((key, rewrite)) = rewrite.filter(|(_, rewrite)| rewrite.text() != Some("")) else {
-        if let Some(at) = any_case {
-            findings.report(&at, Kind::IgnoredCase);
-        }
+        any_case.iter().for_each(|at| findings.report(at, Kind::IgnoredCase));
         return;
     };
     if let Some(at) = any_case.or_else(|| rewrite.get("pattern/regex").filter(has_any_case)) {
-        let message = "paths in any case become the same one here, and rules distinguish them: a rule about `/api/x` does not match \
-                       `/API/x`";
-        findings.add(&at, Kind::AmbiguousRewrite, message, "leave this out: match one case only");
+        let message = "paths in any case become the same one here, and rules distinguish them: a \
+                       rule about `/api/x` does not match `/API/x`";
+        let fix = "leave this out: match one case only";
+        findings.add(&at, Kind::AmbiguousRewrite, message, fix);
         return;
     }
     if key == "path_rewrite" && has_format(&rewrite) {
@@ -198,84 +198,85 @@ fn lint_route(route: &View<'_>, findings: &mut Findings) {
     if to.is_some() && to == prefix.or(separated) {
         return;
     }
-    let ambiguous = to.and_then(|to| ambiguous_prefix(prefix, separated, to));
-    if let Some((message, fix)) = ambiguous {
+    if let Some((message, fix)) = to.and_then(|to| ambiguous_prefix(prefix, separated, to)) {
         findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
     } else if merges_paths(key, &rewrite, route) {
-        let message = "several paths that clients send become the same one here, or may: a rule about one of them does not match the \
-                       others";
-        let fix = "match: { prefix: \"/api/\" }, with `prefix_rewrite: \"/\"`; or write rules that hold for all of these paths, and accept \
-                   this";
+        let message = "several paths that clients send become the same one here, or may: a rule \
+                       about one of them does not match the others";
+        let fix = "match: { prefix: \"/api/\" }, with `prefix_rewrite: \"/\"`; or write rules that \
+                   hold for all of these paths, and accept this";
         findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
     } else {
-        findings.add(&rewrite, Kind::RewrittenPath, rewritten(PATH), FIX);
+        report_rewritten(&rewrite, PATH, findings);
     }
 }
 
-/// Why two paths become the same one if `to` replaces this prefix, and what to write.
+/// Why two paths become the same if `to` replaces this prefix, and the text to write instead.
 fn ambiguous_prefix(
     prefix: Option<&str>,
     separated: Option<&str>,
     to: &str,
 ) -> Option<(String, String)> {
-    let (prefix, message) = if let Some(prefix) =
-        prefix.filter(|prefix| !prefix.ends_with('/') && to.ends_with('/'))
-    {
+    let splits_segment = |prefix: &&str| !prefix.ends_with('/') && to.ends_with('/');
+    let (prefix, message) = if let Some(prefix) = prefix.filter(splits_segment) {
         let message = format!(
-            "`{prefix}x` becomes `{to}x` here, and a rule about `{prefix}/x` does not match it: the prefix ends within a segment"
+            "`{prefix}x` becomes `{to}x` here, and a rule about `{prefix}/x` does not match it: \
+             the prefix ends within a segment"
         );
         (prefix, message)
     } else {
         let prefix = separated.filter(|_| to == "/")?;
         let message = format!(
-            "`{prefix}/a/x` becomes `//a/x` here, which many applications take for `/x` on the host `a`, and a rule about `{prefix}/x` \
-             does not match it"
+            "`{prefix}/a/x` becomes `//a/x` here, which many applications take for `/x` on the \
+             host `a`, and a rule about `{prefix}/x` does not match it"
         );
         (prefix, message)
     };
     Some((message, format!("match: {{ prefix: \"{prefix}/\" }}")))
 }
 
-/// Whether several paths of a route may become the same one, besides those that
-/// [`ambiguous_prefix`] finds.
+/// Whether several paths of a route may become the same, besides those that [`ambiguous_prefix`]
+/// finds.
 fn merges_paths(key: &str, rewrite: &View<'_>, route: &View<'_>) -> bool {
-    let separated = route.text_of("match/path_separated_prefix");
-    let prefix = route.text_of("match/prefix").or(separated);
     if route.text_of("match/path").is_some() {
         return false;
     }
+    let separated = route.text_of("match/path_separated_prefix");
+    let prefix = route.text_of("match/prefix").or(separated);
+    let has_match = route.get("match").is_some();
     match key {
-        "prefix_rewrite" => prefix.is_none() && route.get("match").is_some(),
+        "prefix_rewrite" => prefix.is_none() && has_match,
         "regex_rewrite" => {
             !prefix.is_some_and(|prefix| keeps_apart(rewrite, prefix, separated.is_some()))
         }
         "path_rewrite_policy" => !keeps_variables(route, rewrite),
-        _ => route.get("match").is_some(),
+        _ => has_match,
     }
 }
 
-/// Whether this `regex_rewrite` replaces the prefix by which its route matches, whatever follows,
-/// and so keeps paths apart. `is_separated`: whether that prefix ends at a segment.
+/// Whether this `regex_rewrite` replaces only the prefix by which its route matches, and so keeps
+/// paths apart. `is_separated`: whether that prefix ends at a segment.
 fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     // The route has compared the prefix, so escapes in it do not matter.
     let pattern = rewrite.text_of("pattern/regex").unwrap_or_default().replace('\\', "");
-    let Some(rest) = pattern.strip_prefix('^').and_then(|pattern| pattern.strip_prefix(prefix))
+    let Some(end) = pattern.strip_prefix('^').and_then(|pattern| pattern.strip_prefix(prefix))
     else {
         return false;
     };
-    let to = rewrite.text_of("substitution").unwrap_or_default();
-    let followed_by = |group: &str| to.strip_suffix(group).filter(|to| !to.contains('\\'));
-    let ends_within = |to: &str| !prefix.ends_with('/') && to.ends_with('/');
-    match (rest.strip_suffix('$').unwrap_or(rest), is_separated) {
-        ("", _) => followed_by("").is_some_and(|to| !ends_within(to)),
-        ("(.*)", _) => followed_by("\\1").is_some_and(|to| !ends_within(to)),
-        // What Envoy Gateway and Istio write where `/` replaces a prefix: adjacent slashes are
+    let (group, may_end_within) = match (end.strip_suffix('$').unwrap_or(end), is_separated) {
+        ("", _) => ("", false),
+        ("(.*)", _) => ("\\1", false),
+        // Envoy Gateway and Istio write these where `/` replaces a prefix: adjacent slashes are
         // merged before.
-        ("/*", true) => followed_by("").is_some(),
-        ("/*(.*)", true) => followed_by("\\1").is_some(),
-        ("(/?)(.*)", true) => followed_by("\\2").is_some(),
-        _ => false,
-    }
+        ("/*", true) => ("", true),
+        ("/*(.*)", true) => ("\\1", true),
+        ("(/?)(.*)", true) => ("\\2", true),
+        _ => return false,
+    };
+    let to = rewrite.text_of("substitution").unwrap_or_default();
+    to.strip_suffix(group).is_some_and(|to| {
+        !to.contains('\\') && (may_end_within || prefix.ends_with('/') || !to.ends_with('/'))
+    })
 }
 
 /// Whether a template for a path has each part that its route matches by a template: `{name}`, and
@@ -294,7 +295,7 @@ fn keeps_variables(route: &View<'_>, rewrite: &View<'_>) -> bool {
 }
 
 /// The setting by which a route ignores the case of the path.
-fn ignores_case<'n>(route: &View<'n>) -> Option<View<'n>> {
+fn any_case<'n>(route: &View<'n>) -> Option<View<'n>> {
     if let Some(regex) = route.get("match/safe_regex/regex") {
         return Some(regex).filter(has_any_case);
     }
@@ -307,25 +308,24 @@ fn has_any_case(regex: &View<'_>) -> bool {
     regex.text().is_some_and(|text| text.contains("(?i"))
 }
 
-/// Whether this code in Lua may write this header: it names it where it writes one, or writes one
-/// whose name is in a variable and names this one somewhere.
+/// Whether this code in Lua may write this header: it names the header, and writes it, or a header
+/// whose name is in a variable.
 fn writes(code: &str, header: &str) -> bool {
     let code = code.to_ascii_lowercase();
     let quotes = [("\"", "\""), ("'", "'"), ("[[", "]]")];
     let is_named =
         quotes.iter().any(|(open, close)| code.contains(&format!("{open}{header}{close}")));
-    is_named && written(&code).any(|argument| literal(argument).is_none_or(|text| text == header))
+    let mut calls = [":replace", ":add"].into_iter().flat_map(|call| code.split(call).skip(1));
+    is_named
+        && calls.any(|call| {
+            let argument = call.trim_start().strip_prefix('(').map(str::trim_start);
+            argument.is_some_and(|text| quoted(text).is_none_or(|text| text == header))
+        })
 }
 
-/// The arguments of `:replace(` and `:add(` in this code: the first is the name of a header.
-fn written(code: &str) -> impl Iterator<Item = &str> {
-    let calls = [":replace", ":add"].into_iter().flat_map(move |call| code.split(call).skip(1));
-    calls.filter_map(|rest| rest.trim_start().strip_prefix('(')).map(str::trim_start)
-}
-
-/// The text of an argument that is one in quotes.
-fn literal(argument: &str) -> Option<&str> {
+/// The text of an argument in quotes, in front of a further argument.
+fn quoted(argument: &str) -> Option<&str> {
     let quote = argument.chars().next().filter(|first| ['"', '\''].contains(first))?;
-    let (text, rest) = argument.strip_prefix(quote)?.split_once(quote)?;
-    rest.trim_start().starts_with(',').then_some(text)
+    let (text, end) = argument.strip_prefix(quote)?.split_once(quote)?;
+    end.trim_start().starts_with(',').then_some(text)
 }

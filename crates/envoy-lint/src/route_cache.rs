@@ -4,9 +4,9 @@
 use document::View;
 
 use crate::filter::Filter;
-use crate::values::{has_text, is_among, unless_off};
+use crate::{has_text, is_among, unless_off};
 
-/// Filters that clear it, or run code that may.
+/// Filters that clear the route, or run code that may.
 const CLEARING: &str = "\
     composite dynamic_modules filter_chain golang grpc_http1_bridge \
     grpc_http1_reverse_bridge grpc_json_reverse_transcoder ip_tagging json_to_metadata \
@@ -18,32 +18,30 @@ const CHANGES: [&str; 3] = [":add", ":remove", ":replace"];
 /// Where a script is that is not in the configuration.
 const ELSEWHERE: [&str; 3] = ["environment_variable", "filename", "inline_bytes"];
 
-/// Whether this filter may clear the route by its own configuration. What cannot be seen counts as
-/// clearing it.
+/// Whether this filter may clear the route by its own configuration. A configuration that is not in
+/// the file counts as clearing it.
 pub(crate) fn may_clear(filter: &Filter<'_>) -> bool {
-    let is_here = filter.all_configs().next().is_some();
-    let is_unknown = filter.unseen.is_some() || !is_here;
-    (is_unknown && may_clear_by(filter, None))
+    let is_unseen = filter.unseen.is_some() || filter.all_configs().next().is_none();
+    (is_unseen && may_clear_by(filter, None))
         || filter.all_configs().any(|config| may_clear_by(filter, Some(config)))
 }
 
 /// Whether this filter may clear the route by this configuration, also by that of a route.
 pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bool {
-    if config
-        .is_some_and(|config| config.any(&|view| unless_off(view, "clear_route_cache").is_some()))
-    {
+    let any =
+        |condition: &dyn Fn(&View<'_>) -> bool| config.is_some_and(|view| view.any(condition));
+    if any(&|view| unless_off(view, "clear_route_cache").is_some()) {
         return true;
     }
-    let is_on = |key: &str| config.is_some_and(|config| config.any(&|view| view.is_true(key)));
     match filter.kind() {
-        "ext_proc" => {
-            let keeps = |view: &View<'_>| view.text_of("route_cache_action") == Some("RETAIN");
-            !is_on("disable_clear_route_cache") && !config.is_some_and(|config| config.any(&keeps))
-        }
-        "grpc_json_transcoder" => !is_on("match_incoming_request_route"),
+        "ext_proc" => !any(&|view| {
+            view.is_true("disable_clear_route_cache")
+                || view.text_of("route_cache_action") == Some("RETAIN")
+        }),
+        "grpc_json_transcoder" => !any(&|view| view.is_true("match_incoming_request_route")),
         "lua" => config.is_none_or(|config| script_may_clear(filter, config)),
-        "mcp_json_rest_bridge" => !is_on("disable_clear_route_cache"),
-        // Without a type that is known, it can be any.
+        "mcp_json_rest_bridge" => !any(&|view| view.is_true("disable_clear_route_cache")),
+        // Without a known type, it can be any filter.
         "" => true,
         kind => is_among(CLEARING, kind),
     }
@@ -55,7 +53,7 @@ pub(crate) fn is_elsewhere(config: &View<'_>) -> bool {
 }
 
 fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
-    // A change clears it, unless the filter says otherwise.
+    // A change of headers clears the route, unless the filter says otherwise.
     let is_off = |view: &View<'_>| {
         view.get("clear_route_cache").and_then(|value| value.boolean()) == Some(false)
     };

@@ -4,8 +4,7 @@ use document::View;
 use serde_json::Value;
 
 use crate::filter::type_of;
-use crate::values::{LINT_DUMP, unless_off};
-use crate::{Findings, Kind, client_routing};
+use crate::{Findings, Kind, client_routing, unless_off};
 
 /// Where a route leads.
 #[derive(Debug)]
@@ -21,12 +20,12 @@ pub(crate) enum Target<'n> {
 /// The parts that a patch of an `EnvoyFilter` changes whose value has routes, or their settings.
 const PATCHED: [&str; 3] = ["HTTP_ROUTE", "ROUTE_CONFIGURATION", "VIRTUAL_HOST"];
 
-/// A route, a virtual host, or settings of one, outside of a table: a document of its own, or what
-/// an `EnvoyFilter` merges into the routes of Istio. Such a patch may have any part of one, such as
-/// a `route` without a `match`.
+/// A route, a virtual host, or settings of one, outside of a table: a document of its own, or the
+/// value that an `EnvoyFilter` merges into the routes of Istio. Such a patch may have any part of a
+/// route, such as a `route` without a `match`.
 pub(crate) fn lone<'n>(view: &View<'n>) -> Option<View<'n>> {
     if view.text_of("apply_to").is_some_and(|to| PATCHED.contains(&to)) {
-        // One with virtual hosts is a table.
+        // A value with virtual hosts is a table.
         return view.get("patch/value").filter(|value| value.get("virtual_hosts").is_none());
     }
     let has_match = |route: &View<'_>| route.get("match").is_some();
@@ -49,34 +48,32 @@ fn sources<'n>(manager: &View<'n>) -> Vec<View<'n>> {
 }
 
 fn names_below<'n>(source: &View<'n>) -> Vec<&'n str> {
-    let mut names = Vec::new();
-    source.walk(&mut |key, value| {
-        let is_name = ["route_config_name", "route_configuration_name"].contains(&key);
-        names.extend(value.text().filter(|_| is_name));
-        !is_name
+    let names = values_below(source, &["route_config_name", "route_configuration_name"]);
+    names.iter().filter_map(View::text).collect()
+}
+
+/// The values below this one under these keys, without those inside of each other.
+fn values_below<'n>(view: &View<'n>, keys: &[&str]) -> Vec<View<'n>> {
+    let mut values = Vec::new();
+    view.walk(&mut |key, value| {
+        let matches = keys.contains(&key);
+        values.extend(matches.then(|| value.clone()));
+        !matches
     });
-    names
+    values
 }
 
 /// Reports routes of a connection manager that are in none of these tables.
 pub(crate) fn lint_unseen(manager: &View<'_>, tables: &[View<'_>], findings: &mut Findings) {
-    let is_unseen = |source: &View<'_>| {
-        let names = names_below(source);
-        // Without a name it can be any of them.
-        tables.is_empty()
-            || names.is_empty()
-            || !names
-                .iter()
-                .all(|name| tables.iter().any(|table| table.text_of("name") == Some(name)))
-    };
+    let is_table = |name: &&str| tables.iter().any(|table| table.text_of("name") == Some(name));
     let mut unseen = sources(manager);
-    unseen.retain(is_unseen);
+    unseen.retain(|source| {
+        let names = names_below(source);
+        // Without a name, any table may be the one.
+        tables.is_empty() || names.is_empty() || !names.iter().all(is_table)
+    });
     unseen.extend(manager.get("route_config/vhds"));
-    for at in unseen {
-        let message =
-            "the routes are not in this file: whether one leads past authorization cannot be seen";
-        findings.add(&at, Kind::UnseenRoutes, message, LINT_DUMP);
-    }
+    unseen.iter().for_each(|source| findings.report(source, Kind::UnseenRoutes));
 }
 
 /// Where the routes below this value lead, also copies of requests.
@@ -92,9 +89,8 @@ pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
             }
             "weighted_clusters" => {
                 let clusters = value.list("clusters");
-                targets.extend(
-                    clusters.iter().filter_map(|cluster| cluster.get("name")).map(Target::Cluster),
-                );
+                let names = clusters.iter().filter_map(|cluster| cluster.get("name"));
+                targets.extend(names.map(Target::Cluster));
                 return true;
             }
             "http_filters" | "access_log" | "typed_per_filter_config" => {}
@@ -108,25 +104,22 @@ pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
 /// Reports routes on which a header of the request decides which cluster or host gets it.
 pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
     view.walk(&mut |key, value| {
+        let items = value.one_or_more();
         match key {
-            "cluster_header" | "host_rewrite_header" => client_routing::by_header(value, findings),
-            "host_rewrite_path_regex" => client_routing::by("its path", value, findings),
+            "cluster_header" | "host_rewrite_header" => {
+                client_routing::report_header(value, findings);
+            }
+            "host_rewrite_path_regex" => client_routing::report("its path", value, findings),
             "inline_cluster_specifier_plugin" => client_routing::lint_plugin(value, findings),
             "cluster_specifier_plugins" => {
-                value
-                    .one_or_more()
-                    .iter()
-                    .for_each(|plugin| client_routing::lint_plugin(plugin, findings));
+                items.iter().for_each(|plugin| client_routing::lint_plugin(plugin, findings));
             }
             "on_request_headers" => {
-                value
-                    .one_or_more()
-                    .iter()
-                    .for_each(|state| client_routing::lint_state(state, findings));
+                items.iter().for_each(|state| client_routing::lint_state(state, findings));
             }
             // A format, such as `%REQ(x-host)%`.
             "host_rewrite" if value.text().is_some_and(|text| text.contains('%')) => {
-                client_routing::by_header(value, findings);
+                client_routing::report_header(value, findings);
             }
             "http_filters" | "access_log" => {}
             _ => return true,
@@ -136,7 +129,7 @@ pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
 }
 
 /// Whether a route or virtual host says that Envoy sends each body (`context_extensions`).
-pub(crate) fn say_that_bodies_are_sent(view: &View<'_>) -> bool {
+pub(crate) fn announce_bodies(view: &View<'_>) -> bool {
     let path = "check_settings/context_extensions/request_body";
     view.any(&|view| view.text_of(path) == Some("buffered"))
 }
@@ -146,24 +139,27 @@ pub(crate) fn have_bodies_sent(view: &View<'_>) -> bool {
     view.any(&|view| view.get("check_settings/with_request_body").is_some())
 }
 
-/// Routes that turn off the sending of bodies, and do not take back that each is sent, as others
-/// say.
+/// Reports routes that turn off the sending of bodies, although they or others say that each is
+/// sent.
 pub(crate) fn lint_unsent_bodies(view: &View<'_>, findings: &mut Findings) {
     view.walk(&mut |key, settings| {
-        let said = settings.get("context_extensions/request_body");
-        let is_said = said.is_none_or(|said| said.text() == Some("buffered"));
-        let off = unless_off(settings, "disable_request_body_buffering");
-        if let Some(off) = off.filter(|_| key == "check_settings" && is_said) {
-            let message = "bodies are not sent here, but a route or its virtual host says that each is: rolegate decides about \
-                           requests to a search cluster as if they had none";
+        let announced = settings.get("context_extensions/request_body");
+        if key == "check_settings"
+            && announced.is_none_or(|announced| announced.text() == Some("buffered"))
+        {
+            let message = "bodies are not sent here, but a route or its virtual host says that \
+                           each is: rolegate decides about requests to a search cluster as if \
+                           they had none";
             let fix = "context_extensions: { request_body: streamed }";
-            findings.add(&off, Kind::MissingBodies, message, fix);
+            let key = "disable_request_body_buffering";
+            findings.add_if_on(settings, key, Kind::MissingBodies, message, fix);
         }
         true
     });
 }
 
-/// Routes, virtual hosts and weighted clusters on which the filters with these names are off.
+/// Reports routes, virtual hosts and weighted clusters on which the filters with these names are
+/// off.
 pub(crate) fn lint_disabled(view: &View<'_>, names: &[&str], findings: &mut Findings) {
     for (name, config) in filter_configs(view, names) {
         if let Some(at) = disabled(&config) {
@@ -189,16 +185,13 @@ pub(crate) fn enable(view: &View<'_>, name: &str) -> bool {
     filter_configs(view, &[name]).iter().any(|(_, config)| !config.is_true("disabled"))
 }
 
-/// Whether one of these routes has another configuration of this filter than others: not that of
-/// the whole table.
+/// Whether a virtual host or a part of it has a configuration of this filter. A configuration of
+/// the whole table is the same for all its routes.
 pub(crate) fn differ(view: &View<'_>, name: &str) -> bool {
-    let mut hosts = Vec::new();
-    view.walk(&mut |key, value| {
-        let is_hosts = key == "virtual_hosts";
-        hosts.extend(is_hosts.then(|| value.clone()));
-        !is_hosts
-    });
-    let parts = if hosts.is_empty() { vec![view.clone()] } else { hosts };
+    let mut parts = values_below(view, &["virtual_hosts"]);
+    if parts.is_empty() {
+        parts.push(view.clone());
+    }
     parts.iter().any(|part| !filter_configs(part, &[name]).is_empty())
 }
 
@@ -214,33 +207,28 @@ pub(crate) fn cors_policy<'n>(view: &View<'n>) -> Option<View<'n>> {
     policy
 }
 
-/// Of these tables and lone routes, those that a connection manager may have.
-pub(crate) fn of_manager<'a, 'n>(manager: &View<'n>, all: &[&'a View<'n>]) -> Vec<&'a View<'n>> {
+/// The tables and lone routes that a connection manager may have.
+pub(crate) fn of_manager<'a, 'n>(manager: &View<'n>, routes: &[&'a View<'n>]) -> Vec<&'a View<'n>> {
     let names = table_names(manager);
-    let is_own = |table: &View<'_>| {
+    let mut routes = routes.to_vec();
+    routes.retain(|table| {
         table.get("virtual_hosts").is_none()
             || table.text_of("name").is_none_or(|name| names.contains(&name))
-    };
-    all.iter().copied().filter(|table| is_own(table)).collect()
+    });
+    routes
 }
 
-/// The name of a filter that is given without one: any configuration of its type on a route is for
-/// it.
+/// In place of the name of a filter that is given without one: any configuration of its type on a
+/// route is for it.
 pub(crate) const UNNAMED: &str = "";
 
 /// The configurations below this value for the filters with these names.
 pub(crate) fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String, View<'n>)> {
-    let mut configs = Vec::new();
-    view.walk(&mut |key, value| {
-        let is_configs = key == "typed_per_filter_config";
-        if is_configs {
-            configs.extend(value.named_entries().into_iter().filter(|(name, config)| {
-                names.contains(&&**name) || (names.contains(&UNNAMED) && is_of_authorizer(config))
-            }));
-        }
-        !is_configs
+    let configs = values_below(view, &["typed_per_filter_config"]);
+    let configs = configs.iter().flat_map(View::named_entries).filter(|(name, config)| {
+        names.contains(&&**name) || (names.contains(&UNNAMED) && is_of_authorizer(config))
     });
-    configs
+    configs.collect()
 }
 
 /// Whether the type of this configuration is that of `ext_authz`, or of a library.
@@ -253,23 +241,21 @@ fn is_of_authorizer(config: &View<'_>) -> bool {
 /// The setting that turns the filter off: of `ExtAuthzPerRoute`, `FilterConfig`, or the library's
 /// own configuration.
 fn disabled<'n>(config: &View<'n>) -> Option<View<'n>> {
-    let off = |view: View<'n>| {
-        let of_library = || view.get("filter_config").filter(is_off);
-        unless_off(&view, "disabled").or_else(of_library)
-    };
-    unwrapped(config).into_iter().find_map(off)
+    unwrapped(config).into_iter().find_map(|view| {
+        unless_off(&view, "disabled").or_else(|| view.get("filter_config").filter(is_off))
+    })
 }
 
 /// The configuration of a filter, and its containers: a `FilterConfig`, a `TypedStruct`,
 /// or an `Any`, which may be inside of each other.
 fn unwrapped<'n>(config: &View<'n>) -> Vec<View<'n>> {
-    let within = ["value", "config", "filter_config"].iter().filter_map(|key| config.get(key));
-    let within = within.flat_map(|config| unwrapped(&config));
-    [config.clone()].into_iter().chain(within).collect()
+    let inner = ["value", "config", "filter_config"].iter().filter_map(|key| config.get(key));
+    let inner = inner.flat_map(|config| unwrapped(&config));
+    [config.clone()].into_iter().chain(inner).collect()
 }
 
 /// Whether this `filter_config` of a route turns the library off. A value that cannot be read
-/// counts as off; the fields of a `Struct` are for the caller to read.
+/// counts as off; the caller reads the fields of a `Struct`.
 fn is_off(filter_config: &View<'_>) -> bool {
     let text = filter_config.text_of("value");
     match type_of(filter_config) {
