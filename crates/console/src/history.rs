@@ -26,7 +26,7 @@ const SAMPLES_PER_POINT: u64 = 3;
 const MIN_POINT: Duration = Duration::from_secs(1);
 
 /// The samples with their numbers, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct History(Mutex<VecDeque<(u64, Sample)>>);
 
 /// What was counted between two samples.
@@ -104,6 +104,13 @@ impl Sample {
 }
 
 impl History {
+    /// A history whose first sample is of the start, when all counters are zero: no early failure
+    /// is older than it.
+    pub(crate) fn new(start: Instant) -> Self {
+        let sample = Sample { at: start, counts: Counts::default() };
+        Self(Mutex::new(VecDeque::from([(0, sample)])))
+    }
+
     /// Adds a sample, and drops those that nothing needs any more.
     pub(crate) fn add(&self, sample: Sample) {
         let mut samples = self.lock();
@@ -221,9 +228,10 @@ mod tests {
 
     #[test]
     fn a_window_is_the_difference_to_the_sample_before_it() {
-        let (history, start) = (History::default(), Instant::now());
+        let start = Instant::now();
+        let history = History::new(start);
         let at = |seconds| start + Duration::from_secs(seconds);
-        for second in (0..=600).step_by(5) {
+        for second in (5..=600).step_by(5) {
             history.add(sample(at(second), second, &[("denied", second / 2)]));
         }
         let now = sample(at(602), 602, &[("denied", 300), ("not_allowed", 7)]);
@@ -237,9 +245,10 @@ mod tests {
 
     #[test]
     fn the_points_are_bounded_and_without_gaps() {
-        let (history, start) = (History::default(), Instant::now());
+        let start = Instant::now();
+        let history = History::new(start);
         let at = |seconds| start + Duration::from_secs(seconds);
-        for second in (0..=3600).step_by(5) {
+        for second in (5..=3600).step_by(5) {
             history.add(sample(at(second), 10 * second, &[("denied", second)]));
         }
         let points = history.points(&sample(at(3602), 36_020, &[("denied", 3603)]));
@@ -254,8 +263,8 @@ mod tests {
 
     #[test]
     fn soon_after_the_start_a_window_is_shorter() {
-        let (history, start) = (History::default(), Instant::now());
-        history.add(sample(start, 0, &[]));
+        let start = Instant::now();
+        let history = History::new(start);
         let now = sample(start + Duration::from_secs(3), 12, &[]);
         let window = history.window(&now, MINUTE);
         assert_eq!((window.length, window.counts.allowed), (Duration::from_secs(3), 12));

@@ -6,6 +6,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Instant;
 
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
@@ -59,7 +60,7 @@ impl Console {
     pub fn start(sources: Sources) -> io::Result<Self> {
         let shown = Arc::new(Shown {
             sources,
-            history: History::default(),
+            history: History::new(Instant::now()),
             differences: Differences::default(),
         });
         let (questions, waiting) = sync_channel(MAX_WAITING);
@@ -73,8 +74,8 @@ impl Console {
         let shown = self.shown.clone();
         async move {
             loop {
-                shown.history.add(Sample::take(&shown.sources.metrics));
                 tokio::time::sleep(INTERVAL).await;
+                shown.history.add(Sample::take(&shown.sources.metrics));
             }
         }
     }

@@ -21,8 +21,8 @@ pub(crate) use bundle::{
 use examples::{
     BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES,
     EXPLAIN_USAGE, HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES,
-    PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, SUGGEST_EXAMPLES,
-    TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, SERVE_SOURCES,
+    SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 pub use explain::ExplainArgs;
 pub(crate) use explain::RequestArgs;
@@ -41,7 +41,7 @@ use server::AdminAddress;
     version,
     about = "Authorizes HTTP requests for Envoy, with a policy that people can read"
 )]
-#[command(disable_help_subcommand = true, after_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true, after_help = "`rolegate COMMAND -h` is short, `--help` has details and examples, and here the exit codes.", after_long_help = EXIT_CODES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -50,23 +50,25 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  success; `explain`: the request is allowed, or `--decision` has several lines; `who-can`: somebody may make it; `what-can`: a rule allows something;
-     `health`: the server is ready, with `--live` alive; `diff`: there is no difference;
-     `replay`: no answer would change; `import`: a policy is printed;
-     `lint-envoy`: nothing is unsafe, broken or slow
-  1  `explain`: the request is not allowed; `who-can`: nobody may make it; `what-can`: no rule allows anything;
-     `health`: the server is not ready; `diff`: there is a difference; `replay`: an answer would change;
-     `import`: something cannot be expressed;
-     `bundle verify`, `bundle inspect`: the bundle is not signed by a given key;
-     `lint-envoy`: something is unsafe, broken or slow, with `--strict` also notes
-  2  the arguments or the settings are not valid; `explain --decision`, `suggest`: the decision log cannot be read;
-     `replay`: it cannot be opened, or has no decision
-  3  the policy, its test cases or a configuration of another program cannot be read or are not valid; a bundle is not
-     valid, or (other commands than `bundle`) not signed by a given key; `check --strict`: there are warnings
-  4  `test`: a case failed, with `--strict` also: there is a warning
-  5  another failure: a port is in use, TLS files cannot be used, `bundle` cannot read or write a file other than
-     those of the policy, `import` cannot write a file, and the like;
-     `health`: no server answers; `who-can`: finding somebody takes too many steps; `replay`: the log cannot be read to its end";
+  0  success
+     explain: allowed, or `--decision` has several lines
+     who-can: somebody may make the request    what-can: a rule allows something
+     health: ready, with `--live` alive        diff, replay: nothing changes
+     import: a policy is printed               lint-envoy: nothing is unsafe, broken or slow
+  1  the answer is no
+     explain: not allowed                      what-can: no rule allows anything
+     who-can: nobody may make the request      health: not ready
+     diff, replay: something changes           import: something cannot be expressed
+     bundle: not signed by a given key         lint-envoy: a finding, with `--strict` also a note
+  2  the arguments or settings are not valid
+     explain, suggest: the decision log cannot be read
+     replay: the log cannot be opened, or has no decision
+  3  the policy, its cases, a bundle or another program's configuration is not valid
+     check --strict: there are warnings
+  4  test: a case failed, with `--strict` also: there are warnings
+  5  another failure: a port is in use, a file cannot be read or written
+     health: no server answers                 diff: the policies are too complex to compare
+     replay: the log cannot be read to its end who-can: finding somebody takes too many steps";
 
 /// The help of the policies of `diff` and `suggest`.
 const NEW_POLICY: &str = "The new policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default `./policy.yaml`";
@@ -76,11 +78,12 @@ const PRESENT_POLICY: &str = "The present policy, to list its rules that decided
 /// What to do.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Answers Envoy's ext_authz requests. SIGTERM stops it, SIGHUP reloads the policy and the TLS
-    /// files, and fetches keys and bundles.
-    #[command(after_help = SERVE_EXAMPLES)]
+    /// Answers Envoy's ext_authz requests.
+    ///
+    /// SIGTERM stops it. SIGHUP reloads the policy and the TLS files, and fetches keys and bundles.
+    #[command(after_help = SERVE_SOURCES, after_long_help = SERVE_EXAMPLES)]
     Serve(Box<ServeArgs>),
-    /// Asks the admin listener of a running `rolegate serve` whether it is ready, for exec probes.
+    /// Asks a running `serve` whether it is ready, for exec probes.
     #[command(after_help = HEALTH_EXAMPLES)]
     Health(HealthArgs),
     /// Checks a policy and reports its problems as FILE:LINE:COLUMN.
@@ -89,53 +92,58 @@ pub enum Command {
     /// Runs the test cases of a policy.
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
-    /// Explains why a policy allows or denies one request, or what is missing for the denials of a
-    /// log.
+    /// Explains why a policy allows or denies a request, or those of a log.
+    ///
+    /// For the denials of a decision log it says what is missing.
     #[command(after_help = EXPLAIN_EXAMPLES, override_usage = EXPLAIN_USAGE)]
     Explain(Box<ExplainArgs>),
     /// Lists who may make a request: users, and what a token must have.
     #[command(after_help = WHO_CAN_EXAMPLES)]
     WhoCan(WhoCanArgs),
-    /// Lists what a role or a user may do: the rules of the roles, with their places.
+    /// Lists what a role or a user may do: the rules, with their places.
     #[command(after_help = WHAT_CAN_EXAMPLES)]
     WhatCan(WhatCanArgs),
-    /// Says who may do what under a new policy and not under an old one, and vice versa.
+    /// Says who may do what under a new policy and not under the old, and vice versa.
     #[command(after_help = DIFF_EXAMPLES, mut_arg("POLICY", |arg| arg.value_name("NEW").help(NEW_POLICY)))]
     Diff(DiffArgs),
-    /// Evaluates the requests of a decision log again, and says what another policy would change.
+    /// Decides the requests of a decision log again, and says what would change.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
-    /// Prints a small policy that allows what a decision log shows was used, as a starting point.
-    /// Ids in paths become `{id}`, so it allows more than these requests: read it before you use
-    /// it.
+    /// Prints a small policy that allows what a decision log shows was used.
+    ///
+    /// It is a starting point. Ids in paths become `{id}`, so it allows more than these requests:
+    /// read it before you use it.
     #[command(
         after_help = SUGGEST_EXAMPLES,
         mut_arg("POLICY", |arg| arg.help(PRESENT_POLICY)),
         mut_arg("policy", |arg| arg.env(None::<&str>))
     )]
     Suggest(SuggestArgs),
-    /// Prints a policy with the same answers as the configuration of another system, apart from
-    /// exceptions that the help of each subcommand lists, where it can be expressed; with
-    /// `--partial` it prints one even if that has to be stricter.
+    /// Prints a policy with the answers of Envoy's RBAC filter or of Istio.
+    ///
+    /// The help of each subcommand lists the exceptions. With `--partial` it prints a policy even
+    /// if that has to be stricter.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
-    /// Reports what makes rolegate unsafe, broken or slow in a configuration of Envoy, as
-    /// FILE:LINE:COLUMN, and what to write instead.
+    /// Reports what makes rolegate unsafe, broken or slow in an Envoy configuration.
+    ///
+    /// Each finding has FILE:LINE:COLUMN, and what to write instead.
     #[command(after_help = LINT_ENVOY_EXAMPLES)]
     LintEnvoy(LintEnvoyArgs),
-    /// Builds, signs, verifies and shows policy bundles: a policy with its files in one archive,
-    /// which `serve --policy URL` fetches.
+    /// Builds, signs, verifies and shows policy bundles.
+    ///
+    /// A bundle is a policy with its files in one archive, which `serve --policy URL` fetches.
     #[command(after_help = BUNDLE_EXAMPLES)]
     Bundle(BundleArgs),
-    /// Hashes a password, for the users of a policy: prompts for it, or reads a line of standard
-    /// input.
+    /// Hashes a password for a policy: from a prompt or standard input.
     #[command(after_help = HASH_EXAMPLES)]
     HashPassword(HashArgs),
-    /// Sets the password of a user in a file of `user:hash` lines: prompts for it, or reads a line
-    /// of standard input.
+    /// Sets a user's password in a file of `user:hash` lines.
+    ///
+    /// It prompts for the password, or reads a line of standard input.
     #[command(after_help = PASSWD_EXAMPLES)]
     Passwd(PasswdArgs),
-    /// Prints a JSON Schema of the files that you write, for editors, or of the decision log.
+    /// Prints a JSON Schema of your files, for editors, or of the decision log.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaArgs),
     /// Prints a completion script for a shell.

@@ -33,10 +33,17 @@ pub struct Settings {
     #[command(flatten)]
     pub policy: PolicySettings,
 
-    /// Address of the gRPC listener for Envoy, such as `127.0.0.1:9191` or
-    /// `unix:/run/rolegate.sock`. For more than one, repeat the flag or separate them by commas.
-    /// Port 0 lets the system choose a free port.
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9191", value_delimiter = ',')]
+    /// Addresses where Envoy connects: `ADDR:PORT` or `unix:PATH`.
+    ///
+    /// Port 0 lets the system choose a free port. An address that other machines can reach, without
+    /// TLS, causes a warning.
+    #[arg(
+        long,
+        help_heading = "Listeners",
+        value_name = "ADDR",
+        default_value = "127.0.0.1:9191",
+        value_delimiter = ','
+    )]
     pub listen: Vec<Address>,
 
     /// TLS of the gRPC listeners.
@@ -47,23 +54,24 @@ pub struct Settings {
     #[command(flatten)]
     pub admin: AdminSettings,
 
-    /// Address of another HTTP listener, which serves only /metrics, or `off`.
+    /// Address of a listener that serves only `/metrics`, or `off`.
     ///
-    /// With it a Prometheus on another host can read the metrics while the admin listener stays on
+    /// With it, a Prometheus on another host can read the metrics while the admin listener stays on
     /// loopback.
-    #[arg(long, value_name = "ADDR", default_value = "off")]
+    #[arg(long, help_heading = "Admin pages", value_name = "ADDR", default_value = "off")]
     pub metrics: AdminAddress,
 
-    /// Permissions of the Unix sockets that rolegate creates, in octal.
-    #[arg(long, value_name = "MODE", default_value = "0660", value_parser = units::mode)]
+    /// Permissions of Unix sockets, in octal.
+    #[arg(long, help_heading = "Listeners", value_name = "MODE", default_value = "0660", value_parser = units::mode)]
     pub socket_mode: u32,
 
-    /// Number of threads that serve requests; 0 means one per core.
-    #[arg(long, value_name = "N", default_value = "0", value_parser = units::count)]
+    /// Number of worker threads, which serve requests; 0 means one per core.
+    #[arg(long, help_heading = "Serving", value_name = "N", default_value = "0", value_parser = units::count)]
     pub threads: u16,
 
-    /// Maximum size of a CheckRequest, at least 1KiB. It contains the headers of a request and, if
-    /// Envoy sends it, its body.
+    /// Maximum size of a `CheckRequest`, at least `1KiB`.
+    ///
+    /// It contains the headers of a request and, if Envoy sends it, its body.
     #[arg(
         long, help_heading = "Limits",
         value_name = "SIZE",
@@ -72,17 +80,20 @@ pub struct Settings {
     )]
     pub max_message_size: usize,
 
-    /// Maximum number of open gRPC connections, at least 1, divided evenly among the worker
-    /// threads. When a thread has its share, the connection that has been idle for longest is
-    /// closed; if none is idle (without a request for one second), the new one is closed. Each
-    /// worker thread of Envoy opens at least one connection to each endpoint of the cluster, and
-    /// more if more checks wait than its connections may have streams.
+    /// Maximum number of open gRPC connections, at least 1.
+    ///
+    /// They are divided evenly among the worker threads. When a thread has its share, the
+    /// connection that has been idle for longest is closed; if none is idle (without a request for
+    /// one second), the new one is closed. Each worker thread of Envoy opens at least one
+    /// connection to each endpoint.
     #[arg(long, help_heading = "Limits", value_name = "N", default_value = "1024", value_parser = units::positive_count)]
     pub max_connections: u16,
 
-    /// Age at which a gRPC connection is drained: Envoy sends its next requests on a new one, which
-    /// may reach another instance behind the same address. Up to a tenth less, at random, so that
-    /// not all end together; 0 means no limit.
+    /// Age at which a gRPC connection is drained, up to a tenth less at random.
+    ///
+    /// Envoy opens a new one, which may reach another instance behind the same address. No request
+    /// in flight is lost. 0 means no limit. Set it (`30m`) where several Envoys reach several
+    /// instances through one address, such as a Kubernetes `Service` that is not headless.
     #[arg(
         long, help_heading = "Limits",
         value_name = "TIME",
@@ -91,11 +102,11 @@ pub struct Settings {
     )]
     pub max_connection_age: Duration,
 
-    /// Maximum number of checks that wait at once, at least 1: for the rest of their message, or
-    /// until their credentials are verified. One more is denied at once with 503 (`overloaded`).
-    /// Callers whose credentials are cached wait for the rest of their message only. Of one client
-    /// network (an IPv4 address, or the /64 of an IPv6 address) at most a quarter may wait for
-    /// verification, or 16 if that is more.
+    /// Maximum number of checks that wait at once, at least 1.
+    ///
+    /// A check waits for the rest of its message (after 100 ms), or for the verification of its
+    /// credentials. One more gets 503 (`overloaded`). Of one client network (an IPv4 address or an
+    /// IPv6 /64) at most a quarter may wait for a verification, or 16 if that is more.
     #[arg(
         long, help_heading = "Limits",
         value_name = "N",
@@ -108,23 +119,24 @@ pub struct Settings {
     #[command(flatten)]
     pub hashing: HashingSettings,
 
-    /// Time after SIGTERM during which requests are still served while health checks already report
-    /// `NOT_SERVING`. If it is longer than one health-check interval of Envoy and the time of an
-    /// answer, Envoy uses another instance before connections are closed, whatever its
-    /// `unhealthy_threshold`: that does not count for `NOT_SERVING`, only for checks without an
-    /// answer.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = units::duration)]
+    /// Time after SIGTERM in which requests are served and health checks fail.
+    ///
+    /// Health checks report `NOT_SERVING`. If this is longer than one health-check interval of
+    /// Envoy and the time of an answer, Envoy uses another instance before connections are closed.
+    #[arg(long, help_heading = "Serving", value_name = "TIME", default_value = "1s", value_parser = units::duration)]
     pub drain_delay: Duration,
 
-    /// Maximum time that requests in flight may take after the drain delay; then their connections
-    /// are closed.
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = units::duration)]
+    /// Maximum time that requests in flight may take after the drain delay.
+    ///
+    /// Then their connections are closed.
+    #[arg(long, help_heading = "Serving", value_name = "TIME", default_value = "10s", value_parser = units::duration)]
     pub drain_timeout: Duration,
 
-    /// Name of a response header, which begins with `x-`, such as `x-rolegate-reason`, in which
-    /// each denial tells the client why: the reason and the rule. For test systems: it discloses
-    /// the policy. By default there is none.
-    #[arg(long, value_name = "NAME", value_parser = header_name)]
+    /// Response header that tells clients why they are denied, for test systems.
+    ///
+    /// Its name begins with `x-`, such as `x-rolegate-reason`. Its value has the reason and the
+    /// rule, so it discloses the policy. By default there is none.
+    #[arg(long, help_heading = "Serving", value_name = "NAME", value_parser = header_name)]
     pub explain_header: Option<String>,
 
     /// Format of log lines.
@@ -178,7 +190,7 @@ pub struct ServeArgs {
     #[arg(id = "POLICY", value_name = "POLICY")]
     argument: Option<PolicySource>,
 
-    /// A YAML file with settings, named like the flags below without their leading dashes.
+    /// A YAML file with settings, named like the flags without `--`.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
 

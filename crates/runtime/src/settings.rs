@@ -27,93 +27,97 @@ pub use without_effect::{WithoutEffect, warn_of_settings};
 /// How a policy is loaded, reloaded and logged.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
-    /// The policy: a file, a folder that contains a `policy.yaml`, or the URL of a bundle
-    /// (`rolegate bundle --help`): `https:` (`http:` on a loopback address), or an object in a
-    /// store, `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`, whose credentials
-    /// are in the environment.
+    /// The policy: a file, a folder with a `policy.yaml`, or the URL of a bundle.
+    ///
+    /// A URL is `https:` (`http:` on a loopback address), or names an object in a store:
+    /// `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`, whose credentials are in
+    /// the environment.
     #[arg(
         long,
+        help_heading = "Policy",
         hide_env_values = true,
         value_name = "FILE|DIR|URL",
         default_value = "policy.yaml"
     )]
     pub policy: PolicySource,
 
-    /// A shadow policy (the candidate), to try it before it counts: a file, a folder or a URL like
-    /// `--policy`. It decides requests as well, as many as the machine has time for, and never
-    /// changes an answer. The metric `rolegate_shadow_checks_total` counts how they compare:
-    /// `would_allow` and `would_deny` are other answers, `other_rule` is the same answer by another
-    /// rule or for another reason, `unknown_caller` a caller that the candidate does not accept,
-    /// `not_compared` a request that was denied before its caller was known, or that came before a
-    /// candidate was loaded. The log has samples of `would_allow`, `would_deny` and
-    /// `unknown_caller`, with `--log-level debug` also of `other_rule`, at most five per second of
-    /// each. At the start, files that do not load are an error; a bundle may arrive later. Later,
-    /// its last good version is kept.
-    #[arg(long, hide_env_values = true, value_name = "FILE|DIR|URL")]
+    /// A candidate that also decides requests, without effect on answers.
+    ///
+    /// It decides as many requests as the machine has time for. The metric
+    /// `rolegate_shadow_checks_total` counts how its decisions compare, and the log has samples of
+    /// those that differ, at most five per second of each kind. At the start, files that do not
+    /// load are an error; a bundle may arrive later. After that the last good version is kept.
+    #[arg(long, help_heading = "Policy", hide_env_values = true, value_name = "FILE|DIR|URL")]
     pub shadow: Option<PolicySource>,
 
     /// How bundles are fetched.
     #[command(flatten)]
     pub bundle: BundleSettings,
 
-    /// Interval at which the policy's files are checked for changes, in addition to notifications
-    /// of the system. 0 relies on the notifications, and checks once per hour. A folder that cannot
-    /// be watched is checked every second, whatever the interval. With `--max-policy-age` or
-    /// `--max-keys-age`, the interval is at most half of it. The TLS files are read again at
-    /// `--poll-interval` only (with 0, once per hour) and on SIGHUP.
+    /// Interval at which files are checked for changes, besides notifications.
+    ///
+    /// 0 means once per hour. Do not set 0 where a symbolic link to the policy's folder is
+    /// switched: that causes no notification. A folder that cannot be watched is checked every
+    /// second. With `max-policy-age` or `max-keys-age`, the interval is at most half of it. TLS
+    /// files are read again at this interval and on SIGHUP only.
     #[arg(
-        long,
+        long, help_heading = "Policy",
         value_name = "TIME",
         default_value = "5s",
         value_parser = units::duration
     )]
     pub poll_interval: Duration,
 
-    /// How long newer files (or a bundle) may fail to load until the last good policy counts as
-    /// stale; 0 means never. It counts from the first failure in this process. A stale policy is
-    /// reported by a log line and a metric, and used further, unless `--on-stale unavailable` ends
-    /// its use.
+    /// Time that a policy may fail to load until the active one is stale.
+    ///
+    /// It counts from the first failure in this process; 0 means never. The log, `/readyz` and a
+    /// metric report a stale policy; `on-stale` says whether it is used.
     #[arg(
-        long,
+        long, help_heading = "Policy",
         value_name = "TIME",
         default_value = "0",
         value_parser = units::duration
     )]
     pub max_policy_age: Duration,
 
-    /// Age at which fetched keys count as stale, while they cannot be fetched again; 0 means never.
-    /// Stale keys are reported, and used further, unless `--on-stale unavailable` ends their use.
+    /// Age at which fetched keys are stale.
+    ///
+    /// 0 means never. Keys are fetched at least twice in this time, but at most once per second.
+    /// The log, `/readyz` and a metric report stale keys; `on-stale` says whether they are used.
     #[arg(
-        long,
+        long, help_heading = "Policy",
         value_name = "TIME",
         default_value = "0",
         value_parser = units::duration
     )]
     pub max_keys_age: Duration,
 
-    /// What happens with a policy or fetched keys that are stale.
-    #[arg(long, value_enum, default_value_t = OnStale::Keep)]
+    /// What happens with a stale policy or stale keys.
+    #[arg(long, help_heading = "Policy", value_enum, default_value_t = OnStale::Keep)]
     pub on_stale: OnStale,
 
-    /// Maximum time that the start waits for the first attempt to fetch keys, a bundle and the
-    /// inventory of a search cluster (the names of its indices, aliases and data streams). Until
-    /// then the process is not ready, and answers no request. Tokens get 401 as long as their keys
-    /// are missing.
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = units::duration)]
+    /// Maximum time that a start waits for keys, a bundle and an inventory.
+    ///
+    /// The start waits for the first attempt to fetch each of them. Until then no request is
+    /// answered. Tokens get 401 while their keys are missing.
+    #[arg(long, help_heading = "Policy", value_name = "TIME", default_value = "3s", value_parser = units::duration)]
     pub keys_wait: Duration,
 
-    /// Which issuers' keys must be fetched before /readyz and gRPC health checks report ready for
-    /// the first time. Once they have, missing keys no longer matter: an issuer that fails, or a
-    /// new one, must not take all instances out of service.
-    #[arg(long, value_enum, default_value_t = KeysNeeded::None)]
+    /// The issuers whose keys are fetched before rolegate is ready for the first time.
+    ///
+    /// After `keys-wait`, requests are answered anyway. Once rolegate was ready, missing keys no
+    /// longer matter: an issuer that fails, or a new one, must not take all instances out of
+    /// service.
+    #[arg(long, help_heading = "Policy", value_enum, default_value_t = KeysNeeded::None)]
     pub keys_needed: KeysNeeded,
 
-    /// Whether the inventory of a search cluster must be fetched before /readyz and gRPC health
-    /// checks report ready for the first time. Without an inventory, a pattern in a request is
-    /// permitted only where one pattern of a role covers it, and an alias only by its own name. A
-    /// later failure does not matter.
+    /// Whether the inventory of a search cluster is needed to be ready for the first time.
+    ///
+    /// Without an inventory, a pattern in a request is permitted only where one pattern of a role
+    /// covers it, and an alias only by its own name. `false`: a cluster that is down keeps no
+    /// instance from becoming ready. A later failure does not matter.
     #[arg(
-        long,
+        long, help_heading = "Policy",
         value_name = "BOOL",
         num_args = 0..=1,
         default_value_t = true,
@@ -171,10 +175,10 @@ impl fmt::Display for PolicySource {
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Bundles")]
 pub struct BundleSettings {
-    /// File with an Ed25519 public key in PEM. Each bundle must be signed by the private key of one
-    /// of the given public keys. For more than one, such as the next key, repeat the flag or
-    /// separate them by commas. Without it no signature is verified: whatever bundle the server
-    /// gives is accepted, signed or not.
+    /// Files with Ed25519 public keys (PEM), one of which must have signed each bundle.
+    ///
+    /// Without it, any bundle of the server is accepted, signed or not. The files are read again at
+    /// each fetch.
     #[arg(
         id = "bundle-public-key",
         long = "bundle-public-key",
@@ -183,26 +187,37 @@ pub struct BundleSettings {
     )]
     pub public_keys: Vec<PathBuf>,
 
-    /// Interval at which the bundle server is asked for a new one. It is up to a tenth shorter, at
-    /// random.
+    /// Time between two fetches of the bundle, up to a tenth less at random.
+    ///
+    /// After a failure the next fetch follows after 1 s, 2 s, 4 s and so on, up to 60 s or this
+    /// interval; after a bundle that is not accepted, after this interval. An answer may take as
+    /// long as the interval, at least 5 s and at most 60 s.
     #[arg(id = "bundle-interval", long = "bundle-interval", value_name = "TIME", default_value = "60s", value_parser = units::duration)]
     pub interval: Duration,
 
-    /// Folder that keeps the last good bundle, which is used at a start without the server.
+    /// Folder that keeps the last good bundle, for a start without the server.
+    ///
+    /// The cached bundle has mode 0600 and is verified again when it is used. A restart then
+    /// accepts no older bundle, if it can read the folder, which the user of rolegate must own.
+    /// Several processes with the same `bundle-public-key` and `bundle-max-size` may share a
+    /// folder.
     #[arg(id = "bundle-cache", long = "bundle-cache", value_name = "DIR")]
     pub cache: Option<PathBuf>,
 
-    /// File with certificate authorities, in PEM: only a bundle server with a certificate of one of
-    /// these is trusted; by default those of the system.
+    /// File with the certificate authorities (PEM) that alone are trusted for bundles.
+    ///
+    /// They are also needed for the servers that give credentials for a store. By default those of
+    /// the system are trusted.
     #[arg(id = "bundle-ca", long = "bundle-ca", value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// File with credentials for the bundle server with an `https:` URL: `USER:PASSWORD`, or a
-    /// bearer token.
+    /// File with `USER:PASSWORD` or a bearer token for an `https:` URL.
+    ///
+    /// The file is read again at each fetch.
     #[arg(id = "bundle-credentials", long = "bundle-credentials", value_name = "FILE")]
     pub credentials: Option<PathBuf>,
 
-    /// Maximum size of all files in a bundle together, unpacked.
+    /// Maximum size of a bundle, unpacked.
     #[arg(
         id = "bundle-max-size", long = "bundle-max-size",
         value_name = "SIZE",
@@ -271,13 +286,17 @@ pub enum KeysNeeded {
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Limits")]
 pub struct HashingSettings {
-    /// Number of threads that hash passwords; 0 means half the cores, at least 1 and at most 8.
+    /// Number of threads that hash passwords; 0 means half the cores, from 1 to 8.
+    ///
+    /// They have niceness 5. Each takes the memory that the hash names: 19 MiB for one of `rolegate
+    /// hash-password`.
     #[arg(long, value_name = "N", default_value = "0", value_parser = units::count)]
     pub hash_threads: u16,
 
-    /// Maximum number of passwords that wait to be hashed, at least 1. When the queue is full,
-    /// passwords are denied with 503, first those from the IPv4 address, or the /64 of an IPv6
-    /// address, that has sent the most wrong passwords recently.
+    /// Maximum number of passwords that wait to be hashed, at least 1.
+    ///
+    /// When the queue is full, some passwords get 503: first those of the client network (an IPv4
+    /// address or an IPv6 /64) with the most wrong passwords recently.
     #[arg(long, value_name = "N", default_value = "256", value_parser = units::positive_count)]
     pub hash_queue: u16,
 }

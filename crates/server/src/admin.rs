@@ -21,16 +21,17 @@ pub use server::{Admin, Backend, Console, ConsoleAnswer, Pages};
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Admin pages")]
 pub struct AdminSettings {
-    /// Address of the admin listener, which serves /healthz, /readyz, /metrics, /histograms, /jwks
-    /// and /reload, or `off`.
+    /// Address of the admin listener (health, metrics, reload), or `off`.
+    ///
+    /// It asks for no credentials: an address that other machines can reach causes a warning.
     #[arg(id = "admin", long = "admin", value_name = "ADDR", default_value = "127.0.0.1:9192")]
     pub address: AdminAddress,
 
-    /// Serve the console, a page for people on call, at /console on the admin listener.
+    /// Whether the admin listener serves the console, a page for people on call.
     ///
-    /// It only reads. It shows rules, roles, user names and the last denials to whoever can reach
-    /// the admin listener. So give `--admin` a loopback address or a Unix socket, or let only few
-    /// reach it, for example by a firewall. For other addresses there is only a warning in the log.
+    /// The console only reads. It shows rules, roles, user names and the last denials to everybody
+    /// who can reach the admin listener. So give `admin` a loopback address or a Unix socket, or
+    /// let only few reach it, for example by a firewall.
     #[arg(
         long,
         value_name = "BOOL",
@@ -41,8 +42,9 @@ pub struct AdminSettings {
     )]
     pub console: bool,
 
-    /// Name that browsers may use for the console besides `localhost` and loopback addresses, such
-    /// as that of a proxy in front of it. Repeat the flag or separate them by commas.
+    /// Names that browsers may use for the console, such as that of a proxy.
+    ///
+    /// `localhost` and loopback addresses need no entry.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub console_host: Vec<String>,
 }

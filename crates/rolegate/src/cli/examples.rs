@@ -3,12 +3,14 @@
 pub(super) const SERVE_EXAMPLES: &str = "\
 Examples:
   rolegate serve policies/people
-  rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock --admin 127.0.0.1:9192
+  rolegate serve --policy /etc/rolegate --listen unix:/run/rolegate.sock
   ROLEGATE_POLICY=policy.yaml rolegate serve --config settings.yaml
-  rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
-  rolegate serve --policy s3://policies/team/bundle.tar.gz --bundle-public-key signing.pem.pub
+  rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key key.pem.pub";
 
-A flag wins over the environment, the environment over the settings file, the file over the default.";
+pub(super) const SERVE_SOURCES: &str = "\
+Each flag is also a variable (`--drain-timeout`: ROLEGATE_DRAIN_TIMEOUT) and an entry of the file
+of `--config` (`drain-timeout: 5s`). A flag wins over the environment, that over the file. Several
+values are separated by commas. All settings and examples: `--help`.";
 
 pub(super) const HEALTH_EXAMPLES: &str = "\
 Examples:
@@ -48,9 +50,10 @@ Examples:
   grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
   rolegate explain --policy policies/people --decision decisions.log      what is missing for its denials, grouped
 
-`--decision` takes one line that `rolegate serve` has logged, or more. With one line the exit code is that of its decision under this
-policy (0 allowed, 1 not); with more it is 0. Passwords and tokens are not verified again. The line of a
-request to a search cluster does not have the body: give it by `--body` if you have it.";
+`--decision` takes one line that `rolegate serve` has logged, or more. With one line the exit code
+is that of its decision under this policy (0 allowed, 1 not); with more it is 0. Passwords and
+tokens are not verified again. The line of a request to a search cluster does not have the body:
+give it by `--body` if you have it.";
 
 pub(super) const WHO_CAN_EXAMPLES: &str = "\
 Examples:
@@ -59,9 +62,7 @@ Examples:
   rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
   rolegate who-can --policy policies/api --output json GET https://api.example.com/v1/products
 
-User and group names include the prefix of their identity source (`basic` or a JWT issuer). The exit code is 0 if somebody
-may make the request, 1 if nobody may (including an invalid request), 2 if the arguments are wrong, 3 if the policy is, and 5 if
-finding somebody on a search cluster takes too many steps.";
+User and group names include the prefix of their identity source (`basic` or a JWT issuer).";
 
 pub(super) const WHAT_CAN_EXAMPLES: &str = "\
 Examples:
@@ -71,9 +72,10 @@ Examples:
   rolegate what-can --policy policies/search --host search.example.com --user leo
   rolegate what-can --policy policies/people                     without credentials
 
-It lists the rules of all roles that the caller has: also of those that its roles extend, and of the built-in roles
-`anyone` (every caller) and `authenticated` (every caller with valid credentials). A rule that denies wins over those that allow. User and group names include the prefix of their identity
-source (`basic` or a JWT issuer). The exit code is 0 if a rule allows something, 1 if none does, 2 if the arguments are wrong, and 3 if the policy is.";
+It lists the rules of all roles that the caller has: also of those that its roles extend, and of
+the built-in roles `anyone` (every caller) and `authenticated` (every caller with valid
+credentials). A rule that denies wins over those that allow. User and group names include the
+prefix of their identity source (`basic` or a JWT issuer).";
 
 pub(super) const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -83,9 +85,8 @@ Examples:
   rolegate diff --output json old new
   rolegate diff --public-key signing.pem.pub published.tar.gz bundle.tar.gz
 
-It compares what the policies mean, not their texts: another order, or a role with another name and the same holders, is no
-difference. The exit code is 0 if there is no difference, 1 if a request is granted or revoked or a setting is different, 2 if
-the arguments are wrong, 3 if a policy is, and 5 if the policies are too complex to compare.";
+It compares what the policies mean, not their texts: another order, or a role with another name
+and the same holders, is no difference.";
 
 pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -93,15 +94,16 @@ Examples:
   rolegate replay --output json --policy new - < decisions.log
   kubectl logs -l app.kubernetes.io/name=rolegate --tail=-1 | rolegate replay --policy new -
 
-The last example reads the logs of all pods of the shared service; that of a sidecar is `kubectl logs POD -c rolegate`.
-The log is what `rolegate serve --decision-log all` prints. A log of the default, `denied`, has no allowed requests: `replay` warns
-of it. Passwords and tokens are not verified again: a line with invalid credentials is not evaluated, and neither is one
-whose values were cut or masked; they are named. Requests that a search cluster denied, or would deny under this policy, are not evaluated either:
-`replay` shows no change of what the cluster's role files permit. In JSON, `groups` has the changes (in each, `of_others` counts the requests
-of callers beyond the first 100), `otherwise` counts the same answers by another rule or
-for another reason, and `not_evaluated` has the lines that say too little, with the
-reason; docs/policy-changes.md has all keys. The exit code is 0 if no answer of the evaluated lines would change, 1 if one
-would, 2 if the arguments are wrong or the log has no decision, 3 if the policy is wrong, and 5 if the log cannot be read to its end.";
+The last example reads the logs of all pods of the shared service; that of a sidecar is `kubectl
+logs POD -c rolegate`. The log is what `rolegate serve --decision-log all` prints. A log of the
+default, `denied`, has no allowed requests: `replay` warns of it. Passwords and tokens are not
+verified again: a line with invalid credentials is not evaluated, and neither is one whose values
+were cut or masked; they are named. Requests that a search cluster denied, or would deny under
+this policy, are not evaluated either: `replay` shows no change of what the cluster's role files
+permit. In JSON, `groups` has the changes (in each, `of_others` counts the requests of callers
+beyond the first 100), `otherwise` counts the same answers by another rule or for another reason,
+and `not_evaluated` has the lines that say too little, with the reason; docs/policy-changes.md has
+all keys.";
 
 pub(super) const SUGGEST_EXAMPLES: &str = "\
 Examples:
@@ -109,10 +111,8 @@ Examples:
   rolegate suggest decisions.log /etc/rolegate      also lists the rules that decided no request
   rolegate suggest --output json - < decisions.log
 
-The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add the `identity` of your own,
-with `roles_from_token: false` for each issuer.
-The exit code is 0, 2 if the arguments are wrong, or the log cannot be read to its end, has no allowed request or over a
-million different ones, and 3 if the policy is wrong.";
+The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add
+the `identity` of your own, with `roles_from_token: false` for each issuer.";
 
 pub(super) const IMPORT_EXAMPLES: &str = "\
 Examples:
@@ -125,9 +125,8 @@ Examples:
   rolegate lint-envoy --strict --accept client-address envoy.yaml      for CI: notes fail too
   curl -s 'localhost:9901/config_dump?include_eds' | rolegate lint-envoy -      of a running Envoy
 
-Each finding is `unsafe`, `broken` (every check fails), `slow` or a `note`, and has a name in brackets, which
-`docs/lint-envoy.md` explains. The exit code is 0 if nothing is unsafe, broken or slow, 1 if something is (with `--strict` also for notes), 2 if the arguments are wrong, and 3 if the file cannot be read or has no
-filter that authorizes.";
+Each finding is `unsafe`, `broken` (every check fails), `slow` or a `note`, and has a name in
+brackets, which `docs/lint-envoy.md` explains.";
 
 pub(super) const IMPORT_ENVOY_EXAMPLES: &str = "\
 Examples:
@@ -135,13 +134,13 @@ Examples:
   rolegate import envoy-rbac --listener public --output policy/policy.yaml bootstrap.json
   rolegate import envoy-rbac --partial envoy.yaml      allows less where something cannot be expressed, and names it
 
-The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
-exceptions, each with a note: it compares canonical paths, as Envoy does with `normalize_path` and `merge_slashes`, so without these
-two it also allows other spellings of an allowed path; and if the groups claim of a token is a string and not a list, each word in it
-counts as a group. Besides, without a note, each imported policy denies ambiguous paths (400), credentials that it cannot verify
-(401), also where everyone is allowed, and tokens without `exp` (401): docs/import.md. The exit code is 0 if a policy is printed; 1 if something
-cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3 if the configuration cannot be read, and 5 if
-the policy cannot be written.";
+The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing
+that cannot be expressed. Two exceptions, each with a note: it compares canonical paths, as Envoy
+does with `normalize_path` and `merge_slashes`, so without these two it also allows other
+spellings of an allowed path; and if the groups claim of a token is a string and not a list, each
+word in it counts as a group. Besides, without a note, each imported policy denies ambiguous paths
+(400), credentials that it cannot verify (401), also where everyone is allowed, and tokens without
+`exp` (401): docs/import.md.";
 
 pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
 Examples:
@@ -150,13 +149,13 @@ Examples:
   rolegate import istio --root-namespace infra --namespace shop *.yaml > policy.yaml
   kubectl get authorizationpolicies,requestauthentications -n shop -o yaml | rolegate import istio --partial -
 
-The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing that cannot be expressed. Two
-exceptions. It compares canonical paths, which Istio's default `pathNormalization` (`BASE`) makes only in part: it does not merge slashes,
-so the policy also allows other spellings of an allowed path, such as `/a//b`. And, with a note, if the groups claim of a token is a string and
-not a list, each word in it counts as a group. Besides, without a note, each imported policy denies ambiguous paths (400), credentials
-that it cannot verify (401), also where everyone is allowed, and tokens without `exp` (401): docs/import.md. The exit code is 0
-if a policy is printed; 1 if something cannot be expressed, and only `--partial` would print one; 2 if the arguments are wrong; 3
-if the resources cannot be read, or are for several workloads or none, and 5 if the policy cannot be written.";
+The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing
+that cannot be expressed. Two exceptions. It compares canonical paths, which Istio's default
+`pathNormalization` (`BASE`) makes only in part: it does not merge slashes, so the policy also
+allows other spellings of an allowed path, such as `/a//b`. And, with a note, if the groups claim
+of a token is a string and not a list, each word in it counts as a group. Besides, without a note,
+each imported policy denies ambiguous paths (400), credentials that it cannot verify (401), also
+where everyone is allowed, and tokens without `exp` (401): docs/import.md.";
 
 pub(super) const BUNDLE_EXAMPLES: &str = "\
 Examples:
@@ -166,11 +165,8 @@ Examples:
   rolegate bundle inspect --public-key signing.pem.pub bundle.tar.gz
   rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
 
-Keys are those of `openssl genpkey -algorithm ed25519`. `check`, `test`, `explain`, `who-can`, `what-can`, `diff`, `replay` and
-`suggest` also take the file of a bundle, `serve` takes its URL. The exit code is 0;
-1 if no given public key has signed the bundle; 2 if the arguments are wrong, such as a public key in place of a private one; 3
-if it is no valid bundle, or its policy cannot be read or is wrong; and 5 if another file cannot be read or written, or may not be
-replaced (`build` replaces an older bundle, and a newer one or another file only with `--force`; `sign` always replaces, `new-key` never).";
+Keys are those of `openssl genpkey -algorithm ed25519`. `check`, `test`, `explain`, `who-can`,
+`what-can`, `diff`, `replay` and `suggest` also take the file of a bundle, `serve` takes its URL.";
 
 pub(super) const HASH_EXAMPLES: &str = "\
 Examples:
@@ -190,7 +186,8 @@ Examples:
   rolegate schema cases > cases.schema.json
   rolegate schema settings > settings.schema.json
 
-An editor with the YAML language server takes a first line `# yaml-language-server: $schema=policy.schema.json`.";
+An editor with the YAML language server takes a first line `# yaml-language-server:
+$schema=policy.schema.json`.";
 
 pub(super) const COMPLETIONS_EXAMPLES: &str = "\
 Examples:

@@ -37,7 +37,7 @@ pub(crate) fn with_environment(command: Command) -> Command {
             Some(name) => {
                 let name = name.to_owned();
                 let variable = format!("{PREFIX}{}", name.replace('-', "_").to_ascii_uppercase());
-                arg.env(variable).hide_short_help(!FIRST_FLAGS.contains(&&*name))
+                arg.env(variable).hide_env(true).hide_short_help(!FIRST_FLAGS.contains(&&*name))
             }
             None => arg,
         })

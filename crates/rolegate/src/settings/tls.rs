@@ -10,9 +10,9 @@ use server::grpc::{ClientName, TlsFiles};
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsSettings {
-    /// File with the certificate chain (PEM) of the gRPC listeners on TCP, which then speak TLS
-    /// only. Unix sockets and the admin listener do not. The TLS files are read again at each
-    /// `--poll-interval` (if that is 0, once per hour) and on SIGHUP.
+    /// File with the certificate chain (PEM) of the listeners on TCP.
+    ///
+    /// They then speak TLS only. Unix sockets and the admin listener do not.
     #[arg(long, value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
 
@@ -20,14 +20,16 @@ pub struct TlsSettings {
     #[arg(long, value_name = "FILE")]
     pub tls_key: Option<PathBuf>,
 
-    /// File with the certificate authorities (PEM) of clients. Each client then needs a certificate
-    /// of one of them (mutual TLS).
+    /// File with the certificate authorities (PEM) of clients: mutual TLS.
+    ///
+    /// Each client then needs a certificate of one of them.
     #[arg(long, value_name = "FILE")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// The clients that may connect, by the DNS names or URIs in their certificates: an entry with
-    /// a scheme, such as `spiffe://example.com/envoy`, is a URI. By default all with a certificate.
-    /// Repeat the flag or separate them by commas.
+    /// DNS names or URIs of the clients that may connect.
+    ///
+    /// An entry with a scheme, such as `spiffe://example.com/envoy`, is a URI. By default all
+    /// clients with a certificate may connect.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub tls_client_names: Vec<ClientName>,
 }

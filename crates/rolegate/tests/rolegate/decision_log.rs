@@ -16,7 +16,7 @@ use testbed::pages::{names, table};
 use crate::client::{Answer, Envoy, basic};
 use crate::process::{Server, example, run, wait_until};
 
-const PAGE: &str = include_str!("../../../../docs/operations.md");
+const PAGE: &str = include_str!("../../../../docs/reference/decision-log.md");
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
 /// Sends one request of each kind.

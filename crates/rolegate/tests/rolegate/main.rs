@@ -36,6 +36,7 @@ mod otlp;
 mod passwd;
 mod process;
 mod readiness;
+mod reference;
 mod reloading;
 mod replay;
 mod s3_server;

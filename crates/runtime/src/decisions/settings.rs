@@ -14,13 +14,13 @@ use crate::units;
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Decision log")]
 pub struct DecisionLogSettings {
-    /// Which decisions are logged, as one JSON object per line. Errors are no decisions: they are
-    /// only counted.
+    /// Which decisions are logged, as one JSON object per line.
+    ///
+    /// Errors are no decisions: a metric counts them.
     #[arg(id = "decision-log", long = "decision-log", value_enum, default_value_t = DecisionLog::Denied)]
     pub which: DecisionLog,
 
-    /// Where they go: to `decision-log-file` (`file`), to `otlp-endpoint` (`otlp`), or to both
-    /// (`file,otlp`).
+    /// Where decisions go: `file`, `otlp` or both (`file,otlp`).
     #[arg(
         id = "decision-log-to",
         long = "decision-log-to",
@@ -31,7 +31,9 @@ pub struct DecisionLogSettings {
     )]
     pub to: Vec<DecisionLogTo>,
 
-    /// The file that decisions are appended to. If it is renamed or removed, it is created again.
+    /// The file that decisions are appended to.
+    ///
+    /// If it is renamed or removed, it is created again with the next line.
     #[arg(
         id = "decision-log-file",
         long = "decision-log-file",
@@ -40,8 +42,9 @@ pub struct DecisionLogSettings {
     )]
     pub file: PathBuf,
 
-    /// Size at which that file is renamed to FILE.1, and that to FILE.2 and so on. By default it is
-    /// never.
+    /// Size at which the file is renamed to FILE.1, that to FILE.2 and so on.
+    ///
+    /// By default it is never renamed.
     #[arg(id = "decision-log-max-size", long = "decision-log-max-size", value_name = "SIZE", value_parser = units::size)]
     pub max_size: Option<usize>,
 
@@ -49,10 +52,11 @@ pub struct DecisionLogSettings {
     #[arg(id = "decision-log-keep", long = "decision-log-keep", value_name = "N", default_value = "5", value_parser = units::positive_count)]
     pub keep: u16,
 
-    /// Share of decisions that is logged, from 0 to 1: `allowed=0.01`, `denied=0.5` (of denials
-    /// with any reason), or of one reason, which wins over `denied`: `bad_password=0.1`. Repeat the
-    /// flag or separate them by commas. Of the decisions that `--decision-log` selects, those
-    /// without a share are all logged.
+    /// Shares of decisions that are logged, such as `allowed=0.01`.
+    ///
+    /// A share is from 0 to 1: of `allowed` decisions, of all `denied` ones, or of the denials with
+    /// one reason (`bad_password=0.1`), which wins over `denied`. Decisions without a share are all
+    /// logged, if `decision-log` selects them.
     #[arg(
         id = "decision-log-sample",
         long = "decision-log-sample",
@@ -61,8 +65,9 @@ pub struct DecisionLogSettings {
     )]
     pub sample: Vec<Sample>,
 
-    /// Path whose segments in braces are logged as `*`, such as `/people/{id}`, also in paths
-    /// below. Repeat the flag or separate them by commas.
+    /// Paths whose segments in braces are logged as `*`, such as `/people/{id}`.
+    ///
+    /// Paths below them are masked as well.
     #[arg(
         id = "decision-log-mask-path",
         long = "decision-log-mask-path",
@@ -71,12 +76,13 @@ pub struct DecisionLogSettings {
     )]
     pub mask_paths: Vec<PathMask>,
 
-    /// What is logged of users.
+    /// What is logged in place of user names.
     #[arg(id = "decision-log-mask-users", long = "decision-log-mask-users", value_enum, default_value_t = MaskUsers::Off)]
     pub mask_users: MaskUsers,
 
-    /// File with the key of the hashes of users, at least 16 bytes. Without it, each process has a
-    /// random one, so hashes of different processes differ.
+    /// File with the key of the hashes of users, at least 16 bytes.
+    ///
+    /// Without it each process has a random key, so hashes of different processes differ.
     #[arg(id = "decision-log-mask-key", long = "decision-log-mask-key", value_name = "FILE")]
     pub mask_key: Option<PathBuf>,
 }

@@ -196,7 +196,7 @@ fn the_table_of_fields_is_what_lines_have() {
     };
     let lines = lines_with(&settings, &[record; 50]);
     let has: BTreeSet<&str> = lines[0].as_object().unwrap().keys().map(String::as_str).collect();
-    let page = include_str!("../../../../docs/operations.md");
+    let page = include_str!("../../../../docs/reference/decision-log.md");
     let rows = table(page, "| field |");
     assert_eq!(rows.iter().flat_map(|row| names(row[0])).collect::<BTreeSet<_>>(), has);
 }

@@ -13,18 +13,22 @@ use crate::units;
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "OTLP")]
 pub struct OtlpSettings {
-    /// Whether a span of each decision in a trace that is sampled is sent to `otlp-endpoint`. The
-    /// trace is that of the `traceparent` (W3C Trace Context) of Envoy's call, else of the request.
+    /// Whether a span of each decision in a sampled trace is sent to a collector.
+    ///
+    /// The trace is that of the `traceparent` (W3C Trace Context) of Envoy's call, else that of the
+    /// request.
     #[arg(long, value_enum, default_value_t = Traces::Off)]
     pub traces: Traces,
 
-    /// Share of the requests without a `traceparent` that begin a trace, from 0 to 1. For a request
-    /// that has one, only its sampled flag counts.
+    /// Share of the requests without a `traceparent` that begin a trace, from 0 to 1.
+    ///
+    /// For a request with a `traceparent`, only its sampled flag counts.
     #[arg(long, value_name = "SHARE", default_value = "0")]
     pub trace_ratio: Share,
 
-    /// URL of an OpenTelemetry collector that receives OTLP over gRPC, such as
-    /// `http://127.0.0.1:4317` or `https://otel.example.com:4317`.
+    /// URL of a collector for OTLP over gRPC, such as `https://otel.example.com:4317`.
+    ///
+    /// Without a port it is 4317. `OTEL_EXPORTER_OTLP_ENDPOINT` and the like are not read.
     #[arg(
         id = "otlp-endpoint",
         long = "otlp-endpoint",
@@ -33,13 +37,15 @@ pub struct OtlpSettings {
     )]
     pub endpoint: Option<String>,
 
-    /// File with certificate authorities (PEM): only a collector with a certificate of one of these
-    /// is trusted; by default those of the system.
+    /// File with the certificate authorities (PEM) that alone are trusted for the collector.
+    ///
+    /// By default those of the system are trusted.
     #[arg(id = "otlp-ca", long = "otlp-ca", value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
-    /// File with headers that are sent to the collector, such as its credentials: a line `NAME:
-    /// VALUE` for each. It is read again for each batch.
+    /// File with headers for the collector, such as its credentials.
+    ///
+    /// It has a line `NAME: VALUE` for each header, and is read again for each batch.
     #[arg(id = "otlp-headers", long = "otlp-headers", value_name = "FILE")]
     pub headers: Option<PathBuf>,
 
@@ -47,12 +53,13 @@ pub struct OtlpSettings {
     #[arg(id = "otlp-timeout", long = "otlp-timeout", value_name = "TIME", default_value = "10s", value_parser = units::positive_duration)]
     pub timeout: Duration,
 
-    /// Maximum number of records that are sent at once, at least 1. The first of them waits for
-    /// others for a second.
+    /// Maximum number of records that are sent at once, at least 1.
+    ///
+    /// The first record waits for others for a second.
     #[arg(id = "otlp-batch-size", long = "otlp-batch-size", value_name = "N", default_value = "512", value_parser = units::positive_count)]
     pub batch_size: u16,
 
-    /// The `service.name` of what is sent.
+    /// The `service.name` of records and spans.
     #[arg(
         id = "otlp-service-name", long = "otlp-service-name",
         value_name = "NAME",
@@ -61,8 +68,7 @@ pub struct OtlpSettings {
     )]
     pub service_name: String,
 
-    /// Another attribute of the resource, such as `deployment.environment.name=production`. Repeat
-    /// the flag or separate them by commas.
+    /// Further attributes of the resource, such as `deployment.environment.name=production`.
     #[arg(
         id = "otlp-resource",
         long = "otlp-resource",
