@@ -1,37 +1,35 @@
-//! `docs/reference/`: pages that are made from the program, so they say what it does.
+//! `docs/reference/`, and the tables of keys in `policies/`: made from the program, so they say
+//! what it does.
 //! `UPDATE_REFERENCE=1 make test` writes them again.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{Arg, Command};
-use serde_json::Value;
+use document::{Node, Reader, Value};
 
 use crate::process::run;
 
-const FOLDER: &str = "../../docs/reference";
-
 #[test]
 fn the_pages_are_made_from_the_program() {
-    let pages = [
-        ("settings", settings()),
-        ("commands", commands()),
-        ("policy", policy_keys()),
-        ("decision-log", decision_fields()),
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![
+        ("docs/reference/settings.md", settings()),
+        ("docs/reference/commands.md", commands()),
+        ("docs/reference/decision-log.md", decision_fields()),
     ];
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOLDER);
+    for name in ["policies/README.md", "policies/search.md"] {
+        pages.push((name, with_keys(&std::fs::read_to_string(root.join(name)).unwrap())));
+    }
     for (name, page) in pages {
-        let file = folder.join(format!("{name}.md"));
+        let file = root.join(name);
         if std::env::var_os("UPDATE_REFERENCE").is_some() {
-            std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(&file, &page).unwrap();
         }
         let written = std::fs::read_to_string(&file).unwrap_or_default();
         assert_eq!(
-            written,
-            page,
-            "{} is not up to date: UPDATE_REFERENCE=1 make test writes it",
-            file.display()
+            written, page,
+            "{name} is not up to date: UPDATE_REFERENCE=1 make test writes it"
         );
     }
 }
@@ -119,37 +117,44 @@ fn help(arguments: &[&str]) -> String {
     help.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
-/// The keys of a policy, a table for each mapping of its schema.
-fn policy_keys() -> String {
-    let mut page = "# Keys of a policy\n\n\
-        The keys of a `policy.yaml` and the files that it includes, from the JSON Schema that \
-        `rolegate schema` prints. [The policy language](../../policies/README.md) says what they \
-        mean together.\n"
-        .to_owned();
-    let schema = schema("policy");
-    mapping(&mut page, "a policy", &schema);
-    for (name, definition) in schema["$defs"].as_object().unwrap() {
-        mapping(&mut page, name, definition);
+/// The tables of keys of the policy language: the heading that each is under, the schema and the
+/// mapping in it.
+const KEYS: [(&str, &str, &str); 19] = [
+    ("## A policy", "policy", ""),
+    ("## Identity", "policy", "identity"),
+    ("### `basic`", "policy", "basic"),
+    ("### A user", "policy", "user"),
+    ("### An entry of `jwt`", "policy", "issuer"),
+    ("### `keys`", "policy", "keys"),
+    ("### `claims`", "policy", "claims"),
+    ("## A role", "policy", "role"),
+    ("## A rule", "policy", "rule"),
+    ("## A grant", "policy", "grant"),
+    ("### `allow_response`", "policy", "allow_response"),
+    ("### `deny_response`", "policy", "deny_response"),
+    ("### `identity_header`", "policy", "identity_header"),
+    ("## `search`", "policy", "search"),
+    ("## `document_security`", "policy", "document_security"),
+    ("## `inventory`", "policy", "inventory"),
+    ("### A case", "cases", "case"),
+    ("### A request", "cases", "request"),
+    ("### `expect`", "cases", "expect"),
+];
+
+const TABLE: &str = "| key | meaning |\n|---|---|\n";
+
+/// A page of the policy language with the tables of keys that are on it.
+fn with_keys(page: &str) -> String {
+    let mut page = page.to_owned();
+    for (heading, kind, mapping) in KEYS {
+        let Some(start) = page.find(&format!("\n{heading}\n")) else { continue };
+        let start = start + page[start..].find(TABLE).unwrap() + TABLE.len();
+        let rows = page[start..].split_inclusive('\n').take_while(|line| line.starts_with('|'));
+        let end = start + rows.map(str::len).sum::<usize>();
+        let path = if mapping.is_empty() { vec![] } else { vec!["$defs", mapping] };
+        page.replace_range(start..end, &rows_of(kind, &path));
     }
     page
-}
-
-/// The keys of a mapping: of itself, and of its alternatives.
-fn mapping(page: &mut String, name: &str, schema: &Value) {
-    let alternatives = ["anyOf", "oneOf"]
-        .iter()
-        .filter_map(|key| schema[key].as_array())
-        .flatten()
-        .chain([schema]);
-    let rows: Vec<String> = alternatives
-        .filter_map(|schema| schema["properties"].as_object())
-        .flatten()
-        .map(|(key, value)| row(key, value))
-        .collect();
-    if !rows.is_empty() {
-        let name = name.replace('_', " ");
-        let _ = write!(page, "\n## {name}\n\n| key | meaning |\n|---|---|\n{}", rows.concat());
-    }
 }
 
 /// The fields of a line of the decision log.
@@ -161,19 +166,29 @@ fn decision_fields() -> String {
         [The decision log](../operations.md#the-decision-log) says where the lines go.\n\n\
         | field | meaning |\n|---|---|\n"
         .to_owned();
-    for (field, value) in schema("decision")["properties"].as_object().unwrap() {
-        page.push_str(&row(field, value));
-    }
+    page.push_str(&rows_of("decision", &[]));
     page
 }
 
-fn row(name: &str, value: &Value) -> String {
-    let meaning = value["description"].as_str().unwrap_or_default().replace('|', "\\|");
-    format!("| `{name}` | {meaning} |\n")
-}
-
-fn schema(kind: &str) -> Value {
+/// A row for each property of the mapping at this path of a schema, in its order.
+fn rows_of(kind: &str, path: &[&str]) -> String {
     let (code, schema, _) = run(&["schema", kind]);
     assert_eq!(code, 0);
-    serde_json::from_str(&schema).unwrap()
+    // JSON is YAML, and this reader keeps the order.
+    let mut reader = Reader::new(Path::new("schema.json").into());
+    let root = reader.parse(schema.as_bytes()).unwrap();
+    let mapping = path.iter().chain(&["properties"]).fold(&root, |node, key| member(node, key));
+    let Value::Map(properties) = &mapping.value else { panic!("{path:?} has no properties") };
+    let row = |name: &str, property: &Node| match &member(property, "description").value {
+        Value::Scalar(text) => {
+            format!("| `{name}` | {} |\n", text.text.trim_end_matches('.').replace('|', "\\|"))
+        }
+        Value::List(_) | Value::Map(_) => panic!("the description of {name}"),
+    };
+    properties.iter().map(|(key, property)| row(&key.text, property)).collect()
+}
+
+fn member<'n>(node: &'n Node, name: &str) -> &'n Node {
+    let Value::Map(entries) = &node.value else { panic!("no mapping with `{name}`") };
+    entries.iter().find(|(key, _)| *key.text == *name).map(|(_, node)| node).unwrap()
 }
