@@ -1,7 +1,7 @@
 //! Bodies that name indices.
 //!
-//! Each reader takes the keys that a node takes. It refuses whatever would make the two differ: a
-//! key twice, another value than text for a name, anything after the end.
+//! Each reader takes the keys that a node takes. It denies anything that a node could read in
+//! another way: a key twice, another value than text for a name, text after the end.
 
 pub(crate) mod bulk;
 mod documents;
@@ -9,16 +9,16 @@ mod multi_search;
 mod template;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use crate::action::Action;
 use crate::expression::{Expression, Options};
 use crate::json::{Json, Value};
 use crate::lookups::{self, Lookups};
-use crate::need::{Need, Target};
+use crate::need::Target;
 use crate::problem::Problem;
-use crate::reading::Reading;
+use crate::reading::{Reading, RequestBody};
 use crate::routes::Body;
+use documents::DocumentForm;
 
 const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
 const ALIASES_AND_DELETE: &[Action] =
@@ -44,23 +44,7 @@ const WRITE_ANYWHERE: &[Action] = &[
     Action::of("indices:admin/create"),
 ];
 
-/// The names in a body, each once, with its position and flags of the operations on it.
-#[derive(Default)]
-struct Names<'a>(BTreeMap<Cow<'a, str>, (usize, u8)>);
-
-impl<'a> Names<'a> {
-    fn add(&mut self, name: Cow<'a, str>, operations: u8) {
-        let position = self.0.len();
-        self.0.entry(name).or_insert((position, 0)).1 |= operations;
-    }
-
-    /// The names in the order of the body.
-    fn into_list(self) -> Vec<(Cow<'a, str>, u8)> {
-        let mut list: Vec<_> = self.0.into_iter().collect();
-        list.sort_unstable_by_key(|(_, (position, _))| *position);
-        list.into_iter().map(|(name, (_, operations))| (name, operations)).collect()
-    }
-}
+const UNKNOWN_KEY: Problem = Problem::Invalid("its body has an unknown key");
 
 /// Adds the needs of an ingest pipeline. Like a script, it may move documents to other indices.
 /// Processors such as `text_embedding` with `skip_existing` read the document that is there.
@@ -71,23 +55,23 @@ pub(crate) fn ingest_anywhere(reading: &mut Reading<'_, '_>) -> Result<(), Probl
 
 /// Adds the needs of the body.
 pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    match reading.found.group.body {
+    match reading.operation.body {
         Body::Ignored | Body::PointsInTime => Ok(()),
+        Body::Alias => put_alias(reading),
         Body::AliasFilters => alias_filters(reading),
         Body::Aliases => aliases(reading),
         Body::Bulk => bulk::read(reading),
-        Body::CreateIndex => create_index(reading),
+        Body::Create => create_index(reading),
         Body::DeleteByQuery => search(reading).and_then(|()| refresh(reading)),
-        Body::MultiGet => documents::multi_get(reading),
-        Body::MultiSearch => multi_search::read(reading, false),
-        Body::MultiSearchTemplate => multi_search::read(reading, true),
-        Body::MultiTermVectors => documents::multi_term_vectors(reading),
-        Body::PutAlias => put_alias(reading),
+        Body::Mget => documents::read_list(reading, DocumentForm::Get),
+        Body::Msearch => multi_search::read(reading, false),
+        Body::MsearchTemplate => multi_search::read(reading, true),
+        Body::Mtermvectors => documents::read_list(reading, DocumentForm::TermVectors),
         Body::Reindex => reindex(reading),
         Body::Restore => restore(reading),
         Body::Search => search(reading),
         Body::Template => template::read(reading),
-        Body::TermVectors => documents::term_vectors(reading),
+        Body::Termvectors => documents::term_vectors(reading),
         Body::Update => update(reading),
         Body::UpdateByQuery => update_by_query(reading),
     }
@@ -99,8 +83,7 @@ fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         return Ok(());
     }
     let before = reading.needs.len();
-    let searched = reading.list("index")?;
-    let mut lookups = Lookups::new(&searched);
+    let mut lookups = Lookups::new(reading.list("index")?);
     reading.members(|reading, json, key| lookups.member(reading, json, &key))?;
     if lookups.finish(reading)? {
         reading.show_hidden_terms(0..before);
@@ -108,11 +91,10 @@ fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Adds what `refresh` needs, which refreshes the indices of the path.
+/// Adds the needs of `refresh`, which refreshes the indices of the path.
 fn refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if reading.query.flag("refresh")? == Some(true) {
-        let changed = reading.list("index")?;
-        reading.need(REFRESH, Target::Fixed(changed))?;
+        reading.need(REFRESH, Target::Fixed(reading.list("index")?))?;
     }
     Ok(())
 }
@@ -121,20 +103,18 @@ fn refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 fn update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     search(reading)?;
     if has_script(reading)? {
-        let updated = reading.list("index")?;
-        reading.need(DELETE_DOCUMENTS, Target::Fixed(updated))?;
+        reading.need(DELETE_DOCUMENTS, Target::Fixed(reading.list("index")?))?;
     }
     refresh(reading)
 }
 
-/// The update of a document. A script may delete it; a body that is not seen may have a script.
+/// The update of a document. A script may delete it, and an unseen body may have a script.
 fn update(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    let may_delete = !reading.is_body_seen() || has_script(reading)?;
-    if let (true, Some(name)) = (may_delete, reading.parameter("index")?) {
-        let name = reading.name(name)?;
-        reading.need(DELETE_DOCUMENTS, Target::Name(name))?;
+    let may_delete = !matches!(reading.request.body, RequestBody::Whole(_)) || has_script(reading)?;
+    match reading.index_name("index")? {
+        Some(index) if may_delete => reading.need(DELETE_DOCUMENTS, Target::Name(index)),
+        Some(_) | None => Ok(()),
     }
-    Ok(())
 }
 
 fn has_script(reading: &mut Reading<'_, '_>) -> Result<bool, Problem> {
@@ -148,8 +128,7 @@ fn has_script(reading: &mut Reading<'_, '_>) -> Result<bool, Problem> {
 
 /// `{"aliases": {NAME: {…}}, …}`
 fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    let Some(index) = reading.parameter("index")? else { return Ok(()) };
-    let index = reading.name(index)?;
+    let Some(index) = reading.index_name("index")? else { return Ok(()) };
     reading.members(|reading, json, key| {
         if key != "aliases" {
             return json.ignore();
@@ -160,7 +139,7 @@ fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             reading.need(ALIASES, Target::AddedName(alias))?;
             json.object(|json, key| match &*key {
                 "filter" => lookups::filter(reading, json),
-                // For a node, an object that it does not know ends the alias.
+                // In a node, an object under an unknown key ends the alias.
                 _ => json.scalar(),
             })
         })?;
@@ -220,7 +199,7 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             None => Ok(()),
         },
         "filter" => lookups::filter(reading, json),
-        // Nodes of 2.x read the members of an object that they do not know as if they stood here.
+        // Nodes of 2.x read the members of an object under an unknown key as if they stood here.
         _ => json.scalar(),
     })?;
     if !has_index {
@@ -232,7 +211,6 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 
 /// `{"actions": [{"add": {"index": …, "alias": …}}, {"remove": …}, {"remove_index": …}]}`
 fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    const UNKNOWN_KEY: Problem = Problem::Invalid("its body has an unknown key");
     let mut deletes = false;
     reading.members(|reading, json, key| {
         if key != "actions" {
@@ -249,13 +227,13 @@ fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             })
         })
     })?;
-    // If one action deletes an index, a node asks for deletion on the indices of all.
-    let of_indices =
-        |need: &&mut Need<'_>| need.actions == ALIASES && matches!(need.target, Target::Fixed(_));
-    for need in reading.needs.iter_mut().filter(|_| deletes).filter(of_indices) {
-        need.actions = ALIASES_AND_DELETE;
+    // If an action deletes an index, a node asks for deletion on the indices of all actions.
+    for need in reading.needs.iter_mut().filter(|_| deletes) {
+        if need.actions == ALIASES && matches!(need.target, Target::Fixed(_)) {
+            need.actions = ALIASES_AND_DELETE;
+        }
     }
-    // A node refuses it, too. A request without needs would be open to everyone.
+    // A node refuses an empty list, too. A request without needs would be open to everyone.
     if reading.needs.is_empty() { Err(Problem::Invalid("its body has no action")) } else { Ok(()) }
 }
 
@@ -282,16 +260,18 @@ fn alias_action<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Resul
 fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let (mut has_source, mut has_destination) = (false, false);
     let refreshes = reading.query.flag("refresh")? == Some(true);
-    let nothing = lookups::nothing();
-    let mut lookups = Lookups::new(&nothing);
+    let mut lookups = Lookups::new(Expression::new("", Options::OPEN));
     reading.members(|reading, json, key| match &*key {
         "source" => json.object(|json, key| match &*key {
             "index" => {
-                let names =
-                    if json.peek()? == Value::Array { json.name_list()? } else { json.string()? };
+                let names = json.names()?;
                 has_source |= !names.is_empty();
                 let indices = reading.expression(names, Options::OPEN)?;
-                reading.need_copy(SEARCH, Target::Fixed(indices))
+                reading.need(SEARCH, Target::Fixed(indices))?;
+                if let Some(need) = reading.needs.last_mut() {
+                    need.is_copied = true;
+                }
+                Ok(())
             }
             "remote" => Err(Problem::Unsupported("indices of remote clusters")),
             // The other members are those of a search.
@@ -307,13 +287,10 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 }
                 reading.need(CREATE, Target::Missing(name))
             }
-            "pipeline" => {
-                if json.pipeline()? {
-                    ingest_anywhere(reading)
-                } else {
-                    Ok(())
-                }
-            }
+            "pipeline" => match json.pipeline()? {
+                true => ingest_anywhere(reading),
+                false => Ok(()),
+            },
             _ => json.ignore(),
         }),
         "script" => {

@@ -1,13 +1,13 @@
 //! Bulk requests of which only some items are permitted.
 //!
-//! The security plugin answers with an error for each denied item, and performs the others. In
-//! front of the cluster this takes two changes: denied items are taken out of the request, and
-//! their errors are put into the response, at the positions of the items.
+//! The security plugin performs the permitted items, and answers with an error for each denied item.
+//! In front of the cluster this takes two changes: denied items are removed from the request, and
+//! their errors are inserted into the response, at the positions of the items.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use crate::body::bulk::{Item, each};
+use crate::body::bulk::each_item;
 use crate::json::{Json, Value};
 use crate::need::{Need, Target};
 use crate::parameters::{Plus, Query, decode};
@@ -15,14 +15,14 @@ use crate::problem::Problem;
 use crate::reading::Request;
 use crate::request::route;
 
-/// The permitted items of a bulk request, at least one, and the denied ones.
+/// The permitted items of a bulk request, of which there are some, and the denied items.
 #[derive(Debug)]
 pub struct PermittedItems<'a> {
     /// The body with the permitted items only.
     pub body: Vec<u8>,
-    /// How many there are.
+    /// The number of items in the body.
     pub count: usize,
-    /// The others, in their order.
+    /// The denied items, in their order.
     pub denied: Vec<DeniedItem<'a>>,
 }
 
@@ -35,20 +35,20 @@ pub struct DeniedItem<'a> {
     pub operation: &'static str,
     /// The index that it names.
     pub index: Cow<'a, str>,
-    /// The id of its document, if it has one: the cluster takes a number for text.
+    /// The id of its document, if the request has it.
     pub id: Option<Cow<'a, str>>,
 }
 
 /// The most indices of a request whose items are separated. Denials take longer than decisions.
 const MAX_INDICES: usize = 250;
 
-/// The most items that are denied one by one.
+/// The most denied items.
 const MAX_DENIED: usize = 20_000;
 
-/// The most items that are forwarded without the others. Their results are kept in memory.
+/// The most items that are forwarded if some are denied. Their results are kept in memory.
 const MAX_FORWARDED: usize = 20_000;
 
-/// Separates the items of a bulk request with these needs. `permits` is asked once for each index,
+/// Separates the items of a bulk request with these needs. `permits` is called once for each index,
 /// with the needs of all items on it: like the plugin, it permits all or none of them.
 ///
 /// The caller must read the new request, and decide about its needs.
@@ -62,51 +62,42 @@ pub fn permitted_items<'a>(
 ) -> Option<PermittedItems<'a>> {
     let mut unused = Vec::new();
     let reading = route(request, &mut unused).ok()?;
-    if reading.found.group.name != "bulk" || changes_response(reading.query) {
+    if reading.operation.name != "bulk" || changes_response(reading.query) {
         return None;
     }
-    let mut by_name: BTreeMap<&str, Vec<Need<'a>>> = BTreeMap::new();
+    let mut needs_by_index: BTreeMap<&str, Vec<Need<'a>>> = BTreeMap::new();
     for need in needs {
-        match &need.target {
-            Target::Name(name) | Target::Missing(name) => {
-                by_name.entry(name).or_default().push(need.clone());
-            }
-            Target::Cluster | Target::Indices(_) | Target::Fixed(_) | Target::AddedName(_) => {}
+        if let Target::Name(index) | Target::Missing(index) = &need.target {
+            needs_by_index.entry(index).or_default().push(need.clone());
         }
     }
-    if by_name.len() > MAX_INDICES {
+    if needs_by_index.len() > MAX_INDICES {
         return None;
     }
-    let permitted: BTreeSet<&str> = by_name
-        .into_iter()
-        .filter(|(name, needs)| permits(name, needs))
-        .map(|(name, _)| name)
-        .collect();
-    let default = reading.parameter("index").ok()?;
+    needs_by_index.retain(|index, needs| permits(index, needs));
+    let default = reading.index_name("index").ok()?;
     let mut items = PermittedItems { body: Vec::new(), count: 0, denied: Vec::new() };
-    let separate = |Item { operation, index, id, lines, .. }: Item<'a>| {
-        let index =
-            index.or_else(|| default.clone()).ok_or(Problem::Invalid("an item names no index"))?;
-        let index = reading.name(index)?;
-        if permitted.contains(&*index) {
-            items.body.extend_from_slice(lines);
+    each_item(reading.body().ok()?, false, |item| {
+        let index = item.index_or(&default, &reading)?;
+        if needs_by_index.contains_key(&*index) {
+            items.body.extend_from_slice(item.lines);
             items.count += 1;
         } else {
-            let (position, id) =
-                (items.count + items.denied.len(), id.map(text_of).transpose()?.flatten());
-            items.denied.push(DeniedItem { position, operation, index, id });
+            let position = items.count + items.denied.len();
+            let id = item.id.map(text_of_id).transpose()?.flatten();
+            items.denied.push(DeniedItem { position, operation: item.operation, index, id });
         }
         if items.count > MAX_FORWARDED || items.denied.len() > MAX_DENIED {
             return Err(Problem::Unsupported("so many items of which some are not permitted"));
         }
         Ok(())
-    };
-    each(reading.body().ok()?, false, separate).ok()?;
+    })
+    .ok()?;
     (items.count > 0).then_some(items)
 }
 
-/// An id as the cluster reads it: the text of a string, and a number as it is written.
-fn text_of(id: &[u8]) -> Result<Option<Cow<'_, str>>, Problem> {
+/// An id as the cluster reads it: a number is read as its text.
+fn text_of_id(id: &[u8]) -> Result<Option<Cow<'_, str>>, Problem> {
     Json::whole(id, |json| match json.peek()? {
         Value::String => json.string().map(Some),
         Value::Null => json.skip().map(|_| None),
@@ -126,7 +117,8 @@ fn changes_response(query: Query<'_>) -> bool {
 }
 
 /// The cluster's response to the `count` permitted items of a bulk request, with the errors of the
-/// others at their sorted positions, about `added` bytes. `None` if it has another number of items.
+/// denied items at their sorted positions, about `added` bytes. `None` if the response has another
+/// number of items.
 #[must_use]
 pub fn with_denied<'r>(
     response: &'r [u8],
@@ -134,10 +126,8 @@ pub fn with_denied<'r>(
     denied: impl Iterator<Item = (usize, &'r str)>,
     added: usize,
 ) -> Option<Vec<u8>> {
-    let mut items = Vec::with_capacity(count);
-    let mut others = Vec::new();
-    let mut has_items = false;
-    let read = |json: &mut Json<'r>| {
+    let (mut items, mut members, mut has_items) = (Vec::with_capacity(count), Vec::new(), false);
+    Json::whole(response, |json| {
         json.object(|json, key| match &*key {
             "items" if std::mem::replace(&mut has_items, true) => {
                 Err(Problem::Invalid("the response has two lists of items"))
@@ -146,16 +136,18 @@ pub fn with_denied<'r>(
                 items.push(json.skip()?);
                 Ok(())
             }),
-            "errors" => json.skip().map(drop),
+            "errors" => json.ignore(),
             _ => {
-                others.push((key.into_owned(), json.skip()?));
+                members.push((key, json.skip()?));
                 Ok(())
             }
         })
-    };
-    Json::whole(response, read).ok()?;
+    })
+    .ok()?;
     if items.len() != count
-        || others.iter().any(|(key, _)| key.contains(['"', '\\']) || key.contains(char::is_control))
+        || members
+            .iter()
+            .any(|(key, _)| key.contains(['"', '\\']) || key.contains(char::is_control))
     {
         return None;
     }
@@ -170,14 +162,11 @@ pub fn with_denied<'r>(
     results.extend(permitted);
     let mut text = Vec::with_capacity(response.len() + added);
     text.push(b'{');
-    for (key, value) in others {
+    for (key, value) in members {
         text.extend([b"\"", key.as_bytes(), b"\":", value, b","].concat());
     }
     text.extend_from_slice(b"\"errors\":true,\"items\":[");
-    for (position, result) in results.into_iter().enumerate() {
-        text.extend_from_slice(if position > 0 { b"," } else { b"" });
-        text.extend_from_slice(result);
-    }
+    text.extend(results.join(&b','));
     text.extend_from_slice(b"]}");
     Some(text)
 }

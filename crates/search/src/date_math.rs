@@ -5,119 +5,110 @@ use jiff::{SignedDuration, Span, Timestamp, tz};
 
 use crate::problem::Problem;
 
-const UNSUPPORTED: Problem = Problem::Unsupported("date math of this form");
+pub(crate) const UNSUPPORTED: Problem = Problem::Unsupported("date math of this form");
 const CHANGING: Problem =
     Problem::Unsupported("date math that stands for another index some seconds earlier or later");
 
-/// How far the clock of a node, when a request arrives there, may be from ours at its decision.
-const MARGIN: SignedDuration = SignedDuration::from_secs(5);
+/// The most that the clock of a node, when a request arrives there, may differ from ours when we
+/// decide.
+const MAX_SKEW: SignedDuration = SignedDuration::from_secs(5);
+
+/// Whether a name is date math.
+pub(crate) fn is_date_math(name: &str) -> bool {
+    name.starts_with('<') && name.ends_with('>')
+}
 
 /// The name that an expression stands for now, if it is the same a little earlier and later.
 ///
-/// The names at both ends of that time are enough: whatever is rounded or formatted to minutes or
-/// more changes at most once in a minute, and seconds are not the same ten seconds later.
+/// It is enough to compare both ends of that time: a name that is rounded or formatted to minutes
+/// or more changes at most once in a minute, and seconds are not the same ten seconds later.
 pub(crate) fn resolve_around(expression: &str, now: Timestamp) -> Result<String, Problem> {
-    let at =
-        |time: Result<Timestamp, jiff::Error>| resolve(expression, time.map_err(|_| UNSUPPORTED)?);
-    let name = at(now.checked_sub(MARGIN))?;
-    if name == at(now.checked_add(MARGIN))? { Ok(name) } else { Err(CHANGING) }
+    let (Ok(earlier), Ok(later)) = (now.checked_sub(MAX_SKEW), now.checked_add(MAX_SKEW)) else {
+        return Err(UNSUPPORTED);
+    };
+    let name = resolve(expression, earlier)?;
+    if name == resolve(expression, later)? { Ok(name) } else { Err(CHANGING) }
 }
 
 /// The name that an expression in angle brackets stands for at this moment.
 ///
 /// Supported are sums and roundings of `now`, formats of numbers (`uuuu`, `yyyy`, `MM`, `dd`, `HH`,
-/// `mm`, `ss`), and time zones that are offsets such as `+01:00`. The rest is refused.
+/// `mm`, `ss`), and time zones that are offsets such as `+01:00`.
 pub(crate) fn resolve(expression: &str, now: Timestamp) -> Result<String, Problem> {
-    let mut rest =
-        expression.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).ok_or(UNSUPPORTED)?;
-    if rest.is_empty() || rest.contains('\\') {
+    let mut text =
+        expression.strip_prefix('<').and_then(|text| text.strip_suffix('>')).ok_or(UNSUPPORTED)?;
+    if text.is_empty() || text.contains('\\') {
         return Err(UNSUPPORTED);
     }
     let mut name = String::with_capacity(expression.len());
-    while let Some((before, after)) = rest.split_once('{') {
-        name.push_str(plain(before)?);
-        let (math, format, zone, after) =
-            match after.find(['{', '}']).and_then(|at| after.split_at_checked(at)) {
-                Some((math, tail)) if tail.starts_with('{') => {
-                    let (inner, tail) = tail
-                        .strip_prefix('{')
-                        .and_then(|tail| tail.split_once("}}"))
-                        .ok_or(UNSUPPORTED)?;
-                    let (format, zone) = inner
-                        .split_once('|')
-                        .map_or((inner, None), |(format, zone)| (format, Some(zone)));
-                    (math, format, zone, tail)
-                }
-                Some((math, tail)) => {
-                    (math, "uuuu.MM.dd", None, tail.strip_prefix('}').ok_or(UNSUPPORTED)?)
-                }
-                None => return Err(UNSUPPORTED),
-            };
-        push_formatted(&mut name, evaluate(math, local(now, zone)?)?, format)?;
-        rest = after;
+    while let Some((literal, braced)) = text.split_once('{') {
+        name.push_str(check_literal(literal)?);
+        let end = braced.find(['{', '}']).ok_or(UNSUPPORTED)?;
+        let (math, tail) = braced.split_at_checked(end).ok_or(UNSUPPORTED)?;
+        let (format, after) = match tail.strip_prefix('{') {
+            Some(tail) => tail.split_once("}}").ok_or(UNSUPPORTED)?,
+            None => ("uuuu.MM.dd", tail.strip_prefix('}').ok_or(UNSUPPORTED)?),
+        };
+        let (format, zone) = format.split_once('|').unwrap_or((format, "Z"));
+        push_formatted(&mut name, evaluate(math, local_time(now, zone)?)?, format)?;
+        text = after;
     }
-    name.push_str(plain(rest)?);
+    name.push_str(check_literal(text)?);
     Ok(name)
 }
 
 /// Text outside of braces.
-fn plain(text: &str) -> Result<&str, Problem> {
+fn check_literal(text: &str) -> Result<&str, Problem> {
     if text.contains('}') { Err(UNSUPPORTED) } else { Ok(text) }
 }
 
 /// The local time in a zone that is an offset such as `-08:00`.
-fn local(now: Timestamp, zone: Option<&str>) -> Result<DateTime, Problem> {
-    let seconds = match zone {
-        None | Some("Z" | "UTC") => 0,
-        Some(zone) => {
-            let (sign, digits) = zone.split_at_checked(1).ok_or(UNSUPPORTED)?;
-            let (hours, minutes) = digits.split_once(':').ok_or(UNSUPPORTED)?;
-            let number = |text: &str, most: i32| {
-                let is_digits = text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_digit());
-                text.parse::<i32>()
-                    .ok()
-                    .filter(|number| is_digits && *number <= most)
-                    .ok_or(UNSUPPORTED)
-            };
-            let seconds: i32 = number(hours, 18)? * 3600 + number(minutes, 59)? * 60;
-            match sign {
-                "+" => seconds,
-                "-" => -seconds,
-                _ => return Err(UNSUPPORTED),
-            }
+fn local_time(now: Timestamp, zone: &str) -> Result<DateTime, Problem> {
+    let seconds = match zone.as_bytes() {
+        b"Z" | b"UTC" => 0,
+        [sign @ (b'+' | b'-'), hour_tens, hour_ones, b':', minute_tens, minute_ones] => {
+            let hours = two_digits(*hour_tens, *hour_ones, 18)?;
+            let seconds = hours * 3600 + two_digits(*minute_tens, *minute_ones, 59)? * 60;
+            if *sign == b'-' { -seconds } else { seconds }
         }
+        _ => return Err(UNSUPPORTED),
     };
     Ok(tz::Offset::from_seconds(seconds).map_err(|_| UNSUPPORTED)?.to_datetime(now))
 }
 
+/// A number of two digits, up to `max`.
+fn two_digits(tens: u8, ones: u8, max: i32) -> Result<i32, Problem> {
+    let number = i32::from(tens) * 10 + i32::from(ones) - 11 * i32::from(b'0');
+    let is_number = tens.is_ascii_digit() && ones.is_ascii_digit() && number <= max;
+    is_number.then_some(number).ok_or(UNSUPPORTED)
+}
+
 /// `now`, followed by sums such as `-1d` and roundings such as `/M`, from left to right.
 fn evaluate(math: &str, now: DateTime) -> Result<DateTime, Problem> {
-    let mut rest = math.strip_prefix("now").ok_or(UNSUPPORTED)?;
+    let mut terms = math.strip_prefix("now").ok_or(UNSUPPORTED)?;
     let mut time = now;
-    while !rest.is_empty() {
-        let (operator, after) = rest.split_at_checked(1).ok_or(UNSUPPORTED)?;
+    while !terms.is_empty() {
+        let (operator, after) = terms.split_at_checked(1).ok_or(UNSUPPORTED)?;
         let digits = after.bytes().take_while(u8::is_ascii_digit).count();
         let (count, after) = after.split_at_checked(digits).ok_or(UNSUPPORTED)?;
         let (unit, after) = after.split_at_checked(1).ok_or(UNSUPPORTED)?;
-        rest = after;
+        terms = after;
         time = match operator {
-            "/" if count.is_empty() => rounded(time, unit)?,
+            "/" if count.is_empty() => round(time, unit)?,
             "+" | "-" => {
-                let count: i64 =
-                    if count.is_empty() { 1 } else { count.parse().map_err(|_| UNSUPPORTED)? };
-                let count = if operator == "-" { -count } else { count };
-                let span = Span::new();
+                let count = if count.is_empty() { "1" } else { count };
+                let count: i64 = format!("{operator}{count}").parse().map_err(|_| UNSUPPORTED)?;
                 let span = match unit {
-                    "y" => span.try_years(count),
-                    "M" => span.try_months(count),
-                    "w" => span.try_weeks(count),
-                    "d" => span.try_days(count),
-                    "h" | "H" => span.try_hours(count),
-                    "m" => span.try_minutes(count),
-                    "s" => span.try_seconds(count),
+                    "y" => Span::new().try_years(count),
+                    "M" => Span::new().try_months(count),
+                    "w" => Span::new().try_weeks(count),
+                    "d" => Span::new().try_days(count),
+                    "h" | "H" => Span::new().try_hours(count),
+                    "m" => Span::new().try_minutes(count),
+                    "s" => Span::new().try_seconds(count),
                     _ => return Err(UNSUPPORTED),
                 };
-                time.checked_add(span.map_err(|_| UNSUPPORTED)?).map_err(|_| UNSUPPORTED)?
+                span.and_then(|span| time.checked_add(span)).map_err(|_| UNSUPPORTED)?
             }
             _ => return Err(UNSUPPORTED),
         };
@@ -125,47 +116,45 @@ fn evaluate(math: &str, now: DateTime) -> Result<DateTime, Problem> {
     Ok(time)
 }
 
-/// The start of the unit that a time is in.
-fn rounded(time: DateTime, unit: &str) -> Result<DateTime, Problem> {
+/// The start of the year, month, … that a time is in.
+fn round(time: DateTime, unit: &str) -> Result<DateTime, Problem> {
     let day = time.date();
-    let minutes = if unit == "m" || unit == "s" { time.minute() } else { 0 };
-    let seconds = if unit == "s" { time.second() } else { 0 };
     Ok(match unit {
-        "y" => day.first_of_year().at(0, 0, 0, 0),
-        "M" => day.first_of_month().at(0, 0, 0, 0),
+        "y" => day.first_of_year().into(),
+        "M" => day.first_of_month().into(),
         "w" => {
             let since_monday = day.weekday().since(Weekday::Monday);
-            day.checked_sub(Span::new().days(since_monday)).map_err(|_| UNSUPPORTED)?.at(0, 0, 0, 0)
+            day.checked_sub(Span::new().days(since_monday)).map_err(|_| UNSUPPORTED)?.into()
         }
-        "d" => day.at(0, 0, 0, 0),
-        "h" | "H" | "m" | "s" => day.at(time.hour(), minutes, seconds, 0),
+        "d" => day.into(),
+        "h" | "H" => day.at(time.hour(), 0, 0, 0),
+        "m" => day.at(time.hour(), time.minute(), 0, 0),
+        "s" => day.at(time.hour(), time.minute(), time.second(), 0),
         _ => return Err(UNSUPPORTED),
     })
 }
 
 fn push_formatted(name: &mut String, time: DateTime, format: &str) -> Result<(), Problem> {
-    let mut rest = format;
-    if rest.is_empty() || !(0..=9999).contains(&time.year()) {
+    if format.is_empty() || !(0..=9999).contains(&time.year()) {
         return Err(UNSUPPORTED);
     }
-    while let Some(letter) = rest.chars().next() {
-        let count = rest.chars().take_while(|other| *other == letter).count();
-        let (field, after) = rest.split_at_checked(count * letter.len_utf8()).ok_or(UNSUPPORTED)?;
-        rest = after;
+    // Runs of the same letter are fields.
+    for field in format.as_bytes().chunk_by(|letter, next| letter == next) {
         let number = match field {
-            "uuuu" | "yyyy" => time.year(),
-            "MM" => time.month().into(),
-            "dd" => time.day().into(),
-            "HH" => time.hour().into(),
-            "mm" => time.minute().into(),
-            "ss" => time.second().into(),
-            _ if matches!(letter, '.' | '-' | '_') => {
-                name.push_str(field);
+            b"uuuu" | b"yyyy" => time.year(),
+            b"MM" => time.month().into(),
+            b"dd" => time.day().into(),
+            b"HH" => time.hour().into(),
+            b"mm" => time.minute().into(),
+            b"ss" => time.second().into(),
+            [b'.' | b'-' | b'_', ..] => {
+                name.extend(field.iter().map(|byte| char::from(*byte)));
                 continue;
             }
             _ => return Err(UNSUPPORTED),
         };
-        name.push_str(&format!("{number:0count$}"));
+        let width = field.len();
+        name.push_str(&format!("{number:0width$}"));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! JSON, read without copying and without building values.
 //!
-//! It is stricter than a node, which takes comments, and tells UTF-16 and UTF-32 by their first
-//! bytes. A node reads in the same way whatever this reader accepts.
+//! It is stricter than a node, which also takes comments, UTF-16 and UTF-32. A node reads each text
+//! that this reader accepts in the same way.
 
 use std::borrow::Cow;
 
@@ -9,8 +9,8 @@ use serde::de::IgnoredAny;
 
 use crate::problem::Problem;
 
-/// Objects and arrays within each other. A node takes 1,000; no query comes near.
-const MOST_DEPTH: usize = 100;
+/// The most objects and arrays within each other. A node takes 1,000; no query comes near.
+const MAX_DEPTH: usize = 100;
 
 /// A reader at a place in a JSON text.
 #[derive(Debug, Clone)]
@@ -38,7 +38,6 @@ impl Value {
 }
 
 impl<'a> Json<'a> {
-    /// A reader at the start of `text`.
     pub(crate) fn new(text: &'a [u8]) -> Self {
         Self { text, at: 0, depth: 0 }
     }
@@ -134,6 +133,11 @@ impl<'a> Json<'a> {
         Ok(Cow::Owned(names.join(",")))
     }
 
+    /// Reads names and patterns: text, in which a node splits at commas, or an array.
+    pub(crate) fn names(&mut self) -> Result<Cow<'a, str>, Problem> {
+        if self.peek()? == Value::Array { self.name_list() } else { self.string() }
+    }
+
     /// Reads a value that is neither an object nor an array.
     pub(crate) fn scalar(&mut self) -> Result<(), Problem> {
         if self.peek()?.is_scalar() {
@@ -174,7 +178,7 @@ impl<'a> Json<'a> {
     ) -> Result<(), Problem> {
         self.expect(open)?;
         self.depth += 1;
-        if self.depth > MOST_DEPTH {
+        if self.depth > MAX_DEPTH {
             return Err(Problem::Invalid("its body has too many objects within each other"));
         }
         self.space();
@@ -201,10 +205,12 @@ impl<'a> Json<'a> {
         let (start, mut has_escapes) = (self.at, false);
         self.expect(b'"')?;
         loop {
-            let rest = self.text.get(self.at..).ok_or(INVALID)?;
+            let text = self.text.get(self.at..).ok_or(INVALID)?;
             // Most strings have no escape, so this finds their end.
-            let is_plain = |byte: &u8| *byte >= 0x20 && *byte != b'"' && *byte != b'\\';
-            self.at += rest.iter().position(|byte| !is_plain(byte)).ok_or(INVALID)?;
+            self.at += text
+                .iter()
+                .position(|byte| matches!(byte, 0..0x20 | b'"' | b'\\'))
+                .ok_or(INVALID)?;
             match self.byte()? {
                 b'"' => break,
                 b'\\' => self.at += 2,
@@ -218,10 +224,11 @@ impl<'a> Json<'a> {
 
     /// Reads `null`, `true`, `false` or a number.
     fn literal(&mut self) -> Result<(), Problem> {
-        let rest = self.text.get(self.at..).unwrap_or_default();
-        let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
-        let word =
-            rest.get(..rest.iter().position(is_end).unwrap_or(rest.len())).unwrap_or_default();
+        let text = self.text.get(self.at..).unwrap_or_default();
+        let word = text
+            .split(|byte| matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n'))
+            .next()
+            .unwrap_or_default();
         self.at += word.len();
         serde_json::from_slice::<IgnoredAny>(word).map(drop).map_err(|_| INVALID)
     }
@@ -236,11 +243,7 @@ impl<'a> Json<'a> {
     }
 
     fn space(&mut self) {
-        while self
-            .text
-            .get(self.at)
-            .is_some_and(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'))
-        {
+        while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.text.get(self.at) {
             self.at += 1;
         }
     }
@@ -272,8 +275,8 @@ impl<'a> Lines<'a> {
         }
         let end = memchr::memchr(b'\n', self.0)
             .ok_or(Problem::Invalid("its body does not end with a line feed"))?;
-        let (line, rest) = self.0.split_at_checked(end).unwrap_or_default();
-        self.0 = rest.get(1..).unwrap_or_default();
+        let (line, after) = self.0.split_at_checked(end).unwrap_or_default();
+        self.0 = after.get(1..).unwrap_or_default();
         Ok(Some(line))
     }
 }

@@ -1,19 +1,18 @@
 //! Queries that look documents up in other indices.
 //!
 //! A node finds look-ups at any depth while it rewrites a query, and reads the documents as the
-//! same user. So every object is gone through, and whatever has the form of a look-up counts as
-//! one.
+//! same user. So this reader visits every object, and counts each that has the form of a look-up.
 //!
-//! Several parsers of a node take the end of an object that they do not expect for their own:
-//! `{"random_score": {"x": {}}` is over for it one brace early, and the next members count for the
-//! object around it (seen in 3.4.0). Only the order of the tokens is certain. A name is that of an
-//! index only as the value of `index` or `_index`, and a look-up begins with one of a few keys. So
-//! if a body has such a key, each such value counts, wherever it stands.
+//! Several parsers of a node end at the end of an object that they do not expect:
+//! `{"random_score": {"x": {}}` is over one brace early, and the next members belong to the object
+//! around it (seen in 3.4.0). Only the order of the tokens is certain. The name of an index is
+//! always the value of `index` or `_index`, and a look-up begins with one of a few keys. So if a
+//! body has such a key, each value of `index` and `_index` counts, wherever it stands.
 //!
 //! The same walk finds searches that show terms of documents that they do not find. A document
 //! query of a role does not hide these terms, so the security plugin denies such searches on its
-//! index (`DlsFlsValveImpl`). It looks for aggregations of terms at the top only. Inner ones show
-//! the same.
+//! index (`DlsFlsValveImpl`). The plugin looks for aggregations of terms at the top only. Inner
+//! aggregations show the same terms.
 
 use std::borrow::Cow;
 
@@ -38,7 +37,7 @@ const RECORD: &[Action] = &[
     Action::of("indices:admin/mapping/put"),
 ];
 const CREATE: &[Action] = &[Action::of("indices:admin/create")];
-/// The actions that a query that is not seen may perform.
+/// The actions that an unseen query may perform.
 const ANY: &[Action] = &[
     Action::of("indices:data/read/get"),
     Action::of("indices:data/read/mtv[shard]"),
@@ -47,7 +46,7 @@ const ANY: &[Action] = &[
 ];
 const NO_TEXT: Problem = Problem::Invalid("a look-up names its index by no text");
 
-/// Processors of a search pipeline that make no query of a text.
+/// Processors of a search pipeline that do not make a query from text.
 const PROCESSORS: [&str; 11] = [
     "filter_query",
     "oversample",
@@ -62,29 +61,41 @@ const PROCESSORS: [&str; 11] = [
     "hybrid_score_explanation",
 ];
 
-/// The searched indices of a query that searches none by itself.
-pub(crate) fn nothing<'a>() -> Expression<'a> {
-    Expression::new("", Options::OPEN)
-}
+/// The expansion of the indices of look-ups.
+const HIDDEN: Options = Options { hidden: true, ..Options::OPEN };
 
-/// Adds the needs of look-ups in the next value of `json`, which is a filter, or contains some.
+/// Keys of look-ups. A template that has such a key counts as unseen.
+const LOOKUP_KEYS: [&str; 11] = [
+    "index",
+    "_index",
+    "indexed_shape",
+    "percolate",
+    "more_like_this",
+    "wrapper",
+    "template",
+    "collate",
+    "pit",
+    "search_pipeline",
+    "validating_ltr_query",
+];
+
+/// Adds the needs of look-ups in the next value of `json`: a filter, or a value that has filters.
 pub(crate) fn filter<'a>(
     reading: &mut Reading<'_, 'a>,
     json: &mut Json<'a>,
 ) -> Result<(), Problem> {
-    let nothing = nothing();
-    let mut lookups = Lookups::new(&nothing);
+    let mut lookups = Lookups::new(Expression::new("", Options::OPEN));
     lookups.value(reading, json, Place::default())?;
     lookups.finish(reading).map(drop)
 }
 
-/// Adds the needs of a query that is not seen, because a template is made into it.
-pub(crate) fn unseen(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+/// Adds the needs of a query that is not seen: it may look up any document.
+pub(crate) fn need_any_lookup(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.need_all(ANY)?;
     reading.need(MULTI_TERM_VECTORS, Target::Cluster)
 }
 
-/// Whether a `profile` beside the query counts: any value but false.
+/// Whether a `profile` beside the query has an effect: any value but false.
 pub(crate) fn shows_profile(value: &[u8]) -> bool {
     !matches!(value, b"false" | b"\"false\"")
 }
@@ -94,44 +105,36 @@ pub(crate) fn shows_profile(value: &[u8]) -> bool {
 /// # Errors
 /// If it may contain a look-up, or a variable in a key.
 pub(crate) fn hidden_terms_of_template(json: &mut Json<'_>) -> Result<bool, Problem> {
-    let mut shows_hidden_terms = false;
-    template_value(json, Place::default(), &mut shows_hidden_terms)?;
-    Ok(shows_hidden_terms)
+    hidden_terms_of_value(json, Place::default())
 }
 
-fn template_value(json: &mut Json<'_>, place: Place<'_>, shows: &mut bool) -> Result<(), Problem> {
+fn hidden_terms_of_value(json: &mut Json<'_>, place: Place<'_>) -> Result<bool, Problem> {
+    let mut shows = false;
     match json.peek()? {
-        Value::Array => json.array(|json| template_value(json, place, shows)),
-        Value::Object => json.object(|json, key| match &*key {
-            "index"
-            | "_index"
-            | "indexed_shape"
-            | "percolate"
-            | "more_like_this"
-            | "wrapper"
-            | "template"
-            | "collate"
-            | "pit"
-            | "search_pipeline"
-            | "validating_ltr_query" => Err(Problem::Unsupported("a look-up in a template")),
-            _ if key.contains("{{") => {
-                Err(Problem::Unsupported("a variable in a key of a template"))
+        Value::Array => json.array(|json| {
+            shows |= hidden_terms_of_value(json, place)?;
+            Ok(())
+        })?,
+        Value::Object => json.object(|json, key| {
+            if LOOKUP_KEYS.contains(&&*key) || key.contains("{{") {
+                return Err(Problem::Unsupported("a look-up or a variable in a key of a template"));
             }
-            _ => {
-                let place = place.member(&key);
-                *shows |= place.shows_hidden_terms(json)?;
-                template_value(json, place, shows)
-            }
-        }),
-        Value::String | Value::Null | Value::Other => json.ignore(),
+            let place = place.member(&key);
+            shows |= place.shows_hidden_terms(json)?;
+            shows |= hidden_terms_of_value(json, place)?;
+            Ok(())
+        })?,
+        Value::String | Value::Null | Value::Other => json.ignore()?,
     }
+    Ok(shows)
 }
 
-/// Where a value stands.
+/// The place of a value in a query.
 #[derive(Clone, Copy, Default)]
 struct Place<'k> {
-    /// The key of the value, and those of the objects around it, the inner one first.
+    /// The key of the value.
     key: &'k str,
+    /// The key of the object around the value, and of the object around that.
     outer: &'k str,
     outermost: &'k str,
     is_in_histogram: bool,
@@ -149,7 +152,7 @@ impl<'k> Place<'k> {
             key,
             outer: self.key,
             outermost: self.outer,
-            // Groups of a histogram without documents are no terms.
+            // Empty groups of a histogram show no terms.
             is_in_histogram: is_aggregation && matches!(self.key, "date_histogram" | "histogram"),
             is_in_template: self.is_in_template || self.key == "template",
             is_in_terms: self.is_in_terms || self.key == "terms",
@@ -157,10 +160,14 @@ impl<'k> Place<'k> {
         }
     }
 
+    /// Whether the value may be the name of an index.
+    fn is_index(self) -> bool {
+        matches!(self.key, "index" | "_index")
+    }
+
     /// Whether the next value of `json` makes a search show terms of documents that it does not
     /// find: a `profile`, or an aggregation with terms that no found document has. An ambiguous
-    /// value counts. So does a key at any depth: a node may take it for a member of an outer
-    /// object.
+    /// value counts. A key counts at any depth: a node may read it as a member of an outer object.
     fn shows_hidden_terms(self, json: &mut Json<'_>) -> Result<bool, Problem> {
         let is_scalar = json.peek()?.is_scalar();
         Ok(match self.key {
@@ -181,37 +188,39 @@ fn is_positive(value: &[u8]) -> bool {
     text.first().is_some_and(|first| *first != b'0') && text.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether a search pipeline has only [`PROCESSORS`]. Another one may replace the whole search.
-fn has_known_processors(pipeline: &[u8]) -> bool {
-    let processor = |json: &mut Json<'_>, name: Cow<'_, str>| {
+/// Whether a search pipeline has only [`PROCESSORS`]. Another processor may replace the search.
+fn has_only_processors(pipeline: &[u8]) -> bool {
+    let unknown = Err(Problem::Unsupported("an unknown part of a search pipeline"));
+    let check_processor = |json: &mut Json<'_>, name: Cow<'_, str>| {
         json.ignore()?;
-        if PROCESSORS.contains(&&*name) { Ok(()) } else { Err(Problem::Unsupported("a processor")) }
+        if PROCESSORS.contains(&&*name) { Ok(()) } else { unknown }
     };
-    let lists = |json: &mut Json<'_>| {
+    Json::whole(pipeline, |json| {
         json.object(|json, key| match &*key {
             "request_processors" | "response_processors" | "phase_results_processors" => {
-                json.array(|json| json.object(processor))
+                json.array(|json| json.object(check_processor))
             }
             "description" | "version" => json.ignore(),
-            _ => Err(Problem::Unsupported("a key of a search pipeline")),
+            _ => unknown,
         })
-    };
-    Json::whole(pipeline, lists).is_ok()
+    })
+    .is_ok()
 }
 
-/// Whether a text has one of these.
+/// Whether a text has any of these parts.
 fn contains_any(text: &[u8], parts: &[&[u8]]) -> bool {
     parts.iter().any(|part| memchr::memmem::find(text, part).is_some())
 }
 
-/// Reads the look-ups of one body.
-pub(crate) struct Lookups<'s, 'a> {
-    searched: &'s Expression<'a>,
-    /// Values that may be names of indices, and stand where no look-up is.
+/// Reads the look-ups of a body.
+pub(crate) struct Lookups<'a> {
+    /// The indices that the query of the body searches.
+    searched: Expression<'a>,
+    /// Values that may be names of indices, if there is a look-up anywhere.
     names: Vec<Cow<'a, str>>,
     /// Whether there is an `indexed_shape`, a `percolate` or a `more_like_this`.
     has_lookup: bool,
-    /// Whether there is a `terms` with an object in it, as it has for a look-up.
+    /// Whether there is a `terms` with an object in it, as in a look-up.
     has_terms: bool,
     /// Whether there is a `path`, which a look-up of terms must have.
     has_path: bool,
@@ -223,9 +232,8 @@ pub(crate) struct Lookups<'s, 'a> {
     shows_hidden_terms: bool,
 }
 
-impl<'s, 'a> Lookups<'s, 'a> {
-    /// For a body that is run on the indices `searched`.
-    pub(crate) fn new(searched: &'s Expression<'a>) -> Self {
+impl<'a> Lookups<'a> {
+    pub(crate) fn new(searched: Expression<'a>) -> Self {
         Self {
             searched,
             names: Vec::new(),
@@ -239,7 +247,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
         }
     }
 
-    /// Adds the needs of one member of a search.
+    /// Adds the needs of a member of a search.
     pub(crate) fn member(
         &mut self,
         reading: &mut Reading<'_, 'a>,
@@ -249,20 +257,13 @@ impl<'s, 'a> Lookups<'s, 'a> {
         self.member_at(reading, json, Place::default().member(key))
     }
 
-    /// Keeps a name, and no more than one over the limit, which then denies a body with a look-up.
-    fn add(&mut self, name: Cow<'a, str>) {
-        if self.names.len() <= MAX_NAMES {
-            self.names.push(name);
-        }
-    }
-
     /// Adds the needs of the names that a look-up may have, wherever they stand. Returns whether
     /// the search shows terms of documents that it does not find.
     pub(crate) fn finish(self, reading: &mut Reading<'_, 'a>) -> Result<bool, Problem> {
         if self.has_lookup || self.has_terms && self.has_path {
             for name in self.names {
-                let named = reading.pattern(name, Options { hidden: true, ..Options::OPEN })?;
-                reading.need(ANY, Target::Fixed(named))?;
+                let indices = reading.pattern(name, HIDDEN)?;
+                reading.need(ANY, Target::Fixed(indices))?;
             }
         }
         if self.has_neural && self.has_model_input {
@@ -277,21 +278,27 @@ impl<'s, 'a> Lookups<'s, 'a> {
 
     /// Adds the needs of a value.
     ///
-    /// A client chooses the names of fields, aggregations and filters, and may give them those of
-    /// queries. So a value that counts as one kind of query is read for the others, too.
+    /// A client chooses the names of fields, aggregations and filters, and may choose the name of a
+    /// kind of query. So a value that has the form of a kind of query is read as the others, too.
     fn value(
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
         place: Place<'_>,
     ) -> Result<(), Problem> {
-        let may_be_name = matches!(place.key, "index" | "_index");
-        match json.peek()? {
+        let name = match json.peek()? {
             Value::Array => return json.array(|json| self.value(reading, json, place)),
             Value::Object => return self.object(reading, json, place),
-            Value::String if may_be_name => self.add(json.string()?),
-            Value::Other if may_be_name => self.add(String::from_utf8_lossy(json.skip()?)),
-            Value::String | Value::Null | Value::Other => json.ignore()?,
+            Value::String | Value::Null | Value::Other if !place.is_index() => {
+                return json.ignore();
+            }
+            Value::Null => return json.ignore(),
+            Value::String => json.string()?,
+            Value::Other => String::from_utf8_lossy(json.skip()?),
+        };
+        // A body with a look-up is denied if it has one name more than the limit.
+        if self.names.len() <= MAX_NAMES {
+            self.names.push(name);
         }
         Ok(())
     }
@@ -309,7 +316,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
             ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => {
                 self.has_lookup = true
             }
-            // A node takes the members that follow for those of the shape.
+            // A node reads the members that follow as members of the shape.
             ("indexed_shape", _) => {
                 return Err(Problem::Invalid("an `indexed_shape` is no object"));
             }
@@ -322,7 +329,7 @@ impl<'s, 'a> Lookups<'s, 'a> {
         self.value(reading, json, place)
     }
 
-    /// Adds the needs of a search pipeline: a definition, or the name of one that is not seen.
+    /// Adds the needs of a search pipeline: a definition, or a name.
     fn pipeline(
         &mut self,
         reading: &mut Reading<'_, 'a>,
@@ -333,21 +340,21 @@ impl<'s, 'a> Lookups<'s, 'a> {
         let is_unseen = match value {
             Value::Null => false,
             Value::String => json.clone().string()? != "_none",
-            // A node takes it for the name, as text.
+            // A node reads the value as a name.
             Value::Other => true,
-            // A pipeline in another one is not gone through again: it counts as unseen.
+            // A pipeline within a pipeline is not read again: it counts as unseen.
             Value::Object | Value::Array if place.is_in_pipeline => true,
             Value::Object | Value::Array => {
                 let pipeline = json.clone().skip()?;
-                // A script may ask for a `profile`. A client may name something else so, too.
+                // A script may ask for a `profile`. Other names with these parts count, too.
                 let texts: [&[u8]; 4] = [b"script", b"profile", b"min_doc_count", b"\\u"];
                 self.shows_hidden_terms |= contains_any(pipeline, &texts);
-                !has_known_processors(pipeline)
+                !has_only_processors(pipeline)
             }
         };
         if is_unseen {
             self.shows_hidden_terms |= !place.is_in_pipeline;
-            unseen(reading)?;
+            need_any_lookup(reading)?;
         }
         self.value(reading, json, place)
     }
@@ -361,16 +368,15 @@ impl<'s, 'a> Lookups<'s, 'a> {
         let Place { key, outer, .. } = place;
         match key {
             "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
-            // A query in base64; a point in time on unknown indices; a query in a string, or a
-            // stored one, that checks phrases; templates of the plugin
-            // `opensearch-learning-to-rank`.
-            "wrapper" | "pit" | "collate" | "validating_ltr_query" => unseen(reading)?,
+            // A query in base64; a point in time on unknown indices; a query that checks phrases,
+            // in a string or stored; templates of the plugin `opensearch-learning-to-rank`.
+            "wrapper" | "pit" | "collate" | "validating_ltr_query" => need_any_lookup(reading)?,
             // Variables are filled in later. A node unescapes the text before it looks for them. A
-            // template within another one was looked through with it.
+            // template within a template was checked with it.
             "template"
                 if !place.is_in_template && contains_any(json.clone().skip()?, &[b"\\", b"${"]) =>
             {
-                unseen(reading)?;
+                need_any_lookup(reading)?;
             }
             _ => {}
         }
@@ -402,19 +408,16 @@ impl<'s, 'a> Lookups<'s, 'a> {
             index = Some(Cow::Borrowed("shapes"));
         }
         match index {
-            // It searches there: a node expands patterns.
+            // The query searches this index: a node expands patterns.
             Some(index) if has_query => {
-                let searched = reading.pattern(index, Options { hidden: true, ..Options::OPEN })?;
-                reading.need(SEARCH, Target::Fixed(searched))?;
+                let indices = reading.pattern(index, HIDDEN)?;
+                reading.need(SEARCH, Target::Fixed(indices))?;
             }
-            Some(index) => {
-                let index = reading.name(index)?;
-                reading.need(GET, Target::Name(index))?;
-            }
+            Some(index) => reading.need(GET, Target::Name(reading.name(index)?))?,
             None => {}
         }
         if is_alike {
-            // Documents without an index are in the searched ones.
+            // Documents without an index are in the searched indices.
             let target = match alike {
                 Some(index) => Target::Name(reading.name(index)?),
                 None => Target::Fixed(self.searched.clone()),

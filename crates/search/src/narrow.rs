@@ -10,7 +10,7 @@ use crate::parameters::{Plus, Query, decode, push_encoded};
 use crate::reading::Request;
 use crate::request::{read_places, route};
 use crate::resolve::NOTHING;
-use crate::routes::Match;
+use crate::routes::RouteMatch;
 
 /// The longest path with its query that is made, in bytes. A node refuses a first line above 4,096
 /// bytes (`http.max_initial_line_length`). A path from a client may be longer.
@@ -43,13 +43,13 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
         permitted.iter().map(|(parameter, names)| (*parameter, encoded(names))).collect();
     let values: Vec<(&str, &str)> =
         lists.iter().map(|(parameter, text)| (*parameter, &**text)).collect();
-    with_values(request.target, &reading.found, &values)
+    with_values(request.target, &reading.route, &values)
 }
 
 /// The path and query with these encoded values of parameters. `None` if it is too long.
 pub(crate) fn with_values(
     target: &str,
-    found: &Match<'_>,
+    route: &RouteMatch<'_>,
     values: &[(&str, &str)],
 ) -> Option<String> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -57,11 +57,11 @@ pub(crate) fn with_values(
         values.iter().map(|(parameter, value)| parameter.len() + value.len() + 2).sum();
     let mut changed = String::with_capacity(target.len() + more);
     for (number, segment) in path.split('/').enumerate() {
-        let value = values.iter().find(|(parameter, _)| found.position(parameter) == Some(number));
+        let value = values.iter().find(|(parameter, _)| route.position(parameter) == Some(number));
         let value = value.map(|(_, value)| *value);
         changed.extend([if number > 0 { "/" } else { "" }, value.unwrap_or(segment)]);
     }
-    let in_query = || values.iter().filter(|(parameter, _)| found.position(parameter).is_none());
+    let in_query = || values.iter().filter(|(parameter, _)| route.position(parameter).is_none());
     let mut separator = "?";
     for piece in query.split_inclusive(['&', ';']) {
         let pair = piece.trim_end_matches(['&', ';']);

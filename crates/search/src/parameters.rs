@@ -23,7 +23,7 @@ const DECIDING: &[&str] = &[
     "version_type",
 ];
 
-/// Those that only matter by being there. Their values are contents of documents and queries.
+/// The parameters that only count by being there. Their values are contents of documents and queries.
 const UNREAD: &[&str] = &["ids", "source"];
 
 /// The part of a request's query that decides what it needs, as it is written. Other values are
@@ -65,30 +65,36 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The value of a parameter. A second one is an error: readers differ about which counts.
-    pub(crate) fn get(&self, wanted: &str) -> Result<Option<Cow<'a, str>>, Problem> {
+    /// The value of a parameter. If a parameter is given twice, readers differ about which counts.
+    pub(crate) fn get(&self, parameter: &str) -> Result<Option<Cow<'a, str>>, Problem> {
         debug_assert!(
-            DECIDING.contains(&wanted) || UNREAD.contains(&wanted),
-            "`{wanted}` is not listed"
+            DECIDING.contains(&parameter) || UNREAD.contains(&parameter),
+            "`{parameter}` is not listed"
         );
-        let mut found = None;
+        let mut raw = None;
         for (name, value) in self.pairs() {
-            let is_wanted = name == wanted || *decode(name, Plus::IsSpace)? == *wanted;
-            if is_wanted && found.replace(value.unwrap_or_default()).is_some() {
+            if (name == parameter || *decode(name, Plus::IsSpace)? == *parameter)
+                && raw.replace(value.unwrap_or_default()).is_some()
+            {
                 return Err(Problem::Invalid("it gives a parameter twice"));
             }
         }
-        found.map(|value| decode(value, Plus::IsSpace)).transpose()
+        raw.map(|value| decode(value, Plus::IsSpace)).transpose()
     }
 
-    /// Whether a pair begins with `=`. To a node, `=index=a` is another `index`.
+    /// Whether a parameter names a pipeline.
+    pub(crate) fn names_pipeline(&self, parameter: &str) -> Result<bool, Problem> {
+        Ok(self.get(parameter)?.is_some_and(|name| name != "_none"))
+    }
+
+    /// Whether a pair begins with `=`. A node reads `=index=a` as another `index`.
     pub(crate) fn has_nameless(&self) -> bool {
         self.pairs().any(|(name, value)| name.is_empty() && value.is_some())
     }
 
-    /// The value of a parameter that is `true` or `false`; given without a value it is true.
-    pub(crate) fn flag(&self, wanted: &str) -> Result<Option<bool>, Problem> {
-        match self.get(wanted)?.as_deref() {
+    /// The value of a parameter that is `true` or `false`; without a value it is true.
+    pub(crate) fn flag(&self, parameter: &str) -> Result<Option<bool>, Problem> {
+        match self.get(parameter)?.as_deref() {
             None => Ok(None),
             Some("" | "true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
@@ -97,7 +103,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What a `+` is.
+/// The meaning of `+`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Plus {
     IsSpace,
@@ -106,19 +112,18 @@ pub(crate) enum Plus {
 
 /// Decodes a segment of a path, or a name or value of a query.
 pub(crate) fn decode(raw: &str, plus: Plus) -> Result<Cow<'_, str>, Problem> {
-    let is_plain = |byte: u8| byte != b'%' && (byte != b'+' || plus == Plus::IsPlus);
-    if raw.bytes().all(is_plain) {
+    if raw.bytes().all(|byte| byte != b'%' && (byte != b'+' || plus == Plus::IsPlus)) {
         return Ok(Cow::Borrowed(raw));
     }
     let mut bytes = Vec::with_capacity(raw.len());
-    let mut rest = raw.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
+    let mut encoded = raw.as_bytes();
+    while let Some((&byte, after)) = encoded.split_first() {
+        encoded = after;
         bytes.push(match byte {
             b'+' if plus == Plus::IsSpace => b' ',
             b'%' => {
-                let (digits, after) = rest.split_at_checked(2).ok_or(ENCODED)?;
-                rest = after;
+                let (digits, after) = encoded.split_at_checked(2).ok_or(ENCODED)?;
+                encoded = after;
                 let digits = std::str::from_utf8(digits).map_err(|_| ENCODED)?;
                 let is_hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
                 u8::from_str_radix(digits, 16).ok().filter(|_| is_hex).ok_or(ENCODED)?

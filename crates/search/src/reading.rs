@@ -1,4 +1,4 @@
-//! A request while it is read.
+//! A request as it arrives, and the reader of its needs.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -14,7 +14,7 @@ use crate::json::Json;
 use crate::need::{Need, Target};
 use crate::parameters::{Plus, Query, decode};
 use crate::problem::Problem;
-use crate::routes::Match;
+use crate::routes::{Operation, RouteMatch};
 
 /// A request as it arrives.
 #[derive(Debug, Clone, Copy)]
@@ -36,29 +36,30 @@ pub struct Request<'a> {
     pub now: Timestamp,
 }
 
-/// The body of a request, as far as it is known.
+/// The body of a request, as far as it has arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RequestBody<'a> {
-    /// There may be a body. It was not sent along, or only in part.
+    /// Envoy does not send the body along, or sent only a part of it.
     #[default]
     Unseen,
-    /// It can be awaited: a request whose needs depend on it is read later.
+    /// The body can be awaited: a request whose needs depend on it is read later.
     Awaited,
-    /// The whole body. It is empty where there is none.
+    /// The whole body, which may be empty.
     Whole(&'a [u8]),
 }
 
-/// A request whose route is found.
+/// A request while its needs are read.
 pub(crate) struct Reading<'r, 'a> {
     pub(crate) request: &'r Request<'a>,
     pub(crate) query: Query<'a>,
-    pub(crate) found: Match<'a>,
+    pub(crate) route: RouteMatch<'a>,
+    pub(crate) operation: &'static Operation,
     /// The expansion of patterns in the path and query.
     pub(crate) options: Options,
     pub(crate) needs: &'r mut Vec<Need<'a>>,
-    /// How many names and patterns they have together.
+    /// How many names and patterns the needs have together.
     pub(crate) names: usize,
-    /// Whether its path or query has date math.
+    /// Whether the path or query has date math.
     pub(crate) has_date_math: Cell<bool>,
 }
 
@@ -103,17 +104,6 @@ impl<'a> Reading<'_, 'a> {
         Ok(())
     }
 
-    /// Adds a need of indices whose documents are written elsewhere.
-    pub(crate) fn need_copy(
-        &mut self,
-        actions: &'static [Action],
-        target: Target<'a>,
-    ) -> Result<(), Problem> {
-        self.need(actions, target)?;
-        self.needs.last_mut().into_iter().for_each(|need| need.is_copied = true);
-        Ok(())
-    }
-
     /// Marks the searches among these needs: they show terms of documents that they do not find.
     pub(crate) fn show_hidden_terms(&mut self, needs: Range<usize>) {
         for need in self.needs.get_mut(needs).into_iter().flatten() {
@@ -123,34 +113,47 @@ impl<'a> Reading<'_, 'a> {
 
     /// Marks the first need: it gives names to indices that are not made yet.
     pub(crate) fn add_names(&mut self) {
-        self.needs.iter_mut().take(1).for_each(|need| need.adds_names = true);
+        if let Some(need) = self.needs.first_mut() {
+            need.adds_names = true;
+        }
     }
 
-    /// Adds a need of all indices, for a request that does not show which it needs.
+    /// Adds a need of all indices, for a request that does not show which indices it needs.
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) -> Result<(), Problem> {
         self.need(actions, Target::Fixed(Expression::unseen()))?;
-        // Also of new indices. No index has this name: only roles for all indices grant it.
+        // New indices are needed, too. No index has this name: only roles for all indices grant it.
         if actions.contains(&CREATE) {
             self.need(actions, Target::Fixed(Expression::new(NEW_INDEX, Options::OPEN)))?;
         }
         Ok(())
     }
 
-    /// The exact name of an index, in a body.
+    /// Checks the exact name of an index.
     pub(crate) fn name(&self, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
-        self.name_in(Part::Body, name)
+        if name.is_empty() {
+            return Err(Problem::Invalid("it names an index by an empty name"));
+        }
+        // No index has such a name. The plugin expands it, also to system indices.
+        if name.contains('*') {
+            return Err(PATTERN);
+        }
+        check_name(&name)?;
+        Ok(name)
     }
 
-    /// A list of names and patterns, in a body.
+    /// Checks a list of names and patterns.
     pub(crate) fn expression(
         &self,
         text: Cow<'a, str>,
         options: Options,
     ) -> Result<Expression<'a>, Problem> {
-        self.expression_in(Part::Body, text, options)
+        if text.trim_end_matches(',') != "_all" {
+            text.split(',').try_for_each(check_name)?;
+        }
+        Ok(Expression::new(text, options))
     }
 
-    /// One name or pattern in a body, where the cluster does not split a list.
+    /// Checks a single name or pattern, where the cluster does not split a list.
     pub(crate) fn pattern(
         &self,
         text: Cow<'a, str>,
@@ -159,130 +162,76 @@ impl<'a> Reading<'_, 'a> {
         if text.contains(',') { Err(SEVERAL) } else { self.expression(text, options) }
     }
 
-    fn name_in(&self, part: Part, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
-        if name.is_empty() {
-            return Err(Problem::Invalid("it names an index by an empty name"));
+    /// Resolves a name in the path or query, if it is date math.
+    fn resolve_date_math<'n>(&self, name: &'n str) -> Result<Cow<'n, str>, Problem> {
+        if !date_math::is_date_math(name) {
+            return Ok(Cow::Borrowed(name));
         }
-        // No index has such a name. The plugin expands it, also to system indices.
-        if name.contains('*') {
-            return Err(PATTERN);
+        if !RESOLVED_AT_ONCE.contains(&self.operation.name) {
+            return Err(LATER_DATE_MATH);
         }
-        self.resolved(part, name)
-    }
-
-    fn expression_in(
-        &self,
-        part: Part,
-        text: Cow<'a, str>,
-        options: Options,
-    ) -> Result<Expression<'a>, Problem> {
-        if text.trim_end_matches(',') == "_all"
-            || !text.contains(['<', ':']) && !text.starts_with('_') && !text.contains(",_")
-        {
-            return Ok(Expression::new(text, options));
+        // The node resolves it again, once the whole request is there. A client must not choose the
+        // moment by sending the end later, nor may a slightly different clock change the name.
+        match self.request.body {
+            RequestBody::Whole(_) => {}
+            RequestBody::Awaited => return Err(Problem::BodyNeeded),
+            RequestBody::Unseen => return Err(UNENDED_DATE_MATH),
         }
-        let parts: Result<Vec<_>, _> =
-            text.split(',').map(|name| self.resolved(part, Cow::Borrowed(name))).collect();
-        Ok(Expression::new(parts?.join(","), options))
-    }
-
-    /// A name with its date math resolved, if it has any.
-    fn resolved<'n>(&self, part: Part, name: Cow<'n, str>) -> Result<Cow<'n, str>, Problem> {
-        let name = self.without_date_math(part, name)?;
-        // No index has such a name. A module may have routes under it, such as
-        // `/_opensearch_dashboards/_search`. The plugin takes `_all` in a list for all indices.
-        if name.starts_with('_') { Err(UNDERSCORE) } else { Ok(name) }
-    }
-
-    fn without_date_math<'n>(
-        &self,
-        part: Part,
-        name: Cow<'n, str>,
-    ) -> Result<Cow<'n, str>, Problem> {
-        if name.starts_with('<') && name.ends_with('>') {
-            if part == Part::Body || !RESOLVED_AT_ONCE.contains(&self.found.group.name) {
-                return Err(LATER_DATE_MATH);
-            }
-            // The node resolves it again, once the whole request is there. A client must not choose
-            // the moment by sending the rest later, nor a slightly different clock change the name.
-            match self.request.body {
-                RequestBody::Whole(_) => {}
-                RequestBody::Awaited => return Err(Problem::BodyNeeded),
-                RequestBody::Unseen => return Err(UNENDED_DATE_MATH),
-            }
-            self.has_date_math.set(true);
-            let name = date_math::resolve_around(&name, self.request.now)?;
-            return if name.contains([',', '*', ':']) {
-                Err(DATE_MATH)
-            } else {
-                Ok(Cow::Owned(name))
-            };
-        }
-        if name.starts_with("-<") {
-            return Err(DATE_MATH);
-        }
-        if name.contains(':') {
-            Err(Problem::Unsupported("indices of remote clusters"))
-        } else {
-            Ok(name)
-        }
+        self.has_date_math.set(true);
+        let name = date_math::resolve_around(name, self.request.now)?;
+        if name.contains([',', '*', ':']) { Err(date_math::UNSUPPORTED) } else { Ok(name.into()) }
     }
 
     /// A parameter of the path, or else of the query, decoded.
     pub(crate) fn parameter(&self, name: &str) -> Result<Option<Cow<'a, str>>, Problem> {
-        match self.found.parameter(name) {
+        match self.route.parameter(name) {
             Some(segment) => decode(segment, Plus::IsPlus).map(Some),
             None => self.query.get(name),
         }
     }
 
-    /// The indices of the path or the query.
+    /// The indices of the path or the query; all indices if it names none.
     pub(crate) fn list(&self, parameter: &str) -> Result<Expression<'a>, Problem> {
-        Ok(self.optional_list(parameter)?.unwrap_or_else(|| Expression::new("", self.options)))
-    }
-
-    /// The same; nothing where it names none.
-    pub(crate) fn optional_list(&self, parameter: &str) -> Result<Option<Expression<'a>>, Problem> {
-        let list = self.parameter(parameter)?;
-        list.map(|text| self.expression_in(Part::Target, text, self.options)).transpose()
+        let text = self.parameter(parameter)?.unwrap_or(Cow::Borrowed(""));
+        if !text.contains('<') {
+            return self.expression(text, self.options);
+        }
+        let names = text.split(',').map(|name| self.resolve_date_math(name));
+        let names: Vec<_> = names.collect::<Result<_, _>>()?;
+        self.expression(names.join(",").into(), self.options)
     }
 
     /// The exact name of an index, in the path or the query.
-    pub(crate) fn named(&self, parameter: &str) -> Result<Option<Cow<'a, str>>, Problem> {
-        self.parameter(parameter)?.map(|name| self.name_in(Part::Target, name)).transpose()
+    pub(crate) fn index_name(&self, parameter: &str) -> Result<Option<Cow<'a, str>>, Problem> {
+        let Some(name) = self.parameter(parameter)? else { return Ok(None) };
+        let name = match self.resolve_date_math(&name)? {
+            Cow::Owned(name) => Cow::Owned(name),
+            Cow::Borrowed(_) => name,
+        };
+        self.name(name).map(Some)
     }
 
-    /// The bytes of the body, if its type is JSON. They are empty where there is none.
+    /// The bytes of a JSON body, or none.
     pub(crate) fn body(&self) -> Result<&'a [u8], Problem> {
         let bytes = match self.request.body {
             RequestBody::Unseen | RequestBody::Awaited => return Err(Problem::BodyNeeded),
             RequestBody::Whole(bytes) => bytes,
         };
-        // A node takes the body from here if there is none, and otherwise refuses the request.
+        // Without a body a node takes this one, and otherwise it refuses the request.
         if self.query.get("source")?.is_some() {
             return Err(Problem::Unsupported("a body in the parameter `source`"));
         }
         if bytes.is_empty() {
             return Ok(bytes);
         }
-        if self
-            .request
-            .content_encoding
-            .is_some_and(|encoding| !encoding.trim().eq_ignore_ascii_case("identity"))
-        {
+        let encoding = self.request.content_encoding.unwrap_or("identity");
+        if !encoding.trim().eq_ignore_ascii_case("identity") {
             return Err(Problem::Unsupported("a compressed body"));
         }
         // A node ignores parameters such as `charset`: the first bytes show the encoding.
-        let kind = self
-            .request
-            .content_type
-            .unwrap_or_default()
-            .split(';')
-            .next()
-            .unwrap_or_default()
-            .trim();
-        let kinds = ["application/json", "application/x-ndjson", "application/vnd.opensearch+json"];
-        if kinds.iter().any(|json| json.eq_ignore_ascii_case(kind)) {
+        let content_type = self.request.content_type.unwrap_or_default();
+        let media_type = content_type.split(';').next().unwrap_or_default().trim();
+        if JSON_TYPES.iter().any(|json| json.eq_ignore_ascii_case(media_type)) {
             Ok(bytes)
         } else {
             Err(Problem::Unsupported("a body of another type than JSON"))
@@ -299,25 +248,30 @@ impl<'a> Reading<'_, 'a> {
             body => Json::whole(body, |json| json.object(|json, key| member(self, json, key))),
         }
     }
+}
 
-    /// Whether the body is there, or known to be empty.
-    pub(crate) fn is_body_seen(&self) -> bool {
-        matches!(self.request.body, RequestBody::Whole(_))
+/// Checks a name or pattern.
+fn check_name(name: &str) -> Result<(), Problem> {
+    if date_math::is_date_math(name) {
+        Err(LATER_DATE_MATH)
+    } else if name.starts_with("-<") {
+        Err(date_math::UNSUPPORTED)
+    } else if name.contains(':') {
+        Err(Problem::Unsupported("indices of remote clusters"))
+    } else if name.starts_with('_') {
+        // No index has such a name. A module may have routes under it, such as
+        // `/_opensearch_dashboards/_search`. The plugin takes `_all` in a list for all indices.
+        Err(Problem::Invalid("it names an index by a name that begins with `_`"))
+    } else {
+        Ok(())
     }
 }
 
-/// A part of a request that names indices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// The path or the query.
-    Target,
-    Body,
-}
-
-/// The operations whose path and query a node resolves once, as the request arrives. Others resolve
-/// date math later, at a time that a client may draw out: `_msearch` for each search, `_reindex`
-/// for each batch, `_update` at each attempt, `_explain` after its look-ups, `_update_by_query` and
-/// `_delete_by_query` when a search is repeated, writes after the index is made.
+/// The operations for which a node resolves date math once, as the request arrives. Other
+/// operations resolve it later, at a time that a client may draw out: `_msearch` for each search,
+/// `_reindex` for each batch, `_update` at each attempt, `_explain` after its look-ups,
+/// `_update_by_query` and `_delete_by_query` when a search is repeated, writes after the index is
+/// made.
 const RESOLVED_AT_ONCE: [&str; 7] =
     ["search", "count", "field_caps", "get", "exists", "get_source", "exists_source"];
 
@@ -325,6 +279,9 @@ const RESOLVED_AT_ONCE: [&str; 7] =
 /// for each index. With `_msearch`, each line of two bytes searches the list in the path again.
 /// Evaluating so many takes some 15 ms, in which the thread serves no other request.
 pub(crate) const MAX_NAMES: usize = 50_000;
+/// The media types of bodies that are read.
+const JSON_TYPES: [&str; 3] =
+    ["application/json", "application/x-ndjson", "application/vnd.opensearch+json"];
 const SEARCH: Action = Action::of("indices:data/read/search");
 const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
@@ -333,12 +290,11 @@ pub(crate) const SEVERAL: Problem = Problem::Invalid(
 );
 const PATTERN: Problem =
     Problem::Invalid("it has a pattern with `*` where the cluster takes the name of one index");
-const UNDERSCORE: Problem = Problem::Invalid("it names an index by a name that begins with `_`");
-const DATE_MATH: Problem = Problem::Unsupported("date math of this form");
 pub(crate) const LATER_DATE_MATH: Problem = Problem::Unsupported(
-    "date math in a body, or in an operation in which the cluster may resolve it later: write the name that it stands for",
+    "date math in a body, or in an operation in which the cluster may resolve it later: \
+     write the name that it stands for",
 );
 pub(crate) const UNENDED_DATE_MATH: Problem = Problem::Unsupported(
-    "date math in a request whose end Envoy does not wait for: set `with_request_body` in its filter, and \
-     `context_extensions: { request_body: buffered }` for the route",
+    "date math in a request whose end Envoy does not wait for: set `with_request_body` in its \
+     filter, and `context_extensions: { request_body: buffered }` for the route",
 );

@@ -1,8 +1,9 @@
 //! The body of `_bulk`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-use super::{CREATE, Names, ingest_anywhere};
+use super::{CREATE, ingest_anywhere};
 use crate::action::Action;
 use crate::json::{Json, Lines, set_once};
 use crate::need::Target;
@@ -20,24 +21,19 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if body.is_empty() {
         return Err(Problem::Invalid("it has no body"));
     }
-    let default = reading.parameter("index")?.map(|name| reading.name(name)).transpose()?;
-    let mut names = Names::default();
+    let default = reading.index_name("index")?;
+    let mut work_by_index: BTreeMap<Cow<'_, str>, u8> = BTreeMap::new();
     let mut has_pipeline = false;
-    each(body, true, |item| {
+    each_item(body, true, |item| {
         has_pipeline |= item.has_pipeline;
-        let name = match (item.index, &default) {
-            (Some(index), _) => reading.name(index)?,
-            (None, Some(default)) => default.clone(),
-            (None, None) => return Err(Problem::Invalid("it names no index for a document")),
-        };
-        names.add(name, item.work);
+        *work_by_index.entry(item.index_or(&default, reading)?).or_default() |= item.work;
         Ok(())
     })?;
-    for (name, work) in names.into_list() {
+    for (index, work) in work_by_index {
         if work & MAY_CREATE != 0 {
-            reading.need(CREATE, Target::Missing(name.clone()))?;
+            reading.need(CREATE, Target::Missing(index.clone()))?;
         }
-        reading.need(actions_for(work), Target::Name(name))?;
+        reading.need(actions_for(work), Target::Name(index))?;
     }
     if has_pipeline {
         ingest_anywhere(reading)?;
@@ -45,46 +41,60 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// An item: an operation on a document.
+/// An operation on a document.
 pub(crate) struct Item<'a> {
     /// `index`, `create`, `update` or `delete`.
     pub(crate) operation: &'static str,
-    /// The index that it names.
-    pub(crate) index: Option<Cow<'a, str>>,
+    index: Option<Cow<'a, str>>,
     /// The id of the document, as the client wrote it: it need not be valid JSON.
     pub(crate) id: Option<&'a [u8]>,
     work: u8,
     has_pipeline: bool,
-    /// Its lines, with their line feeds.
+    /// The lines of the item, with their line feeds.
     pub(crate) lines: &'a [u8],
 }
 
-/// Reads each item of a body. With `skips_repeated`, an item is left out if its first line is that
-/// of the item before, byte by byte: it needs the same. Most clients write to one index and let the
-/// cluster choose the ids, so most items are repeated.
-pub(crate) fn each<'a>(
+impl<'a> Item<'a> {
+    /// The index of the item, or else the index of the path.
+    pub(crate) fn index_or(
+        &self,
+        default: &Option<Cow<'a, str>>,
+        reading: &Reading<'_, 'a>,
+    ) -> Result<Cow<'a, str>, Problem> {
+        match (&self.index, default) {
+            (Some(index), _) => reading.name(index.clone()),
+            (None, Some(default)) => Ok(default.clone()),
+            (None, None) => Err(Problem::Invalid("it names no index for a document")),
+        }
+    }
+}
+
+/// Reads each item of a body. With `skips_repeated`, an item is left out if its first line repeats
+/// the first line of the item before: its needs are the same. Most clients write to one index and
+/// let the cluster choose the ids, so most items are repeated.
+pub(crate) fn each_item<'a>(
     body: &'a [u8],
     skips_repeated: bool,
     mut read: impl FnMut(Item<'a>) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let mut lines = Lines(body);
-    let (mut before, mut has_document) = (&b""[..], false);
+    let (mut last_line, mut has_document) = (&b""[..], false);
     loop {
-        let rest = lines.0;
+        let text = lines.0;
         let Some(line) = lines.next()? else { return Ok(()) };
         let mut item = None;
-        if !skips_repeated || line != before {
+        if !skips_repeated || line != last_line {
             if line.trim_ascii().is_empty() {
                 continue;
             }
             let new = item.insert(Json::whole(line, read_action)?);
-            (before, has_document) = (line, new.work & DELETES == 0);
+            (last_line, has_document) = (line, new.work & DELETES == 0);
         }
         if has_document && lines.next()?.is_none() {
             return Err(Problem::Invalid("its body ends before a document"));
         }
         if let Some(mut item) = item {
-            item.lines = rest.get(..rest.len() - lines.0.len()).unwrap_or_default();
+            item.lines = text.get(..text.len() - lines.0.len()).unwrap_or_default();
             read(item)?;
         }
     }
@@ -119,22 +129,17 @@ fn read_action<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
             }
             _ => json.ignore(),
         })?;
-        match item.replace(Item {
-            operation,
-            index: index.flatten(),
-            id,
-            work,
-            has_pipeline,
-            lines: &[],
-        }) {
-            Some(_) => Err(Problem::Invalid("its body has two actions in a line")),
-            None => Ok(()),
+        let index = index.flatten();
+        let new = Item { operation, index, id, work, has_pipeline, lines: &[] };
+        if item.replace(new).is_some() {
+            return Err(Problem::Invalid("its body has two actions in a line"));
         }
+        Ok(())
     })?;
     item.ok_or(Problem::Invalid("its body has a line without an action"))
 }
 
-/// The actions that the items on one index perform.
+/// The actions that the items on an index perform.
 fn actions_for(work: u8) -> &'static [Action] {
     const BULK: Action = Action::of("indices:data/write/bulk[s]");
     const INDEX: Action = Action::of("indices:data/write/index");

@@ -1,8 +1,9 @@
 //! Bodies that name documents: `_mget`, `_mtermvectors` and `_termvectors`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use super::Names;
+use super::UNKNOWN_KEY;
 use crate::action::Action;
 use crate::json::{Json, Value, set_once};
 use crate::need::Target;
@@ -13,16 +14,11 @@ const TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/tv")];
 const MULTI_TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv[shard]")];
 const MULTI_GET: &[Action] = &[Action::of("indices:data/read/mget[shard]")];
 
-const UNKNOWN_KEY: Problem = Problem::Invalid("its body has an unknown key");
-
-/// `{"docs": [{"_index": …, "_id": …}], "ids": [...]}`
-pub(super) fn multi_get(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    documents(reading, MULTI_GET, DocumentForm::Get)
-}
-
-/// The same with `parameters`, which may name an index too.
-pub(super) fn multi_term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    documents(reading, MULTI_TERM_VECTORS, DocumentForm::TermVectors)
+/// The form of an object that names a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DocumentForm {
+    Get,
+    TermVectors,
 }
 
 /// `{"_index": …, "_id": …}`. This index replaces that of the path.
@@ -31,24 +27,23 @@ pub(super) fn term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem>
     reading.members(|_, json, key| {
         document_member(json, &key, DocumentForm::TermVectors, &mut index)
     })?;
-    let Some(index) = index.flatten() else { return Ok(()) };
-    let index = reading.name(index)?;
-    reading.need(TERM_VECTORS, Target::Name(index))
+    match index.flatten() {
+        Some(index) => reading.need(TERM_VECTORS, Target::Name(reading.name(index)?)),
+        None => Ok(()),
+    }
 }
 
-fn documents(
-    reading: &mut Reading<'_, '_>,
-    actions: &'static [Action],
-    form: DocumentForm,
-) -> Result<(), Problem> {
-    let default = reading.parameter("index")?.map(|name| reading.name(name)).transpose()?;
-    let mut names = Names::default();
+/// `{"docs": [{"_index": …, "_id": …}], "ids": [...]}`; for term vectors also with `parameters`,
+/// which may name an index for the documents that name none.
+pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Result<(), Problem> {
+    let default = reading.index_name("index")?;
+    let mut indices = BTreeSet::new();
     let mut uses_default = reading.body()?.is_empty() || reading.query.get("ids")?.is_some();
     let mut has_own_default = false;
     reading.members(|reading, json, key| match &*key {
         "docs" => json.array(|json| {
             match index_of_document(json, form)? {
-                Some(index) => names.add(reading.name(index)?, 0),
+                Some(index) => drop(indices.insert(reading.name(index)?)),
                 None => uses_default = true,
             }
             Ok(())
@@ -60,7 +55,7 @@ fn documents(
         "parameters" if form == DocumentForm::TermVectors => {
             if let Some(index) = index_of_document(json, form)? {
                 has_own_default = true;
-                names.add(reading.name(index)?, 0);
+                indices.insert(reading.name(index)?);
             }
             Ok(())
         }
@@ -69,20 +64,12 @@ fn documents(
     if uses_default && default.is_none() && !has_own_default {
         return Err(Problem::Invalid("it names no index for a document"));
     }
-    if let Some(name) = default.filter(|_| uses_default) {
-        names.add(name, 0);
-    }
-    names
-        .into_list()
-        .into_iter()
-        .try_for_each(|(name, _)| reading.need(actions, Target::Name(name)))
-}
-
-/// The form of an object that names a document.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DocumentForm {
-    Get,
-    TermVectors,
+    indices.extend(default.filter(|_| uses_default));
+    let actions = match form {
+        DocumentForm::Get => MULTI_GET,
+        DocumentForm::TermVectors => MULTI_TERM_VECTORS,
+    };
+    indices.into_iter().try_for_each(|index| reading.need(actions, Target::Name(index)))
 }
 
 /// The index in which an object names a document.
@@ -95,10 +82,10 @@ fn index_of_document<'a>(
     Ok(index.flatten())
 }
 
-/// Reads a member of such an object.
+/// Reads a member of an object that names a document.
 ///
-/// A node goes through some arrays and objects as if their members were those of the document. So
-/// they may stand only where it reads them as a whole, and only in the form that it expects there.
+/// A node reads the members of some arrays and objects as if they were members of the document. So
+/// arrays and objects are allowed only where a node reads them whole, and only in their right form.
 fn document_member<'a>(
     json: &mut Json<'a>,
     key: &str,

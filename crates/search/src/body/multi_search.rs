@@ -2,7 +2,7 @@
 
 use super::SEARCH;
 use crate::expression::Expression;
-use crate::json::{Json, Lines, Value, set_once};
+use crate::json::{Json, Lines, set_once};
 use crate::lookups::{self, Lookups};
 use crate::need::Target;
 use crate::problem::Problem;
@@ -14,7 +14,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
     if body.is_empty() {
         return Err(Problem::Invalid("it has no body"));
     }
-    // A node leaves one empty line at the start out.
+    // A node leaves out an empty line at the start.
     let mut lines = Lines(body.strip_prefix(b"\n").unwrap_or(body));
     let default = reading.list("index")?;
     while let Some(header) = lines.next()? {
@@ -24,13 +24,13 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
             Json::whole(header, |json| search_header(reading, json, &default))?
         };
         let query = lines.next()?.ok_or(Problem::Invalid("its body ends before a query"))?;
+        let search = reading.needs.len()..reading.needs.len() + 1;
         reading.need(SEARCH, Target::Fixed(searched.clone()))?;
-        let search = reading.needs.len() - 1..reading.needs.len();
         let mut shows_hidden_terms = is_template;
         if is_template {
-            lookups::unseen(reading)?;
+            lookups::need_any_lookup(reading)?;
         } else if !query.trim_ascii().is_empty() {
-            let mut lookups = Lookups::new(&searched);
+            let mut lookups = Lookups::new(searched);
             Json::whole(query, |json| {
                 json.object(|json, key| lookups.member(reading, json, &key))
             })?;
@@ -50,11 +50,7 @@ fn search_header<'a>(
 ) -> Result<Expression<'a>, Problem> {
     let (mut indices, mut states) = (None, None);
     json.object(|json, key| match &*key {
-        "index" | "indices" => {
-            let names =
-                if json.peek()? == Value::Array { json.name_list()? } else { json.string()? };
-            set_once(&mut indices, names)
-        }
+        "index" | "indices" => set_once(&mut indices, json.names()?),
         "expand_wildcards" | "expandWildcards" => {
             let mut listed = Vec::new();
             json.items(|json| {

@@ -1,4 +1,4 @@
-//! The body of `_search/template`: a query with variables, or the name of a stored one.
+//! The body of `_search/template`: a query with variables, or the name of a stored template.
 
 use std::borrow::Cow;
 
@@ -32,18 +32,18 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             Ok(())
         }
         ("params" | "explain", _) => json.ignore(),
-        // Also other names of the source, and the name of a stored one, which would take its place.
+        // Another name of the source, or the name of a stored template, which takes its place.
         _ => {
             is_seen = false;
             json.ignore()
         }
     })?;
     if sources != 1 || !is_seen {
-        lookups::unseen(reading)?;
+        lookups::need_any_lookup(reading)?;
         shows_hidden_terms = true;
     }
     // A node refuses `profile` and aggregations in requests to be rated.
-    if shows_hidden_terms && reading.found.group.name != "rank_eval" {
+    if shows_hidden_terms && reading.operation.name != "rank_eval" {
         reading.show_hidden_terms(0..reading.needs.len());
     }
     Ok(())
@@ -61,11 +61,10 @@ fn hidden_terms(source: &str) -> Option<bool> {
 /// value within a string (sections, partials, unescaped text). A node reads a tag up to the next
 /// `}}`, so a tag that is not closed at once could take the end of a string with it.
 fn has_only_variables(text: &str) -> bool {
-    let mut tags = text.split("{{");
-    tags.next();
-    tags.all(|rest| {
-        let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-        let end = rest.trim_start_matches(is_name);
-        end.len() < rest.len() && end.starts_with("}}")
+    text.split("{{").skip(1).all(|tag| {
+        let end = tag.trim_start_matches(|c: char| {
+            c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')
+        });
+        end.len() < tag.len() && end.starts_with("}}")
     })
 }

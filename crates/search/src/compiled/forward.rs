@@ -63,7 +63,7 @@ impl Privileges {
         if needs.iter().any(is_unseen) {
             return None;
         }
-        let found = find(request).filter(|found| found.group.takes_names)?;
+        let matched = find(request).filter(|matched| matched.route.operation.takes_names)?;
         let expanded = self.expanded(inventory, expression, caches);
         let made;
         let names = match &expanded {
@@ -82,10 +82,10 @@ impl Privileges {
         }
         let values = [("index", &*names.list), ("ignore_unavailable", "true")];
         let count = if names.may_be_missing { 2 } else { 1 };
-        let target = with_values(request.target, &found, values.get(..count)?)?;
+        let target = with_values(request.target, &matched, values.get(..count)?)?;
         // The only index of `/view*` may be `views`, and `/views` is another operation.
         let again = find(&Request { target: &target, ..*request })?;
-        std::ptr::eq(again.route, found.route).then_some(target)
+        std::ptr::eq(again.route, matched.route).then_some(target)
     }
 
     /// The missing privilege of a permitted request that is forwarded with its patterns. They may

@@ -1,6 +1,6 @@
 //! Tests of the table of routes, and of how a path is matched.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::reading::{Request, RequestBody};
@@ -13,13 +13,19 @@ const OPERATIONS: usize = 485;
 
 #[test]
 fn each_route_of_the_specification_is_mapped_or_denied_by_name() {
-    let specified: Vec<_> = ROUTES.all().filter(|(route, _)| !route.is_extra).collect();
+    let routes = ROUTES.all();
+    let specified: Vec<_> = routes.iter().filter(|route| !route.is_extra).collect();
     assert_eq!(specified.len(), SPECIFIED);
-    let operations: BTreeSet<_> = specified.iter().map(|(_, group)| group.name).collect();
+    let operations: BTreeSet<_> = specified.iter().map(|route| route.operation.name).collect();
     assert_eq!(operations.len(), OPERATIONS);
-    assert!(
-        ROUTES.groups.iter().all(|group| group.needs.iter().all(|need| !need.actions.is_empty()))
-    );
+    for need in routes.iter().flat_map(|route| &route.operation.needs) {
+        assert!(!need.actions.is_empty(), "{need:?}");
+        let has_no_parameter = matches!(
+            need.place,
+            Place::Cluster | Place::ClusterIfAll | Place::All | Place::AllIfAll | Place::OpenScroll
+        );
+        assert_eq!(need.parameter.is_empty(), has_no_parameter, "{need:?}");
+    }
 }
 
 /// What needs nothing is open to everyone who is authenticated. A node answers these two itself,
@@ -27,7 +33,7 @@ fn each_route_of_the_specification_is_mapped_or_denied_by_name() {
 #[test]
 fn only_lists_of_paths_need_nothing() {
     let mut open = BTreeSet::new();
-    for (route, group) in ROUTES.all().filter(|(_, group)| group.denied.is_none()) {
+    for route in ROUTES.all().into_iter().filter(|route| route.operation.denied.is_none()) {
         let segments =
             route.path.split('/').map(|segment| parameter_name(segment).map_or(segment, |_| "x1"));
         let target = segments.collect::<Vec<_>>().join("/");
@@ -44,7 +50,7 @@ fn only_lists_of_paths_need_nothing() {
             };
             let mut needs = Vec::new();
             if read(&request, &mut needs).is_ok() && needs.is_empty() {
-                open.insert((group.name, method.clone(), target.clone()));
+                open.insert((route.operation.name, method.clone(), target.clone()));
             }
         }
     }
@@ -55,37 +61,40 @@ fn only_lists_of_paths_need_nothing() {
 #[test]
 fn each_line_of_the_table_is_read() {
     let table = include_str!("../routes.txt");
-    let lines = table.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
-    let (routes, groups): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with("  "));
-    assert_eq!(ROUTES.groups.len(), groups.len());
-    for (group, line) in ROUTES.groups.iter().zip(groups) {
-        assert_eq!(Some(group.name), line.split(' ').next());
+    let operations: BTreeMap<_, _> =
+        ROUTES.all().iter().map(|route| (route.operation.name, route.operation)).collect();
+    let (mut count, mut methods) = (0, 0);
+    for line in table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        if line.starts_with("  ") {
+            methods += line.split_whitespace().count() - 1;
+            continue;
+        }
+        count += 1;
+        let operation = operations[line.split(' ').next().unwrap()];
         let actions =
-            line.split_whitespace().filter(|word| word.contains(':') && group.denied.is_none());
-        assert_eq!(
-            group.needs.iter().map(|need| need.actions.len()).sum::<usize>(),
-            actions.count(),
-            "{line}"
-        );
+            line.split_whitespace().filter(|word| word.contains(':') && operation.denied.is_none());
+        let needs = operation.needs.iter().map(|need| need.actions.len());
+        assert_eq!(needs.sum::<usize>(), actions.count(), "{line}");
     }
-    let methods = routes.iter().map(|line| line.split_whitespace().count() - 1);
-    assert_eq!(ROUTES.routes.len(), methods.sum::<usize>());
+    assert_eq!(operations.len(), count);
+    assert_eq!(ROUTES.all().len(), methods);
 }
 
 #[test]
 fn each_route_is_found_by_a_path_of_its_form() {
-    for (route, group) in ROUTES.all() {
+    for route in ROUTES.all() {
         let segments =
             route.path.split('/').map(|segment| parameter_name(segment).map_or(segment, |_| "x1"));
         let path = segments.collect::<Vec<_>>().join("/").leak();
-        let found = ROUTES.find(route.method, path).map(|found| found.group.name);
-        assert_eq!(found, Some(group.name), "{:?} {path}", route.method);
+        let method = format!("{:?}", route.method).to_uppercase();
+        let operation = ROUTES.find(&method, path).map(|matched| matched.route.operation.name);
+        assert_eq!(operation, Some(route.operation.name), "{method} {path}");
     }
 }
 
 fn find(method: Method, path: &'static str) -> Option<(&'static str, Option<&'static str>)> {
-    let found = ROUTES.find(method, path)?;
-    Some((found.route.path, found.parameter("index")))
+    let matched = ROUTES.find(&format!("{method:?}").to_uppercase(), path)?;
+    Some((matched.route.path, matched.parameter("index")))
 }
 
 #[test]
@@ -136,21 +145,24 @@ fn what_takes_names_has_one_list_and_is_not_destructive() {
         "indices:admin/open",
         "indices:admin/block",
     ];
-    let taking: Vec<&Group> = ROUTES.groups.iter().filter(|group| group.takes_names).collect();
-    assert!(taking.len() > 20, "{}", taking.len());
-    for group in taking {
-        let places = group.needs.iter().map(|need| need.place);
+    let routes = ROUTES.all();
+    let operations = routes.iter().map(|route| route.operation);
+    let taking: Vec<_> = operations.filter(|operation| operation.takes_names).collect();
+    assert!(taking.len() > 40, "{}", taking.len());
+    for operation in taking {
+        let places = operation.needs.iter().map(|need| (need.place, need.parameter));
+        let is_list = |place| place == (Place::List, "index");
         assert!(
-            places.clone().all(|place| matches!(place, Place::List("index") | Place::Cluster)),
+            places.clone().all(|place| is_list(place) || place == (Place::Cluster, "")),
             "{}",
-            group.name
+            operation.name
         );
-        assert!(places.clone().any(|place| place == Place::List("index")), "{}", group.name);
+        assert!(places.clone().any(is_list), "{}", operation.name);
         let mut actions =
-            group.needs.iter().flat_map(|need| &need.actions).map(|action| action.name());
+            operation.needs.iter().flat_map(|need| &need.actions).map(|action| action.name());
         let is_destructive =
             actions.any(|action| destructive.iter().any(|start| action.starts_with(start)));
-        assert!(!is_destructive, "{}", group.name);
+        assert!(!is_destructive, "{}", operation.name);
     }
 }
 
@@ -165,7 +177,7 @@ fn patterns_stand_for_what_the_operation_expands_them_to() {
         ("/*/_recovery", true, false),
         ("/*/_alias", true, true),
     ] {
-        let options = ROUTES.find(Method::Get, path).unwrap().group.options;
+        let options = ROUTES.find("GET", path).unwrap().route.operation.options;
         assert_eq!(
             (options.open, options.closed, options.hidden),
             (true, closed, hidden),
