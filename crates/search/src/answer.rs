@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::action::Action;
 
-/// How many names are listed as missing for each action of a need: the first ones by name.
+/// How many names are listed as missing for each action of a need: the first names in their order.
 pub const MAX_MISSING: usize = 20;
 
-/// How many names a need is reduced to at most. A request with more could not be sent.
+/// The most names that a need is reduced to. A request with more could not be sent.
 pub const MAX_NAMES: usize = 1_000;
 
 /// The most filters of a request: more do not fit into a header of 6 KiB, with 17 bytes at least
@@ -40,10 +40,11 @@ impl Answer {
         name: &str,
         reason: Reason,
     ) -> Result<(), Denied> {
-        let missing = |action: &Action| Missing { action: *action, name: name.to_owned(), reason };
-        let mut missing = actions.into_iter().map(missing).peekable();
-        let result = if missing.peek().is_some() { Err(Denied) } else { Ok(()) };
-        self.missing.extend(missing);
+        let mut result = Ok(());
+        for action in actions {
+            self.missing.insert(Missing { action: *action, name: name.to_owned(), reason });
+            result = Err(Denied);
+        }
         result
     }
 }
@@ -69,7 +70,7 @@ pub struct Part {
     pub names: Vec<String>,
 }
 
-/// An action that is not permitted, with the name of the index if it is about one.
+/// An action that is not permitted, on the cluster or on a name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Missing {
     /// The action.
@@ -123,23 +124,26 @@ impl fmt::Display for Reason {
             Self::UncertainFilter => "which documents or fields the roles hide is not certain",
             Self::MissingVariable => "the query of a role has a variable that the caller lacks",
             Self::HiddenTerms => {
-                "a role shows only some documents, and `profile` or `min_doc_count: 0` shows terms of others"
+                "a role shows only some documents, and `profile` or `min_doc_count: 0` shows terms \
+                 of others"
             }
-            Self::TenantNotGranted => "the index of Dashboards, and no role grants it in the global tenant",
+            Self::TenantNotGranted => {
+                "the index of Dashboards, and no role grants it in the global tenant"
+            }
             Self::AllIndices => "nobody may change all indices at once",
             Self::OtherTenant => "an index of Dashboards that is not of the global tenant",
         })
     }
 }
 
-/// The filter of one index.
+/// The filter of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Filter {
     /// The index, alias, data stream or pattern.
     pub name: String,
-    /// Queries, one of which a document must match. None if all documents are visible.
+    /// A document must match any of these queries. Empty if all documents are visible.
     pub queries: BTreeSet<String>,
-    /// Visible fields, or hidden ones with `~`. Empty if all are visible.
+    /// Visible fields, or hidden fields with `~`. Empty if all are visible.
     pub fields: BTreeSet<Arc<str>>,
     /// Masked fields.
     pub masked_fields: BTreeSet<Arc<str>>,

@@ -23,17 +23,17 @@ use documents::DocumentForm;
 const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
 const ALIASES_AND_DELETE: &[Action] =
     &[Action::of("indices:admin/aliases"), Action::of("indices:admin/delete")];
-const CREATE: &[Action] = &[Action::of("indices:admin/create")];
+pub(crate) const CREATE: &[Action] = &[Action::of("indices:admin/create")];
 const DELETE_DOCUMENTS: &[Action] =
     &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/delete")];
-const INDEX_DOCUMENTS: &[Action] = &[
+pub(crate) const INDEX_DOCUMENTS: &[Action] = &[
     Action::of("indices:data/write/bulk[s]"),
     Action::of("indices:data/write/index"),
     Action::of("indices:admin/mapping/put"),
 ];
 const REFRESH: &[Action] =
     &[Action::of("indices:admin/refresh"), Action::of("indices:admin/refresh[s]")];
-const GET: &[Action] = &[Action::of("indices:data/read/get")];
+pub(crate) const GET: &[Action] = &[Action::of("indices:data/read/get")];
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
 /// The actions of a script that moves documents to other indices.
 const WRITE_ANYWHERE: &[Action] = &[
@@ -171,7 +171,7 @@ fn aliases_of_new<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Res
 fn restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.members(|reading, json, key| {
         let value = json.skip()?;
-        // The global state has settings that roles do not grant one by one.
+        // The global state has settings that no role grants by itself.
         if key == "include_global_state" && value != b"false" {
             return Err(Problem::Unsupported("restoring the state of the cluster"));
         }

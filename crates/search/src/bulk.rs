@@ -1,7 +1,7 @@
 //! Bulk requests of which only some items are permitted.
 //!
-//! The security plugin performs the permitted items, and answers with an error for each denied item.
-//! In front of the cluster this takes two changes: denied items are removed from the request, and
+//! The security plugin performs the permitted items, and answers each denied item with an error. In
+//! front of the cluster this takes two changes: denied items are removed from the request, and
 //! their errors are inserted into the response, at the positions of the items.
 
 use std::borrow::Cow;

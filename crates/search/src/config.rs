@@ -1,6 +1,5 @@
 //! The security configuration of a search cluster: the files of OpenSearch's security plugin.
 
-mod hints;
 mod read;
 mod role_files;
 mod template;
@@ -65,7 +64,7 @@ pub struct IndexPermission {
     pub allowed_actions: Vec<Arc<str>>,
     /// A query that documents must match (document level security).
     pub document_query: Option<Template>,
-    /// Visible fields, or hidden ones with `~` (field level security).
+    /// Visible fields, or hidden fields with `~` (field level security).
     pub fields: Vec<Arc<str>>,
     /// Fields whose values are masked, with how.
     pub masked_fields: Vec<Arc<str>>,
@@ -80,7 +79,7 @@ pub enum IndexPattern {
     Template(Template),
 }
 
-/// Who has a role: every subject that matches one of the patterns.
+/// The subjects that have a role: all that match any of the patterns.
 #[derive(Debug, Default)]
 pub struct RoleMapping {
     /// The role.
@@ -89,7 +88,7 @@ pub struct RoleMapping {
     pub users: Vec<Pattern>,
     /// Patterns of backend roles.
     pub backend_roles: Vec<Pattern>,
-    /// Patterns that backend roles must match all of. None if empty.
+    /// Patterns that must all match a backend role; nobody matches an empty list.
     pub and_backend_roles: Vec<Pattern>,
     /// Patterns of the caller's address.
     pub hosts: Vec<Pattern>,
@@ -100,7 +99,7 @@ pub struct RoleMapping {
 pub struct InternalUser {
     /// The user's name.
     pub name: Arc<str>,
-    /// The hash of the password; without one nobody can sign in as this user.
+    /// The hash of the password; without it nobody can sign in as this user.
     pub hash: Option<Secret>,
     /// Backend roles.
     pub backend_roles: Vec<Arc<str>>,
@@ -131,27 +130,32 @@ impl SecurityConfig {
     /// # Errors
     /// All problems in all files, including warnings, sorted by place.
     pub fn load(files: &dyn Files, folder: &Path) -> Result<Loaded, Vec<Problem>> {
-        let names = match files.list(folder) {
-            Ok(names) => names,
-            Err(error) => {
-                let message = format!("the folder cannot be read: {error}");
-                return Err(vec![Problem::error(Place::start_of(folder), message)]);
-            }
-        };
+        let names = files.list(folder).map_err(|error| {
+            let message = format!("the folder cannot be read: {error}");
+            vec![Problem::error(Place::start_of(folder), message)]
+        })?;
         let mut loader = Loader { files, folder, names, problems: Vec::new(), sources: Vec::new() };
         let mut config = Self::default();
         config.settings.evaluation = EvaluationType::Legacy;
-        let defined = role_files::load(&mut loader, &mut config);
-        let warnings = users::load(&mut loader, &mut config, defined.roles_are_known);
+        let facts = role_files::load(&mut loader, &mut config);
+        let warnings = users::load(&mut loader, &mut config, facts.has_all_roles);
         let Loader { mut problems, sources, .. } = loader;
         problems.sort_by(|left, right| left.at.cmp(&right.at));
         if problems.iter().any(|problem| problem.severity == Severity::Error) {
             return Err(problems);
         }
         problems.extend(warnings);
-        role_files::unused(defined, folder, &config, &mut problems);
+        role_files::warn_of_unused_roles(facts, folder, &config, &mut problems);
         problems.sort_by(|left, right| left.at.cmp(&right.at));
         Ok(Loaded { config, warnings: problems, sources })
+    }
+}
+
+impl RoleMapping {
+    /// Whether nobody has the role by this mapping.
+    fn is_empty(&self) -> bool {
+        let Self { role: _, users, backend_roles, and_backend_roles, hosts } = self;
+        [users, backend_roles, and_backend_roles, hosts].iter().all(|patterns| patterns.is_empty())
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::action::Action;
 use crate::answer::Answer;
-use crate::compiled::{Caller, Grant, Privileges};
+use crate::compiled::{Caller, Privileges};
 use crate::config::{EvaluationType, IndexPattern, IndexPermission};
 use crate::need::{Need, Target};
 use crate::resolve::{Unknown, resolve};
@@ -41,7 +41,7 @@ pub struct GrantingPermission<'p> {
     pub through: Option<&'p str>,
 }
 
-/// Whether a need counts: some do only with [`EvaluationType::V4`].
+/// Whether a need counts: some needs only count with [`EvaluationType::V4`].
 #[must_use]
 pub fn counts(privileges: &Privileges, need: &Need<'_>) -> bool {
     crate::resolve::counts(privileges.evaluation(), need)
@@ -55,13 +55,13 @@ pub fn names_of<'t>(privileges: &'t Privileges, target: &'t Target<'_>) -> Vec<&
     let Some(names) = resolve(inventory, privileges.evaluation(), target) else {
         return Vec::new();
     };
-    let known: Vec<&str> =
-        names.known.iter().map(|number| privileges.inventory.name(number)).collect();
-    known.into_iter().chain(names.unknown.into_iter().map(Unknown::text)).collect()
+    let known = names.known.iter().map(|number| privileges.inventory.name(number));
+    known.chain(names.unknown.into_iter().map(Unknown::text)).collect()
 }
 
-/// By which permission an action is granted to a caller on one of [these names](names_of), or on
-/// the cluster. A permission that matches the name itself comes before one that matches its alias.
+/// The permission that grants an action to a caller on the cluster, or on one of
+/// [these names](names_of). A permission that matches the name comes before a permission that
+/// matches its alias.
 #[must_use]
 pub fn granting_permission<'p>(
     privileges: &'p Privileges,
@@ -70,54 +70,48 @@ pub fn granting_permission<'p>(
     name: Option<&str>,
 ) -> Option<GrantingPermission<'p>> {
     let Some(name) = name else {
-        let mut roles = caller.roles.ids().iter().filter_map(|id| {
-            let (role, _) = privileges.config().roles.iter().nth(*id as usize)?;
-            privileges.roles.get(*id as usize)?.cluster.contains(action).then_some(role)
-        });
-        return Some(GrantingPermission { role: roles.next()?, pattern: None, through: None });
+        let (role, _) = caller.roles.ids().iter().find_map(|id| {
+            let role = privileges.roles.get(*id as usize)?;
+            let named = privileges.config().roles.iter().nth(*id as usize)?;
+            role.cluster.contains(action).then_some(named)
+        })?;
+        return Some(GrantingPermission { role, pattern: None, through: None });
     };
-    let through = || {
+    granting_by_pattern(privileges, caller, action, name).or_else(|| {
         let inventory = privileges.inventory()?;
         let groups = inventory.groups(inventory.number(name)?).iter();
         groups.map(|group| inventory.name(*group)).find_map(|group| {
             let granting = granting_by_pattern(privileges, caller, action, group)?;
             Some(GrantingPermission { through: Some(group), ..granting })
         })
-    };
-    granting_by_pattern(privileges, caller, action, name).or_else(through)
+    })
 }
 
-/// The first permission of which a pattern matches a name, or covers a pattern of the request.
+/// The first permission with a pattern that matches a name, or covers a pattern of the request.
 fn granting_by_pattern<'p>(
     privileges: &'p Privileges,
     caller: &'p Caller,
     action: Action,
     name: &str,
 ) -> Option<GrantingPermission<'p>> {
+    let unknown = if name.contains('*') { Unknown::Pattern(name) } else { Unknown::Name(name) };
     let mut grants = caller.roles.grants(privileges).filter(|grant| grant.actions.contains(action));
     grants.find_map(|grant| {
-        let matches = |pattern: &&IndexPattern| {
-            let rendered = match pattern {
-                IndexPattern::Static(pattern) => Some(pattern.clone()),
-                IndexPattern::Template(template) => template.pattern(&caller.variables),
+        let pattern = privileges.permission(grant)?.patterns.iter().find_map(|pattern| {
+            let (text, rendered) = match pattern {
+                IndexPattern::Static(pattern) => (pattern.text(), pattern.clone()),
+                IndexPattern::Template(template) => {
+                    (template.text(), template.pattern(&caller.variables)?)
+                }
             };
-            let unknown =
-                if name.contains('*') { Unknown::Pattern(name) } else { Unknown::Name(name) };
-            rendered.is_some_and(|pattern| unknown.is_covered_by(&pattern))
-        };
-        let pattern = match privileges.permission(grant)?.patterns.iter().find(matches)? {
-            IndexPattern::Static(pattern) => pattern.text(),
-            IndexPattern::Template(template) => template.text(),
-        };
-        Some(GrantingPermission {
-            role: &grant.permission.0,
-            pattern: Some(pattern),
-            through: None,
-        })
+            unknown.is_covered_by(&rendered).then_some(text)
+        })?;
+        let role = &grant.permission.0;
+        Some(GrantingPermission { role, pattern: Some(pattern), through: None })
     })
 }
 
-/// The answer to a request of a subject with each other role of the configuration beside its own.
+/// The answers to a request, if the subject had each role of the configuration beside its own.
 pub fn with_each_role<'p>(
     privileges: &'p Privileges,
     subject: &Subject,
@@ -138,19 +132,23 @@ pub fn restrictions<'p>(
     name: &str,
 ) -> Vec<Restriction<'p>> {
     let number = privileges.inventory().and_then(|inventory| inventory.number(name));
-    let applies = |grant: &&Grant| match number {
-        Some(number) => privileges.applies_to_known(caller, grant, number),
-        // Any name may be that of an alias that was made since.
-        None => {
-            !name.contains('*') || privileges.matches_unknown(caller, grant, Unknown::Pattern(name))
-        }
-    };
     let roles = caller.roles.ids().iter().filter_map(|id| privileges.roles.get(*id as usize));
-    let grants = roles.flat_map(|role| &role.grants).filter(|grant| grant.is_restricted());
-    let restriction = |grant: &'p Grant| {
-        Some(Restriction { role: &grant.permission.0, permission: privileges.permission(grant)? })
-    };
-    grants.filter(applies).filter_map(restriction).collect()
+    roles
+        .flat_map(|role| &role.grants)
+        .filter(|grant| grant.is_restricted())
+        .filter(|grant| match number {
+            Some(number) => privileges.applies_to_known(caller, grant, number),
+            None if name.contains('*') => {
+                privileges.matches_unknown(caller, grant, Unknown::Pattern(name))
+            }
+            // The name may be an alias that was made since.
+            None => true,
+        })
+        .filter_map(|grant| {
+            let permission = privileges.permission(grant)?;
+            Some(Restriction { role: &grant.permission.0, permission })
+        })
+        .collect()
 }
 
 /// Whether a request with these needs may be reduced to permitted names, for some caller.
@@ -158,16 +156,13 @@ pub fn restrictions<'p>(
 pub fn may_be_reduced(privileges: &Privileges, needs: &[Need<'_>]) -> bool {
     let settings = &privileges.settings;
     needs.iter().filter(|need| matches!(need.target, Target::Indices(_))).any(|need| {
-        let reads = || need.actions.iter().all(|action| settings.reduces(*action));
-        privileges.names(need).is_some_and(|names| {
-            (names.is_emptied && reads())
-                || !privileges.left_out(need, TenantAccess::None).is_disjoint(&names.known)
-                || match settings.evaluation {
-                    EvaluationType::Legacy => settings.do_not_fail_on_forbidden && reads(),
-                    EvaluationType::V4 => {
-                        settings.ignore_unauthorized_indices && names.is_reducible
-                    }
-                }
-        })
+        let Some(names) = privileges.names(need) else { return false };
+        let is_reducible = need.actions.iter().all(|action| settings.reduces(*action));
+        (names.is_emptied && is_reducible)
+            || !privileges.left_out(need, TenantAccess::None).is_disjoint(&names.known)
+            || match settings.evaluation {
+                EvaluationType::Legacy => settings.do_not_fail_on_forbidden && is_reducible,
+                EvaluationType::V4 => settings.ignore_unauthorized_indices && names.is_reducible,
+            }
     })
 }

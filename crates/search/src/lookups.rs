@@ -17,26 +17,20 @@
 use std::borrow::Cow;
 
 use crate::action::Action;
+use crate::body::{CREATE, GET, INDEX_DOCUMENTS};
 use crate::expression::{Expression, Options};
 use crate::json::{Json, Value, set_once};
 use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::{MAX_NAMES, Reading};
 
-const GET: &[Action] = &[Action::of("indices:data/read/get")];
 const SEARCH: &[Action] =
     &[Action::of("indices:data/read/search"), Action::of("indices:monitor/settings/get")];
 const TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv[shard]")];
 const MULTI_TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv")];
 const PREDICT: &[Action] = &[Action::of("cluster:admin/opensearch/ml/predict")];
-/// The index in which `user-behavior-insights` records queries, and its actions as the caller.
+/// The index in which `user-behavior-insights` records queries, as the caller.
 const RECORDS: &str = "ubi_queries";
-const RECORD: &[Action] = &[
-    Action::of("indices:data/write/bulk[s]"),
-    Action::of("indices:data/write/index"),
-    Action::of("indices:admin/mapping/put"),
-];
-const CREATE: &[Action] = &[Action::of("indices:admin/create")];
 /// The actions that an unseen query may perform.
 const ANY: &[Action] = &[
     Action::of("indices:data/read/get"),
@@ -271,7 +265,7 @@ impl<'a> Lookups<'a> {
         }
         if self.is_recorded {
             reading.need(CREATE, Target::Missing(RECORDS.into()))?;
-            reading.need(RECORD, Target::Name(RECORDS.into()))?;
+            reading.need(INDEX_DOCUMENTS, Target::Name(RECORDS.into()))?;
         }
         Ok(self.shows_hidden_terms)
     }

@@ -23,10 +23,10 @@ const DECIDING: &[&str] = &[
     "version_type",
 ];
 
-/// The parameters that only count by being there. Their values are contents of documents and queries.
+/// The parameters whose presence counts. Their values are contents of documents and queries.
 const UNREAD: &[&str] = &["ids", "source"];
 
-/// The part of a request's query that decides what it needs, as it is written. Other values are
+/// The part of a query on which the needs of the request depend, as it is written. Other values are
 /// left out: they may be contents of queries, or credentials.
 #[must_use]
 pub fn deciding_query(target: &str) -> String {

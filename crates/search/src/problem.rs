@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-/// The reason why the needs of a request are not known. It is then denied.
+/// Why the needs of a request are not certain. The request is then denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Problem {
     /// No route has this method and path.
     UnknownRoute,
-    /// It is a request that is always denied, for this reason.
+    /// Such a request is always denied, for this reason.
     Unsupported(&'static str),
-    /// A node would refuse it, or different readers read it differently.
+    /// A node refuses the request, or two readers may read it differently.
     Invalid(&'static str),
-    /// Its needs depend on its body, which is not there.
+    /// The needs depend on the body, which is not there.
     BodyNeeded,
 }
 
@@ -22,8 +22,9 @@ impl fmt::Display for Problem {
             Problem::Unsupported(why) => write!(f, "not supported: {why}"),
             Problem::Invalid(why) => write!(f, "invalid: {why}"),
             Problem::BodyNeeded => f.write_str(
-                "its body names indices and was not sent along, or not whole: set `with_request_body` in Envoy's filter, \
-                 with a `max_request_bytes` above the largest body",
+                "its body names indices and was not sent along, or not whole: set \
+                 `with_request_body` in Envoy's filter, with a `max_request_bytes` above the \
+                 largest body",
             ),
         }
     }

@@ -18,7 +18,7 @@ pub struct EvaluationSettings {
     pub do_not_fail_on_forbidden_empty: bool,
     /// With [`EvaluationType::V4`]: requests with patterns are reduced to the permitted indices.
     pub ignore_unauthorized_indices: bool,
-    /// System indices, which need `system:admin/system_index`, beside those of every node.
+    /// Further system indices, which need `system:admin/system_index`.
     pub system_indices: Vec<Pattern>,
     /// Whether the cluster applies filters. Otherwise requests that need one are denied.
     pub hands_over_filters: bool,
@@ -109,19 +109,16 @@ impl EvaluationSettings {
         }
         match &need.target {
             Target::Indices(expression) => expression.is_of_all(),
-            // A change that is not seen may be one of any index, but is not known to be one of all.
+            // An unseen change may be about any index, but not certainly about all indices.
             Target::Fixed(expression) => expression.is_of_all() && !expression.is_unseen(),
             Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
         }
     }
 
-    /// The system indices: those of every node count for `v4`, or beside others.
+    /// The system indices. With `legacy` the indices of every node count only if others are set.
     pub(crate) fn all_system_indices(&self) -> impl Iterator<Item = &Pattern> {
-        let are_of_all = match self.evaluation {
-            EvaluationType::Legacy => !self.system_indices.is_empty(),
-            EvaluationType::V4 => true,
-        };
-        self.system_indices.iter().chain(are_of_all.then_some(&*TASKS))
+        let has_tasks = self.evaluation == EvaluationType::V4 || !self.system_indices.is_empty();
+        self.system_indices.iter().chain(has_tasks.then_some(&*TASKS))
     }
 }
 

@@ -1,24 +1,24 @@
 //! Counts the work for a question, so that it ends soon whatever the configuration has.
 
-/// How many more steps may be taken: names, roles, patterns and users that are looked at.
+/// The steps that are left: names, roles, patterns and users that may be looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct Steps(usize);
 
 impl Steps {
-    /// So many.
+    /// A number of steps.
     #[must_use]
-    pub const fn new(most: usize) -> Self {
-        Self(most)
+    pub const fn new(steps: usize) -> Self {
+        Self(steps)
     }
 
-    /// Takes some. `None` if there are too few: then none are left, so less is not tried.
+    /// Takes steps. `None` if there are too few; then none are left, so nothing smaller is tried.
     pub fn take(&mut self, steps: usize) -> Option<()> {
         let left = self.0.checked_sub(steps);
         self.0 = left.unwrap_or(0);
         left.map(|_| ())
     }
 
-    /// How many are left.
+    /// The number of steps that are left.
     #[must_use]
     pub const fn left(&self) -> usize {
         self.0

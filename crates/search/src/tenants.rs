@@ -3,7 +3,8 @@
 //! For a request about this index alone, the security plugin also asks for a privilege on the
 //! tenant (`PrivilegesInterceptorImpl`). It does so by default, with or without Dashboards.
 
-use std::sync::{Arc, LazyLock};
+use std::ops::Range;
+use std::sync::LazyLock;
 
 use roaring::RoaringBitmap;
 
@@ -30,7 +31,7 @@ pub(crate) enum TenantAccess {
     Server,
 }
 
-/// Actions that are permitted to those who may only read the tenant.
+/// Actions that [`TenantAccess::Read`] permits.
 static READING: LazyLock<ActionSet> = LazyLock::new(|| {
     ActionSet::matching(&[
         "indices:admin/get",
@@ -41,29 +42,29 @@ static READING: LazyLock<ActionSet> = LazyLock::new(|| {
         "indices:data/read/mget[shard]",
     ])
 });
-/// Actions that are performed on one index after the other.
-const ONE_BY_ONE: &[Action] =
+/// Actions that are performed on each index in turn.
+const IN_TURN: &[Action] =
     &[Action::of("indices:data/read/field_caps"), Action::of("indices:admin/mappings/fields/get")];
 const WRITING: &str = "kibana:saved_objects/*/write";
-/// The built-in role of those who use Dashboards.
+/// The built-in role of people who use Dashboards.
 pub(crate) const KIBANA_USER: &str = "kibana_user";
 const GLOBAL: &str = "global_tenant";
 
 impl TenantAccess {
     /// The rights that a role gives by itself.
     pub(crate) fn from_role(role: &Role, config: &SecurityConfig) -> Self {
-        // The plugin looks for the privilege to write by its name: no pattern gives it.
-        let writes = |allowed: &[Arc<str>]| {
-            let mut allowed = allowed.iter();
-            allowed.any(|text| **text == *WRITING || config.action_groups.has_member(text, WRITING))
-        };
         let mut access = Self::None;
         for permission in &role.tenant_permissions {
+            // The plugin looks for the privilege to write by its name: no pattern gives it.
+            let writes = permission
+                .allowed_actions
+                .iter()
+                .any(|text| **text == *WRITING || config.action_groups.has_member(text, WRITING));
             // A pattern with a variable counts for nobody, which denies more.
             for text in permission.patterns.iter().filter(|text| !text.contains("${")) {
                 access = access.max(match Pattern::parse(text) {
                     Ok(pattern) if !pattern.matches(GLOBAL) => Self::None,
-                    Ok(_) if writes(&permission.allowed_actions) => Self::Write,
+                    Ok(_) if writes => Self::Write,
                     Ok(_) => Self::Read,
                     Err(_) => Self::Uncertain,
                 });
@@ -72,16 +73,16 @@ impl TenantAccess {
         access
     }
 
-    /// The rights of a caller whose roles give these. With `legacy`, the role `kibana_user` permits
-    /// writing unless another role names the tenant.
+    /// The rights of a caller whose roles give these rights. With `legacy`, the role `kibana_user`
+    /// permits writing unless another role names the tenant.
     pub(crate) fn from_roles(
-        all: impl Iterator<Item = Self>,
+        roles: impl Iterator<Item = Self>,
         is_kibana_user: bool,
         evaluation: EvaluationType,
     ) -> Self {
-        match (all.max().unwrap_or_default(), evaluation) {
+        match (roles.max().unwrap_or_default(), evaluation) {
             (Self::None, EvaluationType::Legacy) if is_kibana_user => Self::Write,
-            (most, EvaluationType::Legacy | EvaluationType::V4) => most,
+            (access, EvaluationType::Legacy | EvaluationType::V4) => access,
         }
     }
 
@@ -121,34 +122,39 @@ impl Tenants<'_> {
         &self.dashboards.index
     }
 
-    /// The indices that the plugin leaves out of the answer to a request about more indices: some
-    /// actions are performed on one index after the other, each time on that alone.
-    pub(crate) fn left_out(&self, actions: &[Action], access: TenantAccess) -> RoaringBitmap {
-        let mut one_by_one =
-            actions.iter().filter(|action| ONE_BY_ONE.contains(*action)).peekable();
-        let is_asked = access != TenantAccess::Server && one_by_one.peek().is_some();
-        let Some(inventory) = self.inventory.filter(|_| is_asked) else {
-            return RoaringBitmap::new();
-        };
-        let is_permitted = one_by_one.all(|action| access.permits(*action));
-        let is_left_out = |number: &u32| {
-            inventory.is_index(*number)
-                && !(is_permitted && self.is_of_global_tenant(inventory, *number))
-        };
+    /// The numbers of the names that [begin](Self::begins) with the index.
+    fn numbers(&self, inventory: &Inventory) -> Range<u32> {
         match self.evaluation {
             EvaluationType::Legacy => {
-                inventory.number(self.index()).into_iter().filter(is_left_out).collect()
+                inventory.number(self.index()).map_or(0..0, |number| number..number + 1)
             }
-            EvaluationType::V4 => inventory.with_prefix(self.index()).filter(is_left_out).collect(),
+            EvaluationType::V4 => inventory.with_prefix(self.index()),
         }
     }
 
-    /// Whether the plugin may take a request for one about this index alone.
+    /// The indices that the plugin leaves out of the answer to a request about more indices: some
+    /// actions are performed on each index in turn, as if the request named it alone.
+    pub(crate) fn left_out(&self, actions: &[Action], access: TenantAccess) -> RoaringBitmap {
+        let mut in_turn = actions.iter().filter(|action| IN_TURN.contains(*action)).peekable();
+        let Some(inventory) = self.inventory else { return RoaringBitmap::new() };
+        if access == TenantAccess::Server || in_turn.peek().is_none() {
+            return RoaringBitmap::new();
+        }
+        let is_permitted = in_turn.all(|action| access.permits(*action));
+        self.numbers(inventory)
+            .filter(|number| {
+                let is_visible = is_permitted && self.is_of_global_tenant(inventory, *number);
+                inventory.is_index(*number) && !is_visible
+            })
+            .collect()
+    }
+
+    /// Whether the plugin may read a request as a request about this index alone.
     pub(crate) fn is_meant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         match target {
             Target::Cluster => false,
             Target::Name(name) | Target::Missing(name) => self.is_named(name),
-            // An added name that only begins so does not count.
+            // An added name must be the whole name.
             Target::AddedName(name) => {
                 Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_named(name)
             }
@@ -159,91 +165,75 @@ impl Tenants<'_> {
         }
     }
 
-    /// Whether `v4` denies a request to all but Dashboards itself: one about a single index or
-    /// alias whose name begins so, and which is not of the global tenant. Unknown without an
-    /// inventory.
+    /// Whether `v4` denies a request to everybody but Dashboards itself: a request about a single
+    /// index or alias whose name begins with the index, and which is not of the global tenant.
+    /// Without an inventory this is uncertain.
     pub(crate) fn is_of_other_tenant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         if self.evaluation == EvaluationType::Legacy
             || matches!(target, Target::Cluster | Target::AddedName(_))
         {
             return false;
         }
-        let excludes = target.expression().is_some_and(Expression::excludes);
-        let mut unknown = names.unknown.iter();
-        let first = unknown.next();
-        let count = names.known.len() + u64::from(first.is_some());
-        // Names are excluded only if that is certain. So there may be more than the plugin finds.
-        let is_alone = (count == 1 && unknown.all(|other| Some(other) == first))
-            || (excludes && first.is_none() && self.is_all_of(&names.known));
-        if !is_alone {
-            return false;
-        }
-        let is_known = self.inventory.is_some_and(|inventory| {
-            let begins = |number: &u32| inventory.name(*number).starts_with(self.index());
-            names
-                .known
-                .iter()
-                .filter(begins)
-                .any(|number| !self.is_of_global_tenant(inventory, number))
-        });
-        let is_unknown = |unknown: &Unknown<'_>| match unknown {
-            Unknown::Name(name) => name.starts_with(self.index()) && *name != self.index(),
-            Unknown::Pattern(pattern) => *pattern != "*" && may_begin(pattern, self.index()),
+        let first = names.unknown.first();
+        let is_alone = match first {
+            None => {
+                // Only certain exclusions were excluded. The plugin may find fewer names.
+                let excludes = target.expression().is_some_and(Expression::excludes);
+                names.known.len() == 1 || (excludes && self.is_all_of(&names.known))
+            }
+            Some(first) => names.known.is_empty() && names.unknown.iter().all(|name| name == first),
         };
-        is_known || names.unknown.iter().any(is_unknown)
+        is_alone
+            && (self.inventory.is_some_and(|inventory| {
+                names.known.iter().any(|number| {
+                    inventory.name(number).starts_with(self.index())
+                        && !self.is_of_global_tenant(inventory, number)
+                })
+            }) || names.unknown.iter().any(|unknown| match unknown {
+                Unknown::Name(name) => name.starts_with(self.index()) && *name != self.index(),
+                Unknown::Pattern(pattern) => *pattern != "*" && may_begin(pattern, self.index()),
+            }))
     }
 
-    /// Whether a name that begins with that of the index is of the global tenant: the index itself,
-    /// or one for which it is the only alias that begins so.
+    /// Whether a name that begins with the index is of the global tenant: the index itself, or an
+    /// index for which it is the only alias that begins so.
     fn is_of_global_tenant(&self, inventory: &Inventory, number: u32) -> bool {
         let groups = inventory.groups(number).iter().map(|group| inventory.name(*group));
-        let mut beginning = groups.filter(|group| group.starts_with(self.index()));
         inventory.name(number) == self.index()
-            || (beginning.next() == Some(self.index()) && beginning.next().is_none())
+            || groups.filter(|group| group.starts_with(self.index())).eq([self.index()])
     }
 
-    /// Whether these names are this index alone; for `v4`, whether all begin with its name.
+    /// Whether these names are this index alone; for `v4`, whether all begin with the index.
     pub(crate) fn is_all_of(&self, names: &RoaringBitmap) -> bool {
         let (Some(inventory), Some(first), Some(last)) = (self.inventory, names.min(), names.max())
         else {
             return false;
         };
-        match self.evaluation {
-            EvaluationType::Legacy => {
-                first == last && Some(first) == inventory.number(self.index())
-            }
-            EvaluationType::V4 => {
-                let range = inventory.with_prefix(self.index());
-                range.contains(&first) && range.contains(&last)
-            }
-        }
+        let numbers = self.numbers(inventory);
+        numbers.contains(&first) && numbers.contains(&last)
     }
 
-    /// Whether a query that is not seen may read the index.
+    /// Whether an unseen query may read the index.
     pub(crate) fn is_unseen(&self, expression: &Expression<'_>) -> bool {
         expression.is_all()
             && expression.options.closed
             && expression.options.hidden
-            && self.inventory.is_none_or(|inventory| match self.evaluation {
-                EvaluationType::Legacy => inventory.number(self.index()).is_some(),
-                EvaluationType::V4 => !inventory.with_prefix(self.index()).is_empty(),
-            })
+            && self.inventory.is_none_or(|inventory| !self.numbers(inventory).is_empty())
     }
 
-    /// Whether a part of an expression stands for this index, or may be taken for it.
+    /// Whether a part of an expression stands for this index, or may be read so.
     pub(crate) fn is_in(&self, expression: &Expression<'_>) -> bool {
+        if expression.parts().any(|part| self.is_part(part)) {
+            return true;
+        }
         // `legacy` goes by the aliases that match any part, even excluded ones, but not by `_all`.
-        let is_only_alias = || {
-            self.inventory.is_none_or(|inventory| {
-                let number = inventory.number(self.index());
-                inventory.aliases.len() == 1 && inventory.aliases.min() == number
+        self.evaluation == EvaluationType::Legacy
+            && !expression.is_of_all()
+            && expression.parts().any(|part| part == Part::Pattern("*"))
+            && self.inventory.is_none_or(|inventory| {
+                let aliases = &inventory.aliases;
+                aliases.len() == 1 && aliases.min() == inventory.number(self.index())
             })
-        };
-        expression.parts().any(|part| self.is_part(part))
-            || (self.evaluation == EvaluationType::Legacy
-                && !expression.is_of_all()
-                && expression.parts().any(|part| part == Part::Pattern("*"))
-                && is_only_alias())
     }
 
     /// Whether a part of an expression stands for this index, but not because it stands for all.
@@ -259,17 +249,18 @@ impl Tenants<'_> {
         }
     }
 
-    /// Whether a name is that of the index, of an alias for it alone, or begins so (`v4`).
+    /// Whether a name [begins](Self::begins) with the index, or is an alias of it alone.
     pub(crate) fn is_named(&self, name: &str) -> bool {
-        let is_alias = || {
-            let inventory = self.inventory?;
-            let (index, number) = (inventory.number(self.index())?, inventory.number(name)?);
-            Some(inventory.members(number) == [index])
-        };
-        self.begins(name) || is_alias().unwrap_or_default()
+        self.begins(name)
+            || self.inventory.is_some_and(|inventory| {
+                match (inventory.number(self.index()), inventory.number(name)) {
+                    (Some(index), Some(number)) => inventory.members(number) == [index],
+                    (None, _) | (_, None) => false,
+                }
+            })
     }
 
-    /// Whether a name by itself is that of the index, or for `v4` begins with it.
+    /// Whether a name is the index, or for `v4` begins with its name.
     pub(crate) fn begins(&self, name: &str) -> bool {
         match self.evaluation {
             EvaluationType::Legacy => name == self.index(),
@@ -278,7 +269,7 @@ impl Tenants<'_> {
     }
 }
 
-/// Whether a pattern may match a name that begins with this.
+/// Whether a pattern may match a name that begins with a prefix.
 fn may_begin(pattern: &str, prefix: &str) -> bool {
     let start = pattern.split('*').next().unwrap_or_default();
     start.starts_with(prefix) || prefix.starts_with(start)

@@ -1,15 +1,52 @@
-//! What the files have in common: an entry for each name, beside `_meta`.
+//! The common form of the files: an entry for each name, beside `_meta`.
 
 use std::sync::Arc;
 
-use document::{Fields, Key, Node, Reader, Text};
+use document::{Fields, Hints, Key, KeyHint, Node, Reader, Text};
 
 use super::Loader;
-use super::hints::HINTS;
 use crate::pattern::Pattern;
 
 /// Keys that entries of every file may have, without effect on privileges.
-const NOTES: [&str; 4] = ["reserved", "hidden", "static", "description"];
+pub(super) const NOTES: [&str; 4] = ["reserved", "hidden", "static", "description"];
+
+/// Hints for keys that other products have in their role files, such as Elasticsearch.
+const HINTS: Hints = Hints { keys: KEYS, shapes: &[] };
+
+const KEYS: &[KeyHint] = &[
+    ("a role of the cluster", &["cluster"], Some("cluster_permissions"), ""),
+    ("a role of the cluster", &["indices", "index"], Some("index_permissions"), ""),
+    (
+        "a role of the cluster",
+        &["users", "groups", "members", "backend_roles"],
+        None,
+        "a role does not name its users: map it in `roles_mapping.yml`",
+    ),
+    (
+        "each of `index_permissions`",
+        &["names", "indices", "index", "patterns"],
+        Some("index_patterns"),
+        "",
+    ),
+    (
+        "each of `index_permissions`",
+        &["privileges", "actions", "permissions"],
+        Some("allowed_actions"),
+        "",
+    ),
+    ("each of `index_permissions`", &["query"], Some("dls"), ""),
+    ("each of `index_permissions`", &["field_security", "fields"], Some("fls"), ""),
+    ("an action group", &["actions", "permissions", "members"], Some("allowed_actions"), ""),
+    ("a role mapping", &["groups", "roles"], Some("backend_roles"), ""),
+    ("a user of the cluster", &["password", "password_hash"], Some("hash"), ""),
+    (
+        "a user of the cluster",
+        &["roles", "groups"],
+        Some("backend_roles"),
+        "did you mean `backend_roles`, which `roles_mapping.yml` maps to roles, or \
+         `opendistro_security_roles`?",
+    ),
+];
 
 /// Reads a file with an entry for each name, and checks its `_meta`. Returns whether it is there.
 pub(super) fn read_entries(
@@ -41,13 +78,13 @@ pub(super) fn read_entries(
 /// Checks the type of the file and the version of its format.
 fn check_meta(reader: &mut Reader, node: &Node, kind: &str) {
     let Some(fields) = reader.fields(node, "`_meta`", &["type", "config_version"]) else { return };
-    if let Some(found) = fields.value("type").and_then(|node| reader.text(node, "`type`"))
-        && found.text != kind
+    if let Some(text) = reader.field_text(&fields, "type")
+        && text.text != kind
     {
-        let message = format!("this file has the type `{}`, not `{kind}`", found.text);
-        reader.error(found.at, message);
+        let message = format!("this file has the type `{}`, not `{kind}`", text.text);
+        reader.error(text.at, message);
     }
-    match fields.value("config_version").and_then(|node| reader.text(node, "`config_version`")) {
+    match reader.field_text(&fields, "config_version") {
         Some(version) if version.text == "2" => {}
         Some(version) => reader.error(version.at, "only `config_version: 2` is supported"),
         None if fields.means("config_version") => {}
@@ -68,59 +105,42 @@ pub(super) fn fields<'n>(
     Some(fields)
 }
 
-/// The same for an entry in which a key may be a misplaced secret: an unknown key is not shown.
-pub(super) fn secret_fields<'n>(
-    reader: &mut Reader,
-    node: &'n Node,
-    what: &str,
-    known: &[&str],
-) -> Option<Fields<'n>> {
-    let fields = reader.secret_fields(node, what, &[known, &NOTES].concat())?;
-    check_notes(reader, &fields);
-    Some(fields)
-}
-
-fn check_notes(reader: &mut Reader, fields: &Fields<'_>) {
+/// Checks the values of the notes of an entry.
+pub(super) fn check_notes(reader: &mut Reader, fields: &Fields<'_>) {
     for note in ["reserved", "hidden", "static"] {
-        flag(reader, fields, note);
+        reader.field_boolean(fields, note);
     }
 }
 
 /// Whether a flag is `true`.
 pub(super) fn flag(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
-    fields.value(key).and_then(|node| reader.boolean(node, &format!("`{key}`"))).unwrap_or(false)
+    reader.field_boolean(fields, key) == Some(true)
 }
 
 /// The texts under a key; none if it is missing or empty.
-pub(super) fn texts<'n>(
-    reader: &mut Reader,
-    fields: &Fields<'n>,
-    key: &str,
-) -> Vec<(Text<'n>, &'n Arc<str>)> {
+pub(super) fn texts<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Vec<Text<'n>> {
     let Some(node) = fields.value(key) else { return Vec::new() };
-    let texts = reader.texts(node, &format!("`{key}`"), &format!("each of `{key}`"));
-    texts.into_iter().map(|text| (text, text.shared)).collect()
+    reader.texts(node, &format!("`{key}`"), &format!("each of `{key}`"))
 }
 
-/// The same, without their places.
+/// The texts under a key, without their places.
 pub(super) fn names(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<Arc<str>> {
-    texts(reader, fields, key).into_iter().map(|(_, text)| text.clone()).collect()
+    texts(reader, fields, key).into_iter().map(|text| text.shared.clone()).collect()
 }
 
 /// The patterns under a key.
 pub(super) fn patterns(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<Pattern> {
     let texts = texts(reader, fields, key);
-    texts.into_iter().filter_map(|(text, shared)| pattern(reader, text, shared)).collect()
+    texts.into_iter().filter_map(|text| pattern(reader, text)).collect()
 }
 
 /// A pattern; `None` if it is a regular expression that is not supported, which is an error.
-pub(super) fn pattern(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<Pattern> {
-    match Pattern::parse(shared) {
-        Ok(pattern) => Some(pattern),
-        Err(error) => {
-            let at = text.locate(text.text.get(1 + error.offset..).unwrap_or(text.text));
-            reader.error(at, error.message);
-            None
-        }
-    }
+pub(super) fn pattern(reader: &mut Reader, text: Text<'_>) -> Option<Pattern> {
+    let error = match Pattern::parse(text.shared) {
+        Ok(pattern) => return Some(pattern),
+        Err(error) => error,
+    };
+    let at = text.locate(text.text.get(1 + error.offset..).unwrap_or(text.text));
+    reader.error(at, error.message);
+    None
 }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-use document::{Fields, Key, Node, Place, Problem, Reader, Severity, Text, Warning};
+use document::{Fields, Key, Mark, Node, Place, Problem, Reader, Severity, Text, Warning};
 
 use super::read::{fields, flag, names, pattern, patterns, read_entries, texts};
 use super::{
     IndexPattern, IndexPermission, Loader, Role, RoleMapping, SecurityConfig, Template,
     TenantPermission,
 };
+use crate::date_math::is_date_math;
 use crate::groups::ActionGroups;
 
 const ROLE: &[&str] = &["cluster_permissions", "index_permissions", "tenant_permissions"];
@@ -29,7 +30,16 @@ pub fn is_builtin_role(name: &str) -> bool {
     BUILTIN.roles.contains_key(name)
 }
 
-pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> FileDefinitions {
+/// Facts about the role files that warnings depend on.
+pub(super) struct FileFacts {
+    /// Roles that are meant for callers, with their places.
+    roles: Vec<(Arc<str>, Place)>,
+    has_mapping: bool,
+    /// Whether all roles could be read. Otherwise a role may only seem to be missing.
+    pub(super) has_all_roles: bool,
+}
+
+pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> FileFacts {
     let mut places = Vec::new();
     config.action_groups = action_groups(loader);
     let (roles, groups) = (&mut config.roles, &config.action_groups);
@@ -45,9 +55,7 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> File
         let at = Place::start_of(loader.folder);
         loader.problems.push(Problem::error(at, "the folder has no `roles.yml`"));
     }
-    // With errors in the file, a role may only seem to be missing.
-    let roles_are_known =
-        is_there && !loader.problems.iter().any(|problem| problem.severity == Severity::Error);
+    let has_all_roles = !loader.problems.iter().any(|problem| problem.severity == Severity::Error);
     // They replace roles of the same name, as in OpenSearch.
     config.roles.extend(BUILTIN.roles.clone());
     let (roles, mappings) = (&config.roles, &mut config.mappings);
@@ -55,18 +63,18 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> File
         read_entries(loader, "roles_mapping.yml", "rolesmapping", |reader, entries| {
             for (key, node) in entries {
                 mappings.extend(mapping(reader, key, node));
-                if roles_are_known {
+                if has_all_roles {
                     warn_of_unknown_role(reader, Text::of_key(key), roles, "remove the mapping");
                 }
             }
         });
     let tenants = &mut config.tenants;
     read_entries(loader, "tenants.yml", "tenants", |reader, entries| {
-        let is_tenant =
-            |(_, node): &&(&Key, &Node)| fields(reader, node, "a tenant", &[]).is_some();
-        tenants.extend(entries.iter().filter(is_tenant).map(|(key, _)| key.text.clone()));
+        for (key, node) in entries {
+            tenants.extend(fields(reader, node, "a tenant", &[]).map(|_| key.text.clone()));
+        }
     });
-    FileDefinitions { roles: places, has_mapping, roles_are_known }
+    FileFacts { roles: places, has_mapping, has_all_roles }
 }
 
 /// Warns of a role that does not exist. It permits nothing, though the plugin gives it to callers.
@@ -76,51 +84,44 @@ pub(super) fn warn_of_unknown_role(
     roles: &BTreeMap<Arc<str>, Role>,
     otherwise: &str,
 ) {
-    if roles.contains_key(name.text) {
-        return;
+    if !roles.contains_key(name.text) {
+        let close = reader.closest(name.text, roles.keys().map(|name| &**name));
+        warn_of_unknown_name(reader, name, "role", close, otherwise);
     }
-    let close = reader.closest(name.text, roles.keys().map(|name| &**name));
-    let help = close.map_or(otherwise.to_owned(), |close| format!("did you mean `{close}`?"));
-    reader.warning_help(
-        name.at,
-        Warning::UnknownName,
-        format!("there is no role `{}`", name.text),
-        help,
-    );
 }
 
-/// The definitions of the files.
-pub(super) struct FileDefinitions {
-    /// Roles for callers to have, with their places.
-    roles: Vec<(Arc<str>, Place)>,
-    /// Whether there is a `roles_mapping.yml`.
-    has_mapping: bool,
-    /// Whether a role that is not there does not exist.
-    pub(super) roles_are_known: bool,
+fn warn_of_unknown_name(
+    reader: &mut Reader,
+    name: Text<'_>,
+    kind: &str,
+    close: Option<&str>,
+    otherwise: &str,
+) {
+    let help = close.map_or(otherwise.to_owned(), |close| format!("did you mean `{close}`?"));
+    let message = format!("there is no {kind} `{}`", name.text);
+    reader.warning_help(name.at, Warning::UnknownName, message, help);
 }
 
 /// Warns of roles that nobody has.
-pub(super) fn unused(
-    defined: FileDefinitions,
+pub(super) fn warn_of_unused_roles(
+    facts: FileFacts,
     folder: &Path,
     config: &SecurityConfig,
     problems: &mut Vec<Problem>,
 ) {
-    if !defined.has_mapping {
+    if !facts.has_mapping {
         let at = Place::start_of(&folder.join("roles.yml"));
-        let message =
-            "the folder has no `roles_mapping.yml`: only users that name their own roles have any";
+        let message = "the folder has no `roles_mapping.yml`: only users that name their own roles \
+                       have any";
         problems.push(Problem::warning(at, Warning::UnusedRole, message).help("add it"));
         return;
     }
-    let has_someone = |mapping: &&RoleMapping| {
-        let RoleMapping { role: _, users, backend_roles, and_backend_roles, hosts } = mapping;
-        [users, backend_roles, and_backend_roles, hosts].iter().any(|patterns| !patterns.is_empty())
-    };
-    let mapped = config.mappings.iter().filter(has_someone).map(|mapping| &mapping.role);
-    let held: BTreeSet<&Arc<str>> =
-        mapped.chain(config.users.iter().flat_map(|user| &user.roles)).collect();
-    for (role, at) in defined.roles.into_iter().filter(|(role, _)| !held.contains(role)) {
+    let mappings = config.mappings.iter().filter(|mapping| !mapping.is_empty());
+    let used: BTreeSet<&Arc<str>> = mappings
+        .map(|mapping| &mapping.role)
+        .chain(config.users.iter().flat_map(|user| &user.roles))
+        .collect();
+    for (role, at) in facts.roles.into_iter().filter(|(role, _)| !used.contains(role)) {
         let message = format!("nobody has the role `{role}`: no role mapping and no user names it");
         let help = "map it in `roles_mapping.yml`, or leave it out";
         problems.push(Problem::warning(at, Warning::UnusedRole, message).help(help));
@@ -133,73 +134,73 @@ fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig {
     let Some(root) = reader.parse(bytes) else { return config };
     let Some(sections) = reader.entries(&root, "the file") else { return config };
     let mut groups = BTreeMap::new();
-    let section =
-        sections.value("action_groups").and_then(|node| reader.entries(node, "`action_groups`"));
-    for (key, node) in section.iter().flat_map(Fields::iter) {
+    for (key, node) in section(reader, &sections, "action_groups") {
         let members = reader.texts(node, "an action group", "each of its members");
-        groups
-            .insert(key.text.clone(), members.iter().map(|member| member.shared.clone()).collect());
+        let members = members.iter().map(|member| member.shared.clone()).collect();
+        groups.insert(key.text.clone(), members);
     }
     config.action_groups = ActionGroups::new(groups);
-    let section = sections.value("roles").and_then(|node| reader.entries(node, "`roles`"));
-    for (key, node) in section.iter().flat_map(Fields::iter) {
-        let role = role(reader, key, node, &config.action_groups).map(|(role, _)| role);
-        config.roles.extend(role.map(|role| (key.text.clone(), role)));
+    for (key, node) in section(reader, &sections, "roles") {
+        let role = role(reader, key, node, &config.action_groups);
+        config.roles.extend(role.map(|(role, _)| (key.text.clone(), role)));
     }
     config
+}
+
+fn section<'n>(
+    reader: &mut Reader,
+    sections: &Fields<'n>,
+    name: &str,
+) -> impl Iterator<Item = (&'n Key, &'n Node)> + use<'n> {
+    let entries = sections.value(name).and_then(|node| reader.entries(node, name));
+    entries.into_iter().flat_map(|entries| entries.iter())
 }
 
 fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
     let mut groups = BUILTIN.action_groups.clone();
     read_entries(loader, "action_groups.yml", "actiongroups", |reader, entries| {
-        let mut read = Vec::new();
+        let mut members_by_group = Vec::new();
         for (key, node) in entries {
-            let known = &["allowed_actions", "type"];
-            let Some(fields) = fields(reader, node, "an action group", known) else { continue };
+            let keys = &["allowed_actions", "type"];
+            let Some(fields) = fields(reader, node, "an action group", keys) else { continue };
             let members = texts(reader, &fields, "allowed_actions");
-            action_patterns(reader, &members);
+            check_action_patterns(reader, &members);
             let is_builtin = BUILTIN.action_groups.contains(&key.text);
             warn_of_builtin(reader, key, &fields, is_builtin, "action group");
             if !is_builtin {
-                read.push(Group { name: &key.text, members });
+                members_by_group.push((&key.text, members));
             }
         }
-        let members =
-            |group: &Group<'_>| group.members.iter().map(|(_, text)| Arc::clone(text)).collect();
-        let own = read.iter().map(|group| (group.name.clone(), members(group)));
-        groups = ActionGroups::new(own.collect());
+        let named = members_by_group.iter().map(|(name, members)| {
+            (Arc::clone(name), members.iter().map(|member| member.shared.clone()).collect())
+        });
+        groups = ActionGroups::new(named.collect());
         groups.extend(&BUILTIN.action_groups);
-        read.iter().for_each(|group| warn_of_unknown(reader, &group.members, &groups));
-        warn_of_circles(reader, &read, &groups);
+        for (_, members) in &members_by_group {
+            warn_of_unknown_actions(reader, members, &groups);
+        }
+        for (name, members) in &members_by_group {
+            warn_of_circle(reader, name, members, &groups);
+        }
     });
     groups
 }
 
-/// An action group of the file.
-struct Group<'n> {
-    name: &'n Arc<str>,
-    members: Vec<(Text<'n>, &'n Arc<str>)>,
-}
-
-/// Warns of groups that contain themselves. The plugin accepts them: all have the same actions.
-fn warn_of_circles(reader: &mut Reader, read: &[Group<'_>], groups: &ActionGroups) {
-    for Group { name, members, .. } in
-        read.iter().filter(|group| groups.has_member(group.name, group.name))
-    {
-        let leads_back = |member: &str| *member == ***name || groups.has_member(member, name);
-        let Some((member, _)) = members.iter().find(|(text, _)| leads_back(text.text)) else {
-            continue;
-        };
-        let through = match *member.text == ***name {
-            true => String::new(),
-            false => format!(" by way of `{}`: both have the same actions", member.text),
-        };
-        let message = format!("the action group `{name}` contains itself{through}");
-        reader.warning_help(member.at, Warning::CircularGroup, message, "leave it out");
+/// Warns of a group that contains itself. The plugin accepts it: all groups of the circle have the
+/// same actions.
+fn warn_of_circle(reader: &mut Reader, name: &str, members: &[Text<'_>], groups: &ActionGroups) {
+    let through =
+        members.iter().find(|member| member.text == name || groups.has_member(member.text, name));
+    let Some(member) = through.filter(|_| groups.has_member(name, name)) else { return };
+    let mut message = format!("the action group `{name}` contains itself");
+    if member.text != name {
+        message += &format!(" by way of `{}`: both have the same actions", member.text);
     }
+    reader.warning_help(member.at, Warning::CircularGroup, message, "leave it out");
 }
 
-/// A role, and whether it is neither built in nor marked as one of an exported configuration.
+/// A role, and whether it is meant for callers: it is neither built in nor marked as a role of an
+/// exported configuration.
 fn role(
     reader: &mut Reader,
     key: &Key,
@@ -219,8 +220,8 @@ fn role(
         role.index_permissions.extend(index_permission(reader, node, groups));
     }
     for node in list(reader, &role_fields, "tenant_permissions") {
-        let known = ["tenant_patterns", "allowed_actions"];
-        if let Some(fields) = reader.fields(node, "each of `tenant_permissions`", &known) {
+        let keys = ["tenant_patterns", "allowed_actions"];
+        if let Some(fields) = reader.fields(node, "each of `tenant_permissions`", &keys) {
             let patterns = names(reader, &fields, "tenant_patterns");
             let allowed_actions = actions(reader, &fields, "allowed_actions", groups);
             role.tenant_permissions.push(TenantPermission { patterns, allowed_actions });
@@ -240,10 +241,8 @@ fn index_permission(
 ) -> Option<IndexPermission> {
     let fields = reader.fields(node, "each of `index_permissions`", INDEX_PERMISSION)?;
     let patterns = texts(reader, &fields, "index_patterns");
-    let patterns =
-        patterns.into_iter().filter_map(|(text, shared)| index_pattern(reader, text, shared));
     Some(IndexPermission {
-        patterns: patterns.collect(),
+        patterns: patterns.into_iter().filter_map(|text| index_pattern(reader, text)).collect(),
         document_query: document_query(reader, &fields),
         fields: names(reader, &fields, "fls").into_iter().map(hidden_field).collect(),
         masked_fields: names(reader, &fields, "masked_fields"),
@@ -256,55 +255,50 @@ fn hidden_field(field: Arc<str>) -> Arc<str> {
     field.strip_prefix('!').map_or_else(|| field.clone(), |name| format!("~{name}").into())
 }
 
-fn index_pattern(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<IndexPattern> {
-    if text.text.starts_with('<') && text.text.ends_with('>') {
-        reader.error(
-            text.at,
-            "date math in `index_patterns` is not supported: write a pattern such as `logs-*`",
-        );
-        return None;
-    }
-    if !Template::is_template(text.text) {
-        return pattern(reader, text, shared).map(IndexPattern::Static);
-    }
-    if text.text.starts_with('/') {
+fn index_pattern(reader: &mut Reader, text: Text<'_>) -> Option<IndexPattern> {
+    if is_date_math(text.text) {
+        let message =
+            "date math in `index_patterns` is not supported: write a pattern such as `logs-*`";
+        reader.error(text.at, message);
+        None
+    } else if !Template::is_template(text.text) {
+        pattern(reader, text).map(IndexPattern::Static)
+    } else if text.text.starts_with('/') {
         reader.error(text.at, "variables in a regular expression are not supported");
-        return None;
+        None
+    } else {
+        template(reader, text).map(IndexPattern::Template)
     }
-    template(reader, text, shared).map(IndexPattern::Template)
 }
 
-fn template(reader: &mut Reader, text: Text<'_>, shared: &Arc<str>) -> Option<Template> {
-    match Template::parse(shared) {
-        Ok(template) => {
-            for (offset, name) in template.unknown_variables() {
-                let at = text.locate(text.text.get(offset..).unwrap_or(text.text));
-                let message =
-                    format!("no caller has the variable `{name}`, so this matches nothing");
-                let help = "variables are `user.name`, `user.roles`, `user.securityRoles`, `attr.internal.NAME` of \
-                            `internal_users.yml`, and `attr.jwt.NAME` of tokens";
-                reader.warning_help(at, Warning::UnknownName, message, help);
-            }
-            Some(template)
-        }
+fn template(reader: &mut Reader, text: Text<'_>) -> Option<Template> {
+    let template = match Template::parse(text.shared) {
+        Ok(template) => template,
         Err((offset, message)) => {
-            let at = text.locate(text.text.get(offset..).unwrap_or(text.text));
-            reader.error(at, message);
-            None
+            reader.error(place_in(text, offset), message);
+            return None;
         }
+    };
+    for (offset, name) in template.unknown_variables() {
+        let message = format!("no caller has the variable `{name}`, so this matches nothing");
+        let help = "variables are `user.name`, `user.roles`, `user.securityRoles`, \
+                    `attr.internal.NAME` of `internal_users.yml`, and `attr.jwt.NAME` of tokens";
+        reader.warning_help(place_in(text, offset), Warning::UnknownName, message, help);
     }
+    Some(template)
 }
 
-/// The query of document level security. OpenSearch hides every document if it is no JSON.
+fn place_in(text: Text<'_>, offset: usize) -> Mark {
+    text.locate(text.text.get(offset..).unwrap_or(text.text))
+}
+
+/// The query of document level security. OpenSearch hides every document if it is not JSON.
 fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> {
-    let text = reader.field_text(fields, "dls")?;
-    if text.text.trim().is_empty() {
-        return None;
-    }
-    let template = template(reader, text, text.shared)?;
-    let is_json =
-        serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text.text).is_ok();
-    if !Template::is_template(text.text) && !is_json {
+    let text = reader.field_text(fields, "dls").filter(|text| !text.text.trim().is_empty())?;
+    let template = template(reader, text)?;
+    if !Template::is_template(text.text)
+        && serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text.text).is_err()
+    {
         reader.error_help(text.at, "`dls` must be a query in JSON", "write `'{\"term\": { … }}'`");
     }
     Some(template)
@@ -318,48 +312,40 @@ fn actions(
     groups: &ActionGroups,
 ) -> Vec<Arc<str>> {
     let actions = texts(reader, fields, key);
-    action_patterns(reader, &actions);
-    warn_of_unknown(reader, &actions, groups);
-    actions.into_iter().map(|(_, action)| action.clone()).collect()
+    check_action_patterns(reader, &actions);
+    warn_of_unknown_actions(reader, &actions, groups);
+    actions.into_iter().map(|action| action.shared.clone()).collect()
 }
 
-/// Warns of a name that is neither an action nor an action group. The plugin takes it for an
-/// action, which no request performs.
-fn warn_of_unknown(reader: &mut Reader, actions: &[(Text<'_>, &Arc<str>)], groups: &ActionGroups) {
-    for (text, _) in actions {
-        let is_action = text.text.contains([':', '*', '?', '/']);
-        if !is_action && !groups.contains(text.text) {
-            let close = reader.closest(text.text, groups.names());
-            let help = close
-                .map_or("actions look like `indices:data/read/search`".to_owned(), |close| {
-                    format!("did you mean `{close}`?")
-                });
-            let message = format!("there is no action group `{}`", text.text);
-            reader.warning_help(text.at, Warning::UnknownName, message, help);
+/// Warns of a name that is neither an action nor an action group. The plugin reads it as an action,
+/// which no request performs.
+fn warn_of_unknown_actions(reader: &mut Reader, actions: &[Text<'_>], groups: &ActionGroups) {
+    for action in actions {
+        if !action.text.contains([':', '*', '?', '/']) && !groups.contains(action.text) {
+            let close = reader.closest(action.text, groups.names());
+            let otherwise = "actions look like `indices:data/read/search`";
+            warn_of_unknown_name(reader, *action, "action group", close, otherwise);
         }
     }
 }
 
 /// Reports patterns of actions that are not supported.
-fn action_patterns(reader: &mut Reader, actions: &[(Text<'_>, &Arc<str>)]) {
-    for (text, shared) in actions {
-        pattern(reader, *text, shared);
+fn check_action_patterns(reader: &mut Reader, actions: &[Text<'_>]) {
+    for action in actions {
+        pattern(reader, *action);
     }
 }
 
 fn mapping(reader: &mut Reader, key: &Key, node: &Node) -> Option<RoleMapping> {
-    let known = ["users", "backend_roles", "and_backend_roles", "hosts"];
-    let fields = fields(reader, node, "a role mapping", &known)?;
-    Some(RoleMapping {
-        role: key.text.clone(),
-        users: patterns(reader, &fields, "users"),
-        backend_roles: patterns(reader, &fields, "backend_roles"),
-        and_backend_roles: patterns(reader, &fields, "and_backend_roles"),
-        hosts: patterns(reader, &fields, "hosts"),
-    })
+    let keys = ["users", "backend_roles", "and_backend_roles", "hosts"];
+    let fields = fields(reader, node, "a role mapping", &keys)?;
+    let [users, backend_roles, and_backend_roles, hosts] =
+        keys.map(|key| patterns(reader, &fields, key));
+    Some(RoleMapping { role: key.text.clone(), users, backend_roles, and_backend_roles, hosts })
 }
 
-/// An entry with a built-in name is not used; an exported configuration has them, marked `static`.
+/// Warns of an entry with a built-in name, which is not used. An exported configuration has such
+/// entries, marked `static`.
 fn warn_of_builtin(
     reader: &mut Reader,
     key: &Key,

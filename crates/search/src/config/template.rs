@@ -20,21 +20,19 @@ pub struct Variables {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Template {
     text: Arc<str>,
-    pieces: Arc<[Piece]>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Piece {
-    Literal(String),
-    Variable(Variable),
+    variables: Arc<[Variable]>,
+    /// The text after the last variable.
+    end: Arc<str>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Variable {
     name: String,
     default: Option<String>,
+    /// The text between the variable before and this variable.
+    before: String,
     is_in_json_string: bool,
-    /// Its offset in the text, in bytes.
+    /// The offset of the variable in the text, in bytes.
     offset: usize,
 }
 
@@ -58,9 +56,10 @@ impl Variables {
 
     /// The memory that the values take on the heap, in bytes.
     pub(crate) fn heap_size(&self) -> usize {
-        let entry =
-            |(name, value): (&String, &String)| name.len() + value.len() + 2 * size_of::<String>();
-        self.values.iter().map(entry).sum()
+        self.values
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>())
+            .sum()
     }
 
     fn value<'v>(&'v self, Variable { name, default, .. }: &'v Variable) -> Option<&'v str> {
@@ -68,7 +67,7 @@ impl Variables {
         self.values.get(name).or(default.as_ref()).filter(|_| may_count).map(String::as_str)
     }
 
-    /// The same, where the plugin knows defaults.
+    /// These values, with or without the defaults of variables.
     #[must_use]
     pub fn with_defaults(self, has_defaults: bool) -> Self {
         Self { has_defaults, ..self }
@@ -83,10 +82,10 @@ impl Template {
 
     /// Reads `${NAME}` and `${NAME:-DEFAULT}`.
     pub(crate) fn parse(text: &Arc<str>) -> Result<Self, TemplateError> {
-        let (mut pieces, mut rest, mut is_in_json_string) = (Vec::new(), &**text, false);
-        while let Some((literal, after)) = rest.split_once("${") {
+        let (mut variables, mut end, mut is_in_json_string) = (Vec::new(), &**text, false);
+        while let Some((before, after)) = end.split_once("${") {
             let offset = text.len() - after.len() - 2;
-            if literal.ends_with('$') {
+            if before.ends_with('$') {
                 return Err((offset, "`$${` is not supported"));
             }
             let Some((inner, next)) = after.split_once('}') else {
@@ -95,22 +94,16 @@ impl Template {
             if inner.contains("${") {
                 return Err((offset, "a variable within a variable is not supported"));
             }
-            is_in_json_string = ends_in_string(is_in_json_string, literal);
+            is_in_json_string = ends_in_string(is_in_json_string, before);
             let (name, default) = match inner.split_once(":-") {
-                Some((name, default)) => (name, Some(default.to_owned())),
-                None => (inner, None),
+                Some((name, default)) => (name.to_owned(), Some(default.to_owned())),
+                None => (inner.to_owned(), None),
             };
-            pieces.push(Piece::Literal(literal.to_owned()));
-            pieces.push(Piece::Variable(Variable {
-                name: name.to_owned(),
-                default,
-                is_in_json_string,
-                offset,
-            }));
-            rest = next;
+            let before = before.to_owned();
+            variables.push(Variable { name, default, before, is_in_json_string, offset });
+            end = next;
         }
-        pieces.push(Piece::Literal(rest.to_owned()));
-        Ok(Self { text: text.clone(), pieces: pieces.into() })
+        Ok(Self { text: text.clone(), variables: variables.into(), end: end.into() })
     }
 
     /// The text as configured.
@@ -123,32 +116,29 @@ impl Template {
     #[must_use]
     pub fn pattern(&self, variables: &Variables) -> Option<Pattern> {
         let mut symbols = Vec::new();
-        for piece in &*self.pieces {
-            match piece {
-                Piece::Literal(text) => symbols.extend(crate::pattern::symbols(text)),
-                Piece::Variable(variable) => {
-                    symbols.extend(variables.value(variable)?.bytes().map(Symbol::Byte));
-                }
-            }
+        for variable in &*self.variables {
+            symbols.extend(crate::pattern::symbols(&variable.before));
+            symbols.extend(variables.value(variable)?.bytes().map(Symbol::Byte));
         }
+        symbols.extend(crate::pattern::symbols(&self.end));
         Some(Pattern::from_symbols(self.text.clone(), symbols))
     }
 
-    /// The pattern of all names that the plugin may match: it takes a value with `*` or `?` for a
-    /// pattern, and a text between slashes for a regular expression. `None` if it is
-    /// [`Self::pattern`].
+    /// The pattern of all names that the plugin may match: it reads a value with `*` or `?` as a
+    /// pattern, and a text between slashes as a regular expression. `None` if the plugin matches
+    /// the same names as [`Self::pattern`].
     ///
     /// A permission grants by the literal pattern, which matches fewer names, and hides by this
-    /// one.
+    /// wider pattern.
     #[must_use]
     pub(crate) fn widened(&self, variables: &Variables) -> Option<Pattern> {
-        let values = self.variables().map(|variable| match variable.default {
-            // A default may count or not, whatever the settings say: the version is not known.
-            Some(_) => "*",
-            None => variables.value(variable).unwrap_or_default(),
-        });
         let (mut is_pattern, mut is_anything) = (false, false);
-        for value in values {
+        for variable in &*self.variables {
+            let value = match variable.default {
+                // The version of the plugin is not known, so the default may count or not.
+                Some(_) => "*",
+                None => variables.value(variable).unwrap_or_default(),
+            };
             is_pattern |= value.contains(['*', '?']);
             is_anything |= value.contains(['/', '$']);
         }
@@ -159,80 +149,68 @@ impl Template {
         }
     }
 
-    fn variables(&self) -> impl Iterator<Item = &Variable> {
-        self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Literal(_) => None,
-            Piece::Variable(variable) => Some(variable),
-        })
-    }
-
     /// The variables without a default that no caller can have, each with its offset in bytes.
     pub(super) fn unknown_variables(&self) -> impl Iterator<Item = (usize, &str)> {
-        let known = ["user.name", "user.roles", "user.securityRoles"];
-        let sources = ["attr.jwt.", "attr.internal.", "attr_jwt_", "attr_internal_"];
-        let is_known = move |name: &str| {
-            known.iter().any(|known| name == *known || name == known.replace('.', "_"))
-                || sources
-                    .iter()
-                    .any(|source| name.len() > source.len() && name.starts_with(source))
-        };
-        let unknown =
-            self.variables().filter(move |one| one.default.is_none() && !is_known(&one.name));
+        let unknown = self
+            .variables
+            .iter()
+            .filter(|variable| variable.default.is_none() && !is_known_variable(&variable.name));
         unknown.map(|variable| (variable.offset, &*variable.name))
     }
 
-    /// The pattern of all names that it may match with some values.
+    /// The pattern of all names that the template may match with some values.
     pub(crate) fn widest(&self) -> Pattern {
         let mut symbols = Vec::new();
-        for piece in &*self.pieces {
-            match piece {
-                Piece::Literal(text) => symbols.extend(crate::pattern::symbols(text)),
-                Piece::Variable(_) => symbols.push(Symbol::Many),
-            }
+        for variable in &*self.variables {
+            symbols.extend(crate::pattern::symbols(&variable.before));
+            symbols.push(Symbol::Many);
         }
+        symbols.extend(crate::pattern::symbols(&self.end));
         Pattern::from_symbols(self.text.clone(), symbols)
     }
 
-    /// The user name with which it matches a name, if that is its only variable.
+    /// The user name with which the template matches a name, if that is its only variable.
     pub(crate) fn user_of<'n>(&self, name: &'n str) -> Option<&'n str> {
-        let [Piece::Literal(before), Piece::Variable(variable), Piece::Literal(after)] =
-            &*self.pieces
-        else {
-            return None;
-        };
+        let [variable] = &*self.variables else { return None };
         let is_user =
             matches!(&*variable.name, "user.name" | "user_name") && variable.default.is_none();
-        let is_literal = ![before, after].iter().any(|text| text.contains(['*', '?']));
-        let user = name.strip_prefix(&**before)?.strip_suffix(&**after)?;
+        let is_literal = !variable.before.contains(['*', '?']) && !self.end.contains(['*', '?']);
+        let user = name.strip_prefix(&*variable.before)?.strip_suffix(&*self.end)?;
         (is_user && is_literal).then_some(user)
     }
 
     /// As a query in JSON; `None` if a value is missing, or the result would not be JSON.
     #[must_use]
     pub fn query(&self, variables: &Variables) -> Option<String> {
-        let mut out = String::new();
-        for piece in &*self.pieces {
-            match piece {
-                Piece::Literal(text) => out.push_str(text),
-                Piece::Variable(variable) => {
-                    let value = variables.value(variable)?;
-                    if variable.is_in_json_string {
-                        out.push_str(&json_escaped(value));
-                    } else {
-                        let values: Vec<serde_json::Value> =
-                            serde_json::from_str(&format!("[{value}]")).ok()?;
-                        let is_scalar =
-                            |value: &serde_json::Value| !value.is_array() && !value.is_object();
-                        values.iter().all(is_scalar).then(|| out.push_str(value))?;
-                    }
-                }
+        let mut query = String::new();
+        for variable in &*self.variables {
+            let value = variables.value(variable)?;
+            query.push_str(&variable.before);
+            if variable.is_in_json_string {
+                query.push_str(&json_escaped(value));
+                continue;
             }
+            let values: Vec<serde_json::Value> =
+                serde_json::from_str(&format!("[{value}]")).ok()?;
+            if values.iter().any(|value| value.is_array() || value.is_object()) {
+                return None;
+            }
+            query.push_str(value);
         }
-        serde_json::from_str::<serde::de::IgnoredAny>(&out).ok().map(|_| out)
+        query.push_str(&self.end);
+        serde_json::from_str::<serde::de::IgnoredAny>(&query).ok().map(|_| query)
     }
 }
 
-/// Whether JSON text that starts inside of a string, or outside, ends inside of one.
+/// Whether a caller can have this variable.
+fn is_known_variable(name: &str) -> bool {
+    let users = ["user.name", "user.roles", "user.securityRoles"];
+    let attributes = ["attr.jwt.", "attr.internal.", "attr_jwt_", "attr_internal_"];
+    users.iter().any(|user| name == *user || name == user.replace('.', "_"))
+        || attributes.iter().any(|start| name.len() > start.len() && name.starts_with(start))
+}
+
+/// Whether JSON text that starts in a string, or outside of it, ends in a string.
 fn ends_in_string(mut in_string: bool, text: &str) -> bool {
     let mut escaped = false;
     for byte in text.bytes() {
@@ -249,7 +227,7 @@ fn ends_in_string(mut in_string: bool, text: &str) -> bool {
 /// The text as it is between the quotes of a JSON string.
 fn json_escaped(text: &str) -> String {
     let quoted = serde_json::Value::from(text).to_string();
-    let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let inner = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
     inner.unwrap_or_default().to_owned()
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use document::{Fields, Key, Node, Problem, Reader, Secret, Warning};
 
-use super::read::{flag, names, read_entries, secret_fields, texts};
+use super::read::{NOTES, check_notes, flag, names, read_entries, texts};
 use super::role_files::warn_of_unknown_role;
 use super::{Dashboards, EvaluationType, InternalUser, Loader, Role, SecurityConfig};
 use crate::settings::EvaluationSettings;
@@ -13,8 +13,8 @@ use crate::settings::EvaluationSettings;
 const USER: &[&str] =
     &["hash", "backend_roles", "attributes", "opendistro_security_roles", "enabled", "service"];
 
-/// Settings that are read.
-const READ: &[&str] = &[
+/// The keys of `dynamic`.
+const SETTINGS: &[&str] = &[
     "do_not_fail_on_forbidden",
     "do_not_fail_on_forbidden_empty",
     "privileges_evaluation_type",
@@ -24,15 +24,13 @@ const READ: &[&str] = &[
     "disable_rest_auth",
     "http",
     "kibana",
-];
-
-/// Settings about authentication, which the policy configures, and without effect in OpenSearch.
-const UNUSED: &[&str] = &[
+    // About authentication, which the policy configures.
     "authc",
     "authz",
     "auth_failure_listeners",
     "on_behalf_of",
     "api_tokens",
+    // Without effect in OpenSearch.
     "license",
     "multi_rolespan_enabled",
     "respect_request_indices_options",
@@ -44,14 +42,14 @@ const UNUSED: &[&str] = &[
 pub(super) fn load(
     loader: &mut Loader<'_>,
     config: &mut SecurityConfig,
-    roles_are_known: bool,
+    has_all_roles: bool,
 ) -> Vec<Problem> {
-    let known_roles = roles_are_known.then_some(&config.roles);
+    let roles = has_all_roles.then_some(&config.roles);
     let users = &mut config.users;
     let mut warnings = Vec::new();
     read_entries(loader, "internal_users.yml", "internalusers", |reader, entries| {
         for (key, node) in entries {
-            let Some((user, is_disabled)) = user(reader, key, node, known_roles) else { continue };
+            let Some((user, is_disabled)) = user(reader, key, node, roles) else { continue };
             if user.hash.is_none() && !is_disabled {
                 let message = format!("the user `{}` has no `hash`, and so no access", user.name);
                 let problem = Problem::warning(user.at.clone(), Warning::NoPassword, message);
@@ -84,33 +82,35 @@ fn user(
     node: &Node,
     known_roles: Option<&BTreeMap<Arc<str>, Role>>,
 ) -> Option<(InternalUser, bool)> {
-    let fields = secret_fields(reader, node, "a user of the cluster", USER)?;
+    // A key may be a misplaced secret, so an unknown key is not shown.
+    let fields = reader.secret_fields(node, "a user of the cluster", &[USER, &NOTES].concat())?;
+    check_notes(reader, &fields);
     let hash = reader.field_text(&fields, "hash").filter(|text| !text.text.is_empty());
-    let hash = hash.map(|text| Secret(text.shared.clone()));
     let mut attributes = BTreeMap::new();
-    if let Some(entries) =
-        fields.value("attributes").and_then(|node| reader.entries(node, "`attributes`"))
-    {
-        for (name, node) in entries.iter() {
-            if let Some(text) = reader.text(node, "an attribute") {
-                attributes.insert(name.text.clone(), text.shared.clone());
-            }
+    let entries = fields.value("attributes").and_then(|node| reader.entries(node, "`attributes`"));
+    for (name, node) in entries.iter().flat_map(Fields::iter) {
+        if let Some(text) = reader.text(node, "an attribute") {
+            attributes.insert(name.text.clone(), text.shared.clone());
         }
     }
-    let is_service = flag(reader, &fields, "service")
-        || attributes.get("service").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    let is_disabled = is_false(reader, &fields, "enabled")
-        || attributes.get("enabled").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    let has_attribute = |name: &str, value: &str| {
+        attributes.get(name).is_some_and(|text: &Arc<str>| text.eq_ignore_ascii_case(value))
+    };
+    let is_service = flag(reader, &fields, "service") || has_attribute("service", "true");
+    let is_disabled = reader.field_boolean(&fields, "enabled") == Some(false)
+        || has_attribute("enabled", "false");
     let roles = texts(reader, &fields, "opendistro_security_roles");
-    for (role, known) in roles.iter().filter_map(|(role, _)| Some((*role, known_roles?))) {
-        warn_of_unknown_role(reader, role, known, "leave it out");
+    if let Some(known_roles) = known_roles {
+        for role in &roles {
+            warn_of_unknown_role(reader, *role, known_roles, "leave it out");
+        }
     }
     let user = InternalUser {
         name: key.text.clone(),
-        hash: hash.filter(|_| !is_disabled),
+        hash: hash.filter(|_| !is_disabled).map(|text| Secret(text.shared.clone())),
         backend_roles: names(reader, &fields, "backend_roles"),
         attributes,
-        roles: roles.into_iter().map(|(_, role)| role.clone()).collect(),
+        roles: roles.into_iter().map(|role| role.shared.clone()).collect(),
         is_service,
         at: reader.place(key.at),
     };
@@ -120,63 +120,44 @@ fn user(
 /// How many users a message names.
 const MAX_USERS: usize = 10;
 
-/// Warns of users whose hashes the plugin does not verify. By default it knows bcrypt alone; the
+/// Warns of users whose hashes the plugin does not verify. By default it verifies bcrypt alone; the
 /// setting for another algorithm is not in these files.
 fn warning_of_hashes(users: &[InternalUser]) -> Option<Problem> {
-    let algorithm = |user: &InternalUser| other_than_bcrypt(&user.hash.as_ref()?.0);
-    let others = users.iter().filter_map(|user| Some((user, algorithm(user)?)));
-    let at = others.clone().next()?.0.at.clone();
-    let shown = others.clone().take(MAX_USERS);
-    let mut names: Vec<String> =
-        shown.map(|(user, algorithm)| format!("`{}` ({algorithm})", user.name)).collect();
-    let more = others.count() - names.len();
-    if more > 0 {
-        names.push(format!("{more} more"));
+    let unverified: Vec<&InternalUser> = users
+        .iter()
+        .filter(|user| user.hash.as_ref().is_some_and(|hash| has_other_algorithm(&hash.0)))
+        .collect();
+    let at = unverified.first()?.at.clone();
+    let listed = unverified.iter().take(MAX_USERS);
+    let mut names: Vec<String> = listed.map(|user| format!("`{}`", user.name)).collect();
+    if unverified.len() > MAX_USERS {
+        names.push(format!("{} more", unverified.len() - MAX_USERS));
     }
-    let names = match names.split_last() {
-        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
-        Some(_) | None => names.concat(),
-    };
+    let last = names.pop()?;
+    let and = if names.is_empty() { "" } else { " and " };
     let message = format!(
-        "by default the security plugin verifies only bcrypt hashes: {names} cannot sign in to the cluster itself"
+        "by default the security plugin verifies only bcrypt hashes: {}{and}{last} cannot sign in \
+         to the cluster itself",
+        names.join(", ")
     );
     let help = "hash them anew with `rolegate hash-password --algorithm bcrypt`, or set \
-                `plugins.security.password.hashing.algorithm` in the cluster's `opensearch.yml`, which holds for all users";
+                `plugins.security.password.hashing.algorithm` in the cluster's `opensearch.yml`, \
+                which holds for all users";
     Some(Problem::warning(at, Warning::HashAlgorithm, message).help(help))
 }
 
-/// The algorithm of a hash, if it is known and not bcrypt.
-fn other_than_bcrypt(hash: &str) -> Option<&'static str> {
-    if hash.starts_with("{SHA}") {
-        return Some("SHA-1");
-    }
-    let (id, rest) = hash.strip_prefix('$')?.split_once('$')?;
-    // The plugin writes PBKDF2 as `$3$NUMBER$SALT$DIGEST`.
-    let of_plugin = |rest: &str| {
-        rest.split('$').count() == 3
-            && rest.bytes().take_while(|byte| *byte != b'$').all(|byte| byte.is_ascii_digit())
-    };
-    match id {
-        "1" | "2" | "3" | "4" | "5" if of_plugin(rest) => Some("PBKDF2"),
-        "5" | "6" => Some("SHA-crypt"),
-        _ if id.starts_with("pbkdf2-") => Some("PBKDF2"),
-        "argon2id" => Some("argon2id"),
-        _ => None,
-    }
-}
-
-fn is_false(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
-    fields.value(key).and_then(|node| reader.boolean(node, &format!("`{key}`"))) == Some(false)
+/// Whether a hash begins with the name of another algorithm than bcrypt.
+fn has_other_algorithm(hash: &str) -> bool {
+    hash.starts_with("{SHA}") || (hash.starts_with('$') && !hash.starts_with("$2"))
 }
 
 fn dynamic(reader: &mut Reader, node: &Node, settings: &mut EvaluationSettings) {
-    let known: Vec<&str> = READ.iter().chain(UNUSED).copied().collect();
-    let Some(fields) = reader.fields(node, "`dynamic`", &known) else { return };
+    let Some(fields) = reader.fields(node, "`dynamic`", SETTINGS) else { return };
     settings.do_not_fail_on_forbidden = flag(reader, &fields, "do_not_fail_on_forbidden");
     settings.do_not_fail_on_forbidden_empty =
         flag(reader, &fields, "do_not_fail_on_forbidden_empty");
-    settings.ignore_unauthorized_indices =
-        !is_false(reader, &fields, "privileges_evaluation_ignore_unauthorized_indices");
+    let key = "privileges_evaluation_ignore_unauthorized_indices";
+    settings.ignore_unauthorized_indices = reader.field_boolean(&fields, key) != Some(false);
     let types = [("legacy", Some(EvaluationType::Legacy)), ("v4", Some(EvaluationType::V4))];
     if let Some(evaluation) = choice(reader, &fields, "privileges_evaluation_type", &types) {
         settings.evaluation = evaluation;
@@ -190,60 +171,38 @@ fn dynamic(reader: &mut Reader, node: &Node, settings: &mut EvaluationSettings) 
         reader.warning_help(key.at, Warning::UnsupportedSetting, message, "leave it out");
     }
     if let Some(kibana) = fields.value("kibana").and_then(|node| reader.entries(node, "`kibana`")) {
-        let mut text = |key: &str| {
-            let value = reader.field_text(&kibana, key);
-            value.map(|text| text.shared.clone()).filter(|text| !text.is_empty())
-        };
-        let default = Dashboards::default();
-        let (index, server) = (text("index"), text("server_username"));
-        let dashboards = Dashboards {
-            index: index.unwrap_or(default.index),
-            server: server.unwrap_or(default.server),
-        };
-        settings.dashboards =
-            Some(dashboards).filter(|_| !is_false(reader, &kibana, "multitenancy_enabled"));
+        let mut dashboards = Dashboards::default();
+        for (key, name) in
+            [("index", &mut dashboards.index), ("server_username", &mut dashboards.server)]
+        {
+            if let Some(text) = reader.field_text(&kibana, key).filter(|text| !text.text.is_empty())
+            {
+                *name = text.shared.clone();
+            }
+        }
+        let has_tenants = reader.field_boolean(&kibana, "multitenancy_enabled") != Some(false);
+        settings.dashboards = has_tenants.then_some(dashboards);
     }
-    choice(
-        reader,
-        &fields,
-        "hosts_resolver_mode",
-        &[("ip-only", Some(())), ("ip-hostname", Some(())), ("ip-hostname-lookup", None)],
-    );
-    choice(
-        reader,
-        &fields,
-        "filtered_alias_mode",
-        &[("warn", Some(())), ("nowarn", Some(())), ("disallow", None)],
-    );
-    if let Some(http) = fields.value("http").and_then(|node| reader.entries(node, "`http`"))
-        && flag(reader, &http, "anonymous_auth_enabled")
-    {
-        unsupported(
-            reader,
-            &http,
-            "anonymous_auth_enabled",
-            "requests without credentials are denied",
-        );
+    let modes = [("ip-only", Some(())), ("ip-hostname", Some(())), ("ip-hostname-lookup", None)];
+    choice(reader, &fields, "hosts_resolver_mode", &modes);
+    let modes = [("warn", Some(())), ("nowarn", Some(())), ("disallow", None)];
+    choice(reader, &fields, "filtered_alias_mode", &modes);
+    if let Some(http) = fields.value("http").and_then(|node| reader.entries(node, "`http`")) {
+        warn_of_access_without_credentials(reader, &http, "anonymous_auth_enabled");
     }
-    if flag(reader, &fields, "disable_rest_auth") {
-        unsupported(
-            reader,
-            &fields,
-            "disable_rest_auth",
-            "requests without credentials are denied",
-        );
-    }
+    warn_of_access_without_credentials(reader, &fields, "disable_rest_auth");
 }
 
-/// Warns of a setting that would permit more than is supported.
-fn unsupported(reader: &mut Reader, fields: &Fields<'_>, key: &str, instead: &str) {
-    if let Some((key, _)) = fields.field(key) {
+/// Warns of a flag that would permit requests without credentials.
+fn warn_of_access_without_credentials(reader: &mut Reader, fields: &Fields<'_>, key: &str) {
+    if let Some((key, _)) = fields.field(key).filter(|_| flag(reader, fields, key)) {
         let message = format!("`{}` is not supported", key.text);
-        reader.warning_help(key.at, Warning::UnsupportedSetting, message, instead);
+        let help = "requests without credentials are denied";
+        reader.warning_help(key.at, Warning::UnsupportedSetting, message, help);
     }
 }
 
-/// One of some values; those with `None` are not supported.
+/// The value of a setting among these values; `None` marks a value that is not supported.
 fn choice<T: Copy>(
     reader: &mut Reader,
     fields: &Fields<'_>,
@@ -251,17 +210,15 @@ fn choice<T: Copy>(
     values: &[(&str, Option<T>)],
 ) -> Option<T> {
     let text = reader.field_text(fields, key)?;
-    let lower: Arc<str> = text.text.to_lowercase().into();
-    match values.iter().find(|(name, _)| *name == &*lower) {
-        Some((_, Some(value))) => Some(*value),
-        Some((name, None)) => {
-            reader.error(text.at, format!("`{name}` is not supported"));
-            None
-        }
+    let lower = text.text.to_lowercase();
+    let message = match values.iter().find(|(name, _)| *name == lower) {
+        Some((_, Some(value))) => return Some(*value),
+        Some((name, None)) => format!("`{name}` is not supported"),
         None => {
             let names: Vec<String> = values.iter().map(|(name, _)| format!("`{name}`")).collect();
-            reader.error(text.at, format!("`{key}` must be one of {}", names.join(", ")));
-            None
+            format!("`{key}` must be one of {}", names.join(", "))
         }
-    }
+    };
+    reader.error(text.at, message);
+    None
 }

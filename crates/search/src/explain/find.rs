@@ -1,7 +1,7 @@
 //! Finds the roles that a caller must have for a request.
 //!
-//! Each action on each name is granted by one role at least, and no role restricts what the request
-//! shows. So who permits a request is said by a list of conditions, each of which some role meets.
+//! Each action on each name must be granted by a role, and no role may restrict the answer. So the
+//! requirement is a list of conditions, each of which some role of the caller must meet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::resolve::{Names, Unknown, counts};
 use crate::steps::Steps;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
-/// More names than are listed one by one where roles have several patterns with values of the
-/// caller. A request that only several permit together then counts as denied.
+/// The most names that are listed apart if roles have several patterns with values of the caller.
+/// With more names, a request that only several roles permit together counts as denied.
 const MAX_NAMES: usize = 50;
 
-/// The roles that a caller must have for the needs of a request, among those that somebody can
-/// have. Service accounts need more, and [Dashboards itself](dashboards_server), if `is_server` is
-/// set, less. `None` if finding them takes more steps.
+/// The roles that a caller must have for the needs of a request, among the roles for which
+/// `can_be_held` holds. Service accounts need more, and [Dashboards itself](dashboards_server), if
+/// `is_server` is set, less. `None` if finding the roles takes more steps.
 #[must_use]
 pub fn requirement(
     privileges: &Privileges,
@@ -35,10 +35,18 @@ pub fn requirement(
     can_be_held: impl Fn(&str) -> bool,
     steps: &mut Steps,
 ) -> Option<Requirement> {
-    let roles = (0..).zip(privileges.config().roles.keys()).filter(|(_, name)| can_be_held(name));
-    let (roles, callers) = (roles.collect(), BTreeMap::new());
+    let mut roles = Vec::new();
+    for (id, (name, role)) in (0..).zip(privileges.config().roles.keys().zip(&privileges.roles)) {
+        if can_be_held(name) {
+            let grants = role.grants.iter();
+            let size = grants.map(|grant| 1 + grant.patterns.len() + grant.templates.len());
+            // Making a set of roles takes as long as some hundred looks at a name.
+            steps.take(1 + size.sum::<usize>() + Action::COUNT)?;
+            roles.push(PossibleRole { name, role, caller: privileges.nameless_caller(&[id]) });
+        }
+    }
     let requirement = Requirement::default();
-    let mut finder = Finder { privileges, is_server, roles, callers, steps, requirement };
+    let mut finder = Finder { privileges, is_server, roles, steps, requirement };
     for need in needs.iter().filter(|need| counts(privileges.evaluation(), need)) {
         let names = privileges.names(need);
         if names.as_ref().is_some_and(|names| finder.is_for_nobody(need, names)) {
@@ -49,7 +57,7 @@ pub fn requirement(
     Some(finder.requirement)
 }
 
-/// The same for a whole request, which may also be denied because of its patterns.
+/// The [`requirement`] for a whole request, which may also be denied because of its patterns.
 #[must_use]
 pub fn requirement_for(
     privileges: &Privileges,
@@ -59,34 +67,31 @@ pub fn requirement_for(
     steps: &mut Steps,
 ) -> Option<Requirement> {
     let mut requirement = requirement(privileges, (needs, is_server), can_be_held, steps)?;
-    if keeps_patterns(privileges, request, needs) {
+    // A request that is forwarded with patterns is denied if a role hides something.
+    let keeps_patterns = needs.iter().filter(|need| shown_by_pattern(need).is_some()).any(|need| {
+        need.target.expression().is_some_and(|expression| {
+            privileges.with_names(request, needs, expression, false).is_none()
+        })
+    });
+    if keeps_patterns {
         refuse_restricted(privileges, &mut requirement, steps)?;
     }
     Some(requirement)
 }
 
-/// Whether a request is forwarded with patterns, and so denied if a role hides something.
-fn keeps_patterns(privileges: &Privileges, request: &Request<'_>, needs: &[Need<'_>]) -> bool {
-    let mut shown = needs.iter().filter(|need| shown_by_pattern(need).is_some());
-    shown.any(|need| {
-        let expression = need.target.expression();
-        expression.is_some_and(|list| privileges.with_names(request, needs, list, false).is_none())
-    })
-}
-
-/// The user of Dashboards, who needs other roles than all others, if the needs are about its index.
+/// The user of Dashboards, if the needs are about its index: this user needs other roles.
 #[must_use]
 pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> Option<&'p str> {
     let tenants = privileges.tenants()?;
-    let is_about = |need: &Need<'_>| {
+    let is_about_index = needs.iter().any(|need| {
         privileges.names(need).is_some_and(|names| {
             is_of_tenant(privileges, need, &names) || is_of_other_tenant(privileges, need, &names)
         })
-    };
-    needs.iter().any(is_about).then_some(&*tenants.dashboards.server)
+    });
+    is_about_index.then_some(&*tenants.dashboards.server)
 }
 
-/// Whether a need is about an index of another tenant than the global one.
+/// Whether a need is about an index of another tenant than the global tenant.
 fn is_of_other_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
     privileges.tenants().is_some_and(|tenants| tenants.is_of_other_tenant(&need.target, names))
         || !privileges.left_out(need, TenantAccess::Write).is_disjoint(&names.known)
@@ -112,38 +117,36 @@ fn refuse_restricted(
     Some(())
 }
 
-/// Gathers the requirement for the needs of a request, one after the other.
+/// Gathers the requirement for the needs of a request.
 struct Finder<'p, 's> {
     privileges: &'p Privileges,
     is_server: bool,
-    /// The roles that somebody can have, with their ids.
-    roles: Vec<(u32, &'p Arc<str>)>,
-    /// For roles that were looked at: a caller who has just this role, and no values.
-    callers: BTreeMap<u32, Arc<Caller>>,
+    roles: Vec<PossibleRole<'p>>,
     steps: &'s mut Steps,
     requirement: Requirement,
+}
+
+/// A role that somebody can have.
+struct PossibleRole<'p> {
+    name: &'p Arc<str>,
+    role: &'p CompiledRole,
+    /// A caller with this role alone, and without values.
+    caller: Caller,
 }
 
 /// A role that grants an action, if a pattern with values of the caller matches.
 type Candidate<'p> = (&'p Arc<str>, Option<&'p Template>);
 
-/// Names that the same roles grant.
-struct Group<'p> {
-    names: RoaringBitmap,
-    granting: Vec<Candidate<'p>>,
-}
-
 impl<'p> Finder<'p, '_> {
     /// Whether nobody can have a need permitted as it is.
     fn is_for_nobody(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
         let settings = &self.privileges.settings;
-        let may_be_of_security = |unknown: &Unknown<'_>| {
-            unknown.special_reason(settings).is_some_and(|reason| reason != Reason::SystemIndex)
-        };
         names.is_emptied
             || settings.changes_all(need)
             || !names.known.is_disjoint(&self.privileges.special.security)
-            || names.unknown.iter().any(may_be_of_security)
+            || names.unknown.iter().any(|unknown| {
+                !matches!(unknown.special_reason(settings), None | Some(Reason::SystemIndex))
+            })
             || (!names.is_nothing()
                 && !self.is_server
                 && is_of_other_tenant(self.privileges, need, names))
@@ -155,9 +158,10 @@ impl<'p> Finder<'p, '_> {
             refuse_restricted(self.privileges, &mut self.requirement, self.steps)?;
         }
         let Some(names) = names else {
-            let is_of_cluster = need.target == Target::Cluster;
-            let permits = |role: &CompiledRole, action| role.cluster.contains(action);
-            return if is_of_cluster { self.require_of_role(need, permits) } else { Some(()) };
+            if need.target != Target::Cluster {
+                return Some(());
+            }
+            return self.require_of_role(need, |role, action| role.cluster.contains(action));
         };
         self.steps.take(1 + count(names.known.len()) + names.unknown.len())?;
         if names.is_nothing() {
@@ -172,7 +176,7 @@ impl<'p> Finder<'p, '_> {
         self.require_names(need, names)
     }
 
-    /// Requires for each action one of the roles that permit it by themselves.
+    /// Requires for each action a role that permits it by itself.
     fn require_of_role(
         &mut self,
         need: &Need<'_>,
@@ -180,12 +184,9 @@ impl<'p> Finder<'p, '_> {
     ) -> Option<()> {
         for action in need.actions {
             self.steps.take(self.roles.len())?;
-            let role = |id: u32| self.privileges.roles.get(id as usize);
-            let permitting = self
-                .roles
-                .iter()
-                .filter(|(id, _)| role(*id).is_some_and(|role| permits(role, *action)));
-            self.add(permitting.map(|(_, name)| HeldRole::always(name)).collect())?;
+            let permitting = self.roles.iter().filter(|role| permits(role.role, *action));
+            let any = permitting.map(|role| HeldRole::always(role.name)).collect();
+            self.add(any)?;
         }
         Some(())
     }
@@ -198,41 +199,27 @@ impl<'p> Finder<'p, '_> {
         Some(())
     }
 
-    /// A caller with one role, and without values.
-    fn caller(&mut self, id: u32) -> Option<Arc<Caller>> {
-        let size = |grant: &Grant| 1 + grant.patterns.len() + grant.templates.len();
-        let role = self.privileges.roles.get(id as usize);
-        let grants = role.map_or(0, |role| role.grants.iter().map(size).sum());
-        // Making a set of roles takes as long as some hundred looks at a name.
-        let is_new = !self.callers.contains_key(&id);
-        self.steps.take(1 + grants + if is_new { Action::COUNT } else { 0 })?;
-        let make = || Arc::new(self.privileges.nameless_caller(&[id]));
-        Some(self.callers.entry(id).or_insert_with(make).clone())
-    }
-
-    /// Adds the roles that permit a need about the index of Dashboards in the global tenant.
+    /// Requires for each action a role that permits it in the global tenant.
     fn require_tenant(&mut self, need: &Need<'_>) -> Option<()> {
-        let (privileges, evaluation) = (self.privileges, self.privileges.evaluation());
-        let tenant = |id: u32| {
-            privileges.roles.get(id as usize).map_or(TenantAccess::None, |role| role.tenant)
-        };
+        let evaluation = self.privileges.evaluation();
         for action in need.actions {
             self.steps.take(self.roles.len())?;
-            let may = |id: u32| tenant(id).permits_need(need, *action, evaluation);
-            let roles = self.roles.iter();
+            let (permitting, denying): (Vec<_>, Vec<_>) = self
+                .roles
+                .iter()
+                .map(|role| (role.role.tenant, role.name))
+                .partition(|(tenant, _)| tenant.permits_need(need, *action, evaluation));
             let mut any: Vec<HeldRole> =
-                roles.filter(|(id, _)| may(*id)).map(|(_, role)| HeldRole::always(role)).collect();
+                permitting.into_iter().map(|(_, name)| HeldRole::always(name)).collect();
             // With `legacy`, `kibana_user` permits it unless another role names the tenant.
-            let kibana_user = self.roles.iter().find(|(id, role)| {
-                evaluation == EvaluationType::Legacy
-                    && ***role == *KIBANA_USER
-                    && tenant(*id) == TenantAccess::None
-            });
-            if let Some((_, role)) = kibana_user {
-                let takes_away = |id: u32| tenant(id) != TenantAccess::None && !may(id);
-                let without = self.roles.iter().filter(|(id, _)| takes_away(*id));
-                let without = without.map(|(_, role)| Arc::clone(role)).collect();
-                any.push(HeldRole { without, ..HeldRole::always(role) });
+            let (silent, naming): (Vec<_>, Vec<_>) =
+                denying.into_iter().partition(|(tenant, _)| *tenant == TenantAccess::None);
+            if evaluation == EvaluationType::Legacy
+                && let Some((_, name)) =
+                    silent.into_iter().find(|(_, name)| ***name == *KIBANA_USER)
+            {
+                let without = naming.into_iter().map(|(_, name)| name.clone()).collect();
+                any.push(HeldRole { without, ..HeldRole::always(name) });
             }
             self.add(any)?;
         }
@@ -261,136 +248,111 @@ impl<'p> Finder<'p, '_> {
     /// Refuses the roles that hide something of the request.
     fn refuse_restrictions(&mut self, action: Action, names: &Names<'_>) -> Option<()> {
         let privileges = self.privileges;
-        let members = |number: u32| match privileges.inventory.members(number) {
-            [] => vec![number],
-            members => members.to_vec(),
-        };
-        let known: BTreeSet<u32> = names.known.iter().flat_map(members).collect();
+        let known: BTreeSet<u32> = names
+            .known
+            .iter()
+            .flat_map(|number| match privileges.inventory.members(number) {
+                [] => vec![number],
+                members => members.to_vec(),
+            })
+            .collect();
         let nobody = privileges.nameless_caller(&[]);
         let roles = privileges.config().roles.keys().zip(&privileges.roles);
-        for (role, grant) in
-            roles.flat_map(|(name, role)| role.grants.iter().map(move |grant| (name, grant)))
-        {
-            if !grant.is_restricted() {
-                continue;
-            }
+        let grants =
+            roles.flat_map(|(name, role)| role.grants.iter().map(move |grant| (name, grant)));
+        for (role, grant) in grants.filter(|(_, grant)| grant.is_restricted()) {
             let patterns = 1 + grant.patterns.len() + grant.templates.len();
             let names_count = known.len() + names.unknown.len();
             self.steps.take(patterns.saturating_mul(names_count) + self.requirement.none.len())?;
-            let hides = |number: &u32| {
+            let hides = known.iter().any(|number| {
                 privileges.applies_to_known(&nobody, grant, *number)
                     || privileges.may_hide(&nobody, grant, *number)
-            };
-            let hides_unknown = |unknown: &Unknown<'_>| {
+            }) || names.unknown.iter().any(|unknown| {
                 may_be_of_any(action) || privileges.matches_unknown(&nobody, grant, *unknown)
-            };
-            if known.iter().any(hides) || names.unknown.iter().any(hides_unknown) {
+            });
+            if hides {
                 self.requirement.refuse(HeldRole::always(role));
                 continue;
             }
-            for template in
-                grant.templates.iter().filter_map(|id| privileges.templates.get(*id as usize))
-            {
+            for id in &grant.templates {
+                let Some(template) = privileges.templates.get(*id as usize) else { continue };
                 let widest = template.widest();
                 let rows = known.iter().map(|number| row(privileges, *number));
                 let rows = rows.chain(names.unknown.iter().map(|unknown| Row::new(*unknown)));
                 let names: Vec<Row> = rows.filter(|row| row.may_match(&widest)).collect();
                 if !names.is_empty() {
-                    let matching =
-                        Some(Matching { template: template.clone(), names, is_all: false });
-                    self.requirement.refuse(HeldRole { matching, ..HeldRole::always(role) });
+                    let matching = Matching { template: template.clone(), names, is_all: false };
+                    let held = HeldRole { matching: Some(matching), ..HeldRole::always(role) };
+                    self.requirement.refuse(held);
                 }
             }
         }
         Some(())
     }
 
-    /// The patterns with values by which a role may grant an action.
-    fn templates(&self, caller: &Caller, action: Action) -> Vec<&'p Template> {
-        let privileges = self.privileges;
-        let allowed = caller.roles.allowed(privileges, action);
-        let ids = allowed.into_iter().flat_map(|allowed| &allowed.templates);
-        ids.filter_map(|id| privileges.templates.get(id as usize)).collect()
-    }
-
     /// Requires roles that grant an action on these names of the inventory.
     fn require_known(&mut self, action: Action, names: &RoaringBitmap) -> Option<()> {
-        let mut groups = vec![Group { names: names.clone(), granting: Vec::new() }];
-        for (id, role) in if names.is_empty() { Vec::new() } else { self.roles.clone() } {
-            let caller = self.caller(id)?;
-            let granted = self.privileges.granted(&caller, action, names);
-            self.split(&mut groups, &granted, (role, None))?;
-            for template in self.templates(&caller, action) {
+        let mut candidates: Vec<(Candidate<'p>, RoaringBitmap)> = Vec::new();
+        for role in self.roles.iter().filter(|_| !names.is_empty()) {
+            self.steps.take(1)?;
+            let granted = self.privileges.granted(&role.caller, action, names);
+            let remaining = names - &granted;
+            candidates.push(((role.name, None), granted));
+            for template in templates(self.privileges, &role.caller, action) {
                 self.steps.take(count(names.len()))?;
                 let widest = template.widest();
-                let others = (names - &granted).into_iter();
-                let may_match = others
-                    .filter(|number| row(self.privileges, *number).may_match(&widest))
-                    .collect();
-                self.split(&mut groups, &may_match, (role, Some(template)))?;
+                let may_match = |number: &u32| row(self.privileges, *number).may_match(&widest);
+                let matched = remaining.iter().filter(may_match).collect();
+                candidates.push(((role.name, Some(template)), matched));
             }
         }
-        for Group { names, granting } in groups.into_iter().filter(|group| !group.names.is_empty())
-        {
+        candidates.retain(|(_, granted)| !granted.is_empty());
+        // Finding a number in a bitmap takes an eighth of the time of other steps.
+        self.steps.take(candidates.len().saturating_mul(count(names.len())) / 8)?;
+        // Names with the same candidates share a condition.
+        let mut groups: BTreeMap<Vec<usize>, Vec<u32>> = BTreeMap::new();
+        for number in names {
+            let granting = (0..).zip(&candidates).filter(|(_, (_, names))| names.contains(number));
+            groups.entry(granting.map(|(index, _)| index).collect()).or_default().push(number);
+        }
+        for (granting, mut numbers) in groups {
+            let granting: Vec<Candidate<'p>> =
+                granting.into_iter().filter_map(|index| Some(candidates.get(index)?.0)).collect();
             // Names are listed for each pattern with values, and only for these.
             let templates = granting.iter().filter(|(_, template)| template.is_some()).count();
-            self.steps.take(count(names.len()).saturating_mul(templates) + granting.len())?;
-            let listed = names.iter().take(if templates == 0 { 1 } else { usize::MAX });
-            let rows: Vec<Row> = listed.map(|number| row(self.privileges, number)).collect();
-            // Several patterns may match together what none matches alone.
+            self.steps.take(numbers.len().saturating_mul(templates) + granting.len())?;
+            if templates == 0 {
+                numbers.truncate(1);
+            }
+            let rows: Vec<Row> =
+                numbers.into_iter().map(|number| row(self.privileges, number)).collect();
+            // Several patterns may together match names that none matches alone.
             let is_each = templates > 1 && rows.len() <= MAX_NAMES;
-            for rows in rows.chunks(if is_each { 1 } else { rows.len().max(1) }) {
+            for rows in rows.chunks(if is_each { 1 } else { rows.len() }) {
                 self.require_one_of(&granting, rows)?;
             }
         }
         Some(())
     }
 
-    /// Splits each group into the names among these, which the role grants, too, and the others.
-    fn split(
-        &mut self,
-        groups: &mut Vec<Group<'p>>,
-        names: &RoaringBitmap,
-        role: Candidate<'p>,
-    ) -> Option<()> {
-        let mut others = Vec::new();
-        for group in groups.iter_mut() {
-            // A set operation looks at 64 names at once.
-            self.steps.take(1 + count(group.names.len()) / 64)?;
-            let inside = &group.names & names;
-            if inside.is_empty() {
-                continue;
-            }
-            let outside = &group.names - &inside;
-            if !outside.is_empty() {
-                self.steps.take(group.granting.len())?;
-                others.push(Group { names: outside, granting: group.granting.clone() });
-            }
-            group.names = inside;
-            group.granting.push(role);
-        }
-        groups.extend(others);
-        Some(())
-    }
-
     /// Requires roles that grant an action on a name or pattern that the inventory lacks.
     fn require_unknown(&mut self, action: Action, unknown: Unknown<'_>) -> Option<()> {
         let row = Row::new(unknown);
-        let mut granting = Vec::new();
-        for (id, role) in self.roles.clone() {
-            let caller = self.caller(id)?;
-            if self.privileges.grants_unknown(&caller, action, unknown) {
-                granting.push((role, None));
+        let mut granting: Vec<Candidate<'p>> = Vec::new();
+        for PossibleRole { name, caller, .. } in &self.roles {
+            self.steps.take(1)?;
+            if self.privileges.grants_unknown(caller, action, unknown) {
+                granting.push((name, None));
             } else {
-                let templates = self.templates(&caller, action).into_iter();
+                let templates = templates(self.privileges, caller, action).into_iter();
                 let may_match = templates.filter(|template| row.may_match(&template.widest()));
-                granting.extend(may_match.map(|template| (role, Some(template))));
+                granting.extend(may_match.map(|template| (*name, Some(template))));
             }
         }
         self.require_one_of(&granting, &[row])
     }
 
-    /// Requires one of these roles. Those that always count are listed first.
+    /// Requires any of these roles. Roles that always count are listed first.
     fn require_one_of(&mut self, granting: &[Candidate<'p>], rows: &[Row]) -> Option<()> {
         let (always, sometimes): (Vec<Candidate<'_>>, Vec<_>) =
             granting.iter().partition(|(_, template)| template.is_none());
@@ -404,6 +366,13 @@ impl<'p> Finder<'p, '_> {
         });
         self.add(any.collect())
     }
+}
+
+/// The patterns with values by which a caller may be granted an action.
+fn templates<'p>(privileges: &'p Privileges, caller: &Caller, action: Action) -> Vec<&'p Template> {
+    let allowed = caller.roles.allowed(privileges, action);
+    let ids = allowed.into_iter().flat_map(|allowed| &allowed.templates);
+    ids.filter_map(|id| privileges.templates.get(id as usize)).collect()
 }
 
 /// A name of the inventory, with the aliases and data streams of an index.

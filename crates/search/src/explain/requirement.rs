@@ -10,7 +10,7 @@ use crate::resolve::Unknown;
 /// The roles that a caller must have for a request to be permitted as it is, without a filter.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requirement {
-    /// The caller needs one of each list.
+    /// The caller needs a role of each list.
     pub all: Vec<Vec<HeldRole>>,
     /// The caller must have none of these, because the cluster would have to filter.
     pub none: Vec<HeldRole>,
@@ -19,7 +19,7 @@ pub struct Requirement {
 /// A role that a caller may have.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldRole {
-    /// Its name.
+    /// The name of the role.
     pub role: Arc<str>,
     /// The role counts only for callers with whose values this pattern matches names.
     pub matching: Option<Matching>,
@@ -34,7 +34,7 @@ pub struct Matching {
     pub template: Template,
     /// The names, each with the aliases and data streams that have it.
     pub(super) names: Vec<Row>,
-    /// Whether it must match each of them, and not only one.
+    /// Whether the pattern must match each name. Otherwise it must match any name.
     pub(super) is_all: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Row {
 }
 
 impl Requirement {
-    /// Whether a caller with these roles and values meets it.
+    /// Whether a caller with these roles and values meets the requirement.
     #[must_use]
     pub fn is_met_by(&self, roles: &BTreeSet<Arc<str>>, variables: &Variables) -> bool {
         let has = |held: &HeldRole| {
@@ -58,29 +58,29 @@ impl Requirement {
         self.all.iter().all(|any| any.iter().any(has)) && !self.none.iter().any(has)
     }
 
-    /// How many steps it takes to find out whether a caller meets it.
+    /// How many steps it takes to find out whether a caller meets the requirement.
     #[must_use]
     pub fn size(&self) -> usize {
         let roles = self.all.iter().flatten().chain(&self.none);
         self.all.len() + roles.map(HeldRole::size).sum::<usize>()
     }
 
-    /// Requirements without `without`, of which a caller must meet one.
+    /// Requirements without `without`. A caller must meet any of them.
     #[must_use]
     pub fn alternatives(&self) -> Vec<Requirement> {
-        if self.all.iter().flatten().all(|held| held.without.is_empty()) {
+        if self.all.iter().flatten().all(|role| role.without.is_empty()) {
             return vec![self.clone()];
         }
-        // All roles that count only beside some others are the same one.
-        let mut others = self.clone();
-        others.all.iter_mut().for_each(|any| any.retain(|held| held.without.is_empty()));
+        // Only the role `kibana_user` has a `without`.
+        let mut alternative = self.clone();
+        alternative.all.iter_mut().for_each(|any| any.retain(|role| role.without.is_empty()));
         let mut with = self.clone();
         let without =
-            with.all.iter_mut().flatten().flat_map(|held| std::mem::take(&mut held.without));
+            with.all.iter_mut().flatten().flat_map(|role| std::mem::take(&mut role.without));
         for role in without.collect::<Vec<_>>() {
             with.refuse(HeldRole::always(&role));
         }
-        vec![others, with]
+        vec![alternative, with]
     }
 
     /// Adds a role that a caller must not have.
@@ -97,7 +97,7 @@ impl HeldRole {
         Self { role: role.clone(), matching: None, without: Vec::new() }
     }
 
-    /// How many steps it takes to find out whether it counts for a caller.
+    /// The steps of [`Self::counts_for`].
     #[must_use]
     pub fn size(&self) -> usize {
         1 + self.without.len() + self.matching.as_ref().map_or(0, |matching| matching.names.len())
@@ -117,13 +117,13 @@ impl Matching {
         let Some(pattern) = widened.or_else(|| self.template.pattern(variables)) else {
             return false;
         };
-        match self.is_all {
-            true => self.names.iter().all(|row| match row.is_pattern {
-                true => pattern.covers(&row.name),
-                false => row.may_match(&pattern),
-            }),
-            false => self.names.iter().any(|row| row.may_match(&pattern)),
+        if !self.is_all {
+            return self.names.iter().any(|row| row.may_match(&pattern));
         }
+        self.names.iter().all(|row| match row.is_pattern {
+            true => pattern.covers(&row.name),
+            false => row.may_match(&pattern),
+        })
     }
 
     /// The names.
@@ -147,13 +147,11 @@ impl Row {
         Self { name: unknown.text().to_owned(), parents: Vec::new(), is_pattern }
     }
 
-    /// Whether a pattern matches it, or may match some name of it if it is a pattern.
+    /// Whether a pattern matches the name or a parent, or may match a name of the pattern.
     pub(super) fn may_match(&self, pattern: &Pattern) -> bool {
-        match self.is_pattern {
-            true => pattern.may_overlap(&self.name),
-            false => {
-                std::iter::once(&self.name).chain(&self.parents).any(|name| pattern.matches(name))
-            }
+        if self.is_pattern {
+            return pattern.may_overlap(&self.name);
         }
+        pattern.matches(&self.name) || self.parents.iter().any(|parent| pattern.matches(parent))
     }
 }

@@ -63,8 +63,8 @@ fn sources_of_mapping(mapping: &RoleMapping, subject: &Subject) -> Vec<RoleSourc
         sources.push(RoleSource::MappedFromBackendRoles(patterns.collect()));
     }
     if let Some(address) = subject.address {
-        let hosts: Vec<_> = matching(&mapping.hosts, &address.to_string()).collect();
-        sources.extend(hosts.into_iter().map(RoleSource::MappedFromHost));
+        let address = address.to_string();
+        sources.extend(matching(&mapping.hosts, &address).map(RoleSource::MappedFromHost));
     }
     sources
 }
