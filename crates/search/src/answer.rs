@@ -1,7 +1,6 @@
 //! The answer to a request.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use crate::action::Action;
@@ -82,58 +81,47 @@ pub struct Missing {
 }
 
 /// Why an action is not permitted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Reason {
     /// No role of the subject grants it.
+    #[error("not granted")]
     NotGranted,
-    /// The index is a system index, and no role grants `system:admin/system_index` on it.
+    /// No role grants `system:admin/system_index` on the index, too.
+    #[error("a system index")]
     SystemIndex,
-    /// It is the index of the security configuration.
+    /// Nobody may use this index.
+    #[error("the index of the security configuration")]
     SecurityIndex,
     /// A service account does nothing on the cluster and on regular indices.
+    #[error("a service account may use system indices only")]
     ServiceAccount,
-    /// A role shows only some documents or fields, which the cluster would have to filter.
+    /// The cluster would have to filter.
+    #[error("a role shows only some documents or fields")]
     NeedsFilter,
-    /// A role shows only some documents or fields, and the action cannot be filtered.
+    /// The cluster does not filter this action.
+    #[error("a role shows only some documents or fields, and the action cannot be filtered")]
     CannotFilter,
-    /// A role may show only some documents or fields, but which is not certain.
+    /// The roles may show only some documents or fields.
+    #[error("which documents or fields the roles hide is not certain")]
     UncertainFilter,
-    /// The query of a role has a variable that the subject lacks.
+    /// The filter is not known.
+    #[error("the query of a role has a variable that the caller lacks")]
     MissingVariable,
-    /// It is the index of Dashboards, and no role permits the action in the global tenant.
+    /// No role permits the action in the global tenant.
+    #[error("the index of Dashboards, and no role grants it in the global tenant")]
     TenantNotGranted,
-    /// A role shows only some documents, and the request shows terms of others.
+    /// The cluster does not filter these terms.
+    #[error(
+        "a role shows only some documents, and `profile` or `min_doc_count: 0` shows terms of \
+         others"
+    )]
     HiddenTerms,
-    /// It changes all indices at once.
+    /// The index of the security configuration may be among them.
+    #[error("nobody may change all indices at once")]
     AllIndices,
-    /// It is an index of Dashboards, but not of the global tenant.
+    /// Only Dashboards itself uses such an index.
+    #[error("an index of Dashboards that is not of the global tenant")]
     OtherTenant,
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NotGranted => "not granted",
-            Self::SystemIndex => "a system index",
-            Self::SecurityIndex => "the index of the security configuration",
-            Self::ServiceAccount => "a service account may use system indices only",
-            Self::NeedsFilter => "a role shows only some documents or fields",
-            Self::CannotFilter => {
-                "a role shows only some documents or fields, and the action cannot be filtered"
-            }
-            Self::UncertainFilter => "which documents or fields the roles hide is not certain",
-            Self::MissingVariable => "the query of a role has a variable that the caller lacks",
-            Self::HiddenTerms => {
-                "a role shows only some documents, and `profile` or `min_doc_count: 0` shows terms \
-                 of others"
-            }
-            Self::TenantNotGranted => {
-                "the index of Dashboards, and no role grants it in the global tenant"
-            }
-            Self::AllIndices => "nobody may change all indices at once",
-            Self::OtherTenant => "an index of Dashboards that is not of the global tenant",
-        })
-    }
 }
 
 /// The filter of an index.
