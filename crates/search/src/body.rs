@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use crate::action::Action;
 use crate::expression::{Expression, Options};
 use crate::json::{Json, Value};
-use crate::lookups::{self, Lookups};
+use crate::lookups::{self, CREATE, GET, INDEX_DOCUMENTS, Lookups};
 use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::{Reading, RequestBody};
@@ -23,17 +23,10 @@ use documents::DocumentForm;
 const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
 const ALIASES_AND_DELETE: &[Action] =
     &[Action::of("indices:admin/aliases"), Action::of("indices:admin/delete")];
-pub(crate) const CREATE: &[Action] = &[Action::of("indices:admin/create")];
 const DELETE_DOCUMENTS: &[Action] =
     &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/delete")];
-pub(crate) const INDEX_DOCUMENTS: &[Action] = &[
-    Action::of("indices:data/write/bulk[s]"),
-    Action::of("indices:data/write/index"),
-    Action::of("indices:admin/mapping/put"),
-];
 const REFRESH: &[Action] =
     &[Action::of("indices:admin/refresh"), Action::of("indices:admin/refresh[s]")];
-pub(crate) const GET: &[Action] = &[Action::of("indices:data/read/get")];
 const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
 /// The actions of a script that moves documents to other indices.
 const WRITE_ANYWHERE: &[Action] = &[

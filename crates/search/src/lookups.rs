@@ -17,13 +17,19 @@
 use std::borrow::Cow;
 
 use crate::action::Action;
-use crate::body::{CREATE, GET, INDEX_DOCUMENTS};
 use crate::expression::{Expression, Options};
 use crate::json::{Json, Value, set_once};
 use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::{MAX_NAMES, Reading};
 
+pub(crate) const CREATE: &[Action] = &[Action::of("indices:admin/create")];
+pub(crate) const INDEX_DOCUMENTS: &[Action] = &[
+    Action::of("indices:data/write/bulk[s]"),
+    Action::of("indices:data/write/index"),
+    Action::of("indices:admin/mapping/put"),
+];
+pub(crate) const GET: &[Action] = &[Action::of("indices:data/read/get")];
 const SEARCH: &[Action] =
     &[Action::of("indices:data/read/search"), Action::of("indices:monitor/settings/get")];
 const TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv[shard]")];

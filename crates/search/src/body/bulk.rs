@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use super::{CREATE, ingest_anywhere};
+use super::ingest_anywhere;
 use crate::action::Action;
 use crate::json::{Json, Lines, set_once};
+use crate::lookups::CREATE;
 use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
