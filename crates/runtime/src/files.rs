@@ -16,7 +16,7 @@ pub struct RecordedFiles {
     fingerprints: Mutex<BTreeMap<ReadPath, u64>>,
 }
 
-/// What was read from the file system, with fingerprints of the results.
+/// The paths that were read, with fingerprints of the results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fingerprints(BTreeMap<ReadPath, u64>);
 
@@ -28,45 +28,35 @@ enum ReadPath {
 
 impl Files for RecordedFiles {
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        let answer = contents(path);
-        let content = answer.as_deref().map(fingerprint_bytes);
-        self.remember(ReadPath::File(path.to_owned()), fingerprint(&content));
-        answer
+        let result = contents(path);
+        let hash = result.as_deref().map(fingerprint_bytes);
+        self.record(ReadPath::File(path.to_owned()), fingerprint(&hash));
+        result
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {
-        let answer = list(folder);
-        self.remember(ReadPath::Folder(folder.to_owned()), fingerprint(&answer));
-        answer
+        let result = list(folder);
+        self.record(ReadPath::Folder(folder.to_owned()), fingerprint(&result));
+        result
     }
 }
 
 impl RecordedFiles {
-    /// What has been read so far.
+    /// The fingerprints of all results so far.
     pub fn into_fingerprints(self) -> Fingerprints {
         Fingerprints(self.fingerprints.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn remember(&self, watched: ReadPath, fingerprint: u64) {
-        self.fingerprints
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(watched, fingerprint);
+    fn record(&self, path: ReadPath, fingerprint: u64) {
+        let mut fingerprints = self.fingerprints.lock().unwrap_or_else(PoisonError::into_inner);
+        fingerprints.insert(path, fingerprint);
     }
 }
 
 impl Fingerprints {
     /// Whether reading all of it again would give the same results.
     pub fn are_current(&self) -> bool {
-        self.0.iter().all(|(watched, known)| {
-            *known
-                == match watched {
-                    ReadPath::File(path) => {
-                        fingerprint(&skim(path).map_err(|error| reason(path, &error, MAX_FILE)))
-                    }
-                    ReadPath::Folder(path) => fingerprint(&list(path)),
-                }
-        })
+        self.0.iter().all(|(path, recorded)| *recorded == path.fingerprint_now())
     }
 
     /// The files and folders whose results differ from those in `before`, or that only one of the
@@ -74,59 +64,51 @@ impl Fingerprints {
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
         let paths = self.0.keys().chain(before.0.keys());
         let changed: BTreeSet<&ReadPath> =
-            paths.filter(|watched| self.0.get(watched) != before.0.get(watched)).collect();
-        let is_shown = |watched: &&ReadPath| {
-            match watched {
-            ReadPath::File(_) => true,
-            ReadPath::Folder(folder) => !changed.iter().any(
-                |other| matches!(other, ReadPath::File(path) if path.parent() == Some(folder.as_path())),
-            ),
+            paths.filter(|path| self.0.get(path) != before.0.get(path)).collect();
+        let mut paths = Vec::new();
+        let mut parents = BTreeSet::new();
+        // `ReadPath` orders files before folders.
+        for path in changed {
+            match path {
+                ReadPath::File(path) => {
+                    parents.extend(path.parent());
+                    paths.push(path.clone());
+                }
+                ReadPath::Folder(path) if parents.contains(&**path) => {}
+                ReadPath::Folder(path) => paths.push(path.clone()),
+            }
         }
-        };
-        changed.iter().copied().filter(is_shown).map(|watched| watched.path().to_owned()).collect()
+        paths
     }
 
-    pub(crate) fn over_older(&self, older: &Self) -> Self {
-        let mut merged = older.0.clone();
-        merged.extend(self.0.clone());
-        Self(merged)
-    }
-
-    /// The folders in which a change can change a result, each once: first those of the files as
-    /// they are named, which stay the same while a file is missing, then those after following
-    /// symbolic links.
+    /// The folders in which a change can change a result, each once. First those that the paths
+    /// name, which stay the same while a file is missing, then those after following symbolic links.
     pub fn folders(&self) -> Vec<PathBuf> {
-        let real = self.0.keys().filter_map(ReadPath::real_folder);
-        let mut folders = BTreeSet::new();
-        self.0
-            .keys()
-            .map(ReadPath::folder)
-            .chain(real)
-            .filter(|folder| folders.insert(folder.clone()))
-            .collect()
+        let mut folders = Vec::new();
+        let mut real_folders = Vec::new();
+        for path in self.0.keys() {
+            match path {
+                ReadPath::Folder(folder) => folders.push(folder.clone()),
+                ReadPath::File(file) => {
+                    folders.push(parent(file));
+                    real_folders.extend(file.canonicalize().map(|file| parent(&file)));
+                }
+            }
+        }
+        folders.append(&mut real_folders);
+        let mut distinct = BTreeSet::new();
+        folders.retain(|folder| distinct.insert(folder.clone()));
+        folders
     }
 }
 
 impl ReadPath {
-    fn path(&self) -> &Path {
+    fn fingerprint_now(&self) -> u64 {
         match self {
-            Self::File(path) | Self::Folder(path) => path,
-        }
-    }
-
-    /// The folder of a file, as the path names it.
-    fn folder(&self) -> PathBuf {
-        match self {
-            Self::Folder(folder) => folder.clone(),
-            Self::File(path) => parent(path),
-        }
-    }
-
-    /// The folder that has a file in it, if the file exists.
-    fn real_folder(&self) -> Option<PathBuf> {
-        match self {
-            Self::Folder(_) => None,
-            Self::File(path) => Some(parent(&path.canonicalize().ok()?)),
+            Self::File(path) => {
+                fingerprint(&hash_file(path).map_err(|error| reason(path, &error, MAX_FILE)))
+            }
+            Self::Folder(path) => fingerprint(&list(path)),
         }
     }
 }
@@ -141,7 +123,7 @@ pub fn contents(path: &Path) -> Result<Vec<u8>, FileError> {
     bytes(path, MAX_FILE)
 }
 
-/// The contents of a file of at most so many bytes.
+/// The contents of a file of at most `max` bytes.
 pub fn bytes(path: &Path, max: usize) -> Result<Vec<u8>, FileError> {
     read_at_most(path, max).map_err(|error| reason(path, &error, max))
 }
@@ -154,7 +136,7 @@ fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Bytes that are read at a time. Many kernels do not preempt a system call: one that reads 17 MB
+/// Bytes that are read at a time. Many kernels do not preempt a system call: reading 17 MB at once
 /// keeps the processor for four milliseconds, and requests wait for it.
 const PART: usize = 64 << 10;
 /// Maximum size of a file, in bytes. 100,000 rules are 17 MB; a million users are 100 MB. A file
@@ -178,7 +160,7 @@ fn read_at_most(path: &Path, max: usize) -> io::Result<Vec<u8>> {
 }
 
 /// The fingerprint of a file's content, computed without holding all of it in memory.
-fn skim(path: &Path) -> io::Result<u64> {
+fn hash_file(path: &Path) -> io::Result<u64> {
     let (mut file, mut part, mut hasher) = (File::open(path)?, Vec::new(), DefaultHasher::new());
     let mut size = 0;
     while next_part(&mut file, &mut part)? > 0 {
@@ -192,7 +174,7 @@ fn skim(path: &Path) -> io::Result<u64> {
     Ok(hasher.finish())
 }
 
-/// Appends the next [`PART`] bytes of a file, or what is left of it. Returns how many.
+/// Appends the next [`PART`] bytes of a file, or its remaining bytes. Returns how many.
 fn next_part(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<usize> {
     file.take(PART as u64).read_to_end(bytes)
 }
@@ -230,32 +212,32 @@ fn reason(path: &Path, error: &io::Error, max: usize) -> FileError {
     })
 }
 
-/// What explains a denied permission: who this process is, and whose the file is, or the folder in
-/// which it cannot even be looked at.
+/// Explains a denied permission by the user of this process and the owner of the file, or of the
+/// folder in which its metadata cannot be read.
 fn owner(path: &Path) -> Option<String> {
     let (at, metadata) = path.ancestors().find_map(|at| Some((at, at.metadata().ok()?)))?;
     let kind = if metadata.is_dir() { "the folder" } else { "the file" };
     let name = if at == path { String::new() } else { format!(" `{}`", at.display()) };
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    let (owner, its_group, mode) = (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777);
+    let (owner, owner_group, mode) = (metadata.uid(), metadata.gid(), metadata.mode() & 0o7777);
     Some(format!(
-        ": this process runs as user {user} and group {group}; {kind}{name} belongs to user {owner} and group {its_group}, with \
-         mode {mode:04o}"
+        ": this process runs as user {user} and group {group}; {kind}{name} belongs to user \
+         {owner} and group {owner_group}, with mode {mode:04o}"
     ))
 }
 
-/// The fingerprint that [`skim`] returns for a file with these bytes.
+/// The fingerprint that [`hash_file`] returns for a file with these bytes.
 fn fingerprint_bytes(bytes: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     bytes.chunks(PART).for_each(|part| part.hash(&mut hasher));
     hasher.finish()
 }
 
-/// 64 bits distinguish any two versions that are not made to collide, and whoever writes these
-/// files controls the policy anyway.
-fn fingerprint<T: Hash>(answer: &T) -> u64 {
+/// 64 bits distinguish any two versions that are not made to collide. Writers of these files
+/// control the policy anyway.
+fn fingerprint<T: Hash>(result: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
-    answer.hash(&mut hasher);
+    result.hash(&mut hasher);
     hasher.finish()
 }
 

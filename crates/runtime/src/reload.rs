@@ -1,10 +1,10 @@
 //! Loads and activates the policy, at the start and on every change.
 //!
-//! Two threads do this, away from the worker threads. `policy-load` waits for changes of the files,
-//! or for fetched bundles, reads and compiles them. A file system that does not answer stops it,
-//! and nothing else. `policy` takes fetched keys, and notices when these or the policy become too
-//! old, or when a load hangs. They share the `CurrentPolicy` behind a lock, under which no file is
-//! read. If the files do not load, the last good policy stays active.
+//! Two threads of low priority do this. `policy-load` waits for changes of the files, or for
+//! fetched bundles, reads and compiles them. A file system that does not answer stops it, and
+//! nothing else. `policy` takes fetched keys, and notices when these or the policy become too old,
+//! or when a load hangs. They share the `CurrentPolicy` behind a lock, under which no file is read.
+//! If the files do not load, the last good policy stays active.
 
 use std::hint::black_box;
 use std::io;
@@ -41,16 +41,17 @@ pub(crate) use fetched::KeysOutcome;
 use folders::Folders;
 use from_files::FileLoader;
 
-/// How often the `policy` thread looks at what becomes too old.
+/// How often the `policy` thread checks ages.
 const TICK: Duration = Duration::from_secs(1);
+
 /// Work for the thread that loads.
 #[derive(Debug)]
 pub(crate) enum LoadEvent {
-    /// Something has changed in a folder of the policy. However many changes there are, it is sent
-    /// once until the thread has taken them.
+    /// Something has changed in a folder of the policy. However many changes there are, this is
+    /// sent once until the thread has taken them.
     Changed,
     Reload,
-    /// What a fetch of the policy as a bundle gave. The sender takes what became of it.
+    /// A fetch of the policy as a bundle. The sender takes its outcome.
     Bundle(FetchedBundle, oneshot::Sender<BundleOutcome>),
     Stop,
 }
@@ -58,7 +59,7 @@ pub(crate) enum LoadEvent {
 /// Work for the thread that takes keys.
 #[derive(Debug)]
 pub(crate) enum KeyEvent {
-    /// Keys have been fetched from a URL, changed or not. The sender takes what became of them.
+    /// Keys that were fetched from a URL, changed or not. The sender takes their outcome.
     Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<KeysOutcome>),
     Stop,
 }
@@ -123,7 +124,7 @@ impl Reloader {
         Ok(Self { current, loader, loads })
     }
 
-    /// The URLs of keys to fetch, now and whenever they change.
+    /// The URLs to fetch keys from, and their changes.
     pub(crate) fn key_urls(&self) -> watch::Receiver<KeyUrls> {
         self.current.lock().key_urls.subscribe()
     }
@@ -146,38 +147,33 @@ impl Reloader {
     fn into_threads(self) -> (Policies, impl FnOnce() + Send, impl FnOnce() + Send) {
         let Self { current, mut loader, loads: (loads, load_events) } = self;
         let (keys, key_events) = channel();
-        let of_loader = current.clone();
+        let loaded = current.clone();
         let load = move || {
-            keep_running(
-                "loading the policy",
-                || match &mut loader {
-                    Loader::Files(loader) => loader.run(&load_events),
-                    Loader::Bundle(loader) => loader.run(&load_events),
-                },
-                |panicked, pause| of_loader.note_panic(panicked, pause),
-            );
+            let run = || match &mut loader {
+                Loader::Files(loader) => loader.run(&load_events),
+                Loader::Bundle(loader) => loader.run(&load_events),
+            };
+            keep_running("loading the policy", run, |panic, pause| loaded.note_panic(panic, pause));
         };
         let take_keys = move || {
-            keep_running(
-                "keeping the policy current",
-                || keep_current(&current, &key_events),
-                |panicked, pause| current.note_panic(panicked, pause),
-            );
+            let run = || keep_current(&current, &key_events);
+            let job = "keeping the policy current";
+            keep_running(job, run, |panic, pause| current.note_panic(panic, pause));
         };
         (Policies { loads, keys }, load, take_keys)
     }
 }
 
-/// Takes fetched keys, and notices what becomes too old, until the policy is no longer used.
+/// Takes fetched keys and checks ages until the policy is no longer used.
 fn keep_current(current: &SharedPolicy, events: &Receiver<KeyEvent>) {
     loop {
         current.lock().tick(Instant::now());
         // Done here because this thread wakes every second.
         give_memory_back();
         match events.recv_timeout(TICK) {
-            Ok(KeyEvent::Keys(url, keys, taken)) => {
+            Ok(KeyEvent::Keys(url, keys, outcome)) => {
                 // Fails only if the fetch task has ended.
-                let _ = taken.send(current.lock().take_keys(&url, keys));
+                let _ = outcome.send(current.lock().take_keys(&url, keys));
             }
             Ok(KeyEvent::Stop) | Err(RecvTimeoutError::Disconnected) => {
                 current.lock().stop();

@@ -245,7 +245,7 @@ fn the_log_says_which_files_changed_and_that_a_mended_policy_loads_again() {
     write("roles/a.yaml", "roles: { anyone: { alow: [] } }\n");
     server.wait_for_metric(FAILED, 1.0);
     write("roles/a.yaml", "roles: { anyone: { allow: [\"GET /a\"] } }\n");
-    changed(&["roles/a.yaml"], "the policy loads again");
+    server.wait_for_log("the policy loads again");
     assert!(!server.log().contains("policy changed"), "{}", server.log());
     // Two files are changed, one of them is broken and mended.
     write("roles/a.yaml", "roles: { anyone: { alow: [] } }\n");
@@ -253,7 +253,7 @@ fn the_log_says_which_files_changed_and_that_a_mended_policy_loads_again() {
     write("htpasswd", "v:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
     server.wait_for_metric(FAILED, 3.0);
     write("roles/a.yaml", "roles: { anyone: { allow: [\"GET /b\"] } }\n");
-    changed(&["roles/a.yaml"], "the policy loads again");
+    server.wait_for_logs("the policy loads again", 2);
     changed(&["htpasswd", "roles/a.yaml"], "policy changed");
     // Renamed: the same policy, with the same revision.
     std::fs::rename(folder.path().join("roles/a.yaml"), folder.path().join("roles/b.yaml"))

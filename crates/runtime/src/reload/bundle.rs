@@ -17,9 +17,10 @@ use crate::bundle_source::{BundleSource, Cache};
 use crate::clock;
 use crate::compiled_policy;
 use crate::status::{BundleFacts, BundleResult};
-use crate::threads::{catch, run_within};
+use crate::threads::run_within;
 
-/// How long the cache may take. Without an answer by then, bundles are taken without it.
+/// How long the cache may take. If it takes longer, bundles are taken without it: it may be on a
+/// network file system, whose outage must not stop new bundles.
 const MAX_CACHE_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -27,7 +28,6 @@ pub(crate) enum FetchedBundle {
     Bundle(Arc<[u8]>),
     /// The server still has the bundle that was passed on last.
     Unchanged,
-    /// Nothing.
     Failed,
 }
 
@@ -35,7 +35,6 @@ pub(crate) enum FetchedBundle {
 pub(crate) enum BundleOutcome {
     /// It is the active bundle.
     Active,
-    /// It is not accepted.
     NotAccepted,
     /// The public keys have changed, so the same bundle may now have another result: it must be
     /// fetched whole.
@@ -50,7 +49,6 @@ pub(super) struct BundleLoader {
     /// another rolegate may store newer ones. No older one is accepted.
     newest: Option<Version>,
     active: Option<Version>,
-    /// What was fetched last, and its result.
     last: Option<Last>,
     /// The bytes of the active bundle, while they are not in the cache.
     uncached: Option<Arc<[u8]>>,
@@ -64,6 +62,7 @@ struct Version {
     digest: String,
 }
 
+/// The bundle that was fetched last, the keys that it was verified with, and the result.
 #[derive(Debug)]
 struct Last {
     sha256: String,
@@ -109,10 +108,10 @@ impl BundleLoader {
     pub(super) fn run(&mut self, events: &Receiver<LoadEvent>) {
         while let Ok(event) = events.recv() {
             match event {
-                LoadEvent::Bundle(fetched, taken) => {
+                LoadEvent::Bundle(fetched, outcome) => {
                     let current = self.current.clone();
                     // Fails only when the process stops.
-                    let _ = taken.send(current.read(|| self.take(&fetched)).0);
+                    let _ = outcome.send(current.read(|| self.take(&fetched)));
                 }
                 // The task that fetches it has got the same request.
                 LoadEvent::Reload | LoadEvent::Changed => {}
@@ -122,156 +121,132 @@ impl BundleLoader {
     }
 
     fn take(&mut self, fetched: &FetchedBundle) -> BundleOutcome {
-        let outcome = catch("taking the policy bundle", || {
-            if self.active.is_none() {
-                self.look_at_cache();
-            }
-            match fetched {
-                FetchedBundle::Failed => {
-                    self.note(BundleResult::Failed, None);
-                    BundleOutcome::NotAccepted
-                }
-                FetchedBundle::Unchanged => self.take_unchanged(),
-                FetchedBundle::Bundle(bytes) => self.take_new(bytes),
-            }
-        });
-        outcome.unwrap_or_else(|panicked| {
-            tracing::error!(url = %self.source.url, "{panicked}");
-            // Whether it is active is not known: the next time it is fetched whole.
-            self.last = None;
-            self.note(BundleResult::Failed, None);
-            BundleOutcome::NotAccepted
-        })
-    }
-
-    /// The server still has what was fetched last, which may not have been accepted.
-    fn take_unchanged(&mut self) -> BundleOutcome {
-        let keys = self.source.public_keys().ok();
-        match &self.last {
-            Some(last) if keys.as_ref() == Some(&last.keys) => {
-                let was_activated = last.result == BundleResult::Activated;
-                self.finish(if was_activated { BundleResult::Unchanged } else { last.result })
-            }
-            _ => {
-                self.last = None;
-                BundleOutcome::FetchAgain
-            }
-        }
-    }
-
-    fn take_new(&mut self, bytes: &Arc<[u8]>) -> BundleOutcome {
-        let keys = match self.source.public_keys() {
-            Ok(keys) => keys,
-            Err(error) => {
-                self.log_not_accepted(&error);
-                return self.finish(BundleResult::UnknownKey);
-            }
-        };
-        let sha256 = bundle::sha256(bytes);
-        if self.last.as_ref().is_some_and(|last| last.sha256 == sha256 && last.keys == keys) {
-            return self.take_unchanged();
-        }
-        // Without a policy, this was done just before.
-        if self.active.is_some() {
-            self.look_at_cache();
-        }
-        let result = match self.verify(bytes, &keys) {
-            Err(error) => {
-                self.log_not_accepted(&error);
-                error.result()
-            }
-            Ok((_, version)) if self.active.as_ref() == Some(&version) => {
-                // The same files, perhaps signed by another key.
-                self.uncached = Some(bytes.clone());
-                BundleResult::Unchanged
-            }
-            Ok((bundle, version)) => {
-                let (url, revision) = (&self.source.url, version.revision);
-                if self.activate(&bundle) {
-                    let key =
-                        bundle.signed_by.filter(|_| !keys.is_empty()).map(|key| key.to_string());
-                    tracing::info!(%url, revision, key, "policy bundle active");
-                    self.newest = Some(version.clone());
-                    self.active = Some(version);
-                    self.uncached = Some(bytes.clone());
-                    BundleResult::Activated
-                } else {
-                    tracing::error!(%url, revision, "policy bundle not accepted: its policy does not compile");
-                    BundleResult::DoesNotCompile
-                }
-            }
-        };
-        self.last = Some(Last { sha256, keys, result });
-        self.finish(result)
-    }
-
-    fn log_not_accepted(&self, error: &dyn Display) {
-        let (url, now) = (&self.source.url, self.current.lock().status.still_active());
-        tracing::error!(%url, %error, "policy bundle not accepted: {now}");
-    }
-
-    /// Opens a bundle that may take the place of the newest one.
-    fn verify(&self, bytes: &[u8], keys: &[PublicKey]) -> Result<(Bundle, Version), NotAccepted> {
-        let bundle = self.source.open(bytes, keys)?;
-        let version = Version::new(&bundle);
-        if let Some(newest) = &self.newest {
-            version.check_not_older_than(newest)?;
-        }
-        Ok((bundle, version))
-    }
-
-    fn activate(&self, bundle: &Bundle) -> bool {
-        let fetched = self.current.lock().fetched.clone();
-        let file = Path::new(&bundle.manifest.policy);
-        let result = compiled_policy::load_from(&bundle.files, file, &fetched);
-        self.current.lock().activate(result, &fetched, &[], &[])
-    }
-
-    /// Records the result, and caches an active bundle.
-    fn finish(&mut self, result: BundleResult) -> BundleOutcome {
+        let Some(result) = self.result(fetched) else { return BundleOutcome::FetchAgain };
         if result.is_active() {
             self.current.lock().confirm("the active policy bundle is fetched again");
         }
-        let cached = self.store();
-        self.note(result, cached);
-        if result.is_active() { BundleOutcome::Active } else { BundleOutcome::NotAccepted }
-    }
-
-    /// `cached` is whether the active bundle is in the cache, if that was looked at.
-    fn note(&self, result: BundleResult, cached: Option<bool>) {
+        let is_cached = self.store();
         self.current.lock().status.note(|facts| {
             if !result.is_active() {
                 facts.policy.failing_since.get_or_insert_with(Instant::now);
             }
             if let Some(bundle) = &mut facts.bundle {
                 bundle.count(result);
-                bundle.cached = cached.or(bundle.cached);
+                bundle.cached = is_cached;
                 bundle.revision = self.active.as_ref().map(|active| active.revision);
                 if result.is_active() {
                     bundle.fetched = clock::now();
                 }
             }
         });
+        if result.is_active() { BundleOutcome::Active } else { BundleOutcome::NotAccepted }
     }
 
-    /// Looks at the cache, where another rolegate may have stored a newer bundle than this one was
-    /// given: no older one is accepted from then on. Without a policy it is used, at the start and
-    /// later. A cached bundle that cannot be read or is not accepted stops no new one: otherwise
-    /// damage to the cache could stop all of them.
+    /// `None` if an unchanged bundle must be fetched again, because the public keys have changed.
+    fn result(&mut self, fetched: &FetchedBundle) -> Option<BundleResult> {
+        if self.active.is_none() {
+            self.look_at_cache();
+        }
+        match fetched {
+            FetchedBundle::Failed => Some(BundleResult::Failed),
+            FetchedBundle::Unchanged => self.last_result(&self.source.public_keys().ok()?),
+            FetchedBundle::Bundle(bytes) => Some(self.take_new(bytes)),
+        }
+    }
+
+    /// The result of the bundle that was fetched last, if it was verified with these keys.
+    fn last_result(&self, keys: &[PublicKey]) -> Option<BundleResult> {
+        let last = self.last.as_ref().filter(|last| last.keys == keys)?;
+        let was_activated = last.result == BundleResult::Activated;
+        Some(if was_activated { BundleResult::Unchanged } else { last.result })
+    }
+
+    fn take_new(&mut self, bytes: &Arc<[u8]>) -> BundleResult {
+        let keys = match self.source.public_keys() {
+            Ok(keys) => keys,
+            Err(error) => {
+                self.log_not_accepted(&error);
+                return BundleResult::UnknownKey;
+            }
+        };
+        let sha256 = bundle::sha256(bytes);
+        if self.last.as_ref().is_some_and(|last| last.sha256 == sha256)
+            && let Some(result) = self.last_result(&keys)
+        {
+            return result;
+        }
+        // Without a policy, this was done just before.
+        if self.active.is_some() {
+            self.look_at_cache();
+        }
+        // After a panic it is fetched whole: it may be active or not.
+        self.last = None;
+        let result = self.verify_and_activate(bytes, &keys).unwrap_or_else(|error| {
+            self.log_not_accepted(&error);
+            error.result()
+        });
+        self.last = Some(Last { sha256, keys, result });
+        result
+    }
+
+    fn log_not_accepted(&self, error: &dyn Display) {
+        let (url, active) = (&self.source.url, self.current.lock().status.still_active());
+        tracing::error!(%url, %error, "policy bundle not accepted: {active}");
+    }
+
+    fn verify_and_activate(
+        &mut self,
+        bytes: &Arc<[u8]>,
+        keys: &[PublicKey],
+    ) -> Result<BundleResult, NotAccepted> {
+        let bundle = self.source.open(bytes, keys)?;
+        let version = Version::new(&bundle);
+        if let Some(newest) = &self.newest {
+            version.check_not_older_than(newest)?;
+        }
+        let (url, revision) = (&self.source.url, version.revision);
+        let result = if self.active.as_ref() == Some(&version) {
+            // The same files, perhaps signed by another key.
+            BundleResult::Unchanged
+        } else if self.activate(&bundle) {
+            let key = bundle.signed_by.filter(|_| !keys.is_empty()).map(|key| key.to_string());
+            tracing::info!(%url, revision, key, "policy bundle active");
+            BundleResult::Activated
+        } else {
+            tracing::error!(%url, revision, "policy bundle not accepted: its policy does not compile");
+            return Ok(BundleResult::DoesNotCompile);
+        };
+        self.newest = Some(version.clone());
+        self.active = Some(version);
+        self.uncached = Some(bytes.clone());
+        Ok(result)
+    }
+
+    fn activate(&self, bundle: &Bundle) -> bool {
+        let fetched = self.current.lock().fetched.clone();
+        let file = Path::new(&bundle.manifest.policy);
+        let result = compiled_policy::load_from(&bundle.files, file, &fetched);
+        self.current.lock().activate(result, &fetched, &[])
+    }
+
+    /// Looks at the cache, where another rolegate may have stored a newer bundle: no older bundle is
+    /// accepted from then on. Without a policy the cached bundle is used, at the start and later. A
+    /// cached bundle that cannot be read or is not accepted stops no new bundle: otherwise damage
+    /// to the cache could stop all of them.
     fn look_at_cache(&mut self) {
         let (Some(cache), Ok(keys)) = (self.source.cache.clone(), self.source.public_keys()) else {
             return;
         };
         let (file, max_size) = (cache.file.display().to_string(), self.source.max_compressed());
-        let bytes = match self.with_cache(move || cache.read(max_size)) {
-            Ok(Some(bytes)) => bytes,
+        let bundle = match self.with_cache(move || cache.read(max_size)) {
+            Ok(Some(bytes)) => self.source.open(&bytes, &keys),
             Ok(None) => return,
             Err(error) => {
                 tracing::warn!(file, %error, "the cached policy bundle cannot be read");
                 return;
             }
         };
-        let bundle = match self.source.open(&bytes, &keys) {
+        let bundle = match bundle {
             Ok(bundle) => bundle,
             Err(error) => {
                 tracing::warn!(file, %error, "the cached policy bundle is not accepted");
@@ -312,7 +287,7 @@ impl BundleLoader {
         Some(self.uncached.is_none())
     }
 
-    /// The cache may be on a network file system, whose outage must not stop new bundles.
+    /// Runs within [`MAX_CACHE_TIME`].
     fn with_cache<T: Send + 'static>(
         &self,
         use_cache: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -333,8 +308,8 @@ fn store(
     let keys = source.public_keys().map_err(io::Error::other)?;
     cache.store(bytes, source.max_compressed(), |cached| match source.open(cached, &keys) {
         Ok(cached) => version.check_not_older_than(&Version::new(&cached)).is_ok(),
-        // It would not be used at a start. But another rolegate, with other keys or sizes, may have
-        // stored it.
+        // It would not be used at a start. Another rolegate, with other keys or sizes, may have
+        // stored it, so the log names it.
         Err(error) => {
             tracing::warn!(%error, "the cached policy bundle is replaced: it is not accepted");
             true

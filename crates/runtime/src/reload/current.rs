@@ -1,7 +1,6 @@
-//! The current policy: the last good one, and what was fetched for it, with their ages.
+//! The current policy: the last good policy, and what was fetched for it, with their ages.
 
 use std::collections::HashMap;
-use std::mem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,7 +25,7 @@ use crate::threads::Panicked;
 /// How long reading and compiling may take until the status says that the file system hangs. The
 /// load goes on. A policy of 100,000 rules takes a second or two of processor time.
 const MAX_READ_TIME: Duration = Duration::from_secs(60);
-/// The maximum number of errors of files that do not load that the status has. The log has all.
+/// Maximum number of errors of the files that the status has. The log has all of them.
 const MAX_SHOWN_PROBLEMS: usize = 5;
 
 /// The current policy. Its lock is never held while a file is read.
@@ -50,9 +49,12 @@ pub(super) struct CurrentPolicy {
     pub(super) fetched_at: HashMap<KeyUrl, Instant>,
     /// Since when the thread that loads reads and compiles.
     reading_since: Option<Instant>,
+    /// Whether the status reports a hang or a panic in place of the errors of the files. They are
+    /// loaded even if they are unchanged.
+    pub(super) must_load: bool,
     conditions: ConditionLog,
-    max_read_time: Duration,
-    /// Whether the policy is no longer used. A load that ends now must not activate one.
+    pub(super) max_read_time: Duration,
+    /// Whether the policy is no longer used. A load that ends now must not activate a policy.
     is_stopped: bool,
 }
 
@@ -75,6 +77,7 @@ impl SharedPolicy {
             fetched: FetchedKeys::new(),
             fetched_at: HashMap::new(),
             reading_since: None,
+            must_load: false,
             conditions: ConditionLog::default(),
             max_read_time: MAX_READ_TIME,
             is_stopped: false,
@@ -86,29 +89,27 @@ impl SharedPolicy {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads files, which may hang. Returns the result, and whether it took so long that the status
-    /// says so.
-    pub(super) fn read<T>(&self, read: impl FnOnce() -> T) -> (T, bool) {
+    /// Reads files, which may hang.
+    pub(super) fn read<T>(&self, read: impl FnOnce() -> T) -> T {
         self.lock().reading_since = Some(Instant::now());
         let result = read();
-        (result, self.lock().end_reading())
+        self.lock().end_reading();
+        result
     }
 
     /// Reports a panic of one of the two threads.
     pub(super) fn note_panic(&self, panicked: &Panicked, pause: Duration) {
         let mut current = self.lock();
         current.end_reading();
-        current.status.note(|facts| {
-            facts.policy.failures += 1;
-            facts.policy.failing_since.get_or_insert_with(Instant::now);
-        });
-        let (file, now) = (current.file.display(), current.status.still_active());
-        tracing::error!(%file, "{panicked}: {now}; next try in {pause:.1?}");
+        current.must_load = true;
+        current.status.note(|facts| facts.policy.fail(Instant::now()));
+        let (file, active) = (current.file.display(), current.status.still_active());
+        tracing::error!(%file, "{panicked}: {active}; next try in {pause:.1?}");
     }
 }
 
 impl CurrentPolicy {
-    /// Notices what became too old or takes too long, logs what is wrong, and frees replaced
+    /// Notices what has become too old or takes too long, logs what is wrong, and frees replaced
     /// snapshots.
     pub(super) fn tick(&mut self, now: Instant) {
         self.check_reading(now);
@@ -118,24 +119,20 @@ impl CurrentPolicy {
             && !facts.stale
             && age.is_some_and(|age| is_over(age, self.max_policy_age))
         {
-            self.mark_policy_stale();
+            self.apply(true);
+            let is_active = self.status.facts().policy.revision.is_some();
+            let action = if is_active { "it stays active" } else { "every check gets an error" };
+            let file = self.file.display();
+            tracing::error!(%file, "the policy exceeds its maximum staleness: {action}");
         }
         self.check_fetched(now);
         self.conditions.note(&policy_conditions(&self.status.facts()));
         self.active.free_replaced();
     }
 
-    fn mark_policy_stale(&mut self) {
-        self.show(true);
-        let is_active = self.status.facts().policy.revision.is_some();
-        let action = if is_active { "it stays active" } else { "every check gets an error" };
-        let file = self.file.display();
-        tracing::error!(%file, "the policy exceeds its maximum staleness: {action}");
-    }
-
     /// Makes the last good policy active, unless it is stale and must not be used then. The status
-    /// says so afterwards: who reads it, or the log, may rely on it.
-    pub(super) fn show(&mut self, is_stale: bool) {
+    /// says so afterwards: its readers, and those of the log, may rely on it.
+    pub(super) fn apply(&mut self, is_stale: bool) {
         let is_usable = !is_stale || self.on_stale == OnStale::Keep;
         let usable = self.good.as_ref().filter(|_| is_usable).map(|good| good.authorizer.clone());
         let revision = usable.as_ref().map(|authorizer| authorizer.revision().clone());
@@ -154,20 +151,15 @@ impl CurrentPolicy {
         {
             return;
         }
-        self.status.note(|facts| {
-            facts.policy.hangs = true;
-            facts.policy.failing_since.get_or_insert(since);
-        });
-        let why = "reading the files has not finished: does their file system answer?";
-        self.keep(&[Problem::error(Place::start_of(&self.file), why)]);
+        self.must_load = true;
+        self.status.note(|facts| facts.policy.hangs = true);
+        let text = "reading the files has not finished: does their file system answer?";
+        self.keep(&[Problem::error(Place::start_of(&self.file), text)], since);
     }
 
-    /// Returns whether the status said that it takes too long.
-    fn end_reading(&mut self) -> bool {
+    fn end_reading(&mut self) {
         self.reading_since = None;
-        let mut has_hung = false;
-        self.status.note(|facts| has_hung = mem::take(&mut facts.policy.hangs));
-        has_hung
+        self.status.note(|facts| facts.policy.hangs = false);
     }
 
     pub(super) fn activate_first(&mut self, compiled: CompiledPolicy) {
@@ -177,17 +169,17 @@ impl CurrentPolicy {
 
     /// Activates a policy that compiles, or keeps the last good one. Returns whether it is active.
     /// It was compiled with the keys of `fetched`. `changed` are the files that differ from those
-    /// of the last good policy, `mended` those that differ from the last attempt.
+    /// of the last good policy.
     pub(super) fn activate(
         &mut self,
         result: Result<CompiledPolicy, Vec<Problem>>,
         fetched: &FetchedKeys,
-        mended: &[PathBuf],
         changed: &[PathBuf],
     ) -> bool {
         if self.is_stopped {
             return false;
         }
+        self.must_load = false;
         let result = result.and_then(|mut compiled| {
             compiled_policy::survive(&self.file, || {
                 if *fetched != self.fetched {
@@ -200,45 +192,37 @@ impl CurrentPolicy {
                 Ok(compiled)
             })
         });
-        match result {
-            Ok(compiled) => {
-                let was_failing = self.status.facts().policy.failing_since.is_some();
-                let before = self.good.replace(compiled);
-                self.publish(before.is_some());
-                if let Some(before) = before {
-                    if was_failing {
-                        let files = (!mended.is_empty()).then(|| change::joined(mended));
-                        tracing::info!(files, "the policy loads again");
-                    }
-                    self.log_policy_change(&before, changed);
-                }
-                self.forget_unused_keys();
-                self.active.free_replaced();
-                true
-            }
+        let compiled = match result {
+            Ok(compiled) => compiled,
             Err(problems) => {
-                self.keep(&problems);
-                false
+                self.keep(&problems, Instant::now());
+                return false;
+            }
+        };
+        let was_failing = self.status.facts().policy.failing_since.is_some();
+        let before = self.good.replace(compiled);
+        self.publish(before.is_some());
+        if let (Some(before), Some(good)) = (before, &self.good) {
+            if was_failing {
+                tracing::info!("the policy loads again");
+            }
+            if before.authorizer.revision().policy != good.authorizer.revision().policy {
+                Change::between(&before.loaded.policy, &good.loaded.policy).log(changed);
+            } else if !changed.is_empty() {
+                // Where a policy includes `*.yaml`, any file may be added.
+                tracing::info!(files = change::joined(changed), "policy unchanged");
             }
         }
-    }
-
-    /// `files` may have changed without effect on the policy: where it includes `*.yaml`, any file
-    /// may be added.
-    fn log_policy_change(&self, before: &CompiledPolicy, files: &[PathBuf]) {
-        let Some(good) = &self.good else { return };
-        if before.authorizer.revision().policy != good.authorizer.revision().policy {
-            Change::between(&before.loaded.policy, &good.loaded.policy).log(files);
-        } else if !files.is_empty() {
-            tracing::info!(files = change::joined(files), "policy unchanged");
-        }
+        self.forget_unused_keys();
+        self.active.free_replaced();
+        true
     }
 
     /// Reports and activates the last good policy. `again` is false for the first load.
     fn publish(&mut self, again: bool) {
-        // First which keys it needs: a first policy is ready once it has them.
+        // The keys that it needs come first: a first policy is ready once it has them.
         self.publish_key_urls();
-        self.show(false);
+        self.apply(false);
         let Some(CompiledPolicy { authorizer, warnings, .. }) = &self.good else { return };
         self.status.note(|facts| {
             facts.policy.reloads += u64::from(again);
@@ -254,10 +238,10 @@ impl CurrentPolicy {
         log_problems(warnings);
     }
 
-    fn keep(&self, problems: &[Problem]) {
+    /// Reports the problems of files that do not load, and since when they do not.
+    fn keep(&self, problems: &[Problem], since: Instant) {
         self.status.note(|facts| {
-            facts.policy.failures += 1;
-            facts.policy.failing_since.get_or_insert_with(Instant::now);
+            facts.policy.fail(since);
             let errors = problems.iter().filter(|problem| !problem.is_warning());
             facts.policy.problems = errors.take(MAX_SHOWN_PROBLEMS).cloned().collect();
         });
@@ -272,30 +256,25 @@ impl CurrentPolicy {
         }
     }
 
-    /// The active policy is fresh, for this reason.
-    pub(super) fn confirm(&mut self, why: &str) {
+    /// Reports that the active policy is fresh after a failure, for this reason.
+    pub(super) fn confirm(&mut self, reason: &str) {
         if self.status.facts().policy.failing_since.is_none() || self.is_stopped {
             return;
         }
-        self.show(false);
+        self.apply(false);
         self.status.note(|facts| {
             facts.policy.failing_since = None;
             facts.policy.problems = Arc::default();
         });
-        tracing::info!(file = %self.file.display(), "{why}");
+        tracing::info!(file = %self.file.display(), "{reason}");
     }
 
-    /// Gives up the policy. What is left on worker threads must neither keep it nor free it.
+    /// Gives up the policy: worker threads that still run must neither keep it nor free it.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         self.active.replace(None);
         self.good = None;
         self.fetched.clear();
-    }
-
-    #[cfg(test)]
-    pub(super) fn set_max_read_time(&mut self, max: Duration) {
-        self.max_read_time = max;
     }
 }
 
