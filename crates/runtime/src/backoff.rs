@@ -1,37 +1,46 @@
 //! When to fetch again.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-/// Pause after the first failed fetch. It doubles with each further failure.
-const RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(60);
+use tokio::time::Instant;
 
-/// The pause after so many failed fetches in a row; `None` after a successful one.
-pub(crate) fn retry(failures: u32) -> Option<Duration> {
-    let doublings = failures.checked_sub(1)?.min(10);
-    Some(RETRY.saturating_mul(1 << doublings).min(LONGEST_RETRY))
+/// Pause after the first failed fetch. It doubles with each further failure.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Minimum time between a requested fetch and the one before. Requests that come sooner are one
+/// fetch, after this time.
+pub(crate) const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
+
+/// The time of the next fetch, after so many failures in a row.
+pub(crate) fn next_fetch(failures: u32, interval: Duration) -> Instant {
+    let pause = if failures == 0 { interval } else { pause_after(failures).min(interval) };
+    Instant::now() + jittered(pause)
+}
+
+/// The pause after so many failures in a row, one at least.
+pub(crate) fn pause_after(failures: u32) -> Duration {
+    MIN_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(MAX_PAUSE)
 }
 
 /// Up to a tenth shorter, so that many processes do not fetch at the same moment.
 pub(crate) fn jittered(pause: Duration) -> Duration {
-    let random = RandomState::new().build_hasher().finish() % 1000;
-    let less = pause / 10_000 * u32::try_from(random).unwrap_or(0);
-    pause.saturating_sub(less)
+    pause.saturating_sub(pause / 10_000 * fastrand::u32(..1000))
+}
+
+/// Whole seconds until then, for a log line.
+pub(crate) fn seconds_until(next: Instant) -> f64 {
+    next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use super::{LONGEST_RETRY, jittered, retry};
+    use super::*;
 
     #[test]
     fn retries_slow_down() {
-        let pauses: Vec<u64> =
-            (0..9).filter_map(|failures| Some(retry(failures)?.as_secs())).collect();
+        let pauses: Vec<u64> = (1..9).map(|failures| pause_after(failures).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60]);
-        assert_eq!(retry(u32::MAX), Some(LONGEST_RETRY));
+        assert_eq!(pause_after(u32::MAX), MAX_PAUSE);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where a bundle comes from, and what it must be.
+//! The server or store that has a bundle, and the keys that may sign it.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -31,28 +31,22 @@ pub(crate) struct BundleSource {
     pub(crate) url: KeyUrl,
     pub(crate) settings: BundleSettings,
     pub(crate) cache: Option<Arc<Cache>>,
-    pub(crate) client: HttpsClient,
+    client: HttpsClient,
     /// The object, if the URL is that of one in a store.
     pub(crate) object: Option<BundleObject>,
 }
 
-/// What a request to the server needs.
+/// The client, and the credentials or the store, for a request.
 pub(crate) struct Access {
-    pub(crate) ca: Option<Arc<[u8]>>,
+    pub(crate) client: HttpsClient,
     pub(crate) credentials: Option<HeaderValue>,
     pub(crate) store: Option<Arc<dyn ObjectStore>>,
 }
 
 impl BundleSource {
     pub(crate) fn new(url: &KeyUrl, settings: &BundleSettings) -> Result<Arc<Self>, LoadError> {
-        let wrong = |error: String| {
-            LoadError::Setting(format!("the bundle `{url}` cannot be fetched: {error}"))
-        };
-        let object = match BundleObject::at(url) {
-            None => url.fault().map_or(Ok(None), Err),
-            Some(object) => object.map(Some),
-        };
-        let object = object.map_err(|(fault, help)| wrong(format!("{fault}: {help}")))?;
+        let object = BundleObject::parse(url)
+            .map_err(|(fault, help)| not_fetchable(url, format!("{fault}: {help}")))?;
         if settings.public_keys.is_empty() {
             tracing::warn!(%url, "policy bundles need no signature: anyone who can write to this server decides who may do what; set `bundle-public-key`");
         }
@@ -62,19 +56,25 @@ impl BundleSource {
         let cache = settings.cache.as_deref().map(|folder| Arc::new(Cache::new(folder, url)));
         let client = HttpsClient::default();
         let source = Self { url: url.clone(), settings: settings.clone(), cache, client, object };
-        source.public_keys().map_err(|error| wrong(error.to_string()))?;
-        source.access().map_err(|error| wrong(error.to_string()))?;
+        source.public_keys().map_err(|error| not_fetchable(url, error))?;
+        source.access().map_err(|error| not_fetchable(url, error))?;
         Ok(Arc::new(source))
     }
 
     /// The keys that may have signed a bundle, as their files have them now.
     ///
     /// # Errors
-    /// When a file cannot be read or has no public key. Nothing is accepted then: without this key,
-    /// or without any, other bundles would be.
+    /// When a file cannot be read or has no public key. Then no bundle may be accepted: with fewer
+    /// keys, or none, other bundles would be.
     pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, LoadError> {
-        let settings = &self.settings;
-        settings.public_keys.iter().map(|path| read_public_key(path)).collect()
+        let mut keys = Vec::new();
+        for path in &self.settings.public_keys {
+            let pem = read_setting("bundle-public-key", path)?;
+            let key = PublicKey::from_pem(&pem)
+                .map_err(|error| LoadError::in_file("bundle-public-key", path, error))?;
+            keys.push(key);
+        }
+        Ok(keys)
     }
 
     /// Maximum size of a compressed bundle, in bytes.
@@ -89,29 +89,21 @@ impl BundleSource {
             .unwrap_or_else(|panicked| Err(BundleError::Malformed(panicked.to_string())))
     }
 
-    /// The files about the server, as they are now.
-    pub(crate) fn access(&self) -> Result<Access, AccessError> {
-        let settings = &self.settings;
-        let ca: Option<Arc<[u8]>> = settings.ca.as_deref().map(read_ca).transpose()?;
-        let credentials = settings.credentials.as_deref().map(read_credentials).transpose()?;
-        let store = self.object.as_ref();
-        let store =
-            store.map(|object| object.client(ca.as_ref(), &self.client, self.max_compressed()));
-        Ok(Access { ca, credentials, store: store.transpose()? })
+    /// Reads the files about the server.
+    pub(crate) fn access(&self) -> Result<Access, LoadError> {
+        let ca = self.settings.ca.as_deref().map(read_ca).transpose()?;
+        let client = ca.clone().map_or_else(|| self.client.clone(), HttpsClient::trusting);
+        let credentials = self.settings.credentials.as_deref().map(read_credentials).transpose()?;
+        let store = match &self.object {
+            Some(object) => Some(object.store(ca, &client, self.max_compressed())?),
+            None => None,
+        };
+        Ok(Access { client, credentials, store })
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum AccessError {
-    #[error(transparent)]
-    Setting(#[from] LoadError),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-fn read_public_key(path: &Path) -> Result<PublicKey, LoadError> {
-    let pem = read_setting("bundle-public-key", path)?;
-    PublicKey::from_pem(&pem).map_err(|error| LoadError::in_file("bundle-public-key", path, error))
+fn not_fetchable(url: &KeyUrl, error: impl Display) -> LoadError {
+    LoadError::Setting(format!("the bundle `{url}` cannot be fetched: {error}"))
 }
 
 fn read_ca(path: &Path) -> Result<Arc<[u8]>, LoadError> {

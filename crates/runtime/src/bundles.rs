@@ -7,37 +7,34 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use hyper::StatusCode;
 use hyper::header::{ACCEPT, AUTHORIZATION, ETAG, HeaderValue, IF_NONE_MATCH};
+use hyper::{HeaderMap, StatusCode};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::backoff::{jittered, retry};
-use crate::bundle_source::{Access, AccessError, BundleSource, Object, StoreError};
-use crate::https::{self, HttpsClient, HttpsError};
+use crate::backoff::{REQUEST_INTERVAL, next_fetch, seconds_until};
+use crate::bundle_source::{Access, BundleSource, Object, StoreError};
+use crate::compiled_policy::MIN_INTERVAL;
+use crate::errors::LoadError;
+use crate::https::{self, HttpsError};
 use crate::reload::{BundleOutcome, FetchedBundle, LoadEvent};
 use crate::status::Status;
-use crate::threads::{catch_future, pause_after};
+use crate::threads::keep_running_task;
 
-/// Minimum of the interval, whatever the settings say: no server should be asked more often.
-const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Limits of the time of a fetch. Between them it is the interval: by then there may be a newer
 /// bundle.
-const SHORTEST_TIMEOUT: Duration = Duration::from_secs(5);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Minimum time between a requested fetch and the one before. Requests that come sooner are one
-/// fetch, after this time.
-const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
+const MIN_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
+const ACCEPTED: HeaderValue =
+    HeaderValue::from_static("application/gzip, application/octet-stream, */*;q=0.5");
 
 #[derive(Debug)]
 pub(crate) struct BundleFetcher {
-    /// What is fetched, and how.
     pub source: Arc<BundleSource>,
-    /// Where it is sent.
+    /// Where bundles are sent.
     pub events: Sender<LoadEvent>,
-    /// Whether there is a policy.
     pub status: Arc<Status>,
-    /// Changes whenever it is to be fetched now.
+    /// Changes whenever the bundle is to be fetched now.
     pub requests: watch::Receiver<()>,
 }
 
@@ -52,38 +49,40 @@ enum FetchError {
     #[error("no complete answer within {0:?}")]
     Timeout(Duration),
     #[error(transparent)]
-    Access(#[from] AccessError),
+    Access(#[from] LoadError),
     #[error("the files about the server cannot be read: {0}")]
     Thread(String),
 }
 
 impl BundleFetcher {
     /// Fetches at each interval. Never returns.
-    pub(crate) async fn run(mut self) {
-        let mut panics = 0;
-        let job = "fetching the policy bundle";
-        while let Err(panicked) = catch_future(job, self.fetch_repeatedly()).await {
-            panics += 1;
-            let pause = pause_after(panics);
-            let (url, now) = (&self.source.url, self.status.still_active());
-            tracing::error!(%url, "{panicked}: {now}; next try in {pause:.1?}");
-            self.pass_on(FetchedBundle::Failed).await;
-            sleep(pause).await;
-        }
+    pub(crate) async fn run(self) {
+        keep_running_task(
+            "fetching the policy bundle",
+            || self.fetch_repeatedly(),
+            |panicked, pause| {
+                let (url, active) = (&self.source.url, self.status.still_active());
+                tracing::error!(%url, "{panicked}: {active}; next try in {pause:.1?}");
+                _ = self.send(FetchedBundle::Failed);
+            },
+        )
+        .await;
     }
 
-    async fn fetch_repeatedly(&mut self) {
+    async fn fetch_repeatedly(&self) {
+        let url = &self.source.url;
+        let mut requests = self.requests.clone();
+        // The task begins with a fetch.
+        requests.mark_unchanged();
         let mut etag = None;
         let mut failures = 0;
         let mut next = Instant::now();
         let mut last = next;
-        // The task begins with a fetch.
-        self.requests.mark_unchanged();
         loop {
             tokio::select! {
                 () = sleep_until(next) => {}
-                Ok(()) = self.requests.changed() => {
-                    tracing::info!(url = %self.source.url, "reload requested: fetching the policy bundle");
+                Ok(()) = requests.changed() => {
+                    tracing::info!(%url, "reload requested: fetching the policy bundle");
                     next = next.min(last + REQUEST_INTERVAL);
                     continue;
                 }
@@ -91,50 +90,49 @@ impl BundleFetcher {
             last = Instant::now();
             let result = self.fetch(&mut etag).await;
             failures = if result.is_ok() { 0 } else { failures + 1 };
-            let interval = self.source.settings.interval.max(SHORTEST_INTERVAL);
-            next = Instant::now() + jittered(retry(failures).unwrap_or(interval).min(interval));
+            next = next_fetch(failures, self.source.settings.interval.max(MIN_INTERVAL));
             if let Err(error) = result {
-                let wait =
-                    next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
-                let (url, now) = (&self.source.url, self.status.still_active());
-                tracing::warn!(%url, %error, "policy bundle not fetched: {now}; next try in {wait} s");
+                let (wait, active) = (seconds_until(next), self.status.still_active());
+                tracing::warn!(%url, %error, "policy bundle not fetched: {active}; next try in {wait} s");
             }
         }
     }
 
     async fn fetch(&self, etag: &mut Option<HeaderValue>) -> Result<(), FetchError> {
         loop {
-            let limit = self.source.settings.interval.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT);
+            let limit = self.source.settings.interval.clamp(MIN_TIMEOUT, MAX_TIMEOUT);
             let result = timeout(limit, self.get(etag.as_ref())).await;
-            let fetched = match result.unwrap_or(Err(FetchError::Timeout(limit))) {
+            let (fetched, result) = match result.unwrap_or(Err(FetchError::Timeout(limit))) {
                 Ok(Some(object)) => {
                     *etag = object.etag;
-                    FetchedBundle::Bundle(object.bytes)
+                    (FetchedBundle::Bundle(object.bytes), Ok(()))
                 }
-                Ok(None) => FetchedBundle::Unchanged,
-                Err(error) => {
-                    self.pass_on(FetchedBundle::Failed).await;
-                    return Err(error);
-                }
+                Ok(None) => (FetchedBundle::Unchanged, Ok(())),
+                Err(error) => (FetchedBundle::Failed, Err(error)),
             };
-            match self.pass_on(fetched).await {
-                BundleOutcome::Active | BundleOutcome::NotAccepted => return Ok(()),
+            // An error means that the process is stopping.
+            match self.send(fetched).await.unwrap_or(BundleOutcome::NotAccepted) {
+                BundleOutcome::Active | BundleOutcome::NotAccepted => return result,
                 BundleOutcome::FetchAgain => *etag = None,
             }
         }
     }
 
+    fn send(&self, fetched: FetchedBundle) -> oneshot::Receiver<BundleOutcome> {
+        let (send, outcome) = oneshot::channel();
+        // Fails only when the process stops.
+        let _ = self.events.send(LoadEvent::Bundle(fetched, send));
+        outcome
+    }
+
     /// The bundle; `None` if it is the one with this ETag.
     async fn get(&self, etag: Option<&HeaderValue>) -> Result<Option<Object>, FetchError> {
-        // The thread that fetches also answers probes. Files, which may be on a file system that
-        // hangs, are read elsewhere.
+        // The file system may hang, and this thread also answers probes.
         let source = self.source.clone();
         let access = tokio::task::spawn_blocking(move || source.access()).await;
         let access = access.map_err(|error| FetchError::Thread(error.to_string()))??;
         match (&self.source.object, &access.store) {
-            (Some(object), Some(store)) => {
-                Ok(object.get(&**store, etag, self.source.max_compressed()).await?)
-            }
+            (Some(object), Some(store)) => Ok(object.get(&**store, etag).await?),
             _ => self.get_file(access, etag).await,
         }
     }
@@ -144,16 +142,11 @@ impl BundleFetcher {
         access: Access,
         etag: Option<&HeaderValue>,
     ) -> Result<Option<Object>, FetchError> {
-        let client = access.ca.map_or_else(|| self.source.client.clone(), HttpsClient::trusting);
         let url = &self.source.url;
-        let headers = [(AUTHORIZATION, access.credentials), (IF_NONE_MATCH, etag.cloned())];
-        let answer = client.get(url, |request| {
-            let request =
-                request.header(ACCEPT, "application/gzip, application/octet-stream, */*;q=0.5");
-            let headers = headers.into_iter().filter_map(|(name, value)| Some((name, value?)));
-            headers.fold(request, |request, (name, value)| request.header(name, value))
-        });
-        let answer = answer.await?;
+        let mut headers = HeaderMap::from_iter([(ACCEPT, ACCEPTED)]);
+        headers.extend(access.credentials.map(|credentials| (AUTHORIZATION, credentials)));
+        headers.extend(etag.map(|etag| (IF_NONE_MATCH, etag.clone())));
+        let answer = access.client.get(url, headers).await?;
         match answer.status() {
             StatusCode::NOT_MODIFIED if etag.is_some() => Ok(None),
             StatusCode::OK => {
@@ -163,13 +156,6 @@ impl BundleFetcher {
             }
             status => Err(FetchError::Status(status)),
         }
-    }
-
-    async fn pass_on(&self, fetched: FetchedBundle) -> BundleOutcome {
-        let (taken, until_taken) = oneshot::channel();
-        // Fails only when the process stops.
-        let _ = self.events.send(LoadEvent::Bundle(fetched, taken));
-        until_taken.await.unwrap_or(BundleOutcome::NotAccepted)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use authorizer::Authorizer;
 use document::{Files, Place, Problem};
 use identity::{Authenticator, FetchedKeys, Limits};
-use policy::model::{Identity, Inventory, Issuer, Keys};
+use policy::model::{Identity, Inventory, Keys};
 use policy::{KeyUrl, Loaded};
 
 use crate::files::{Fingerprints, RecordedFiles};
@@ -19,7 +19,7 @@ use crate::threads::catch;
 /// An attempt to load a policy.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What was read, to find out whether another attempt could have another result.
+    /// The files that were read, to find out whether another attempt could have another result.
     pub fingerprints: Fingerprints,
     /// The compiled policy, or every problem.
     pub result: Result<CompiledPolicy, Vec<Problem>>,
@@ -28,16 +28,16 @@ pub struct Attempt {
 /// A compiled policy, ready to answer requests.
 #[derive(Debug)]
 pub struct CompiledPolicy {
-    /// What answers requests.
+    /// Answers requests.
     pub authorizer: Arc<Authorizer>,
-    /// The policy it was compiled from, to compile it again when keys change.
+    /// Its source, to compile it again when keys change.
     pub loaded: Arc<Loaded>,
     /// The warnings about the policy.
     pub warnings: Vec<Problem>,
 }
 
-/// Lower bound of an interval, so that no setting floods an issuer.
-pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+/// Minimum interval of fetches: no setting may flood a server.
+pub(crate) const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The URLs that keys are fetched from.
 pub type KeyUrls = BTreeMap<KeyUrl, KeySource>;
@@ -47,7 +47,7 @@ pub type KeyUrls = BTreeMap<KeyUrl, KeySource>;
 pub struct KeySource {
     /// The interval between two fetches that the policy sets.
     pub refresh: Duration,
-    /// How long what was fetched last is used, if that is limited.
+    /// How long the last keys are used, if that is limited.
     pub max_age: Option<Duration>,
     /// The issuers of the keys; none for the inventory of a search cluster. They identify a URL in
     /// logs and metrics: two may look the same without their secrets.
@@ -55,17 +55,23 @@ pub struct KeySource {
 }
 
 impl KeySource {
-    /// At most half of `max_age`: what is fetched would else become too old between two fetches.
+    /// At most half of `max_age`: otherwise keys could become too old between two fetches.
     pub fn interval(&self) -> Duration {
-        let longest =
-            self.max_age.map_or(Duration::MAX, |max_age| (max_age / 2).max(SHORTEST_INTERVAL));
-        self.refresh.min(longest)
+        let max = self.max_age.map_or(Duration::MAX, |max_age| (max_age / 2).max(MIN_INTERVAL));
+        self.refresh.min(max)
     }
 }
 
 /// Names of issuers, displayed with commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Issuers(pub Vec<Arc<str>>);
+
+impl Issuers {
+    /// For a log line, which leaves out a field that is `None`.
+    pub(crate) fn log_value(&self) -> Option<String> {
+        (!self.0.is_empty()).then(|| self.to_string())
+    }
+}
 
 impl fmt::Display for Issuers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,7 +86,7 @@ pub fn policy_file(path: &Path) -> PathBuf {
 }
 
 /// Maximum number of times that a policy is read if it changes while it is read.
-const READS: usize = 5;
+const MAX_READS: usize = 5;
 
 /// Loads and compiles the policy in `file`.
 ///
@@ -89,16 +95,16 @@ const READS: usize = 5;
 #[must_use]
 pub fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let mut attempt = load_once(file, fetched);
-    for _ in 1..READS {
+    for _ in 1..MAX_READS {
         if attempt.fingerprints.are_current() {
             return attempt;
         }
         attempt = load_once(file, fetched);
     }
     if attempt.result.is_ok() && !attempt.fingerprints.are_current() {
-        let moving =
+        let text =
             "its files changed while they were read: it is loaded again once they no longer change";
-        attempt.result = Err(vec![Problem::error(Place::start_of(file), moving)]);
+        attempt.result = Err(vec![Problem::error(Place::start_of(file), text)]);
     }
     attempt
 }
@@ -134,8 +140,8 @@ impl CompiledPolicy {
         previous: Option<&Authorizer>,
     ) -> Result<Self, Vec<Problem>> {
         match Authorizer::compile(loaded.clone(), fetched, previous) {
-            Ok((authorizer, more)) => {
-                let warnings = [loaded.warnings.clone(), more].concat();
+            Ok((authorizer, warnings)) => {
+                let warnings = [loaded.warnings.clone(), warnings].concat();
                 let warnings = document::unaccepted(&loaded.files, warnings);
                 Ok(Self { authorizer: Arc::new(authorizer), loaded, warnings })
             }
@@ -147,12 +153,8 @@ impl CompiledPolicy {
     pub fn carry_over(&mut self, previous: &Authorizer) {
         match Arc::get_mut(&mut self.authorizer) {
             Some(authorizer) => authorizer.carry_over(previous),
-            // All credentials are then verified again, which is slow but correct.
-            None => {
-                tracing::error!(
-                    "a compiled policy is shared before it is active: this is a bug in rolegate"
-                )
-            }
+            // A bug. All credentials are then verified again, which is slow but correct.
+            None => tracing::error!("a compiled policy is shared before it is active"),
         }
     }
 
@@ -161,21 +163,21 @@ impl CompiledPolicy {
         let mut urls = KeyUrls::new();
         for issuer in &self.loaded.policy.identity.jwt {
             if let Keys::Url { url, refresh, .. } = &issuer.keys {
-                let new =
-                    || KeySource { refresh: *refresh, max_age: None, issuers: Issuers::default() };
-                let source = urls.entry(url.clone()).or_insert_with(new);
+                let source = urls.entry(url.clone()).or_insert_with(|| KeySource {
+                    refresh: *refresh,
+                    max_age: None,
+                    issuers: Issuers::default(),
+                });
                 source.refresh = source.refresh.min(*refresh);
                 source.issuers.0.push(issuer.issuer.clone());
             }
         }
-        let inventory =
-            self.loaded.policy.search.as_ref().and_then(|search| search.inventory.as_ref());
-        if let Some(Inventory::Url { url, refresh, max_age, .. }) = inventory {
-            let issuers = Issuers::default();
-            urls.insert(
-                url.clone(),
-                KeySource { refresh: *refresh, max_age: Some(*max_age), issuers },
-            );
+        let search = self.loaded.policy.search.as_ref();
+        if let Some(Inventory::Url { url, refresh, max_age, .. }) =
+            search.and_then(|search| search.inventory.as_ref())
+        {
+            let (refresh, max_age, issuers) = (*refresh, Some(*max_age), Issuers::default());
+            urls.insert(url.clone(), KeySource { refresh, max_age, issuers });
         }
         urls
     }
@@ -200,16 +202,20 @@ fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
 
 /// Errors about `ca_file`: nothing could be fetched for these issuers.
 fn unusable_trusted_ca(settings: &Identity) -> Vec<Problem> {
-    let problem = |issuer: &Issuer| {
-        let Keys::Url { url, at, .. } = &issuer.keys else { return None };
-        let error = trusted_ca(url.trusted_ca()?).err()?;
-        Some(Problem::error(at.clone(), format!("the `ca_file` of these keys: {error}")))
-    };
-    settings.jwt.iter().filter_map(problem).collect()
+    let mut problems = Vec::new();
+    for issuer in &settings.jwt {
+        if let Keys::Url { url, at, .. } = &issuer.keys
+            && let Some(Err(error)) = url.trusted_ca().map(|pem| trusted_ca(pem))
+        {
+            let text = format!("the `ca_file` of these keys: {error}");
+            problems.push(Problem::error(at.clone(), text));
+        }
+    }
+    problems
 }
 
 fn sorted(mut problems: Vec<Problem>) -> Vec<Problem> {
-    problems.sort_by(|one, other| one.at.cmp(&other.at));
+    problems.sort_by(|a, b| a.at.cmp(&b.at));
     problems
 }
 

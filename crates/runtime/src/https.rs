@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -11,12 +10,13 @@ use base64::prelude::BASE64_STANDARD;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{HeaderValue, USER_AGENT};
-use hyper::{Request, Response, Uri};
+use hyper::{HeaderMap, Request, Response, Uri};
 use hyper_rustls::builderstates::WantsSchemes;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use policy::KeyUrl;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::{CertificateError, InvalidMessage, RootCertStore};
@@ -27,8 +27,8 @@ type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, F
 const AGENT: &str = concat!("rolegate/", env!("CARGO_PKG_VERSION"));
 
 /// Sends requests. It trusts the root certificates of the system (or of `SSL_CERT_FILE` or
-/// `SSL_CERT_DIR`), read on first use. Without any, as in an image of nothing but this program, it
-/// trusts Mozilla's, as of the build.
+/// `SSL_CERT_DIR`), read on first use. Without any, as in a `scratch` image, it trusts Mozilla's,
+/// as of the build.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HttpsClient {
     https: Arc<OnceCell<Https>>,
@@ -54,22 +54,21 @@ impl HttpsClient {
         Self { https: Arc::default(), trusted_ca: Some(trusted_ca) }
     }
 
-    /// Sends a GET request with the headers that `headers` adds. Redirects are not followed: they
-    /// could lead anywhere.
+    /// Sends a GET request. Redirects are not followed: they could lead anywhere.
     ///
     /// # Errors
     /// When there is no answer. No error shows more of the URL than [`KeyUrl`] does.
     pub(crate) async fn get(
         &self,
         url: &KeyUrl,
-        headers: impl FnOnce(hyper::http::request::Builder) -> hyper::http::request::Builder,
+        headers: HeaderMap,
     ) -> Result<Response<Incoming>, HttpsError> {
         let uri: Uri = url.with_secrets().parse().map_err(|_| HttpsError::Address)?;
         if !is_allowed(&uri) {
             return Err(HttpsError::Address);
         }
-        let request =
-            headers(Request::get(uri)).body(Full::default()).map_err(|_| HttpsError::Address)?;
+        let mut request = Request::new(Full::default());
+        (*request.uri_mut(), *request.headers_mut()) = (uri, headers);
         self.send(request).await.map_err(|error| hide(url, error))
     }
 
@@ -80,8 +79,7 @@ impl HttpsClient {
     ) -> Result<Response<Incoming>, HttpsError> {
         request.headers_mut().insert(USER_AGENT, HeaderValue::from_static(AGENT));
         let is_plain = request.uri().scheme_str() == Some("http");
-        let answer = self.https().await?.request(request).await;
-        answer.map_err(|error| {
+        self.https().await?.request(request).await.map_err(|error| {
             HttpsError::Unreachable(match is_plain && is_closed(&error) {
                 true => CLOSED.to_owned(),
                 false => reason(&error, self.trusted_ca.is_some()),
@@ -90,14 +88,14 @@ impl HttpsClient {
     }
 
     /// Created on first use, and again after a failure: its files may be there later. The hundreds
-    /// of root certificates are read on a blocking thread, because this one also answers probes.
+    /// of root certificates are read on a blocking thread, because this thread also answers probes.
     async fn https(&self) -> Result<&Https, HttpsError> {
-        let made = self.https.get_or_try_init(|| async {
+        let create = || async {
             let trusted_ca = self.trusted_ca.clone();
-            let made = tokio::task::spawn_blocking(move || client(trusted_ca.as_deref())).await;
-            made.unwrap_or_else(|error| Err(roots(&error)))
-        });
-        made.await
+            let client = tokio::task::spawn_blocking(move || client(trusted_ca.as_deref())).await;
+            client.unwrap_or_else(|error| Err(roots_error(&error)))
+        };
+        self.https.get_or_try_init(create).await
     }
 }
 
@@ -125,10 +123,10 @@ pub(crate) fn body_error(error: &(dyn Error + Send + Sync + 'static), max: usize
     }
 }
 
-/// The most characters of a text of a server that a log line has.
+/// Maximum number of characters of a server's text in a log line.
 const MAX_TEXT: usize = 200;
 
-/// The beginning of a text that a server chose, for a log line: on one line.
+/// The beginning of a server's text, without line breaks, for a log line.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(MAX_TEXT).flat_map(char::escape_debug).collect()
 }
@@ -147,13 +145,12 @@ pub(crate) fn sensitive(value: String) -> Result<HeaderValue, HttpsError> {
 
 /// Today no error of the HTTP and TLS stacks contains a URL, but a future version's might.
 fn hide(url: &KeyUrl, error: HttpsError) -> HttpsError {
-    let is_shown = matches!(&error, HttpsError::Unreachable(reason) if url.has_secret_in(reason));
-    if is_shown {
-        return HttpsError::Unreachable(
+    match error {
+        HttpsError::Unreachable(reason) if url.has_secret_in(&reason) => HttpsError::Unreachable(
             "no answer, for a reason that names a secret of the URL".to_owned(),
-        );
+        ),
+        error => error,
     }
-    error
 }
 
 fn client(trusted_ca: Option<&[u8]>) -> Result<Https, HttpsError> {
@@ -164,25 +161,31 @@ fn client(trusted_ca: Option<&[u8]>) -> Result<Https, HttpsError> {
         .build(connector))
 }
 
-fn builder(trusted_ca: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
-    let named =
-        ["SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter().any(|name| std::env::var_os(name).is_some());
-    match trusted_ca {
-        Some(pem) => trusting_only(pem),
-        None => with_roots(named),
-    }
-}
-
 /// A private authority is trusted instead of the public ones, so that none of these can vouch for
 /// another server of that name.
-fn trusting_only(pem: &[u8]) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config =
-        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let config = config.map_err(|error| roots(&error))?;
-    let authorities = trusted_ca(pem).map_err(|error| roots(&error))?;
-    let config = config.with_root_certificates(authorities).with_no_client_auth();
+fn builder(trusted: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    let Some(pem) = trusted else { return with_roots(provider) };
+    let authorities = trusted_ca(pem).map_err(|error| roots_error(&error))?;
+    let config = rustls::ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| roots_error(&error))?
+        .with_root_certificates(authorities)
+        .with_no_client_auth();
     Ok(HttpsConnectorBuilder::new().with_tls_config(config))
+}
+
+/// If the environment names roots, only those are trusted.
+fn with_roots(provider: CryptoProvider) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
+    let names = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
+    let is_named = names.iter().any(|name| std::env::var_os(name).is_some());
+    match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider.clone()) {
+        Ok(builder) => Ok(builder),
+        Err(error) if is_named => Err(roots_error(&error)),
+        Err(_) => HttpsConnectorBuilder::new()
+            .with_provider_and_webpki_roots(provider)
+            .map_err(|error| roots_error(&error)),
+    }
 }
 
 /// The certificate authorities in a PEM text; at least one.
@@ -206,33 +209,13 @@ pub(crate) enum TrustedCaError {
     Empty,
 }
 
-/// If the environment names roots (`named`), only those are trusted.
-fn with_roots(named: bool) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
-    let provider = rustls::crypto::aws_lc_rs::default_provider;
-    match HttpsConnectorBuilder::new().with_provider_and_native_roots(provider()) {
-        Ok(builder) => Ok(builder),
-        Err(error) if named => Err(roots(&error)),
-        Err(_) => HttpsConnectorBuilder::new()
-            .with_provider_and_webpki_roots(provider())
-            .map_err(|error| roots(&error)),
-    }
-}
-
-fn roots(error: &impl Display) -> HttpsError {
+fn roots_error(error: &impl Display) -> HttpsError {
     HttpsError::Roots(error.to_string())
 }
 
 /// Plain `http:` is allowed only on this machine, as in the policy.
 pub(crate) fn is_allowed(uri: &Uri) -> bool {
-    let loopback = |host: &str| {
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
-    };
-    match uri.scheme_str() {
-        Some("https") => uri.host().is_some(),
-        Some("http") => uri.host().is_some_and(loopback),
-        _ => false,
-    }
+    KeyUrl::from(&*uri.to_string()).fault().is_none()
 }
 
 /// A client for gRPC. Over plain `http:` it begins with HTTP/2 at once.
@@ -271,9 +254,9 @@ fn usual_cause(error: &(dyn Error + 'static), trusts_file: bool) -> Option<&'sta
     if [CertificateError::UnknownIssuer, CertificateError::BadSignature].contains(error) {
         return Some(if trusts_file { UNTRUSTED_BY_FILE } else { UNTRUSTED });
     }
-    // As a self-signed one of OpenSSL is.
-    let CertificateError::Other(other) = error else { return None };
-    other.to_string().contains("CaUsedAsEndEntity").then_some(
+    // As is a self-signed certificate of OpenSSL.
+    let CertificateError::Other(error) = error else { return None };
+    error.to_string().contains("CaUsedAsEndEntity").then_some(
         "its certificate is that of an authority, which no server may use as its own: \
          make one with `basicConstraints=CA:FALSE`",
     )
@@ -296,7 +279,7 @@ pub(crate) fn chain<'e>(
     std::iter::successors(Some(error), |error| cause(*error))
 }
 
-/// The source of an I/O error is not the error in it, but the source of that.
+/// The source of an I/O error is not its inner error, but the source of that.
 fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),
@@ -304,8 +287,8 @@ fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'stati
     }
 }
 
-const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: name a private one in \
-                         `ca_file` of the issuer, in `bundle-ca` or in `otlp-ca`";
+const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: name a private one \
+                         in `ca_file` of the issuer, in `bundle-ca` or in `otlp-ca`";
 const UNTRUSTED_BY_FILE: &str = "its certificate was not issued by an authority in the file that is \
                                  configured for it: name the authority itself there, and let the \
                                  server send all certificates between that and its own";

@@ -13,18 +13,17 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
-use identity::UnknownKids;
 use policy::KeyUrl;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 use tracing::Instrument;
 
-use crate::backoff::{jittered, retry};
+use crate::backoff::{REQUEST_INTERVAL, next_fetch, seconds_until};
 use crate::compiled_policy::{Issuers, KeySource, KeyUrls};
 use crate::reload::{KeyEvent, KeysOutcome};
 use crate::status::{KeyFacts, Status};
-use crate::threads::{Panicked, catch_future, pause_after};
+use crate::threads::{Panicked, keep_running_task};
 
 mod early;
 mod fetch;
@@ -33,13 +32,10 @@ use early::EarlyFetches;
 pub use fetch::Client;
 use fetch::FetchError;
 
-/// How often to check whether a token with an unknown `kid` came.
+/// How often to check for tokens with an unknown `kid`.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
-/// Minimum time between two requested fetches from one URL. Requests that come sooner are one
-/// fetch, after this time.
-const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Fetcher {
     /// The active snapshot: it knows from which URLs a key was missing.
     pub current: Arc<ArcSwapOption<Authorizer>>,
@@ -53,64 +49,34 @@ pub(crate) struct Fetcher {
 
 impl Fetcher {
     /// Fetches from these URLs, following their changes. Never returns.
-    pub(crate) async fn run(self, mut urls: watch::Receiver<KeyUrls>) {
-        let mut panics = 0;
-        while let Err(panicked) = catch_future("fetching", self.follow_changes(&mut urls)).await {
-            panics += 1;
-            let pause = pause_after(panics);
+    pub(crate) async fn run(self, urls: watch::Receiver<KeyUrls>) {
+        let follow = || self.follow_changes(urls.clone());
+        keep_running_task("fetching", follow, |panicked, pause| {
             tracing::error!("{panicked}: it starts again in {pause:.1?}");
-            sleep(pause).await;
-        }
+        })
+        .await;
     }
 
-    async fn follow_changes(&self, urls: &mut watch::Receiver<KeyUrls>) {
+    async fn follow_changes(&self, mut urls: watch::Receiver<KeyUrls>) {
         let client = Client::default();
         let mut tasks: BTreeMap<KeyUrl, Task> = BTreeMap::new();
-        let mut polls = tokio::time::interval(POLL_INTERVAL);
-        urls.mark_changed();
         loop {
-            tokio::select! {
-                changed = urls.changed() => match changed {
-                    Ok(()) => self.follow(&urls.borrow_and_update().clone(), &mut tasks, &client),
-                    Err(_) => std::future::pending().await,
-                },
-                _ = polls.tick() => self.pass_on_unknown_kids(&tasks),
+            let wanted = urls.borrow_and_update().clone();
+            tasks.retain(|url, task| wanted.get(url) == Some(&task.source));
+            for (url, source) in wanted {
+                tasks.entry(url.clone()).or_insert_with(|| self.start(url, source, &client));
             }
-        }
-    }
-
-    /// Starts and aborts tasks, so that there is one for each URL.
-    fn follow(&self, wanted: &KeyUrls, tasks: &mut BTreeMap<KeyUrl, Task>, client: &Client) {
-        tasks.retain(|url, task| wanted.get(url) == Some(&task.source));
-        for (url, source) in wanted {
-            if !tasks.contains_key(url) {
-                tasks.insert(url.clone(), self.start(url.clone(), source.clone(), client));
+            if urls.changed().await.is_err() {
+                std::future::pending::<()>().await;
             }
         }
     }
 
     fn start(&self, url: KeyUrl, source: KeySource, client: &Client) -> Task {
-        let (unknown, unknown_kids) = mpsc::channel(1);
-        let (refresh, issuers) = (source.interval(), source.issuers.clone());
-        let (events, status) = (self.events.clone(), self.status.clone());
+        let (interval, issuers) = (source.interval(), source.issuers.clone());
         let client = client.for_url(&url);
-        let mut requests = self.requests.clone();
-        // The task begins with a fetch.
-        requests.mark_unchanged();
-        let fetches = Fetches { url, issuers, refresh, client, events, status, requests };
-        Task { source, unknown, task: tokio::spawn(fetches.run(unknown_kids).in_current_span()) }
-    }
-
-    fn pass_on_unknown_kids(&self, tasks: &BTreeMap<KeyUrl, Task>) {
-        let Some(current) = self.current.load_full() else { return };
-        for (url, task) in tasks {
-            // While a fetch is under way the channel may be full: then they are passed on later.
-            let Ok(place) = task.unknown.try_reserve() else { continue };
-            let unknown = current.take_unknown_kids(url);
-            if !unknown.is_empty() {
-                place.send(unknown);
-            }
-        }
+        let fetches = Fetches { url, issuers, interval, client, fetcher: self.clone() };
+        Task { source, task: tokio::spawn(fetches.run().in_current_span()) }
     }
 }
 
@@ -118,8 +84,6 @@ impl Fetcher {
 #[derive(Debug)]
 struct Task {
     source: KeySource,
-    /// Takes the `kid`s that tokens name and the keys of this URL do not have.
-    unknown: mpsc::Sender<UnknownKids>,
     task: JoinHandle<()>,
 }
 
@@ -129,103 +93,92 @@ impl Drop for Task {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
-    Regular,
-    /// A token names a key that is not known.
-    Early,
-    Request,
-}
-
 struct Fetches {
     url: KeyUrl,
     issuers: Issuers,
-    refresh: Duration,
+    interval: Duration,
     client: Client,
-    events: Sender<KeyEvent>,
-    status: Arc<Status>,
-    requests: watch::Receiver<()>,
+    fetcher: Fetcher,
 }
 
 impl Fetches {
-    async fn run(mut self, mut unknown: mpsc::Receiver<UnknownKids>) {
-        let mut panics = 0;
-        while let Err(panicked) =
-            catch_future("fetching", self.fetch_repeatedly(&mut unknown)).await
-        {
-            panics += 1;
-            let pause = pause_after(panics);
-            self.note_panic(&panicked, pause);
-            sleep(pause).await;
-        }
+    async fn run(self) {
+        let on_panic = |panicked: &Panicked, pause| self.note_panic(panicked, pause);
+        keep_running_task("fetching", || self.fetch_repeatedly(), on_panic).await;
     }
 
     fn note_panic(&self, panicked: &Panicked, pause: Duration) {
-        let Self { url, issuers, .. } = self;
-        self.status.note_keys(url, |facts| {
+        let (url, issuers) = (&self.url, self.issuers.log_value());
+        self.fetcher.status.note_keys(url, |facts| {
             facts.failures += 1;
             facts.fail(&panicked.to_string());
         });
-        tracing::error!(%url, %issuers, "{panicked}: what was fetched last stays in use until it is too old; next try in {pause:.1?}");
+        tracing::error!(
+            %url, issuers,
+            "{panicked}: the last keys are used until they are too old; next try in {pause:.1?}"
+        );
     }
 
-    async fn fetch_repeatedly(&mut self, unknown: &mut mpsc::Receiver<UnknownKids>) {
+    async fn fetch_repeatedly(&self) {
+        let (url, issuers) = (&self.url, self.issuers.log_value());
+        let mut requests = self.fetcher.requests.clone();
+        // The task begins with a fetch.
+        requests.mark_unchanged();
         let mut early = EarlyFetches::new(Instant::now());
         let mut failures = 0;
         let mut next = Instant::now();
-        let mut requested = false;
-        let mut next_requested = next;
-        // Whether no fetch has succeeded since a requested one began.
-        let mut unfulfilled = false;
+        let mut last = next;
+        // Whether no fetch has succeeded since a reload was requested.
+        let mut is_requested = false;
         loop {
-            let cause = tokio::select! {
-                () = sleep_until(next) => Cause::Regular,
-                () = sleep_until(early.due().unwrap_or(next)), if early.due().is_some() => Cause::Early,
-                () = sleep_until(next_requested), if requested => Cause::Request,
+            let is_early = tokio::select! {
+                () = sleep_until(next) => false,
+                () = sleep_until(early.due().unwrap_or(next)), if early.due().is_some() => true,
                 // An error means that the process is stopping.
-                Ok(()) = self.requests.changed() => {
-                    requested = true;
+                Ok(()) = requests.changed() => {
+                    tracing::info!(%url, issuers, "reload requested: fetching keys");
+                    is_requested = true;
+                    next = next.min(last + REQUEST_INTERVAL);
+                    // An operator waits for it: it is retried as at the start.
+                    failures = 0;
                     continue;
                 }
-                Some(kids) = unknown.recv() => {
-                    early.request(kids, Instant::now());
+                () = sleep(POLL_INTERVAL) => {
+                    if let Some(current) = &*self.fetcher.current.load() {
+                        early.request(current.take_unknown_kids(url), Instant::now());
+                    }
                     continue;
                 }
             };
-            let Self { url, issuers, .. } = &*self;
-            match cause {
-                Cause::Regular => {}
-                Cause::Early => {
-                    early.begin(Instant::now());
-                    self.log_early(&early);
-                }
-                Cause::Request => {
-                    requested = false;
-                    next_requested = Instant::now() + REQUEST_INTERVAL;
-                    unfulfilled = true;
-                    tracing::info!(%url, %issuers, "reload requested: fetching keys");
-                }
+            last = Instant::now();
+            let kid = early.first_kid();
+            if is_early {
+                early.begin(last);
+                tracing::info!(%url, issuers, kid, "a token has an unknown key id: fetching keys early");
             }
             let result = self.fetch().await;
-            failures = match (&result, cause) {
-                (Ok(_), _) => 0,
-                (Err(_), Cause::Regular) => failures + 1,
-                // An operator waits for it: it is retried as at the start.
-                (Err(_), Cause::Request) => 1,
-                // The regular ones go on as planned: no token makes them more frequent.
-                (Err(_), Cause::Early) => failures,
-            };
-            if result.is_ok() || cause != Cause::Early {
-                next = self.next(failures);
+            // Failed early fetches change nothing: no token makes the regular ones more frequent.
+            match &result {
+                Ok(_) => failures = 0,
+                Err(_) if !is_early => failures += 1,
+                Err(_) => {}
+            }
+            if result.is_ok() || !is_early {
+                next = next_fetch(failures, self.interval);
             }
             match result {
                 Ok(outcome) => {
-                    if cause == Cause::Early && outcome == KeysOutcome::Unchanged {
-                        self.log_not_found(&early);
+                    if is_early && outcome == KeysOutcome::Unchanged {
+                        let wait = early::BACKOFF.as_secs();
+                        tracing::info!(
+                            %url, issuers, kid,
+                            "no such key id in the fetched keys, which have not changed: tokens with it \
+                             get 401; it is looked for again after {wait} s or more"
+                        );
                     }
                     early.fetched(Instant::now());
-                    if std::mem::take(&mut unfulfilled) {
-                        tracing::info!(%url, %issuers, "reload requested: keys fetched");
+                    if std::mem::take(&mut is_requested) {
+                        tracing::info!(%url, issuers, "reload requested: keys fetched");
                     }
                 }
                 Err(error) => self.log_failure(&error, early.due().unwrap_or(next).min(next)),
@@ -233,72 +186,59 @@ impl Fetches {
         }
     }
 
-    /// The time of the next regular fetch, after so many failed ones in a row.
-    fn next(&self, failures: u32) -> Instant {
-        Instant::now() + jittered(retry(failures).unwrap_or(self.refresh).min(self.refresh))
-    }
-
-    fn log_early(&self, early: &EarlyFetches) {
-        let Self { url, issuers, .. } = self;
-        let kid = early.wanted.kids().next().map(identity::excerpt);
-        tracing::info!(%url, %issuers, kid, "a token has an unknown key id: fetching keys early");
-    }
-
-    fn log_not_found(&self, early: &EarlyFetches) {
-        let Self { url, issuers, .. } = self;
-        let kid = early.wanted.kids().next().map(identity::excerpt);
-        let wait = early::BACKOFF.as_secs();
-        tracing::info!(%url, %issuers, kid, "no such key id in the fetched keys, which have not changed: tokens with it get 401; it is looked for again after {wait} s or more");
-    }
-
     fn log_failure(&self, error: &FetchError, next: Instant) {
-        let Self { url, issuers, .. } = self;
-        let KeyFacts { loaded, stale, .. } = self.status.url_facts(url).unwrap_or_default();
-        let wait = next.saturating_duration_since(Instant::now()).as_secs_f64().ceil().max(1.0);
-        if *error == FetchError::Unusable {
+        let (url, issuers) = (&self.url, &self.issuers);
+        let KeyFacts { loaded, stale, .. } = self.fetcher.status.url_facts(url).unwrap_or_default();
+        let mut hint = "";
+        let text = if *error == FetchError::Unusable {
             let kind = if url.is_inventory() { "inventory" } else { "keys" };
-            tracing::warn!(%url, %issuers, "the fetched {kind} cannot be used; next try in {wait} s");
+            format!("the fetched {kind} cannot be used")
         } else if url.is_inventory() {
-            let until = if loaded {
+            if matches!(error, FetchError::Status(401 | 403)) {
+                hint = "; the account of `credentials_file` needs `indices:admin/resolve/index` on `*`";
+            }
+            let consequence = if loaded {
                 "the last one is used until it is too old"
             } else {
                 "there is none yet"
             };
-            let is_refused = matches!(error, FetchError::Status(401 | 403));
-            let needed =
-                "; the account of `credentials_file` needs `indices:admin/resolve/index` on `*`";
-            let account = if is_refused { needed } else { "" };
-            tracing::warn!(%url, %error, "inventory not fetched: {until}; next try in {wait} s{account}");
-        } else if stale && !loaded {
-            tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones are older than `max-keys-age`, and tokens of {issuers} get 401; next try in {wait} s");
+            format!("inventory not fetched: {consequence}")
         } else if loaded {
-            tracing::warn!(%url, %issuers, %error, "keys not fetched: the last good ones stay active; next try in {wait} s");
+            "keys not fetched: the last good ones stay active".to_owned()
+        } else if stale {
+            format!(
+                "keys not fetched: the last good ones are older than `max-keys-age`, and tokens of \
+                 {issuers} get 401"
+            )
         } else {
-            tracing::warn!(%url, %issuers, %error, "no keys yet: tokens of {issuers} get 401; next try in {wait} s");
-        }
+            format!("no keys yet: tokens of {issuers} get 401")
+        };
+        let (issuers, wait) = (issuers.log_value(), seconds_until(next));
+        tracing::warn!(%url, issuers, %error, "{text}; next try in {wait} s{hint}");
     }
 
     async fn fetch(&self) -> Result<KeysOutcome, FetchError> {
-        let Self { url, issuers, .. } = self;
+        let url = &self.url;
         let keys = self.client.fetch(url).await.inspect_err(|error| {
-            self.status.note_keys(url, |facts| {
-                let of_key_set = error.is_of_key_set();
-                *(if of_key_set { &mut facts.rejected } else { &mut facts.failures }) += 1;
+            self.fetcher.status.note_keys(url, |facts| {
+                let is_rejected = error.is_of_key_set();
+                *(if is_rejected { &mut facts.rejected } else { &mut facts.failures }) += 1;
                 facts.fail(&error.to_string());
             });
         })?;
         let bytes = keys.len();
-        let (taken, until_taken) = oneshot::channel();
+        let (send, outcome) = oneshot::channel();
         // Sending fails only when the process stops.
-        let _ = self.events.send(KeyEvent::Keys(url.clone(), keys, taken));
+        let _ = self.fetcher.events.send(KeyEvent::Keys(url.clone(), keys, send));
         // Resolves when the keys are processed: while the policy thread compiles, a short interval
         // must not fill its queue. An error means that the process is stopping.
-        let outcome = until_taken.await.unwrap_or(KeysOutcome::Unchanged);
-        if outcome == KeysOutcome::Unusable {
-            return Err(FetchError::Unusable);
+        match outcome.await.unwrap_or(KeysOutcome::Unchanged) {
+            KeysOutcome::Unusable => Err(FetchError::Unusable),
+            outcome @ (KeysOutcome::Changed | KeysOutcome::Unchanged) => {
+                tracing::debug!(%url, issuers = self.issuers.log_value(), bytes, "keys fetched");
+                Ok(outcome)
+            }
         }
-        tracing::debug!(%url, %issuers, bytes, "keys fetched");
-        Ok(outcome)
     }
 }
 

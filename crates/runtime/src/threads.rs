@@ -9,31 +9,32 @@ use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use tokio::time::sleep;
 use tracing::Span;
 
-use crate::backoff::{jittered, retry};
+use crate::backoff::{jittered, pause_after};
 use crate::errors::start_error;
 
 /// How much a thread yields to the worker threads, as niceness (see nice(2)).
 ///
-/// `SCHED_IDLE` is not used, although it disturbs requests the least while processors have time
-/// left: a thread of that class gets no time at all on a processor that others keep busy. It then
-/// keeps the kernel locks that it holds, such as that of the address space, and does not even end:
-/// processes took up to 30 s to exit (November 2026, see `benches/README.md`).
+/// `SCHED_IDLE` disturbs requests less, but a thread of that class gets no time at all on a
+/// processor that others keep busy. It then keeps the kernel locks that it holds, such as that of
+/// the address space, and does not even end: processes took up to 30 s to exit (November 2026, see
+/// `benches/README.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
     /// That of a worker thread.
     Normal = 0,
-    /// For hashing passwords: a third of the weight of a worker thread, which takes the processor
-    /// at once when it wakes up. From a thread of equal weight it takes it only when that has used
-    /// up its time slice: the slowest hundredth of its turns began 3.8 ms late then, 0.12 ms at
-    /// niceness 5, and 0.10 ms at 10 (Linux 6.18, November 2026). At 10, first sign-ins would get
-    /// a tenth of a busy processor, and a slow hash take longer than clients wait.
+    /// For hashing passwords: a third of the weight of a worker thread. A worker thread that wakes
+    /// up preempts it at once, but a thread of equal weight only at the end of its time slice: the
+    /// p99 of the delay is 3.8 ms at niceness 0, 0.12 ms at 5 and 0.10 ms at 10 (Linux 6.18,
+    /// November 2026). At 10, first sign-ins would get a tenth of a busy processor, and a slow hash
+    /// would take longer than clients wait.
     Hashing = 5,
     /// For loading policies: a tenth of the weight of a worker thread. At niceness 19, requests
     /// that use all processors would leave a load one or two per cent of one, and a revoked
@@ -86,7 +87,7 @@ fn at(place: &str) -> String {
     if place.is_empty() { String::new() } else { format!(" at {place}") }
 }
 
-/// Runs a job that may panic. What it has changed must not be used then, unless it is whole.
+/// Runs a job that may panic. The caller must not use half-changed values afterwards.
 pub fn catch<T>(job: &'static str, run: impl FnOnce() -> T) -> Result<T, Panicked> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked { job, place: PLACE.take() })
 }
@@ -105,11 +106,6 @@ pub(crate) async fn catch_future<T>(
     .await
 }
 
-/// How long to wait before a job that has panicked so many times begins again.
-pub(crate) fn pause_after(panics: u32) -> Duration {
-    jittered(retry(panics.max(1)).unwrap_or_default())
-}
-
 /// Runs a job until it returns. After a panic it begins again, later each time.
 pub(crate) fn keep_running(
     job: &'static str,
@@ -119,31 +115,44 @@ pub(crate) fn keep_running(
     let mut panics = 0;
     while let Err(panicked) = catch(job, &mut run) {
         panics += 1;
-        let pause = pause_after(panics);
+        let pause = jittered(pause_after(panics));
         // Reporting logs, too.
         let _ = catch(job, || on_panic(&panicked, pause));
         thread::sleep(pause);
     }
 }
 
-/// The maximum number of threads of [`run_within`] that nobody waits for any more.
-const MAX_LATE: usize = 8;
+/// The same for a task.
+pub(crate) async fn keep_running_task<F: Future<Output = ()>>(
+    job: &'static str,
+    mut run: impl FnMut() -> F,
+    mut on_panic: impl FnMut(&Panicked, Duration),
+) {
+    let mut panics = 0;
+    while let Err(panicked) = catch_future(job, run()).await {
+        panics += 1;
+        let pause = jittered(pause_after(panics));
+        on_panic(&panicked, pause);
+        sleep(pause).await;
+    }
+}
+
+/// Maximum number of threads of [`run_within`] of one kind.
+const MAX_RUNNING: usize = 8;
 
 /// Why [`run_within`] has no result.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the error texts say it")]
 pub enum Unfinished {
-    /// The work takes longer than its caller waits.
     #[error("reading the files has not finished after {0:?}: does their file system answer?")]
     Late(Duration),
-    /// It was not started: earlier work has not finished.
     #[error(
-        "not tried: {MAX_LATE} earlier reads of files have not finished: does their file system answer?"
+        "not tried: {MAX_RUNNING} earlier reads of files have not finished: does their file \
+         system answer?"
     )]
     Busy,
-    /// It has panicked.
     #[error(transparent)]
     Panicked(#[from] Panicked),
-    /// It has no thread.
     #[error("{}", start_error(.0, "`hash-threads`"))]
     Thread(#[from] io::Error),
 }
@@ -158,26 +167,18 @@ pub fn run_within<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Unfinished> {
     let (send, result) = channel();
-    if running.fetch_add(1, Ordering::Relaxed) >= MAX_LATE {
+    if running.fetch_add(1, Ordering::Relaxed) >= MAX_RUNNING {
         running.fetch_sub(1, Ordering::Relaxed);
         return Err(Unfinished::Busy);
     }
-    let thread = spawn(name, Priority::Normal, move || {
+    spawn(name, Priority::Normal, move || {
         let result = catch("reading the files", work);
         running.fetch_sub(1, Ordering::Relaxed);
         // Fails if it is too late.
         let _ = send.send(result);
-    });
-    if let Err(error) = thread {
-        running.fetch_sub(1, Ordering::Relaxed);
-        return Err(error.into());
-    }
-    match result.recv_timeout(limit) {
-        Ok(result) => Ok(result?),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            Err(Unfinished::Late(limit))
-        }
-    }
+    })
+    .inspect_err(|_| _ = running.fetch_sub(1, Ordering::Relaxed))?;
+    Ok(result.recv_timeout(limit).map_err(|_| Unfinished::Late(limit))??)
 }
 
 thread_local! {
@@ -252,7 +253,7 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use super::{MAX_LATE, Priority, Unfinished, run_within, spawn};
+    use super::{MAX_RUNNING, Priority, Unfinished, run_within, spawn};
 
     const LONG: Duration = Duration::from_secs(60);
 
@@ -280,7 +281,7 @@ mod tests {
     fn threads_that_are_late_are_bounded() {
         static RUNNING: AtomicUsize = AtomicUsize::new(0);
         let mut ends = Vec::new();
-        for _ in 0..MAX_LATE {
+        for _ in 0..MAX_RUNNING {
             let (end, ended) = channel::<()>();
             ends.push(end);
             let late = run_within(Duration::ZERO, &RUNNING, "test", move || ended.recv().is_err());

@@ -3,7 +3,6 @@
 //! `object_store` makes the requests, with credentials that it finds where the SDK of each cloud
 //! does; [`Connector`] sends them. It tries nothing again: `bundles` decides when to fetch.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +16,6 @@ use object_store::{ClientOptions, GetOptions, ObjectStore, RetryConfig};
 use policy::KeyUrl;
 
 use crate::https::HttpsClient;
-use crate::threads::catch_future;
 
 mod connector;
 mod error;
@@ -32,14 +30,14 @@ pub(crate) struct BundleObject {
     client: Mutex<Option<Client>>,
 }
 
-/// A client with the temporary credentials that it object. It is made anew when the certificate
-/// authorities change, and after a failure: the credentials may be in a file that has changed.
+/// A client with its temporary credentials. It is made anew when the certificate authorities
+/// change, and after a failure: the credentials may be in a file that has changed.
 struct Client {
     ca: Option<Arc<[u8]>>,
     store: Arc<dyn ObjectStore>,
 }
 
-/// Whose store it is.
+/// The provider of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cloud {
     Amazon,
@@ -58,109 +56,80 @@ impl BundleObject {
     /// The object at this URL; `None` if a file server has it.
     ///
     /// # Errors
-    /// What is wrong with the URL, and how to fix it. Neither shows anything of it.
-    pub(crate) fn at(url: &KeyUrl) -> Option<Result<Self, (&'static str, &'static str)>> {
-        let (scheme, rest) = url.with_secrets().split_once("://")?;
-        let cloud = match scheme {
-            "s3" => Cloud::Amazon,
-            "gs" => Cloud::Google,
-            "az" => Cloud::Azure,
-            "https" | "http" => return None,
-            _ => {
+    /// The fault of the URL, and how to fix it. Neither shows anything of it.
+    pub(crate) fn parse(url: &KeyUrl) -> Result<Option<Self>, (&'static str, &'static str)> {
+        let (cloud, object) = match url.with_secrets().split_once("://") {
+            Some(("s3", object)) => (Cloud::Amazon, object),
+            Some(("gs", object)) => (Cloud::Google, object),
+            Some(("az", object)) => (Cloud::Azure, object),
+            Some(("https" | "http", _)) | None => return url.fault().map_or(Ok(None), Err),
+            Some(_) => {
                 let form = "write `https://host/path` or `s3://bucket/path`";
-                return Some(Err(("the URL is not one of `https`, `s3`, `gs` and `az`", form)));
+                return Err(("the URL is not one of `https`, `s3`, `gs` and `az`", form));
             }
         };
-        Some(Self::parse(cloud, rest))
+        let fault = (
+            "the URL is not that of an object",
+            "write `s3://bucket/path`, `gs://bucket/path` or `az://container/path`, \
+             percent-encoded; credentials are in the environment",
+        );
+        let (bucket, path) = object.split_once('/').ok_or(fault)?;
+        let is_bucket = !bucket.is_empty()
+            && bucket.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+        let is_path = !path.is_empty()
+            && !path.ends_with('/')
+            && path.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#".contains(&byte));
+        let path = Path::from_url_path(path).map_err(|_| fault)?;
+        if !is_bucket || !is_path {
+            return Err(fault);
+        }
+        Ok(Some(Self { cloud, bucket: bucket.to_owned(), path, client: Mutex::default() }))
     }
 
-    fn parse(cloud: Cloud, rest: &str) -> Result<Self, (&'static str, &'static str)> {
-        let fault = "the URL is not that of an object";
-        let help = match cloud {
-            Cloud::Amazon => {
-                "write `s3://bucket/path`, percent-encoded; credentials are in the environment"
-            }
-            Cloud::Google => {
-                "write `gs://bucket/path`, percent-encoded; credentials are in the environment"
-            }
-            Cloud::Azure => {
-                "write `az://container/path`, percent-encoded; credentials are in the environment"
-            }
-        };
-        let (bucket, path) = rest.split_once('/').ok_or((fault, help))?;
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
-        let is_path = |byte: u8| byte.is_ascii_graphic() && !b"?#".contains(&byte);
-        if bucket.is_empty() || !bucket.bytes().all(is_name) || !path.bytes().all(is_path) {
-            return Err((fault, help));
-        }
-        match Path::from_url_path(path) {
-            Ok(path) if !path.as_ref().is_empty() && !rest.ends_with('/') => {
-                Ok(Self { cloud, bucket: bucket.to_owned(), path, client: Mutex::default() })
-            }
-            _ => Err((fault, help)),
-        }
-    }
-
-    /// Trusts only these certificate authorities. Answers have at most `max` bytes. It reads files.
-    pub(super) fn client(
+    /// The store, asked with this HTTP client, which trusts `ca`. Answers have at most `max` bytes.
+    /// It may read files with credentials.
+    pub(super) fn store(
         &self,
-        ca: Option<&Arc<[u8]>>,
+        ca: Option<Arc<[u8]>>,
         https: &HttpsClient,
         max: usize,
     ) -> Result<Arc<dyn ObjectStore>, StoreError> {
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(client) = client.as_ref().filter(|client| client.ca.as_ref() == ca) {
+        if let Some(client) = client.as_ref().filter(|client| client.ca == ca) {
             return Ok(client.store.clone());
         }
-        let https = ca.map_or_else(|| https.clone(), |ca| HttpsClient::trusting(ca.clone()));
-        let store = self.connect(Connector { https, max, cloud: self.cloud })?;
-        *client = Some(Client { ca: ca.cloned(), store: store.clone() });
+        let connector = Connector { https: https.clone(), max, cloud: self.cloud };
+        let store = match self.cloud {
+            Cloud::Amazon => self.amazon(connector),
+            Cloud::Google => self.google(connector),
+            Cloud::Azure => self.azure(connector),
+        }?;
+        *client = Some(Client { ca, store: store.clone() });
         Ok(store)
     }
 
-    /// The object; `None` if it is the one with this ETag.
+    /// The object; `None` if it has this ETag.
     pub(crate) async fn get(
         &self,
         store: &dyn ObjectStore,
         etag: Option<&HeaderValue>,
-        max: usize,
     ) -> Result<Option<Object>, StoreError> {
-        // A setting that `object_store` does not expect may make it panic.
-        let object = catch_future("the request", self.get_with(store, etag, max)).await;
-        let object = object.unwrap_or_else(|panicked| Err(StoreError::Other(panicked.to_string())));
-        if object.is_err() {
-            *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        }
-        object
-    }
-
-    async fn get_with(
-        &self,
-        store: &dyn ObjectStore,
-        etag: Option<&HeaderValue>,
-        max: usize,
-    ) -> Result<Option<Object>, StoreError> {
-        let etag = etag.and_then(|etag| etag.to_str().ok());
-        let object =
-            match store.get_opts(&self.path, GetOptions::new().with_if_none_match(etag)).await {
-                Ok(object) => object,
-                Err(object_store::Error::NotModified { .. }) if etag.is_some() => return Ok(None),
-                Err(error) => return Err(StoreError::from_store(&error)),
-            };
-        if usize::try_from(object.meta.size).unwrap_or(usize::MAX) > max {
-            return Err(StoreError::TooLarge(max));
-        }
-        let etag = object.meta.e_tag.as_deref().and_then(|etag| HeaderValue::from_str(etag).ok());
-        let bytes = object.bytes().await.map_err(|error| StoreError::from_store(&error))?;
-        Ok(Some(Object { bytes: bytes.as_ref().into(), etag }))
-    }
-
-    fn connect(&self, connector: Connector) -> Result<Arc<dyn ObjectStore>, StoreError> {
-        match self.cloud {
-            Cloud::Amazon => self.amazon(connector),
-            Cloud::Google => self.google(connector),
-            Cloud::Azure => self.azure(connector),
-        }
+        let if_none_match = etag.and_then(|etag| etag.to_str().ok());
+        let options = GetOptions::new().with_if_none_match(if_none_match);
+        let error = match store.get_opts(&self.path, options).await {
+            Ok(object) => {
+                let etag = object.meta.e_tag.as_deref();
+                let etag = etag.and_then(|etag| HeaderValue::from_str(etag).ok());
+                match object.bytes().await {
+                    Ok(bytes) => return Ok(Some(Object { bytes: bytes.as_ref().into(), etag })),
+                    Err(error) => error,
+                }
+            }
+            Err(object_store::Error::NotModified { .. }) if etag.is_some() => return Ok(None),
+            Err(error) => error,
+        };
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Err(StoreError::from_store(&error))
     }
 
     fn amazon(&self, connector: Connector) -> Result<Arc<dyn ObjectStore>, StoreError> {
@@ -207,10 +176,11 @@ impl BundleObject {
             "AZURE_STORAGE_ENDPOINT",
             builder.get_config_value(&AzureConfigKey::Endpoint),
         )?;
-        let is_emulator =
-            builder.get_config_value(&AzureConfigKey::UseEmulator).as_deref() != Some("false");
-        if builder.get_config_value(&AzureConfigKey::AccountName).is_none() && !is_emulator {
-            return Err(StoreError::Other(
+        let emulator = builder.get_config_value(&AzureConfigKey::UseEmulator);
+        if emulator.as_deref() == Some("false")
+            && builder.get_config_value(&AzureConfigKey::AccountName).is_none()
+        {
+            return Err(StoreError(
                 "name the storage account in `AZURE_STORAGE_ACCOUNT_NAME`".to_owned(),
             ));
         }
@@ -235,21 +205,23 @@ fn settings<B, K: std::str::FromStr>(
     builder: B,
     with: impl Fn(B, K, String) -> B,
 ) -> B {
-    let text = |(name, value): (OsString, OsString)| {
-        Some((name.into_string().ok()?, value.into_string().ok()?))
-    };
-    let set = std::env::vars_os().filter_map(text);
-    let set = set.filter(|(name, value)| name.starts_with(prefix) && !value.is_empty());
-    set.fold(builder, |builder, (name, value)| match name.to_ascii_lowercase().parse() {
-        Ok(key) => with(builder, key, value),
-        Err(_) => builder,
-    })
+    let mut builder = builder;
+    for (name, value) in std::env::vars_os() {
+        if let (Ok(name), Ok(value)) = (name.into_string(), value.into_string())
+            && name.starts_with(prefix)
+            && !value.is_empty()
+            && let Ok(key) = name.to_ascii_lowercase().parse()
+        {
+            builder = with(builder, key, value);
+        }
+    }
+    builder
 }
 
 /// An endpoint that is no URL would panic in the first request.
 fn check_endpoint(name: &str, url: Option<String>) -> Result<(), StoreError> {
     match url.and_then(|url| KeyUrl::from(url.as_str()).fault()) {
-        Some((fault, help)) => Err(StoreError::Other(format!("`{name}`: {fault}: {help}"))),
+        Some((fault, help)) => Err(StoreError(format!("`{name}`: {fault}: {help}"))),
         None => Ok(()),
     }
 }
@@ -271,16 +243,17 @@ mod tests {
 
     #[test]
     fn urls_of_objects() {
-        let at = |url: &str| {
-            BundleObject::at(&url.into()).map(|object| object.map(|object| format!("{object:?}")))
+        let parse = |url: &str| {
+            let object = BundleObject::parse(&url.into())?;
+            Ok(object.map(|object| format!("{object:?}")))
         };
-        assert_eq!(at("https://files.example/b").map(|object| object.is_ok()), None);
+        assert_eq!(parse("https://files.example/b"), Ok(None));
         for (url, object) in [
             ("s3://bucket/a/b.tar.gz", "Amazon bucket/a/b.tar.gz"),
             ("gs://my_bucket.example/b", "Google my_bucket.example/b"),
             ("az://container/a%20b", "Azure container/a b"),
         ] {
-            assert_eq!(at(url), Some(Ok(object.to_owned())), "{url}");
+            assert_eq!(parse(url), Ok(Some(object.to_owned())), "{url}");
         }
         for url in [
             "s3://bucket",
@@ -294,7 +267,7 @@ mod tests {
             "az://container/b?sig=s3cret",
             "gs://bucket/a b",
         ] {
-            let (fault, help) = at(url).unwrap().unwrap_err();
+            let (fault, help): (&str, &str) = parse(url).unwrap_err();
             assert!(
                 fault.contains("not that of an object") && help.contains("percent-encoded"),
                 "{url}"

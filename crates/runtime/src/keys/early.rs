@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Minimum time between two early fetches. A flood of made-up `kid`s causes six a minute for each
 /// process, which an issuer must be able to serve. A longer time would let anyone delay a rotation.
-pub(super) const INTERVAL: Duration = Duration::from_secs(10);
+const INTERVAL: Duration = Duration::from_secs(10);
 /// For how long a `kid` that was not found is no reason to fetch early: its client may send it for
 /// ever. The issuer may publish the key at last.
 pub(super) const BACKOFF: Duration = Duration::from_secs(20);
@@ -19,7 +19,7 @@ const MAX_REMEMBERED: usize = 256;
 #[derive(Debug)]
 pub(super) struct EarlyFetches {
     /// The `kid`s that are a reason for an early fetch.
-    pub(super) wanted: UnknownKids,
+    wanted: UnknownKids,
     /// The `kid`s that were not found, and until when they are no reason.
     not_found: HashMap<Box<str>, Instant>,
     /// When the next early fetch may begin.
@@ -35,6 +35,11 @@ impl EarlyFetches {
     pub(super) fn request(&mut self, mut unknown: UnknownKids, now: Instant) {
         unknown.retain(|kid| self.not_found.get(kid).is_none_or(|until| now >= *until));
         self.wanted.extend(&unknown);
+    }
+
+    /// The beginning of one of them, for a log line.
+    pub(super) fn first_kid(&self) -> Option<String> {
+        self.wanted.kids().next().map(identity::excerpt)
     }
 
     /// When to fetch early, if there is a reason to.

@@ -3,19 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hyper::StatusCode;
-use hyper::header::{ACCEPT, AUTHORIZATION};
+use hyper::header::{ACCEPT, AUTHORIZATION, HeaderValue};
+use hyper::{HeaderMap, StatusCode};
 use identity::discovery::{self, DiscoveryError};
 use identity::jwks;
 use policy::KeyUrl;
 
 use crate::https::{HttpsClient, HttpsError, basic, body};
 
-const MAX_SIZE: usize = 1 << 20;
+/// Maximum size of a key set, in bytes.
+const MAX_KEY_SET: usize = 1 << 20;
 /// Maximum size of an inventory, in bytes: that of 400,000 indices.
 const MAX_INVENTORY: usize = 64 << 20;
 /// Maximum time of a fetch, from the DNS lookup to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(10);
+const ACCEPTED: HeaderValue =
+    HeaderValue::from_static("application/jwk-set+json, application/json");
 
 /// Fetches key sets.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +55,7 @@ impl FetchError {
 }
 
 impl Client {
-    /// A client that trusts what is trusted at this URL.
+    /// A client that trusts the certificate authorities of this URL.
     pub fn for_url(&self, url: &KeyUrl) -> Self {
         url.trusted_ca().map_or_else(|| self.clone(), |ca| Self(HttpsClient::trusting(ca.clone())))
     }
@@ -68,30 +71,27 @@ impl Client {
     }
 
     async fn discover(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
-        let document = self.fetch_one(url).await?;
+        let document = self.get(url).await?;
         let Some(issuer) = url.discovery_of() else { return Ok(document) };
         let keys = discovery::key_set_url(&document, url, issuer)?;
         // The error must say which of the two documents is at fault: the policy names only the
         // first.
-        let fetched = self.fetch_one(&keys).await.and_then(|set| match jwks::why_unusable(&set) {
+        let fetched = self.get(&keys).await.and_then(|set| match jwks::why_unusable(&set) {
             Some(fault) => Err(FetchError::KeySet(fault)),
             None => Ok(set),
         });
         fetched.map_err(|error| FetchError::Discovered(keys, Box::new(error)))
     }
 
-    async fn fetch_one(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
-        let credentials = url.credentials().map(basic).transpose()?;
-        let answer = self.0.get(url, |request| {
-            let request = request.header(ACCEPT, "application/jwk-set+json, application/json");
-            credentials
-                .into_iter()
-                .fold(request, |request, value| request.header(AUTHORIZATION, value))
-        });
-        let answer = answer.await?;
+    async fn get(&self, url: &KeyUrl) -> Result<Arc<[u8]>, FetchError> {
+        let mut headers = HeaderMap::from_iter([(ACCEPT, ACCEPTED)]);
+        headers
+            .extend(url.credentials().map(basic).transpose()?.map(|value| (AUTHORIZATION, value)));
+        let answer = self.0.get(url, headers).await?;
         if answer.status() != StatusCode::OK {
             return Err(FetchError::Status(answer.status().as_u16()));
         }
-        Ok(body(url, answer, if url.is_inventory() { MAX_INVENTORY } else { MAX_SIZE }).await?)
+        let max_size = if url.is_inventory() { MAX_INVENTORY } else { MAX_KEY_SET };
+        Ok(body(url, answer, max_size).await?)
     }
 }

@@ -130,7 +130,7 @@ impl Exporter {
             }
             if !self.has_given_up {
                 failures += 1;
-                let pause = backoff::retry(failures).unwrap_or_default().min(MAX_PAUSE);
+                let pause = backoff::pause_after(failures).min(MAX_PAUSE);
                 stops_within(stop, backoff::jittered(pause));
             }
         }

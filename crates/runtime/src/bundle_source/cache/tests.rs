@@ -82,17 +82,6 @@ fn a_bundle_waits_for_the_lock() {
     assert_eq!(cache.read(100).unwrap().unwrap(), b"second");
 }
 
-/// It would never be used: a setting was made smaller, or somebody appended to the file.
-#[test]
-fn a_bundle_that_is_too_large_is_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let cache =
-        Cache { folder: folder.path().to_owned(), file: folder.path().join("bundle.tar.gz") };
-    fs::write(&cache.file, [0; 101]).unwrap();
-    assert!(cache.store(b"new", 100, |_| panic!("it is not even looked at")).unwrap());
-    assert_eq!(cache.read(100).unwrap().unwrap(), b"new");
-}
-
 /// Whatever their order, and however long each takes: what is there when a bundle is replaced is
 /// what was looked at.
 #[test]

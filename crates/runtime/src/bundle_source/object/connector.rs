@@ -1,7 +1,6 @@
 //! Sends the requests of `object_store` with the HTTP client of this crate: over `https:`, or
 //! `http:` on a loopback address and to the metadata services of clouds.
 
-use std::error::Error;
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::Duration;
 
@@ -49,16 +48,16 @@ impl HttpService for Connector {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (host, answer) = self.send(request).await.map_err(failed)?;
         let max = self.max;
-        let body_failed = move |error: Box<dyn Error + Send + Sync>| {
-            let error = body_error(&*error, max);
-            let is_too_large = error == HttpsError::TooLarge(max);
-            failed(if is_too_large {
-                StoreError::TooLarge(max)
-            } else {
-                StoreError::Http { host: host.clone(), error }
-            })
-        };
-        Ok(answer.map(|body| HttpResponseBody::new(Limited::new(body, max).map_err(body_failed))))
+        Ok(answer.map(|body| {
+            HttpResponseBody::new(Limited::new(body, max).map_err(move |error| {
+                failed(match body_error(&*error, max) {
+                    HttpsError::TooLarge(_) => {
+                        StoreError(format!("the object is larger than {} MiB", max >> 20))
+                    }
+                    error => no_answer(&host, &error),
+                })
+            }))
+        }))
     }
 }
 
@@ -72,33 +71,24 @@ impl Connector {
         let host = uri.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
         let is_metadata = is_metadata(uri);
         if !is_metadata && !is_allowed(uri) {
-            return Err(StoreError::Http { host, error: HttpsError::Address });
+            return Err(no_answer(&host, &HttpsError::Address));
         }
-        let body = body
-            .collect()
-            .await
-            .map_err(|_| StoreError::Other("the request has no body".to_owned()))?;
+        let body = body.collect().await.map_err(|error| StoreError(error.to_string()))?;
         let request = Request::from_parts(head, Full::new(body.to_bytes()));
         if is_metadata {
             let answer = self.ask_metadata(&host, request).await?;
             return Ok((host, answer));
         }
-        let answer = match self.https.send(request).await {
-            Ok(answer) => answer,
-            Err(error) => return Err(StoreError::Http { host, error }),
-        };
+        let answer = self.https.send(request).await.map_err(|error| no_answer(&host, &error))?;
         if answer.status().is_success() || answer.status() == StatusCode::NOT_MODIFIED {
             return Ok((host, answer));
         }
         let (head, body) = answer.into_parts();
         let region =
             head.headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
-        let body = Limited::new(body, MAX_ERROR)
-            .collect()
-            .await
-            .map(Collected::to_bytes)
-            .unwrap_or_default();
-        Err(StoreError::from_status(self.cloud, host, head.status, &body, region))
+        let body = Limited::new(body, MAX_ERROR).collect().await;
+        let body = body.map(Collected::to_bytes).unwrap_or_default();
+        Err(StoreError::from_status(self.cloud, &host, head.status, &body, region))
     }
 
     async fn ask_metadata(
@@ -118,7 +108,8 @@ impl Connector {
                 Err(_) => format!("no answer within {METADATA_TIMEOUT:?}"),
             }
         };
-        Err(StoreError::Metadata { host: host.to_owned(), help: self.cloud.credentials(), reason })
+        let help = self.cloud.credentials();
+        Err(StoreError(format!("no credentials: {help}; metadata service `{host}`: {reason}")))
     }
 }
 
@@ -133,6 +124,10 @@ fn is_metadata(uri: &Uri) -> bool {
         Err(_) => host == "metadata.google.internal",
     };
     uri.scheme_str() == Some("http") && is_known
+}
+
+fn no_answer(host: &str, error: &HttpsError) -> StoreError {
+    StoreError(format!("`{host}`: {error}"))
 }
 
 fn failed(error: StoreError) -> HttpError {

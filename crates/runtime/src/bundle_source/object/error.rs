@@ -3,90 +3,71 @@
 use hyper::StatusCode;
 
 use super::Cloud;
-use crate::https::{self, HttpsError};
+use crate::errors::LoadError;
+use crate::https;
 
 /// Why there is no object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum StoreError {
-    /// A server did not give a complete answer.
-    #[error("`{host}`: {error}")]
-    Http { host: String, error: HttpsError },
-    /// The environment has no credentials, and the metadata service of the machine did not answer.
-    #[error("no credentials: {help}; metadata service `{host}`: {reason}")]
-    Metadata { host: String, help: &'static str, reason: String },
-    /// The store, or the server that gives credentials for it, answered with an error.
-    #[error("status {}{} from `{host}`{}", .status.as_u16(), bracketed(.code.as_deref()), after_colon(.help))]
-    Status { host: String, status: StatusCode, code: Option<String>, help: String },
-    /// The object is larger than so many bytes.
-    #[error("the object is larger than {} MiB", .0 >> 20)]
-    TooLarge(usize),
-    /// There is no client, or it does not understand an answer.
-    #[error("{0}")]
-    Other(String),
-}
+#[error("{0}")]
+pub(crate) struct StoreError(pub(super) String);
 
-fn bracketed(code: Option<&str>) -> String {
-    code.map(|code| format!(" ({code})")).unwrap_or_default()
-}
-
-fn after_colon(help: &str) -> String {
-    if help.is_empty() { String::new() } else { format!(": {help}") }
+impl From<StoreError> for LoadError {
+    fn from(error: StoreError) -> Self {
+        Self::Setting(error.0)
+    }
 }
 
 impl StoreError {
-    /// The text of `object_store` may have a URL with a signature, or a body that repeats what was
-    /// sent, so it is shown only if the connector did not fail.
+    /// The text of `object_store` may have a URL with a signature, or a body that repeats the
+    /// request. It is shown only if no error of the connector is the cause.
     pub(super) fn from_store(error: &object_store::Error) -> Self {
-        let chain = || https::chain(error);
-        if let Some(own) = chain().find_map(|error| error.downcast_ref::<Self>()) {
-            return own.clone();
+        let errors: Vec<_> = https::chain(error).collect();
+        if let Some(error) = errors.iter().find_map(|error| error.downcast_ref::<Self>()) {
+            return error.clone();
         }
-        // Its text may have a value that it did not expect.
-        if let Some(json) = chain().find_map(|error| error.downcast_ref::<serde_json::Error>()) {
+        // Its text may have an unexpected value of the credentials.
+        if let Some(json) = errors.iter().find_map(|e| e.downcast_ref::<serde_json::Error>()) {
             let (line, column) = (json.line(), json.column());
-            let text = format!(
+            return Self(format!(
                 "the credentials are not JSON of a supported type: line {line}, column {column}"
-            );
-            return Self::Other(text);
+            ));
         }
         // The outermost text only adds that it is about a store.
-        let text = chain().nth(1).map_or_else(|| error.to_string(), ToString::to_string);
-        Self::Other(https::shown(&text))
+        let text = errors.get(1).map_or_else(|| error.to_string(), ToString::to_string);
+        Self(https::shown(&text))
     }
 
     /// The error for an answer with this status.
     pub(super) fn from_status(
         cloud: Cloud,
-        host: String,
+        host: &str,
         status: StatusCode,
         body: &[u8],
         region: Option<&str>,
     ) -> Self {
         let code = code(body);
-        let help = match code.as_deref() {
-            Some("NoSuchBucket" | "ContainerNotFound") => {
+        let help = match (code.as_deref(), status, region) {
+            (Some("NoSuchBucket" | "ContainerNotFound"), ..) => {
                 "the bucket or container does not exist".to_owned()
             }
-            Some("NoSuchKey" | "BlobNotFound") => "the object does not exist".to_owned(),
-            Some("RequestTimeTooSkewed") => "the clock of this machine is wrong".to_owned(),
-            Some(code) if CREDENTIALS.contains(&code) => cloud.not_accepted(),
-            Some(_) | None => match (status, region) {
-                (StatusCode::UNAUTHORIZED, _) => cloud.not_accepted(),
-                (StatusCode::FORBIDDEN, _) => {
-                    format!("the credentials do not permit it: {}", cloud.permission())
-                }
-                (status, Some(region))
-                    if status.is_redirection() || status == StatusCode::BAD_REQUEST =>
-                {
-                    format!(
-                        "the bucket is in another region: set `AWS_REGION` to `{}`",
-                        https::shown(region)
-                    )
-                }
-                (_, _) => String::new(),
-            },
+            (Some("NoSuchKey" | "BlobNotFound"), ..) => "the object does not exist".to_owned(),
+            (Some("RequestTimeTooSkewed"), ..) => "the clock of this machine is wrong".to_owned(),
+            (Some(code), ..) if CREDENTIALS.contains(&code) => cloud.not_accepted(),
+            (_, StatusCode::UNAUTHORIZED, _) => cloud.not_accepted(),
+            (_, StatusCode::FORBIDDEN, _) => {
+                format!("the credentials do not permit it: {}", cloud.permission())
+            }
+            (_, status, Some(region))
+                if status.is_redirection() || status == StatusCode::BAD_REQUEST =>
+            {
+                let region = https::shown(region);
+                format!("the bucket is in another region: set `AWS_REGION` to `{region}`")
+            }
+            _ => String::new(),
         };
-        Self::Status { host, status, code, help }
+        let code = code.map(|code| format!(" ({code})")).unwrap_or_default();
+        let help = if help.is_empty() { help } else { format!(": {help}") };
+        Self(format!("status {}{code} from `{host}`{help}", status.as_u16()))
     }
 }
 
@@ -157,19 +138,18 @@ mod tests {
     #[test]
     fn only_the_code_of_a_body_is_shown() {
         let body = b"<Error><Code>SignatureDoesNotMatch</Code><CanonicalRequest>x-amz-security-token:s3cret</CanonicalRequest></Error>";
-        let of = |status: u16, body: &[u8]| {
+        let error = |status: u16, body: &[u8]| {
             let status = StatusCode::from_u16(status).unwrap();
-            StoreError::from_status(Cloud::Amazon, "s3.example".to_owned(), status, body, None)
-                .to_string()
+            StoreError::from_status(Cloud::Amazon, "s3.example", status, body, None).to_string()
         };
         assert_eq!(
-            of(403, body),
+            error(403, body),
             "status 403 (SignatureDoesNotMatch) from `s3.example`: the credentials are not accepted: check \
              `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or the role of the service account"
         );
-        assert_eq!(of(500, b"<Code>s3cret token=</Code>"), "status 500 from `s3.example`");
+        assert_eq!(error(500, b"<Code>s3cret token=</Code>"), "status 500 from `s3.example`");
         assert_eq!(
-            of(400, br#"{"error": "invalid_scope", "error_description": "s3cret"}"#),
+            error(400, br#"{"error": "invalid_scope", "error_description": "s3cret"}"#),
             "status 400 (invalid_scope) from `s3.example`"
         );
     }
@@ -180,7 +160,7 @@ mod tests {
         let status = StatusCode::MOVED_PERMANENTLY;
         let error = StoreError::from_status(
             Cloud::Amazon,
-            "s3.us-east-1.amazonaws.com".to_owned(),
+            "s3.us-east-1.amazonaws.com",
             status,
             b"",
             region,
