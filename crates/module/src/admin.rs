@@ -92,11 +92,11 @@ pub(crate) fn show(
     counters: Counters,
 ) -> Result<Shown, StartError> {
     let metrics = Arc::new(Metrics {
-        status: Arc::clone(runtime.status()),
+        status: Arc::clone(&runtime.status),
         shadow: runtime.shadow().cloned(),
         caches: runtime.caches(),
-        decisions: Arc::clone(runtime.decision_lines()),
-        otlp: runtime.otlp().clone(),
+        decisions: Arc::clone(&runtime.decision_lines),
+        otlp: runtime.otlp.clone(),
         logs: None,
         authorization: Arc::new(counters),
     });
@@ -143,7 +143,7 @@ fn start_console(
         metrics: Arc::clone(metrics),
         policy: runtime.unlogged_policy(),
         shadow: runtime.shadow_policy(),
-        denials: runtime.denials().cloned(),
+        denials: runtime.denials.clone(),
         hosts: settings.admin.console_host.clone(),
         runs_in: RunsIn::Envoy,
     })

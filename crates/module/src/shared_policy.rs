@@ -108,7 +108,7 @@ impl SharedPolicy {
             loaded = loaded.with_denials();
         }
         let runtime = run_bounded(move || loaded.start())??;
-        let caching = runtime.policy().clone();
+        let caching = runtime.policy.clone();
         let cache_result =
             Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
         let threads = hashing::threads(settings.hashing.hash_threads.into());
@@ -124,15 +124,15 @@ impl SharedPolicy {
             AdminAddress::Off => None,
         };
         let (timers, fetching) = fetch_keys(&runtime, settings.policy.keys_wait)?;
-        runtime.status().listen();
+        runtime.status.listen();
         Ok(Self {
             settings,
             hashing,
-            status: Arc::clone(runtime.status()),
+            status: Arc::clone(&runtime.status),
             shadow: runtime.shadow().cloned(),
             caches: runtime.caches(),
-            lines: Arc::clone(runtime.decision_lines()),
-            active: runtime.policy().clone(),
+            lines: Arc::clone(&runtime.decision_lines),
+            active: runtime.policy.clone(),
             threads,
             admin,
             runtime: Mutex::new(Some(runtime)),

@@ -209,9 +209,9 @@ impl Server {
         let policy = if settings.admin.console { policy.with_denials() } else { policy };
         let runtime = policy.start()?;
         let served = Arc::new(Served::default());
-        let (status, decisions) = (runtime.status().clone(), runtime.decision_lines().clone());
+        let (status, decisions) = (runtime.status.clone(), runtime.decision_lines.clone());
         let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());
-        let (caches, otlp, logs) = (runtime.caches(), runtime.otlp().clone(), Some(logs));
+        let (caches, otlp, logs) = (runtime.caches(), runtime.otlp.clone(), Some(logs));
         let metrics =
             Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs, authorization });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
@@ -235,11 +235,11 @@ impl Server {
         let has_tls = tls.is_some();
         let running = grpc::Server::start(
             listeners,
-            runtime.policy().clone(),
+            runtime.policy.clone(),
             grpc::Options { tls, ..options(&settings) },
         )?;
         let _ = served.0.set(running.counters());
-        runtime.status().listen();
+        runtime.status.listen();
         for address in addresses {
             tracing::info!(%address, "listening");
             if let Some(warning) = warning_of_listener(&address, has_tls) {
@@ -274,7 +274,7 @@ fn console(
         metrics: metrics.clone(),
         policy: runtime.unlogged_policy(),
         shadow: runtime.shadow_policy(),
-        denials: runtime.denials().cloned(),
+        denials: runtime.denials.clone(),
         hosts: settings.admin.console_host.clone(),
         runs_in: RunsIn::OwnProcess,
     })?;
@@ -335,7 +335,7 @@ impl Serving {
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
         let Self { drain_delay, drain_timeout, running, runtime, reloads: _, _files } = self;
         let (ended, limit) = tokio::select! {
-            () = drain(runtime.status(), running, drain_delay, drain_timeout) => (Ok(()), LAST_LINES),
+            () = drain(&runtime.status, running, drain_delay, drain_timeout) => (Ok(()), LAST_LINES),
             () = second_signal(signals) => (Err(ServeError::Interrupted), LAST_LINES_AT_ONCE),
         };
         runtime.stop_within(limit).log(limit);

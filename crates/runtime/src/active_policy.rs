@@ -17,10 +17,12 @@ use crate::trace_context::Tracing;
 #[derive(Clone)]
 pub struct ActivePolicy {
     snapshot: Arc<ArcSwapOption<Authorizer>>,
-    decisions: Option<Arc<dyn DecisionSink>>,
-    status: Option<Arc<Status>>,
-    shadow: Option<Arc<Shadow>>,
-    tracing: Option<Tracing>,
+    pub(crate) decisions: Option<Arc<dyn DecisionSink>>,
+    /// Says whether everything that must be fetched was there.
+    pub(crate) status: Option<Arc<Status>>,
+    pub(crate) shadow: Option<Arc<Shadow>>,
+    /// Whether decisions are part of traces.
+    pub(crate) tracing: Option<Tracing>,
 }
 
 impl ActivePolicy {
@@ -36,47 +38,24 @@ impl ActivePolicy {
         Self { tracing: sink.tracing(), decisions: Some(sink), ..self }
     }
 
-    /// Is not ready without what `status` requires to be fetched.
-    #[must_use]
-    pub fn with_status(self, status: Arc<Status>) -> Self {
-        Self { status: Some(status), ..self }
-    }
-
-    pub(crate) fn with_shadow(self, shadow: Shadow) -> Self {
-        Self { shadow: Some(Arc::new(shadow)), ..self }
-    }
-
     /// Caches verified credentials. Returns whether they are valid under the active policy.
     pub fn cache_result(&self, result: &VerificationResult) -> bool {
         self.load().as_ref().is_some_and(|authorizer| authorizer.cache_result(result, clock::now()))
     }
 
-    /// The active snapshot, for reports: a worker thread would share its reference count.
+    /// The active snapshot, for reports. Worker threads avoid its reference count.
     pub fn snapshot(&self) -> Option<Arc<Authorizer>> {
         self.snapshot.load_full()
     }
 
-    /// Whether a policy is active, and what `keys-needed` and `inventory-needed` name was fetched.
+    /// Whether a policy is active, and everything that must be fetched was there.
     pub fn is_ready(&self) -> bool {
         self.load().is_some() && self.status.as_ref().is_none_or(|status| status.was_complete())
     }
 
-    /// A guard and not an `Arc`, whose reference count all worker threads would write to.
+    /// A guard in place of an `Arc`: all worker threads would write to its reference count.
     pub(crate) fn load(&self) -> Guard<Option<Arc<Authorizer>>> {
         self.snapshot.load()
-    }
-
-    pub(crate) fn shadow(&self) -> Option<&Shadow> {
-        self.shadow.as_deref()
-    }
-
-    /// Whether decisions are part of traces.
-    pub(crate) fn tracing(&self) -> Option<Tracing> {
-        self.tracing
-    }
-
-    pub(crate) fn decisions(&self) -> Option<&dyn DecisionSink> {
-        self.decisions.as_deref()
     }
 }
 

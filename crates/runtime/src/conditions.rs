@@ -2,9 +2,10 @@
 //! `rolegate_condition`.
 
 use std::fmt;
-use std::mem;
 use std::path::Path;
 use std::time::Duration;
+
+use document::Place;
 
 use crate::lines::Counts;
 use crate::status::{BundleResult, Facts, KeyFacts};
@@ -12,7 +13,7 @@ use crate::status::{BundleResult, Facts, KeyFacts};
 /// Time before the certificate of TLS expires at which somebody should know.
 const MIN_CERTIFICATE_TIME: Duration = Duration::from_secs(7 * 86_400);
 
-/// Something that is wrong.
+/// A fault of the process or its surroundings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
     /// A name that does not change, for alerts.
@@ -70,7 +71,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// What is looked at.
+/// The facts that conditions are about.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
     /// The status of the policy and of what is fetched for it.
@@ -96,17 +97,19 @@ pub fn conditions(observed: &Observed<'_>) -> Vec<Condition> {
             "see the disk and the permissions of `decision-log-file`: requests never wait for it",
         ));
     }
-    conditions.extend(observed.shadow.into_iter().flat_map(shadow_conditions));
+    if let Some(shadow) = observed.shadow {
+        conditions.extend(not_loaded(shadow, "shadow policy"));
+        conditions.extend(shadow.keys.values().filter_map(bad_keys).map(shadow_keys));
+    }
     conditions.sort_by_key(|condition| condition.severity);
     conditions
 }
 
 /// What is wrong with the policy, and with what is fetched for it.
 pub(crate) fn policy_conditions(facts: &Facts) -> Vec<Condition> {
-    let mut conditions = Vec::new();
-    conditions.extend(not_loaded(facts, "policy"));
+    let mut conditions = Vec::from_iter(not_loaded(facts, "policy"));
     conditions.extend(facts.keys.values().filter_map(bad_keys));
-    conditions.extend(bad_inventory(facts));
+    conditions.extend(facts.inventory.as_ref().and_then(bad_inventory));
     let is_uncached = facts.bundle.as_ref().is_some_and(|bundle| bundle.cached == Some(false));
     if is_uncached && facts.policy.revision.is_some() {
         conditions.push(Condition::new(
@@ -119,11 +122,16 @@ pub(crate) fn policy_conditions(facts: &Facts) -> Vec<Condition> {
     conditions
 }
 
+/// `which` is "policy" or "shadow policy". The shadow policy never decides, so nothing that is wrong
+/// with it is a problem.
 fn not_loaded(facts: &Facts, which: &str) -> Option<Condition> {
-    let since = facts.policy.failing_since?;
-    let place = first_place(facts).map(|place| format!(" ({place})")).unwrap_or_default();
+    let policy = &facts.policy;
+    let since = policy.failing_since?;
+    let is_shadow = which == "shadow policy";
+    let place = policy.problems.first().and_then(|problem| short_place(&problem.at));
+    let place = place.map(|place| format!(" ({place})")).unwrap_or_default();
     let (name, text) = match &facts.bundle {
-        _ if facts.policy.hangs => {
+        _ if policy.hangs => {
             ("file_system_hangs", format!("the file system of the {which} does not answer"))
         }
         None => ("policy_not_loaded", format!("the changed {which} does not load{place}")),
@@ -134,31 +142,38 @@ fn not_loaded(facts: &Facts, which: &str) -> Option<Condition> {
             ("bundle_not_accepted", text)
         }
     };
-    let stale = if facts.policy.stale { ", although older than `max-policy-age`" } else { "" };
-    let help = match facts.policy.hangs {
+    let stale = if policy.stale { ", although older than `max-policy-age`" } else { "" };
+    let help = match policy.hangs {
         true => "its files are read as soon as it answers",
         false => "`rolegate check` and the log say what is wrong",
     };
-    let hint = match &facts.policy.revision {
+    let hint = match &policy.revision {
+        Some(_) if is_shadow => {
+            "no answer is affected: requests are compared with the last good one".to_owned()
+        }
+        None if is_shadow => "no answer is affected, and nothing is compared".to_owned(),
         Some(revision) => {
             let revision = &revision.policy;
             format!("{revision} is still active{stale}, and newer changes have no effect; {help}")
         }
         None => format!("no policy is active, and every request gets an error; {help}"),
     };
-    let problems = facts.policy.problems.iter().map(|problem| {
+    let problems = policy.problems.iter().map(|problem| {
         let help = problem.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
         format!("{}: {}{help}", problem.at, problem.message)
     });
     let details = [format!("for {}", rough(since.elapsed()))].into_iter().chain(problems);
-    Some(Condition::new(name, Severity::Problem, text, hint).with_details(details))
+    let (name, severity) = match is_shadow {
+        true => ("shadow_policy_not_loaded", Severity::Warning),
+        false => (name, Severity::Problem),
+    };
+    Some(Condition::new(name, severity, text, hint).with_details(details))
 }
 
-/// The place of the first problem. Its folders may be many, and the log has them.
-fn first_place(facts: &Facts) -> Option<String> {
-    let at = &facts.policy.problems.first()?.at;
+/// A place without most of its folders, which may be many. The log has them.
+fn short_place(at: &Place) -> Option<String> {
     let mut name = at.file.file_name()?.to_string_lossy().into_owned();
-    // An included file may have the name of another one.
+    // Included files in two folders may have the same name.
     let folder = at.file.parent().and_then(Path::file_name).filter(|_| name != "policy.yaml");
     if let Some(folder) = folder {
         name = format!("{}/{name}", folder.to_string_lossy());
@@ -168,29 +183,30 @@ fn first_place(facts: &Facts) -> Option<String> {
 
 fn bad_keys(keys: &KeyFacts) -> Option<Condition> {
     let issuers = &keys.issuers;
-    let condition = match (keys.loaded, keys.stale) {
-        (false, stale) => {
-            let old = if stale { ": the last ones are older than `max-keys-age`" } else { "" };
-            let text = format!("no keys of {issuers}{old}");
-            let hint = "their tokens get 401. See whether rolegate reaches the URL of the keys: DNS, proxy, \
-                        certificates, NetworkPolicy";
-            Condition::new("keys_missing", Severity::Problem, text, hint)
-        }
-        (true, stale) if stale || keys.failing.is_some() => {
-            let old = if stale { ", and are older than `max-keys-age`" } else { "" };
-            let text =
-                format!("the keys of {issuers} cannot be fetched again, or are not usable{old}");
-            let hint =
-                "the last good ones are used. Tokens that the issuer signs with a new key get 401";
-            Condition::new("keys_old", Severity::Warning, text, hint)
-        }
-        (true, _) => return None,
+    let (name, severity, text, hint) = if !keys.loaded {
+        let old = if keys.stale { ": the last ones are older than `max-keys-age`" } else { "" };
+        let hint = "their tokens get 401. See whether rolegate reaches the URL of the keys: DNS, \
+                    proxy, certificates, NetworkPolicy";
+        ("keys_missing", Severity::Problem, format!("no keys of {issuers}{old}"), hint)
+    } else if keys.stale || keys.failing.is_some() {
+        let old = if keys.stale { ", and are older than `max-keys-age`" } else { "" };
+        let text = format!("the keys of {issuers} cannot be fetched again, or are not usable{old}");
+        let hint =
+            "the last good ones are used. Tokens that the issuer signs with a new key get 401";
+        ("keys_old", Severity::Warning, text, hint)
+    } else {
+        return None;
     };
-    Some(condition.with_details(failing(keys)))
+    Some(Condition::new(name, severity, text, hint).with_details(failing(keys)))
 }
 
-fn bad_inventory(facts: &Facts) -> Option<Condition> {
-    let inventory = facts.inventory.as_ref()?;
+fn shadow_keys(condition: Condition) -> Condition {
+    let hint = "no answer is affected: their tokens are not compared, or with the last good keys";
+    let text = format!("for the shadow policy: {}", condition.text);
+    Condition::new("shadow_keys", Severity::Warning, text, hint).with_details(condition.details)
+}
+
+fn bad_inventory(inventory: &KeyFacts) -> Option<Condition> {
     let (name, text, hint) = if !inventory.loaded {
         (
             "inventory_missing",
@@ -213,43 +229,17 @@ fn failing(keys: &KeyFacts) -> Option<String> {
     keys.failing.as_ref().map(|(since, why)| format!("for {}: {why}", rough(since.elapsed())))
 }
 
-fn expiring(left: Duration) -> Option<Condition> {
-    let (name, severity, text) = if left.is_zero() {
-        let text = "the TLS certificate has expired";
-        ("certificate_expired", Severity::Problem, text)
-    } else if left < MIN_CERTIFICATE_TIME {
-        let text = "the TLS certificate expires within a week";
-        ("certificate_expires", Severity::Warning, text)
-    } else {
-        return None;
-    };
+fn expiring(time: Duration) -> Option<Condition> {
     let hint =
         "Envoy does not connect with an expired one: replace `tls-certificate` and `tls-key`";
-    let left = (!left.is_zero()).then(|| format!("in {}", rough(left)));
-    Some(Condition::new(name, severity, text, hint).with_details(left))
-}
-
-/// The shadow policy never decides, so none of these is a problem.
-fn shadow_conditions(facts: &Facts) -> Vec<Condition> {
-    let compared = match facts.policy.revision {
-        Some(_) => "no answer is affected: requests are compared with the last good one",
-        None => "no answer is affected, and nothing is compared",
-    };
-    let not_loaded = not_loaded(facts, "shadow policy").map(|condition| Condition {
-        name: "shadow_policy_not_loaded",
-        severity: Severity::Warning,
-        hint: compared.to_owned(),
-        ..condition
-    });
-    let keys = facts.keys.values().filter_map(bad_keys).map(|condition| Condition {
-        name: "shadow_keys",
-        severity: Severity::Warning,
-        text: format!("for the shadow policy: {}", condition.text),
-        hint: "no answer is affected: their tokens are not compared, or with the last good keys"
-            .to_owned(),
-        ..condition
-    });
-    not_loaded.into_iter().chain(keys).collect()
+    if time.is_zero() {
+        let text = "the TLS certificate has expired";
+        return Some(Condition::new("certificate_expired", Severity::Problem, text, hint));
+    }
+    let text = "the TLS certificate expires within a week";
+    let condition = Condition::new("certificate_expires", Severity::Warning, text, hint);
+    let details = [format!("in {}", rough(time))];
+    (time < MIN_CERTIFICATE_TIME).then(|| condition.with_details(details))
 }
 
 /// A duration in its largest unit: `5 s`, `12 min`, `3 h`, `4 days`.
@@ -263,8 +253,8 @@ pub fn rough(duration: Duration) -> String {
     }
 }
 
-/// Logs conditions as they begin and end. One that is there for a moment, as before the first fetch
-/// of keys, is not logged.
+/// Logs conditions as they begin and end. A condition that lasts for a moment, as before the first
+/// fetch of keys, is not logged.
 #[derive(Debug, Default)]
 pub(crate) struct ConditionLog {
     last: Vec<String>,
@@ -273,8 +263,6 @@ pub(crate) struct ConditionLog {
 
 impl ConditionLog {
     pub(crate) fn note(&mut self, conditions: &[Condition]) {
-        let texts: Vec<String> =
-            conditions.iter().map(|condition| condition.text.clone()).collect();
         for Condition { name, severity, text, hint, .. } in conditions {
             if !self.last.contains(text) || self.logged.contains(text) {
                 continue;
@@ -285,10 +273,10 @@ impl ConditionLog {
             }
             self.logged.push(text.clone());
         }
-        for text in self.logged.extract_if(.., |text| !texts.contains(text)) {
+        self.last = conditions.iter().map(|condition| condition.text.clone()).collect();
+        for text in self.logged.extract_if(.., |text| !self.last.contains(text)) {
             tracing::info!("no longer: {text}");
         }
-        drop(mem::replace(&mut self.last, texts));
     }
 }
 

@@ -28,10 +28,10 @@ use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
 use crate::trace_context::Tracing;
 
-/// How long the end waits until the last lines of the decision log are read, and records are sent.
+/// How long the end waits until the last lines of the decision log and the last records are sent.
 pub const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// What had not been written or sent when the time for it was over.
+/// Numbers of lines and records that were not written or sent in time at the end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unwritten {
     /// Lines of the decision log.
@@ -41,7 +41,7 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    /// Warns of what is missing. `limit` is the time that there was for it.
+    /// Warns of them. `limit` is the time that there was.
     pub fn log(self, limit: Duration) {
         let Self { lines, records } = self;
         if lines > 0 {
@@ -73,19 +73,24 @@ pub struct LoadedPolicy {
 /// Keeps a policy active and current, on threads of its own. [`Runtime::fetch_keys`] fetches.
 #[derive(Debug)]
 pub struct Runtime {
-    policy: ActivePolicy,
+    /// The policy, for worker threads.
+    pub policy: ActivePolicy,
+    /// The status of the policy and its keys.
+    pub status: Arc<Status>,
+    /// Counters of the lines of the decision log.
+    pub decision_lines: Arc<Counts>,
+    /// Counters of the export over OTLP.
+    pub otlp: OtlpCounts,
+    /// The last denials, if they are kept.
+    pub denials: Option<Arc<RecentDenials>>,
     snapshot: Arc<ArcSwapOption<Authorizer>>,
-    status: Arc<Status>,
     policies: Policies,
     key_urls: watch::Receiver<KeyUrls>,
     bundle: Option<Arc<BundleSource>>,
     /// Tells the fetchers to fetch all keys and the bundle now.
     key_requests: watch::Sender<()>,
-    lines: Arc<Counts>,
-    otlp: OtlpCounts,
-    /// What writes decisions and sends them.
+    /// The writers of the decision log, and those that export.
     writers: Vec<Writer>,
-    denials: Option<Arc<RecentDenials>>,
     shadow: Option<RunningShadow>,
 }
 
@@ -106,46 +111,43 @@ impl LoadedPolicy {
     /// have no effect.
     pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         settings.warn();
-        let this = Self::load_unwarned(settings)?;
-        this.warn();
-        Ok(this)
+        let policy = Self::load_unwarned(settings)?;
+        policy.warn();
+        Ok(policy)
     }
 
     /// The same, for a thread: its caller calls [`PolicySettings::warn`] and [`Self::warn`].
     pub fn load_unwarned(settings: PolicySettings) -> Result<Self, LoadError> {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
-        let mut this = Self::load_one(settings)?;
-        if let Some(shadow) = this.settings.shadow_settings() {
-            let loaded =
-                shadow_span().in_scope(|| Self::load_one(shadow)).map_err(|error| match error {
-                    LoadError::Policy(problems) => LoadError::Shadow(problems),
-                    LoadError::Shadow(_) | LoadError::Setting(_) => error,
-                });
-            this.shadow = Some(Box::new(loaded?));
+        let mut policy = Self::load_policy(settings)?;
+        if let Some(shadow) = policy.settings.shadow_settings() {
+            let shadow = shadow_span().in_scope(|| Self::load_policy(shadow));
+            let shadow = shadow.map_err(|error| match error {
+                LoadError::Policy(problems) => LoadError::Shadow(problems),
+                LoadError::Shadow(_) | LoadError::Setting(_) => error,
+            });
+            policy.shadow = Some(Box::new(shadow?));
         }
-        Ok(this)
+        Ok(policy)
     }
 
-    fn load_one(settings: PolicySettings) -> Result<Self, LoadError> {
+    fn load_policy(settings: PolicySettings) -> Result<Self, LoadError> {
         let status = Arc::new(Status::new(settings.keys_needed, settings.inventory_needed));
         let snapshot = Arc::new(ArcSwapOption::empty());
         let reloader = Reloader::first(&settings, snapshot.clone(), status.clone())?;
         Ok(Self { settings, snapshot, status, reloader, shadow: None, keeps_denials: false })
     }
 
-    /// Warns of settings that have no effect on the policies, unless one is a bundle that has not
-    /// arrived yet.
+    /// Warns of settings that have no effect on the policies, unless a bundle has not arrived yet.
     pub fn warn(&self) {
         let policies = [Some(self), self.shadow.as_deref()].into_iter().flatten();
-        let authorizers: Option<Vec<_>> =
-            policies.map(|loaded| loaded.snapshot.load_full()).collect();
-        let authorizers = authorizers.unwrap_or_default();
-        if !authorizers.is_empty() {
+        let authorizers = policies.map(|loaded| loaded.snapshot.load_full());
+        if let Some(authorizers) = authorizers.collect::<Option<Vec<_>>>() {
             self.settings.warn_on(authorizers.iter().map(|authorizer| &authorizer.loaded().policy));
         }
     }
 
-    /// Keeps the last denials, for [`Runtime::denials`].
+    /// Keeps the last denials.
     pub fn with_denials(self) -> Self {
         Self { keeps_denials: true, ..self }
     }
@@ -154,12 +156,13 @@ impl LoadedPolicy {
     pub fn start(self) -> io::Result<Runtime> {
         let Self { settings, snapshot, status, reloader, shadow, keeps_denials } = self;
         let lines = Arc::new(Counts::default());
-        let mut policy = ActivePolicy::new(snapshot.clone()).with_status(status.clone());
-        // For all uses: with another random key the hashes of users would be others.
+        let mut policy = ActivePolicy::new(snapshot.clone());
+        policy.status = Some(status.clone());
+        // Shared by all uses: the hash of a user depends on their random key.
         let masks = Arc::new(Masks::new(&settings.decision_log)?);
-        let exported = Otlp::start(&settings.otlp, settings.decision_log.exports())?;
-        let otlp = exported.counts();
-        let Otlp { spans, logs, mut writers } = exported;
+        let export = Otlp::start(&settings.otlp, settings.decision_log.exports())?;
+        let otlp = export.counts();
+        let Otlp { spans, logs, mut writers } = export;
         let denials = keeps_denials.then(Arc::<RecentDenials>::default);
         let mut decisions = Decisions::new(&settings.decision_log, masks.clone(), lines.clone());
         writers.extend(decisions.open_file()?);
@@ -175,33 +178,32 @@ impl LoadedPolicy {
         let mut running = None;
         if let Some(shadow) = shadow {
             let stats = Arc::new(ShadowStats::new(shadow.status.clone()));
-            policy =
-                policy.with_shadow(Shadow::start(shadow.snapshot.clone(), stats.clone(), masks)?);
+            let comparison = Shadow::start(shadow.snapshot.clone(), stats.clone(), masks)?;
+            policy.shadow = Some(Arc::new(comparison));
             let runtime = shadow_span().in_scope(|| shadow.start()).map(Box::new)?;
             running = Some(RunningShadow { runtime, stats });
         }
         let key_urls = reloader.key_urls();
         let bundle = reloader.bundle();
         let policies = reloader.start()?;
-        let key_requests = watch::Sender::default();
         Ok(Runtime {
             policy,
-            snapshot,
             status,
+            decision_lines: lines,
+            otlp,
+            denials,
+            snapshot,
             policies,
             key_urls,
             bundle,
-            key_requests,
-            lines,
-            otlp,
+            key_requests: watch::Sender::default(),
             writers,
-            denials,
             shadow: running,
         })
     }
 }
 
-/// The caches of the active policy, whichever it is.
+/// The caches of the active policy.
 #[derive(Clone, Debug, Default)]
 pub struct Caches(Arc<ArcSwapOption<Authorizer>>);
 
@@ -234,29 +236,9 @@ impl Reloads {
 }
 
 impl Runtime {
-    /// The policy, for worker threads.
-    pub fn policy(&self) -> &ActivePolicy {
-        &self.policy
-    }
-
-    /// The caches of the active policy, to be observed.
+    /// The caches of the active policy.
     pub fn caches(&self) -> Caches {
         Caches(self.snapshot.clone())
-    }
-
-    /// The status of the policy and its keys.
-    pub fn status(&self) -> &Arc<Status> {
-        &self.status
-    }
-
-    /// Counters of the lines of the decision log.
-    pub fn decision_lines(&self) -> &Arc<Counts> {
-        &self.lines
-    }
-
-    /// Counters of what is exported over OTLP.
-    pub fn otlp(&self) -> &OtlpCounts {
-        &self.otlp
     }
 
     /// How the shadow policy compares, if there is one.
@@ -274,21 +256,16 @@ impl Runtime {
         self.shadow.as_ref().map(|shadow| shadow.runtime.unlogged_policy())
     }
 
-    /// The last denials, if they are kept.
-    pub fn denials(&self) -> Option<&Arc<RecentDenials>> {
-        self.denials.as_ref()
-    }
-
     /// Fetches keys and bundles, in a tokio runtime with time and I/O. Never resolves.
     pub fn fetch_keys(&self) -> impl Future<Output = ()> + Send + use<> {
         let shadow = self.shadow.as_ref();
         join(
-            self.fetch_own_keys(),
-            shadow.map(|shadow| shadow.runtime.fetch_own_keys().instrument(shadow_span())),
+            self.fetch_for_policy(),
+            shadow.map(|shadow| shadow.runtime.fetch_for_policy().instrument(shadow_span())),
         )
     }
 
-    fn fetch_own_keys(&self) -> impl Future<Output = ()> + Send + use<> {
+    fn fetch_for_policy(&self) -> impl Future<Output = ()> + Send + use<> {
         let fetcher = Fetcher {
             current: self.snapshot.clone(),
             events: self.policies.keys.clone(),
@@ -304,8 +281,7 @@ impl Runtime {
     }
 
     /// Waits for the first attempt to fetch the bundle, the keys and the inventory, so that the
-    /// first requests find them; not longer, because requests that need none must not wait for an
-    /// issuer.
+    /// first requests find them. Not longer: requests that need no keys must not wait for an issuer.
     pub fn first_keys(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
         async move {
@@ -319,7 +295,8 @@ impl Runtime {
             }
             if !facts.all_keys_loaded() {
                 let issuers = facts.issuers_without_keys();
-                tracing::warn!(%issuers, "no keys yet: tokens of {issuers} get 401 until they arrive");
+                let text = format!("no keys yet: tokens of {issuers} get 401 until they arrive");
+                tracing::warn!(%issuers, "{text}");
             }
         }
     }
@@ -340,24 +317,24 @@ impl Runtime {
         self.stop_within(LAST_LINES).log(LAST_LINES);
     }
 
-    /// The same within another time. Returns what is lost. Request threads that still run lose what
-    /// they log from now on.
+    /// The same within another time. Returns how many are lost. Request threads that still run lose
+    /// their lines from now on.
     pub fn stop_within(self, limit: Duration) -> Unwritten {
-        let Self { policy, policies, mut writers, shadow, lines, otlp, .. } = self;
+        let Self { policy, policies, mut writers, shadow, decision_lines, otlp, .. } = self;
         drop(policies);
         if let Some(shadow) = shadow {
             shadow.runtime.stop();
         }
         drop(policy);
-        // All at once: together they have this time.
+        // All are told first: together they have this time.
         writers.iter_mut().for_each(Writer::stop);
         let end = std::time::Instant::now() + limit;
         for writer in writers {
             writer.finish(end.saturating_duration_since(std::time::Instant::now()));
         }
-        let records =
-            [otlp.traces, otlp.logs].iter().flatten().map(|counts| counts.unwritten()).sum();
-        Unwritten { lines: lines.unwritten(), records }
+        let exported = [otlp.traces, otlp.logs];
+        let records = exported.iter().flatten().map(|counts| counts.unwritten()).sum();
+        Unwritten { lines: decision_lines.unwritten(), records }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The status of the policy and its keys: written by the threads that load, read for reports.
+//! The status of the policy and its keys. The threads that load write it, and reports read it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use policy::KeyUrl;
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
 
-/// The status that threads share. Requests wait for it only until all that is needed was fetched:
-/// the threads that write it may have a lower priority.
+/// The status that threads share. Requests wait for it only until everything that must be fetched
+/// was fetched: the threads that write it may have a lower priority.
 #[derive(Debug, Default)]
 pub struct Status {
     facts: Mutex<Facts>,
@@ -22,9 +22,9 @@ pub struct Status {
     listening: AtomicBool,
     draining: AtomicBool,
     keys_needed: KeysNeeded,
-    /// Whether the inventory of a search cluster must be there.
+    /// Whether the inventory of a search cluster must be fetched.
     inventory_needed: bool,
-    /// Whether there was once all that must be fetched.
+    /// Whether everything that must be fetched was there once.
     was_complete: AtomicBool,
 }
 
@@ -53,7 +53,7 @@ pub struct BundleFacts {
     /// Whether the active bundle is in the cache; `None` without a cache.
     pub cached: Option<bool>,
     /// Number of fetches by result.
-    pub results: [u64; BundleResult::ALL.len()],
+    pub results: [u64; BundleResult::NAMES.len()],
     /// The result of the last fetch.
     pub last: Option<BundleResult>,
 }
@@ -68,7 +68,7 @@ pub enum BundleResult {
     Unsigned,
     UnknownKey,
     WrongSignature,
-    /// Older than the active or the cached one, or another one with the same revision.
+    /// Older than the active or the cached bundle, or another bundle with the same revision.
     OldRevision,
     TooLarge,
     Malformed,
@@ -76,18 +76,18 @@ pub enum BundleResult {
 }
 
 impl BundleResult {
-    /// All of them.
-    pub const ALL: [Self; 10] = [
-        Self::Activated,
-        Self::Unchanged,
-        Self::Failed,
-        Self::Unsigned,
-        Self::UnknownKey,
-        Self::WrongSignature,
-        Self::OldRevision,
-        Self::TooLarge,
-        Self::Malformed,
-        Self::DoesNotCompile,
+    /// The names in metrics, in the order of the variants.
+    const NAMES: [&'static str; 10] = [
+        "activated",
+        "unchanged",
+        "failed",
+        "unsigned",
+        "unknown_key",
+        "wrong_signature",
+        "old_revision",
+        "too_large",
+        "malformed",
+        "does_not_compile",
     ];
 
     /// Whether the bundle of the server is active.
@@ -97,25 +97,14 @@ impl BundleResult {
 
     /// Its name in metrics.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Activated => "activated",
-            Self::Unchanged => "unchanged",
-            Self::Failed => "failed",
-            Self::Unsigned => "unsigned",
-            Self::UnknownKey => "unknown_key",
-            Self::WrongSignature => "wrong_signature",
-            Self::OldRevision => "old_revision",
-            Self::TooLarge => "too_large",
-            Self::Malformed => "malformed",
-            Self::DoesNotCompile => "does_not_compile",
-        }
+        Self::NAMES.get(self as usize).copied().unwrap_or_default()
     }
 }
 
 impl BundleFacts {
     /// The results with their numbers.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        BundleResult::ALL.map(BundleResult::name).into_iter().zip(self.results)
+        BundleResult::NAMES.into_iter().zip(self.results)
     }
 
     pub(crate) fn count(&mut self, result: BundleResult) {
@@ -123,10 +112,6 @@ impl BundleFacts {
         if let Some(number) = self.results.get_mut(result as usize) {
             *number += 1;
         }
-    }
-
-    fn was_tried(&self) -> bool {
-        self.results.iter().any(|number| *number > 0)
     }
 }
 
@@ -143,7 +128,7 @@ pub struct PolicyFacts {
     pub failing_since: Option<Instant>,
     /// Whether reading them takes so long that their file system may hang.
     pub hangs: bool,
-    /// What is wrong with the files that do not load: the first errors.
+    /// The first errors of files that do not load.
     pub problems: Arc<[Problem]>,
     /// Whether they have not loaded for longer than the maximum staleness.
     pub stale: bool,
@@ -155,6 +140,14 @@ pub struct PolicyFacts {
     pub unchanged: u64,
     /// Number of warnings about the active policy.
     pub warnings: usize,
+}
+
+impl PolicyFacts {
+    /// Counts a failure to load, which began then.
+    pub(crate) fn fail(&mut self, since: Instant) {
+        self.failures += 1;
+        self.failing_since.get_or_insert(since);
+    }
 }
 
 /// The status of the keys of one URL.
@@ -179,9 +172,9 @@ pub struct KeyFacts {
 }
 
 impl KeyFacts {
-    pub(crate) fn fail(&mut self, why: &str) {
+    pub(crate) fn fail(&mut self, reason: &str) {
         let since = self.failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
-        self.failing = Some((since, why.into()));
+        self.failing = Some((since, reason.into()));
     }
 }
 
@@ -200,7 +193,7 @@ pub enum NotReady {
     #[error("no policy")]
     NoPolicy,
     #[error("no keys yet of {0}")]
-    NoKeys(String),
+    NoKeys(Issuers),
     #[error("no inventory of the search cluster yet")]
     NoInventory,
 }
@@ -216,7 +209,7 @@ impl Status {
         self.lock().clone()
     }
 
-    /// The same, for a thread that must not wait: `None` while another one uses the status.
+    /// The same, for a thread that must not wait: `None` while another thread uses the status.
     pub fn try_facts(&self) -> Option<Facts> {
         match self.facts.try_lock() {
             Ok(facts) => Some(facts.clone()),
@@ -230,22 +223,22 @@ impl Status {
         change(&mut self.lock());
     }
 
-    /// The status of what is fetched from a URL: keys, or the inventory.
+    /// The status of the keys or the inventory of this URL.
     pub fn url_facts(&self, url: &KeyUrl) -> Option<KeyFacts> {
         let facts = self.lock();
         if url.is_inventory() { facts.inventory.clone() } else { facts.keys.get(url).cloned() }
     }
 
-    /// Changes the status of a URL, unless the policy does not use it any more.
+    /// Changes the status of a URL, unless the policy no longer uses it.
     pub fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
         self.note(|facts| {
-            let fetched =
+            let keys =
                 if url.is_inventory() { facts.inventory.as_mut() } else { facts.keys.get_mut(url) };
-            fetched.map(change);
+            keys.map(change);
         });
     }
 
-    /// What decides requests while a new policy cannot be had, for log lines.
+    /// The policy that decides requests after a failure, for log lines.
     pub(crate) fn still_active(&self) -> &'static str {
         match self.lock().policy.revision {
             Some(_) => "the last good policy stays active",
@@ -273,33 +266,37 @@ impl Status {
         }
         let facts = self.lock();
         match facts.policy {
-            PolicyFacts { revision: Some(_), .. } => {}
-            PolicyFacts { stale: true, .. } => return Err(NotReady::StalePolicy),
-            PolicyFacts { .. } if facts.bundle.is_some() => return Err(NotReady::NoBundle),
-            PolicyFacts { .. } => return Err(NotReady::NoPolicy),
+            PolicyFacts { revision: Some(_), .. } => self.check_complete(&facts),
+            PolicyFacts { stale: true, .. } => Err(NotReady::StalePolicy),
+            PolicyFacts { .. } if facts.bundle.is_some() => Err(NotReady::NoBundle),
+            PolicyFacts { .. } => Err(NotReady::NoPolicy),
         }
-        self.note_missing_in(&facts).map_or(Ok(()), Err)
     }
 
-    /// What must be fetched and is not there, unless all of it was there once.
-    fn note_missing_in(&self, facts: &Facts) -> Option<NotReady> {
+    /// Whether everything that must be fetched is there, or was once.
+    fn check_complete(&self, facts: &Facts) -> Result<(), NotReady> {
         if self.was_complete.load(Ordering::Relaxed) {
-            return None;
+            return Ok(());
         }
-        if !facts.has(self.keys_needed) {
-            return Some(NotReady::NoKeys(facts.issuers_without_keys().to_string()));
+        let has_keys = match self.keys_needed {
+            KeysNeeded::None => true,
+            KeysNeeded::Any => facts.keys.is_empty() || facts.keys.values().any(|keys| keys.loaded),
+            KeysNeeded::All => facts.all_keys_loaded(),
+        };
+        if !has_keys {
+            return Err(NotReady::NoKeys(facts.issuers_without_keys()));
         }
-        if self.inventory_needed && facts.is_without_inventory() {
-            return Some(NotReady::NoInventory);
+        if self.inventory_needed && facts.inventory.as_ref().is_some_and(|facts| !facts.loaded) {
+            return Err(NotReady::NoInventory);
         }
         self.was_complete.store(true, Ordering::Relaxed);
-        None
+        Ok(())
     }
 
-    /// Whether all that is needed was fetched once. Worker threads ask it for health checks, so it
-    /// takes the lock only until then.
+    /// Whether everything that must be fetched was there once. Worker threads call this for health
+    /// checks, so it takes the lock only until then.
     pub fn was_complete(&self) -> bool {
-        self.was_complete.load(Ordering::Relaxed) || self.note_missing_in(&self.lock()).is_none()
+        self.was_complete.load(Ordering::Relaxed) || self.check_complete(&self.lock()).is_ok()
     }
 
     /// A poisoned lock can be used: no code under it leaves a value half changed.
@@ -317,21 +314,8 @@ impl Facts {
     /// Whether all keys, the inventory and the bundle are active, or a first fetch has failed.
     pub fn all_tried(&self) -> bool {
         let mut fetched = self.keys.values().chain(&self.inventory);
-        let bundle = self.bundle.as_ref().is_none_or(BundleFacts::was_tried);
-        bundle && fetched.all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
-    }
-
-    fn has(&self, needed: KeysNeeded) -> bool {
-        match needed {
-            KeysNeeded::None => true,
-            KeysNeeded::Any => self.keys.is_empty() || self.keys.values().any(|keys| keys.loaded),
-            KeysNeeded::All => self.all_keys_loaded(),
-        }
-    }
-
-    /// Whether the policy has an inventory to fetch that is not active.
-    pub fn is_without_inventory(&self) -> bool {
-        self.inventory.as_ref().is_some_and(|inventory| !inventory.loaded)
+        self.bundle.as_ref().is_none_or(|bundle| bundle.last.is_some())
+            && fetched.all(|facts| facts.loaded || facts.failures + facts.rejected > 0)
     }
 
     /// The issuers whose keys are not active.
@@ -362,16 +346,20 @@ mod tests {
         status
     }
 
+    fn issuers(names: &[&str]) -> Issuers {
+        Issuers(names.iter().map(|name| (*name).into()).collect())
+    }
+
     #[test]
     fn keys_are_needed_as_configured() {
         use KeysNeeded::{All, Any, None};
         let (nothing, one) = ([("a", false), ("b", false)], [("a", true), ("b", false)]);
         for (needed, keys, ready) in [
             (None, &nothing[..], Ok(())),
-            (Any, &nothing, Err(NotReady::NoKeys("a, b".to_owned()))),
+            (Any, &nothing, Err(NotReady::NoKeys(issuers(&["a", "b"])))),
             (Any, &one, Ok(())),
             (Any, &[], Ok(())),
-            (All, &one, Err(NotReady::NoKeys("b".to_owned()))),
+            (All, &one, Err(NotReady::NoKeys(issuers(&["b"])))),
             (All, &[("a", true)], Ok(())),
             (All, &[], Ok(())),
         ] {

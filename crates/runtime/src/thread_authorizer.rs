@@ -60,25 +60,26 @@ impl ThreadAuthorizer {
     /// Whether the decision log takes verdicts like this one, or a trace may.
     pub fn logs(&self, verdict: &Verdict<'_>) -> bool {
         let allowed = matches!(verdict, Verdict::Allowed(_));
-        self.joins_traces() || self.policy.decisions().is_some_and(|sink| sink.wants(allowed))
+        self.joins_traces()
+            || self.policy.decisions.as_ref().is_some_and(|sink| sink.wants(allowed))
     }
 
     /// Whether a shadow policy decides, too. It may depend on more of a request.
     pub fn has_shadow(&self) -> bool {
-        self.policy.shadow().is_some()
+        self.policy.shadow.is_some()
     }
 
     /// Whether the `traceparent` of the proxy's own call matters.
     pub fn joins_traces(&self) -> bool {
-        self.policy.tracing().is_some()
+        self.policy.tracing.is_some()
     }
 
     /// Counts a verdict, and offers it to the shadow policy and the decision log.
     pub fn record(&self, verdict: &Verdict<'_>, context: DecisionContext<'_>) {
-        if let Some(shadow) = self.policy.shadow() {
+        if let Some(shadow) = self.policy.shadow.as_deref() {
             shadow.offer(verdict, &context);
         }
-        if let Some(sink) = self.policy.decisions() {
+        if let Some(sink) = self.policy.decisions.as_deref() {
             self.offer(sink, verdict, &context);
         }
         let subject = match verdict {
@@ -103,7 +104,7 @@ impl ThreadAuthorizer {
 
     fn offer(&self, sink: &dyn DecisionSink, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
         let is_wanted = sink.wants(matches!(verdict, Verdict::Allowed(_)));
-        let tracing = self.policy.tracing();
+        let tracing = self.policy.tracing;
         if !is_wanted && tracing.is_none() {
             return;
         }

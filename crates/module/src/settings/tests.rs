@@ -59,7 +59,7 @@ fn a_wrong_setting_is_an_error_that_says_what_is_wrong() {
         ),
         (r#"{"policy": "p", "max-request-body": []}"#, "at least one value for `max-request-body`"),
         (r#"{"policy": "p", "admin": ["off", "off"]}"#, "`admin` takes one value, not a list"),
-        (r#"{"policy": {"file": "p"}}"#, "a value for `policy`, or a list of values, is expected"),
+        (r#"{"policy": {"file": "p"}}"#, "at least one value for `policy`"),
         (r#"{"policy": "p", "policy": "q"}"#, "`policy` is defined twice"),
         (r#"{"policy": "p", "traces": "on"}"#, "`on` for `traces`: one of off, otlp is expected"),
         (

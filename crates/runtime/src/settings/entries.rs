@@ -43,19 +43,20 @@ fn entry(reader: &mut Reader, key: &Key, node: &Node, settings: &Command) -> Opt
         return None;
     };
     let values = values(reader, name, node)?;
-    let repeatable = matches!(arg.get_action(), clap::ArgAction::Append);
-    if let Some((at, _)) = values.get(1).filter(|_| !repeatable) {
+    let is_repeatable = matches!(arg.get_action(), clap::ArgAction::Append);
+    if let Some((at, _)) = values.get(1).filter(|_| !is_repeatable) {
         reader.error(*at, format!("`{name}` takes one value, not a list"));
         return None;
     }
     let mut texts = Vec::with_capacity(values.len());
     for (at, value) in values {
+        let mut value = value;
+        let mut message = problem(settings, name, value);
         // YAML 1.1, which Envoy reads, takes `off` for `false`.
-        let means_off = value == "false"
-            && problem(settings, name, value).is_some()
-            && problem(settings, name, "off").is_none();
-        let value = if means_off { "off" } else { value };
-        if let Some(message) = problem(settings, name, value) {
+        if value == "false" && message.is_some() && problem(settings, name, "off").is_none() {
+            (value, message) = ("off", None);
+        }
+        if let Some(message) = message {
             reader.error(at, message);
         }
         texts.push(value.to_owned());
@@ -63,31 +64,25 @@ fn entry(reader: &mut Reader, key: &Key, node: &Node, settings: &Command) -> Opt
     Some(Entry { name: name.to_owned(), id: arg.get_id().as_str().to_owned(), values: texts })
 }
 
-/// A value, or a list of at least one, each with its place. Nothing is interpreted as YAML would: a
-/// value is the text that would follow `--name=`.
+/// A value or a list of values, each with its place. Nothing is interpreted as YAML would: a value
+/// is the text that would follow `--name=`.
 fn values<'n>(reader: &mut Reader, name: &str, node: &'n Node) -> Option<Vec<(Mark, &'n str)>> {
     let nodes = match &node.value {
         Value::Scalar(_) => std::slice::from_ref(node),
-        Value::List(nodes) if !nodes.is_empty() => nodes,
-        Value::List(_) => {
-            reader.error(node.at, format!("at least one value for `{name}` is expected"));
-            return None;
-        }
-        Value::Map(_) => {
-            reader
-                .error(node.at, format!("a value for `{name}`, or a list of values, is expected"));
-            return None;
-        }
+        Value::List(nodes) => nodes,
+        Value::Map(_) => &[],
     };
+    if nodes.is_empty() {
+        reader.error(node.at, format!("at least one value for `{name}` is expected"));
+        return None;
+    }
     let mut values = Vec::with_capacity(nodes.len());
     for node in nodes {
         match &node.value {
-            Value::Scalar(scalar) if scalar.is_nothing() || scalar.text.is_empty() => {
-                reader.error(node.at, format!("a value for `{name}` is expected"));
-                return None;
+            Value::Scalar(scalar) if !scalar.is_nothing() && !scalar.text.is_empty() => {
+                values.push((node.at, &*scalar.text));
             }
-            Value::Scalar(scalar) => values.push((node.at, &*scalar.text)),
-            Value::List(_) | Value::Map(_) => {
+            Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
                 reader.error(node.at, format!("a value for `{name}` is expected"));
                 return None;
             }
@@ -97,14 +92,13 @@ fn values<'n>(reader: &mut Reader, name: &str, node: &'n Node) -> Option<Vec<(Ma
 }
 
 fn suggestion(name: &str, settings: &Command) -> String {
-    let names = || settings.get_arguments().filter_map(|arg| arg.get_long());
+    let names: Vec<&str> =
+        settings.get_arguments().filter_map(|argument| argument.get_long()).collect();
     let kebab = name.replace('_', "-").to_lowercase();
-    match names()
-        .find(|known| known.starts_with(&*kebab))
-        .or_else(|| document::closest(name, names()))
-    {
-        Some(known) => format!("did you mean `{known}`?"),
-        None => format!("the settings are {}", names().collect::<Vec<_>>().join(", ")),
+    let longer = names.iter().copied().find(|setting| setting.starts_with(&*kebab));
+    match longer.or_else(|| document::closest(name, names.iter().copied())) {
+        Some(setting) => format!("did you mean `{setting}`?"),
+        None => format!("the settings are {}", names.join(", ")),
     }
 }
 

@@ -1,21 +1,20 @@
-//! Settings that are set and have no effect because of another one, or of the policy. Somebody who
-//! sets one relies on it, so the log says so at the start. It is no error: settings may be shared
-//! by servers with other policies.
+//! Settings that have no effect because of another setting, or of the policy. An operator who sets
+//! them relies on them, so the log warns at the start. It is no error: servers with different
+//! policies may share their settings.
 
 use policy::Policy;
 use policy::model::Keys;
 
 use super::{
     BundleSettings, DecisionLog, DecisionLogSettings, DecisionLogTo, KeysNeeded, MaskUsers,
-    OnStale, OtlpSettings,
+    OnStale, OtlpSettings, PolicySettings, PolicySource, Traces,
 };
-use super::{PolicySettings, PolicySource, Traces};
 use crate::share::Share;
 
-/// A setting, whether it has another value than its default and no effect, and why it has none.
+/// A setting, whether it is set and has no effect, and why it has none.
 pub type WithoutEffect = (&'static str, bool, &'static str);
 
-/// Warns of those of these settings that have no effect.
+/// Warns of the settings that have no effect.
 pub fn warn_of_settings(settings: impl IntoIterator<Item = WithoutEffect>) {
     for (setting, is_without_effect, why) in settings {
         if is_without_effect {
@@ -27,13 +26,10 @@ pub fn warn_of_settings(settings: impl IntoIterator<Item = WithoutEffect>) {
 impl PolicySettings {
     /// Warns of settings that have no effect because of other settings.
     pub fn warn(&self) {
-        let stales = !self.max_policy_age.is_zero() || !self.max_keys_age.is_zero();
+        let has_max_age = !self.max_policy_age.is_zero() || !self.max_keys_age.is_zero();
+        let is_unused = self.on_stale == OnStale::Unavailable && !has_max_age;
         let why = "nothing becomes stale without `max-policy-age` or `max-keys-age`";
-        warn_of_settings([(
-            "on-stale: unavailable",
-            self.on_stale == OnStale::Unavailable && !stales,
-            why,
-        )]);
+        warn_of_settings([("on-stale: unavailable", is_unused, why)]);
         let mut sources = [Some(&self.policy), self.shadow.as_ref()].into_iter().flatten();
         if !sources.any(|source| matches!(source, PolicySource::Bundle(_))) {
             warn_of_settings(bundle_rows(&self.bundle));
@@ -68,8 +64,8 @@ fn bundle_rows(settings: &BundleSettings) -> [WithoutEffect; 6] {
     ]
 }
 
-/// Masks are not among them: they also apply to spans, to the console and to the samples of a
-/// shadow policy.
+/// Without the masks: they also apply to spans, to the console and to the samples of a shadow
+/// policy.
 fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
     let default = DecisionLogSettings::off();
     let is_set = [
