@@ -210,6 +210,19 @@ fn a_policy_is_loaded_again_after_a_panic() {
 }
 
 #[test]
+fn keys_whose_use_panics_are_taken_the_next_time() {
+    let loaded = Loaded::with_panic_at("policy active with other keys");
+    let url = KeyUrl::from("https://issuer.example/keys");
+    let (send, outcome) = oneshot::channel();
+    loaded.policies.keys.send(KeyEvent::Keys(url.clone(), KEYS.into(), send)).unwrap();
+    assert!(outcome.blocking_recv().is_err(), "it panics");
+    assert_ne!(loaded.fetched(&url), KeysOutcome::Unusable);
+    assert_eq!(loaded.status.url_facts(&url).unwrap().fetches, 1);
+    let active = loaded.current.load_full().unwrap();
+    assert!(active.rules().authenticator().kids(&url).contains("one"));
+}
+
+#[test]
 fn a_bundle_whose_use_panics_is_not_the_last_one() {
     let folder = tempfile::tempdir().unwrap();
     let policy = PolicySource::Bundle("http://127.0.0.1:1/bundle".into());
