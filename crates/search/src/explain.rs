@@ -55,8 +55,8 @@ pub fn names_of<'t>(privileges: &'t Privileges, target: &'t Target<'_>) -> Vec<&
     let Some(names) = resolve(inventory, privileges.evaluation(), target) else {
         return Vec::new();
     };
-    let known = names.known.iter().map(|number| privileges.inventory.name(number));
-    known.chain(names.unknown.into_iter().map(Unknown::text)).collect()
+    let unknown = names.unknown.into_iter().map(Unknown::text);
+    names.known.iter().map(|number| privileges.inventory.name(number)).chain(unknown).collect()
 }
 
 /// The permission that grants an action to a caller on the cluster, or on one of

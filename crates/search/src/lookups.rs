@@ -44,7 +44,7 @@ const ANY: &[Action] = &[
     Action::of("indices:data/read/search"),
     Action::of("indices:monitor/settings/get"),
 ];
-const NO_TEXT: Problem = Problem::Invalid("a look-up names its index by no text");
+const NO_TEXT: Problem = Problem::Invalid("the index of a look-up is not text");
 
 /// Processors of a search pipeline that do not make a query from text.
 const PROCESSORS: [&str; 11] = [
@@ -160,11 +160,6 @@ impl<'k> Place<'k> {
         }
     }
 
-    /// Whether the value may be the name of an index.
-    fn is_index(self) -> bool {
-        matches!(self.key, "index" | "_index")
-    }
-
     /// Whether the next value of `json` makes a search show terms of documents that it does not
     /// find: a `profile`, or an aggregation with terms that no found document has. An ambiguous
     /// value counts. A key counts at any depth: a node may read it as a member of an outer object.
@@ -182,24 +177,24 @@ impl<'k> Place<'k> {
     }
 }
 
-/// Whether a value is a whole number above 0, or text with one. A node reads `0.5` as 0.
+/// Whether a value is a whole number above 0, maybe in quotes. A node reads `0.5` as 0.
 fn is_positive(value: &[u8]) -> bool {
     let text = value.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(value);
-    text.first().is_some_and(|first| *first != b'0') && text.iter().all(u8::is_ascii_digit)
+    matches!(text, [b'1'..=b'9', ..]) && text.iter().all(u8::is_ascii_digit)
 }
 
 /// Whether a search pipeline has only [`PROCESSORS`]. Another processor may replace the search.
 fn has_only_processors(pipeline: &[u8]) -> bool {
     let unknown = Err(Problem::Unsupported("an unknown part of a search pipeline"));
-    let check_processor = |json: &mut Json<'_>, name: Cow<'_, str>| {
-        json.ignore()?;
-        if PROCESSORS.contains(&&*name) { Ok(()) } else { unknown }
-    };
     Json::whole(pipeline, |json| {
         json.object(|json, key| match &*key {
-            "request_processors" | "response_processors" | "phase_results_processors" => {
-                json.array(|json| json.object(check_processor))
-            }
+            "request_processors" | "response_processors" | "phase_results_processors" => json
+                .array(|json| {
+                    json.object(|json, name| match PROCESSORS.contains(&&*name) {
+                        true => json.ignore(),
+                        false => unknown,
+                    })
+                }),
             "description" | "version" => json.ignore(),
             _ => unknown,
         })
@@ -286,15 +281,13 @@ impl<'a> Lookups<'a> {
         json: &mut Json<'a>,
         place: Place<'_>,
     ) -> Result<(), Problem> {
+        let is_index = matches!(place.key, "index" | "_index");
         let name = match json.peek()? {
             Value::Array => return json.array(|json| self.value(reading, json, place)),
             Value::Object => return self.object(reading, json, place),
-            Value::String | Value::Null | Value::Other if !place.is_index() => {
-                return json.ignore();
-            }
-            Value::Null => return json.ignore(),
-            Value::String => json.string()?,
-            Value::Other => String::from_utf8_lossy(json.skip()?),
+            Value::String if is_index => json.string()?,
+            Value::Other if is_index => String::from_utf8_lossy(json.skip()?),
+            Value::String | Value::Null | Value::Other => return json.ignore(),
         };
         // A body with a look-up is denied if it has one name more than the limit.
         if self.names.len() <= MAX_NAMES {

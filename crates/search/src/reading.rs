@@ -76,7 +76,7 @@ impl<'a> Reading<'_, 'a> {
     /// Adds a need.
     ///
     /// # Errors
-    /// If the request names too many indices, or one by too long a name.
+    /// If the request names too many indices, or a name is too long.
     pub(crate) fn need(
         &mut self,
         actions: &'static [Action],
@@ -217,7 +217,7 @@ impl<'a> Reading<'_, 'a> {
             RequestBody::Unseen | RequestBody::Awaited => return Err(Problem::BodyNeeded),
             RequestBody::Whole(bytes) => bytes,
         };
-        // Without a body a node takes this one, and otherwise it refuses the request.
+        // A node reads the parameter if there is no body, and otherwise refuses the request.
         if self.query.get("source")?.is_some() {
             return Err(Problem::Unsupported("a body in the parameter `source`"));
         }
@@ -285,11 +285,10 @@ const JSON_TYPES: [&str; 3] =
 const SEARCH: Action = Action::of("indices:data/read/search");
 const CREATE: Action = Action::of("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
-pub(crate) const SEVERAL: Problem = Problem::Invalid(
-    "it names several indices, where the cluster takes what it says for the name of one",
-);
+pub(crate) const SEVERAL: Problem =
+    Problem::Invalid("it names several indices, where the cluster reads the list as a single name");
 const PATTERN: Problem =
-    Problem::Invalid("it has a pattern with `*` where the cluster takes the name of one index");
+    Problem::Invalid("it has a pattern with `*` where the cluster reads the name of an index");
 pub(crate) const LATER_DATE_MATH: Problem = Problem::Unsupported(
     "date math in a body, or in an operation in which the cluster may resolve it later: \
      write the name that it stands for",

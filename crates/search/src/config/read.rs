@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use document::{Fields, Hints, Key, KeyHint, Node, Reader, Text};
+use document::{Fields, Hints, Key, Node, Reader, Text};
 
 use super::Loader;
 use crate::pattern::Pattern;
@@ -10,43 +10,38 @@ use crate::pattern::Pattern;
 /// Keys that entries of every file may have, without effect on privileges.
 pub(super) const NOTES: [&str; 4] = ["reserved", "hidden", "static", "description"];
 
-/// Hints for keys that other products have in their role files, such as Elasticsearch.
-const HINTS: Hints = Hints { keys: KEYS, shapes: &[] };
+pub(super) const ROLE: &str = "a role of the cluster";
+pub(super) const INDEX_PERMISSION: &str = "each of `index_permissions`";
+pub(super) const USER: &str = "a user of the cluster";
 
-const KEYS: &[KeyHint] = &[
-    ("a role of the cluster", &["cluster"], Some("cluster_permissions"), ""),
-    ("a role of the cluster", &["indices", "index"], Some("index_permissions"), ""),
-    (
-        "a role of the cluster",
-        &["users", "groups", "members", "backend_roles"],
-        None,
-        "a role does not name its users: map it in `roles_mapping.yml`",
-    ),
-    (
-        "each of `index_permissions`",
-        &["names", "indices", "index", "patterns"],
-        Some("index_patterns"),
-        "",
-    ),
-    (
-        "each of `index_permissions`",
-        &["privileges", "actions", "permissions"],
-        Some("allowed_actions"),
-        "",
-    ),
-    ("each of `index_permissions`", &["query"], Some("dls"), ""),
-    ("each of `index_permissions`", &["field_security", "fields"], Some("fls"), ""),
-    ("an action group", &["actions", "permissions", "members"], Some("allowed_actions"), ""),
-    ("a role mapping", &["groups", "roles"], Some("backend_roles"), ""),
-    ("a user of the cluster", &["password", "password_hash"], Some("hash"), ""),
-    (
-        "a user of the cluster",
-        &["roles", "groups"],
-        Some("backend_roles"),
-        "did you mean `backend_roles`, which `roles_mapping.yml` maps to roles, or \
-         `opendistro_security_roles`?",
-    ),
-];
+/// Hints for keys that other products have in their role files, such as Elasticsearch.
+const HINTS: Hints = Hints {
+    keys: &[
+        (ROLE, &["cluster"], Some("cluster_permissions"), ""),
+        (ROLE, &["indices", "index"], Some("index_permissions"), ""),
+        (
+            ROLE,
+            &["users", "groups", "members", "backend_roles"],
+            None,
+            "a role does not name its users: map it in `roles_mapping.yml`",
+        ),
+        (INDEX_PERMISSION, &["names", "indices", "index", "patterns"], Some("index_patterns"), ""),
+        (INDEX_PERMISSION, &["privileges", "actions", "permissions"], Some("allowed_actions"), ""),
+        (INDEX_PERMISSION, &["query"], Some("dls"), ""),
+        (INDEX_PERMISSION, &["field_security", "fields"], Some("fls"), ""),
+        ("an action group", &["actions", "permissions", "members"], Some("allowed_actions"), ""),
+        ("a role mapping", &["groups", "roles"], Some("backend_roles"), ""),
+        (USER, &["password", "password_hash"], Some("hash"), ""),
+        (
+            USER,
+            &["roles", "groups"],
+            Some("backend_roles"),
+            "did you mean `backend_roles`, which `roles_mapping.yml` maps to roles, or \
+             `opendistro_security_roles`?",
+        ),
+    ],
+    shapes: &[],
+};
 
 /// Reads a file with an entry for each name, and checks its `_meta`. Returns whether it is there.
 pub(super) fn read_entries(

@@ -6,17 +6,15 @@ use std::sync::{Arc, LazyLock};
 
 use document::{Fields, Key, Mark, Node, Place, Problem, Reader, Severity, Text, Warning};
 
-use super::read::{fields, flag, names, pattern, patterns, read_entries, texts};
+use super::read::{
+    INDEX_PERMISSION, ROLE, fields, flag, names, pattern, patterns, read_entries, texts,
+};
 use super::{
     IndexPattern, IndexPermission, Loader, Role, RoleMapping, SecurityConfig, Template,
     TenantPermission,
 };
 use crate::date_math::is_date_math;
 use crate::groups::ActionGroups;
-
-const ROLE: &[&str] = &["cluster_permissions", "index_permissions", "tenant_permissions"];
-const INDEX_PERMISSION: &[&str] =
-    &["index_patterns", "dls", "fls", "masked_fields", "allowed_actions"];
 
 /// The roles and action groups that every OpenSearch has, whatever its files say.
 static BUILTIN: LazyLock<SecurityConfig> = LazyLock::new(|| {
@@ -207,7 +205,8 @@ fn role(
     node: &Node,
     groups: &ActionGroups,
 ) -> Option<(Role, bool)> {
-    let role_fields = fields(reader, node, "a role of the cluster", ROLE)?;
+    let keys = ["cluster_permissions", "index_permissions", "tenant_permissions"];
+    let role_fields = fields(reader, node, ROLE, &keys)?;
     let is_marked =
         ["reserved", "hidden", "static"].iter().any(|mark| flag(reader, &role_fields, mark));
     let is_builtin = !flag(reader, &role_fields, "static") && is_builtin_role(&key.text);
@@ -239,7 +238,8 @@ fn index_permission(
     node: &Node,
     groups: &ActionGroups,
 ) -> Option<IndexPermission> {
-    let fields = reader.fields(node, "each of `index_permissions`", INDEX_PERMISSION)?;
+    let keys = ["index_patterns", "dls", "fls", "masked_fields", "allowed_actions"];
+    let fields = reader.fields(node, INDEX_PERMISSION, &keys)?;
     let patterns = texts(reader, &fields, "index_patterns");
     Some(IndexPermission {
         patterns: patterns.into_iter().filter_map(|text| index_pattern(reader, text)).collect(),

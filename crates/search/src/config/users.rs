@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use document::{Fields, Key, Node, Problem, Reader, Secret, Warning};
 
-use super::read::{NOTES, check_notes, flag, names, read_entries, texts};
+use super::read::{NOTES, USER, check_notes, flag, names, read_entries, texts};
 use super::role_files::warn_of_unknown_role;
 use super::{Dashboards, EvaluationType, InternalUser, Loader, Role, SecurityConfig};
 use crate::settings::EvaluationSettings;
 
-const USER: &[&str] =
+const USER_KEYS: &[&str] =
     &["hash", "backend_roles", "attributes", "opendistro_security_roles", "enabled", "service"];
 
 /// The keys of `dynamic`.
@@ -83,7 +83,7 @@ fn user(
     known_roles: Option<&BTreeMap<Arc<str>, Role>>,
 ) -> Option<(InternalUser, bool)> {
     // A key may be a misplaced secret, so an unknown key is not shown.
-    let fields = reader.secret_fields(node, "a user of the cluster", &[USER, &NOTES].concat())?;
+    let fields = reader.secret_fields(node, USER, &[USER_KEYS, &NOTES].concat())?;
     check_notes(reader, &fields);
     let hash = reader.field_text(&fields, "hash").filter(|text| !text.text.is_empty());
     let mut attributes = BTreeMap::new();
@@ -93,12 +93,10 @@ fn user(
             attributes.insert(name.text.clone(), text.shared.clone());
         }
     }
-    let has_attribute = |name: &str, value: &str| {
-        attributes.get(name).is_some_and(|text: &Arc<str>| text.eq_ignore_ascii_case(value))
-    };
-    let is_service = flag(reader, &fields, "service") || has_attribute("service", "true");
+    let is_service =
+        flag(reader, &fields, "service") || has_attribute(&attributes, "service", "true");
     let is_disabled = reader.field_boolean(&fields, "enabled") == Some(false)
-        || has_attribute("enabled", "false");
+        || has_attribute(&attributes, "enabled", "false");
     let roles = texts(reader, &fields, "opendistro_security_roles");
     if let Some(known_roles) = known_roles {
         for role in &roles {
@@ -115,6 +113,10 @@ fn user(
         at: reader.place(key.at),
     };
     Some((user, is_disabled))
+}
+
+fn has_attribute(attributes: &BTreeMap<Arc<str>, Arc<str>>, name: &str, value: &str) -> bool {
+    attributes.get(name).is_some_and(|text| text.eq_ignore_ascii_case(value))
 }
 
 /// How many users a message names.

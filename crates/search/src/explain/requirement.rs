@@ -50,12 +50,8 @@ impl Requirement {
     /// Whether a caller with these roles and values meets the requirement.
     #[must_use]
     pub fn is_met_by(&self, roles: &BTreeSet<Arc<str>>, variables: &Variables) -> bool {
-        let has = |held: &HeldRole| {
-            roles.contains(&held.role)
-                && held.counts_for(variables)
-                && !held.without.iter().any(|role| roles.contains(role))
-        };
-        self.all.iter().all(|any| any.iter().any(has)) && !self.none.iter().any(has)
+        self.all.iter().all(|any| any.iter().any(|role| role.is_met_by(roles, variables)))
+            && !self.none.iter().any(|role| role.is_met_by(roles, variables))
     }
 
     /// How many steps it takes to find out whether a caller meets the requirement.
@@ -95,6 +91,13 @@ impl HeldRole {
     /// A role that always counts.
     pub(super) fn always(role: &Arc<str>) -> Self {
         Self { role: role.clone(), matching: None, without: Vec::new() }
+    }
+
+    /// Whether a caller with these roles and values has the role, and the role counts.
+    fn is_met_by(&self, roles: &BTreeSet<Arc<str>>, variables: &Variables) -> bool {
+        roles.contains(&self.role)
+            && self.counts_for(variables)
+            && !self.without.iter().any(|role| roles.contains(role))
     }
 
     /// The steps of [`Self::counts_for`].

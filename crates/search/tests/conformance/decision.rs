@@ -50,12 +50,12 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("unread", "invalid: it names an index by a name that begins with `_`", MISLEADING),
     (
         "unread",
-        "invalid: it names several indices, where the cluster takes what it says for the name of one",
+        "invalid: it names several indices, where the cluster reads the list as a single name",
         MISLEADING,
     ),
     (
         "unread",
-        "invalid: it has a pattern with `*` where the cluster takes the name of one index",
+        "invalid: it has a pattern with `*` where the cluster reads the name of an index",
         MISLEADING,
     ),
     ("unread", "invalid: its body has an object or array in place of a value", MISLEADING),
