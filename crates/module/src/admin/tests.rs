@@ -95,7 +95,7 @@ fn pages_show_what_was_counted_and_the_status_of_the_policy() {
     assert!(test.ask("GET /histograms").contains("\"count\":3"));
     assert!(test.ask("GET /readyz").starts_with("HTTP/1.1 200 OK"));
     assert!(test.ask("GET /healthz").ends_with("ok\n"));
-    let page = include_str!("../../../../docs/operations.md");
+    let page = include_str!("../../../../docs/reference/metrics.md");
     let listed: Vec<&str> =
         table(page, "| metric | labels |").iter().map(|row| row[0].trim_matches('`')).collect();
     for line in test.ask("GET /metrics").lines().filter(|line| line.starts_with("rolegate_")) {
@@ -104,7 +104,7 @@ fn pages_show_what_was_counted_and_the_status_of_the_policy() {
             name.strip_prefix(*listed)
                 .is_some_and(|rest| ["", "_bucket", "_sum", "_count"].contains(&rest))
         };
-        assert!(listed.iter().any(known), "`{name}` is not in docs/operations.md");
+        assert!(listed.iter().any(known), "`{name}` is not in docs/reference/metrics.md");
     }
 }
 

@@ -1,5 +1,5 @@
-//! The metrics on `/metrics`, in the text format of OpenMetrics 1.0. `docs/operations.md` lists
-//! them.
+//! The metrics on `/metrics`, in the text format of OpenMetrics 1.0. `docs/reference/metrics.md`
+//! lists them.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -152,7 +152,12 @@ impl Collector for Metrics {
         otlp(&mut page, &self.otlp);
         if let Some(logs) = &self.logs {
             let lines = [("written", logs.written()), ("dropped", logs.dropped())];
-            page.counters("rolegate_log_lines", "Lines of the log", "result", lines);
+            page.counters(
+                "rolegate_log_lines",
+                "Lines of the log on standard error",
+                "result",
+                lines,
+            );
         }
         page.info(
             "rolegate_build",
@@ -169,7 +174,11 @@ fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) {
     let series = conditions.iter().map(|Condition { name, severity, text, hint, .. }| {
         ([("condition", *name), ("severity", severity.name()), ("text", text), ("hint", hint)], 1.0)
     });
-    page.gauges("rolegate_condition", "Something that is wrong now, and what helps", series);
+    page.gauges(
+        "rolegate_condition",
+        "1 for each condition that `/readyz` reports; absent if all is well",
+        series,
+    );
 }
 
 /// What is exported over OTLP, if anything is.
@@ -181,7 +190,11 @@ fn otlp(page: &mut MetricsPage<'_>, counts: &OtlpCounts) {
         [("exported", counts.written()), ("dropped", counts.dropped())]
             .map(|(result, number)| ([("signal", signal), ("result", result)], number))
     });
-    page.labelled_counters("rolegate_otlp_records", "Records for a collector", series);
+    page.labelled_counters(
+        "rolegate_otlp_records",
+        "Spans and log records for a collector",
+        series,
+    );
 }
 
 fn checks(page: &mut MetricsPage<'_>, totals: &Totals) {
@@ -191,7 +204,12 @@ fn checks(page: &mut MetricsPage<'_>, totals: &Totals) {
         .map(|(decision, reason, number)| ([("decision", decision), ("reason", reason)], number));
     page.labelled_counters("rolegate_checks", "Checks that got a decision", series);
     let errors = totals.errors.iter().map(|(kind, number)| (kind.name(), *number));
-    page.counters("rolegate_check_errors", "Checks that got an error", "kind", errors);
+    page.counters(
+        "rolegate_check_errors",
+        "Checks that got a gRPC error; inside Envoy requests that got 503",
+        "kind",
+        errors,
+    );
     let credentials = totals.credentials.iter();
     let series = credentials
         .map(|(scheme, result, number)| ([("scheme", *scheme), ("result", *result)], *number));
@@ -228,7 +246,7 @@ fn credential_caches(page: &mut MetricsPage<'_>, caches: &Caches) {
     };
     let help = "Verified credentials in the cache of all workers";
     page.gauges("rolegate_credential_cache_entries", help, by_scheme(|size| size.entries));
-    let help = "Memory that they take";
+    let help = "Memory of the verified credentials in the cache of all workers";
     page.gauges("rolegate_credential_cache_bytes", help, by_scheme(|size| size.bytes));
     let help = "Verified credentials that were evicted to make room for others";
     let evicted = ["basic", "bearer"].into_iter().zip(sizes.each_ref().map(|size| size.evicted));
@@ -257,7 +275,7 @@ fn policy(page: &mut MetricsPage<'_>, policy: &PolicyFacts) {
     page.counters("rolegate_policy_reloads", "Reloads of the policy", "result", reloads(policy));
     let help = "For how long no newer policy could be loaded; 0 if all is well";
     page.gauge("rolegate_policy_failing_seconds", help, failing_seconds(policy));
-    let help = "1 if the policy counts as stale (max-policy-age)";
+    let help = "1 if the policy is stale (`max-policy-age`)";
     page.gauge("rolegate_policy_stale", help, policy.stale.into());
     page.gauge("rolegate_policy_warnings", "Warnings of the active policy", whole(policy.warnings));
 }
@@ -284,7 +302,7 @@ fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) {
         let help = "The revision of the active policy bundle";
         page.gauge("rolegate_bundle_revision", help, whole(revision));
     }
-    let help = "Fetches of the policy bundle";
+    let help = "Fetches of the policy bundle; the results besides `activated`, `unchanged` and `failed` say why it is not accepted";
     page.counters("rolegate_bundle_fetches", help, "result", bundle.results());
     let help = "When the server last had the active policy bundle";
     page.gauge(

@@ -1,5 +1,5 @@
 //! The counters of the gRPC server beside those of the decisions ([`runtime::counters`]), and its
-//! figures on the admin pages. `docs/operations.md` lists all metrics.
+//! figures on the admin pages. `docs/reference/metrics.md` lists all metrics.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -203,14 +203,15 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
+    use std::fmt::Write as _;
+    use std::path::Path;
 
     use crate::admin::Metrics;
     use runtime::counters::ErrorKind;
     use runtime::lines::Counts;
     use runtime::status::{BundleFacts, KeyFacts, Status};
     use runtime::{Caches, OtlpCounts, ShadowStats};
-    use testbed::pages::{names, table};
 
     use super::*;
     use crate::grpc::{AcceptError, Overload, TlsFailure, TlsTotals, WrongProtocol};
@@ -221,7 +222,7 @@ mod tests {
     impl crate::admin::AuthorizationStats for Counted {
         fn decisions(&self) -> Totals {
             Totals {
-                errors: vec![(ErrorKind::Malformed, 1)],
+                errors: ErrorKind::ALL.map(|kind| (kind, 1)).into(),
                 credentials: vec![("basic", "valid", 1)],
                 ..Totals::default()
             }
@@ -232,12 +233,12 @@ mod tests {
         }
 
         fn metrics(&self, page: &mut MetricsPage<'_>) {
-            let wrong_protocols = vec![(WrongProtocol::Tls, 1)];
-            let overloads = vec![(Overload::Memory, 1)];
-            let accept_errors = vec![(AcceptError::Other, 1)];
+            let wrong_protocols = WrongProtocol::ALL.map(|protocol| (protocol, 1)).into();
+            let overloads = Overload::ALL.map(|overload| (overload, 1)).into();
+            let accept_errors = AcceptError::ALL.map(|error| (error, 1)).into();
             let expiry = Some(Duration::from_secs(1));
             let tls = Some(TlsTotals {
-                failures: vec![(TlsFailure::Other, 1)],
+                failures: TlsFailure::ALL.map(|failure| (failure, 1)).into(),
                 expiry,
                 ..TlsTotals::default()
             });
@@ -277,25 +278,74 @@ mod tests {
         let caches = Caches::default();
         let metrics = Metrics { status, shadow, caches, decisions, otlp, logs, authorization };
         let rendered = Arc::new(metrics).render().unwrap();
-        let mut shown: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        for line in rendered.lines().filter(|line| line.starts_with("rolegate_")) {
-            let (series, _) = line.rsplit_once(' ').unwrap();
-            let (name, labels) = series.split_once('{').unwrap_or((series, ""));
-            // A histogram is one metric.
-            let suffix = ["_bucket", "_sum", "_count"]
-                .into_iter()
-                .find_map(|suffix| name.strip_suffix(suffix));
-            let labels = labels.split("\",").filter_map(|label| Some(label.split_once('=')?.0));
-            shown
-                .entry(suffix.unwrap_or(name))
-                .or_default()
-                .extend(labels.filter(|label| *label != "le"));
+        let page = PAGE.to_owned() + &rows(&rendered);
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
+        if std::env::var_os("UPDATE_REFERENCE").is_some() {
+            std::fs::write(&file, &page).unwrap();
         }
-        let page = include_str!("../../../../docs/operations.md");
-        let rows = table(page, "| metric | labels |");
-        let rows = rows.iter().filter(|row| row[0].starts_with("`rolegate_"));
-        let listed: BTreeMap<&str, BTreeSet<&str>> =
-            rows.map(|row| (row[0].trim_matches('`'), names(row[1]).collect())).collect();
-        assert_eq!(listed, shown);
+        let written = std::fs::read_to_string(&file).unwrap_or_default();
+        assert_eq!(
+            written, page,
+            "docs/reference/metrics.md is not up to date: UPDATE_REFERENCE=1 make test writes it"
+        );
+    }
+
+    const PAGE: &str = "# Metrics\n\n\
+        `/metrics` of the admin listener, and of the listener of `metrics`, in OpenMetrics. Names and \
+        labels are stable. [On call](../on-call.md) has the alerts. The metrics of TLS, bundles, the \
+        shadow policy, fetched keys and inventories, and OTLP are there only with these. Besides, \
+        there are the usual `process_…` metrics of the system.\n\n\
+        | metric | labels | meaning |\n|---|---|---|\n";
+
+    /// A row for each metric of the page: its labels, with their values where these are few.
+    fn rows(rendered: &str) -> String {
+        let mut rows = String::new();
+        for family in rendered.split("# HELP ").skip(1) {
+            let (help, series) = family.split_once('\n').unwrap();
+            let (name, help) = help.split_once(' ').unwrap();
+            if !name.starts_with("rolegate_") {
+                continue;
+            }
+            let mut suffixes = ["_total", "_info"].into_iter();
+            let suffix = suffixes.find(|suffix| series.contains(&format!("{name}{suffix}")));
+            let suffix = suffix.unwrap_or_default();
+            let mut labels: Vec<(&str, BTreeSet<&str>)> = Vec::new();
+            for line in series.lines().filter(|line| line.contains('{')) {
+                for label in line.split(['{', '}']).nth(1).unwrap().split("\",") {
+                    let (label, value) = label.split_once("=\"").unwrap();
+                    let value = value.trim_end_matches('"');
+                    match labels.iter_mut().find(|(name, _)| *name == label) {
+                        Some((_, values)) => _ = values.insert(value),
+                        None if label != "le" => labels.push((label, BTreeSet::from([value]))),
+                        None => {}
+                    }
+                }
+            }
+            let labels: Vec<String> =
+                labels.iter().map(|(name, values)| label(name, values)).collect();
+            let _ = writeln!(
+                rows,
+                "| `{name}{suffix}` | {} | {} |",
+                labels.join("; "),
+                help.trim_end_matches('.')
+            );
+        }
+        rows
+    }
+
+    /// A label with its values, if the program has a list of them.
+    fn label(name: &str, values: &BTreeSet<&str>) -> String {
+        let has_list = [
+            "decision", "limit", "protocol", "kind", "result", "cache", "scheme", "signal",
+            "severity",
+        ];
+        if name == "reason" && values.len() > 10 || name == "reason" && values.contains("") {
+            return "[`reason`](../operations.md#responses)".to_owned();
+        }
+        if !has_list.contains(&name) && name != "reason" || values.len() < 2 {
+            return format!("`{name}`");
+        }
+        let values: Vec<String> = values.iter().map(|value| format!("`{value}`")).collect();
+        format!("`{name}`: {}", values.join(", "))
     }
 }
