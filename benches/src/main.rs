@@ -141,7 +141,7 @@ fn announced(
     let mut process = Process::start(name, command, log.unwrap_or_default())?;
     let address = block_on(process.until(START_TIMEOUT, async |process| {
         process
-            .printed_since_its_start()
+            .log_since_start()
             .lines()
             .find_map(|line| Some(line.split_once("listening on ")?.1.to_owned()))
     }))?;

@@ -318,7 +318,7 @@ pub(crate) fn until_it_listens(
         if std::os::unix::net::UnixStream::connect(socket).is_ok() {
             return Ok(start.elapsed());
         }
-        if let Some(status) = process.ended() {
+        if let Some(status) = process.status() {
             return Err(process.failed(&format!("it ended at once ({status})")));
         }
         std::thread::sleep(Duration::from_micros(500));

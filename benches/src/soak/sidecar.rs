@@ -44,7 +44,7 @@ impl Beside {
     }
 
     pub(super) fn process(&self) -> u32 {
-        self.stack.rolegates.first().map_or(0, testbed::Rolegate::id)
+        self.stack.rolegates.first().map_or(0, |rolegate| rolegate.id())
     }
 
     /// Whether each request was decided, logged and compared, or counted as one that was not.

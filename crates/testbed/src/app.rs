@@ -1,5 +1,5 @@
 //! The test application behind the proxy. It stores nothing and echoes each request in its
-//! response. It can be told to answer only requests with a valid identity header.
+//! response. After [`App::trust`] it answers only requests with a valid identity header.
 
 mod verified;
 
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::request::Parts;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -85,43 +85,44 @@ fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
     if head.headers.contains_key(MUST_NOT_ARRIVE) {
         seen.forbidden.fetch_add(1, Ordering::SeqCst);
     }
-    let identity = match seen.trusted.get().map(|trusted| trusted.verify(&head.headers)).transpose()
-    {
+    let trusted = seen.trusted.get();
+    let identity = match trusted.map(|trusted| trusted.verify(&head.headers)).transpose() {
         Ok(identity) => identity,
         Err(why) => {
-            let mut refused =
-                load::app::json(json!({ "refused": why.to_string() }).to_string().into());
-            *refused.status_mut() = http::StatusCode::UNAUTHORIZED;
-            return refused;
+            let mut refusal = json_answer(&json!({ "refused": why.to_string() }));
+            *refusal.status_mut() = http::StatusCode::UNAUTHORIZED;
+            return refusal;
         }
     };
     if head.headers.contains_key(ANSWER_AS_CLUSTER) {
-        return load::app::json(results(body).to_string().into());
+        return json_answer(&results(body));
     }
-    let echo = json!({
+    json_answer(&json!({
         "identity": identity,
         "method": head.method.as_str(),
         "path": head.uri.to_string(),
         "headers": headers(&head.headers),
         "body": String::from_utf8_lossy(body),
         "people": ["alice", "bob"],
-    });
-    load::app::json(echo.to_string().into())
+    }))
+}
+
+fn json_answer(body: &Value) -> load::app::Answer {
+    load::app::json(body.to_string().into())
 }
 
 /// The response of a search cluster to a bulk request, as far as it is one.
 fn results(body: &[u8]) -> Value {
-    let mut lines = body
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let lines = body.split(|byte| *byte == b'\n');
+    let mut lines =
+        lines.filter_map(|line| serde_json::from_slice::<Map<String, Value>>(line).ok());
     let mut items = Vec::new();
-    while let Some((operation, of)) =
-        lines.next().and_then(|line| line.as_object()?.clone().into_iter().next())
-    {
+    while let Some((operation, action)) = lines.next().and_then(|line| line.into_iter().next()) {
         if operation != "delete" {
             lines.next();
         }
-        let item = json!({ "_index": of.get("_index"), "_id": of.get("_id"), "result": "performed", "status": 201 });
+        let (index, id) = (action.get("_index"), action.get("_id"));
+        let item = json!({ "_index": index, "_id": id, "result": "performed", "status": 201 });
         items.push(json!({ operation: item }));
     }
     json!({ "took": 1, "errors": false, "items": items })
@@ -129,13 +130,7 @@ fn results(body: &[u8]) -> Value {
 
 /// Each header name with the list of its values, so that duplicate lines are visible.
 fn headers(headers: &http::HeaderMap) -> Value {
-    let mut all = serde_json::Map::new();
-    for name in headers.keys() {
-        let values = headers
-            .get_all(name)
-            .iter()
-            .map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
-        all.insert(name.as_str().to_owned(), values.collect());
-    }
-    Value::Object(all)
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let values = |name| headers.get_all(name).iter().map(text).collect::<Value>();
+    headers.keys().map(|name| (name.to_string(), values(name))).collect()
 }

@@ -1,15 +1,14 @@
 //! A headless Chromium, driven by the DevTools protocol over a pipe: each message is JSON that ends
 //! with a zero byte.
 //!
-//! It resolves no name and reaches only loopback addresses. What goes wrong on a page (an error of
-//! the console, a violation of the Content-Security-Policy, a request to elsewhere) is kept, for
-//! the test to look at.
+//! It resolves no name and reaches only loopback addresses. [`Browser::complaints`] lists errors of
+//! the console, violations of the Content-Security-Policy, and requests to other servers.
 
 #![expect(clippy::indexing_slicing, reason = "a field that a JSON value does not have is null")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -17,23 +16,23 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use crate::process::{Failed, first_file, repository};
+use crate::process::{Failed, Process, find_program, repository};
 
 /// The version that `make tools` installs.
 const VERSION: &str = "147.0.0";
-/// How long the browser may send nothing while something is waited for.
+/// The maximum time for an answer of the browser, and for a page to load.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// A running browser with one page. Dropping it ends it.
 #[derive(Debug)]
 pub struct Browser {
-    child: Child,
-    to: ChildStdin,
-    from: Receiver<Value>,
+    process: Process,
+    commands: ChildStdin,
+    messages: Receiver<Value>,
     session: Option<String>,
-    next: u64,
-    /// Events that have come and were not waited for.
+    last_id: u64,
+    /// The events so far.
     events: Vec<Value>,
 }
 
@@ -50,58 +49,54 @@ impl Browser {
             folder.join("fonts-cache").display(),
         );
         std::fs::write(&fonts, config).map_err(|error| Failed::io("fonts.conf", &error))?;
-        let errors = std::fs::File::create(folder.join("chromium.log"));
-        let errors = errors.map_err(|error| Failed::io("chromium.log", &error))?;
         // The protocol uses the file descriptors 3 and 4.
-        let mut child = Command::new("sh")
+        let mut command = Command::new("sh");
+        command
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2"])
             .arg(&program)
             .args(["--headless=shell", "--remote-debugging-pipe", "--no-sandbox", "--disable-gpu"])
             .args(["--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking"])
-            .args([
-                "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
-                "--no-proxy-server",
-            ])
+            .arg("--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1")
+            .arg("--no-proxy-server")
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
             .arg("about:blank")
             .env("LD_LIBRARY_PATH", home.join("lib"))
             .env("FONTCONFIG_FILE", &fonts)
-            .env("HOME", folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(errors)
-            .spawn()
-            .map_err(|error| Failed::io("chromium", &error))?;
-        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Failed::new("chromium", "it has no pipes"));
+            .env("HOME", folder);
+        let mut process = Process::start_piped("chromium", command, folder.join("chromium.log"))?;
+        let pipes = (process.child.stdin.take(), process.child.stdout.take());
+        let (Some(commands), Some(messages)) = pipes else {
+            return Err(process.failed("it has no pipes"));
         };
-        let from = messages(from);
-        let mut this = Self { child, to, from, session: None, next: 0, events: Vec::new() };
-        let page = this.call("Target.createTarget", json!({ "url": "about:blank" }))?;
-        let attached = this.call(
-            "Target.attachToTarget",
-            json!({ "targetId": page["targetId"], "flatten": true }),
-        )?;
-        this.session = attached["sessionId"].as_str().map(str::to_owned);
+        let messages = receive(messages);
+        let events = Vec::new();
+        let mut browser = Self { process, commands, messages, session: None, last_id: 0, events };
+        let page = browser.call("Target.createTarget", json!({ "url": "about:blank" }))?;
+        let target = json!({ "targetId": page["targetId"], "flatten": true });
+        let attached = browser.call("Target.attachToTarget", target)?;
+        browser.session = attached["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page", "Runtime", "Log", "Network", "Audits"] {
-            this.call(&format!("{domain}.enable"), json!({}))?;
+            browser.call(&format!("{domain}.enable"), json!({}))?;
         }
-        Ok(this)
+        Ok(browser)
     }
 
     /// Calls a method of the protocol, and returns its result.
     pub fn call(&mut self, method: &str, parameters: Value) -> Result<Value, Failed> {
-        self.next += 1;
-        let id = self.next;
+        self.last_id += 1;
+        let id = self.last_id;
         let mut message = json!({ "id": id, "method": method, "params": parameters });
         if let Some(session) = &self.session {
             message["sessionId"] = session.as_str().into();
         }
-        self.to
+        self.commands
             .write_all(format!("{message}\0").as_bytes())
             .map_err(|error| Failed::io("chromium", &error))?;
         loop {
-            let mut answer = self.read()?;
+            let mut answer = self
+                .messages
+                .recv_timeout(ANSWER_TIMEOUT)
+                .map_err(|_| self.process.failed("it has ended or does not answer"))?;
             if answer["id"] != id {
                 self.events.push(answer);
             } else if answer["error"].is_null() {
@@ -110,11 +105,6 @@ impl Browser {
                 return Err(Failed::new(method, answer["error"].to_string()));
             }
         }
-    }
-
-    fn read(&mut self) -> Result<Value, Failed> {
-        let message = self.from.recv_timeout(ANSWER_TIMEOUT);
-        message.map_err(|_| Failed::new("chromium", "it has ended or does not answer: see its log"))
     }
 
     /// Does something that loads a page, and waits until that page is loaded.
@@ -195,41 +185,38 @@ impl Browser {
         std::fs::write(file, bytes).map_err(|error| Failed::io(file.display().to_string(), &error))
     }
 
-    /// What has gone wrong on the pages so far: errors and warnings, what a policy has blocked, and
+    /// The events so far that should not occur: errors and warnings, violations of a policy, and
     /// requests to other addresses than this one.
     pub fn complaints(&self, origin: &str) -> Vec<String> {
-        let is_wrong = |event: &&Value| match event["method"].as_str() {
-            Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") => true,
-            // A link that a test clicks by script leaves a page that no person has used.
-            Some("Audits.issueAdded") => {
-                !event.to_string().contains("NavigationEntryMarkedSkippable")
-            }
-            Some("Network.requestWillBeSent") => {
-                let url = event["params"]["request"]["url"].as_str().unwrap_or_default();
-                !url.starts_with(origin) && url != "about:blank"
-            }
-            Some(_) | None => false,
-        };
-        self.events.iter().filter(is_wrong).map(ToString::to_string).collect()
+        let wrong = self.events.iter().filter(|event| is_wrong(event, origin));
+        wrong.map(ToString::to_string).collect()
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
         self.session = None;
-        // Its helper processes end with it. If it does not answer, it is killed.
+        // Its helper processes end with it. The process is dropped next, which kills it if it does
+        // not answer.
         let _ = self.call("Browser.close", json!({}));
-        let until = Instant::now() + Duration::from_secs(5);
-        while self.child.try_wait().is_ok_and(|ended| ended.is_none()) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn is_wrong(event: &Value, origin: &str) -> bool {
+    match event["method"].as_str() {
+        Some("Runtime.consoleAPICalled" | "Runtime.exceptionThrown" | "Log.entryAdded") => true,
+        // A link that a test clicks by script leaves a page that no person has used.
+        Some("Audits.issueAdded") => !event.to_string().contains("NavigationEntryMarkedSkippable"),
+        Some("Network.requestWillBeSent") => {
+            let url = event["params"]["request"]["url"].as_str().unwrap_or_default();
+            !url.starts_with(origin) && url != "about:blank"
         }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Some(_) | None => false,
     }
 }
 
 /// The messages of a pipe, until it is closed.
-fn messages(pipe: ChildStdout) -> Receiver<Value> {
+fn receive(pipe: ChildStdout) -> Receiver<Value> {
     let (send, messages) = channel();
     std::thread::spawn(move || {
         let parts = BufReader::new(pipe).split(0).map_while(Result::ok);
@@ -242,11 +229,6 @@ fn messages(pipe: ChildStdout) -> Receiver<Value> {
 
 /// Chromium: `CHROMIUM=/path`, else the one that `make tools` installed in `.tools/`.
 fn program() -> Result<PathBuf, Failed> {
-    let named = std::env::var("CHROMIUM").ok().map(PathBuf::from);
     let installed = repository().join(format!(".tools/chromium-{VERSION}/chromium"));
-    first_file([named.unwrap_or(installed)]).ok_or_else(|| {
-        let why =
-            format!("{VERSION} was not found: run `make tools`, or set CHROMIUM=/path/to/chromium");
-        Failed::new("chromium", why)
-    })
+    find_program("CHROMIUM", "run `make tools`", [installed])
 }

@@ -110,7 +110,8 @@ impl Connection {
         self.send_pieces(method, path, host, headers, Pieces::whole(body)).await
     }
 
-    /// The same with a body that arrives in pieces.
+    /// The same with a body that arrives in pieces. With HTTP/1, `*` and any path that begins with
+    /// `/` are sent unmodified.
     pub async fn send_pieces(
         &mut self,
         method: &str,
@@ -119,53 +120,43 @@ impl Connection {
         headers: &[(String, String)],
         body: Pieces,
     ) -> Result<Answer, Failed> {
-        let answering = async {
-            let request = self.request(method, path, host, headers, body)?;
-            let (head, body) = match &mut self.0 {
-                Sender::Http1(sender) => {
-                    sender.ready().await?;
-                    sender.send_request(request).await?
-                }
-                Sender::Http2(sender) => {
-                    sender.ready().await?;
-                    sender.send_request(request).await?
-                }
-            }
-            .into_parts();
-            let body = body.collect().await?.to_bytes();
-            Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
-        };
-        tokio::time::timeout(TIMEOUT, answering)
-            .await
-            .unwrap_or_else(|_| Err(Failed::new("request", "no answer after 20 s")))
-    }
-
-    /// With HTTP/1, `*` and anything that begins with `/` are sent unmodified.
-    fn request(
-        &self,
-        method: &str,
-        path: &str,
-        host: &str,
-        headers: &[(String, String)],
-        body: Pieces,
-    ) -> Result<Request<Pieces>, Failed> {
-        let request = match &self.0 {
+        let mut request = match &self.0 {
             Sender::Http1(_) => Request::builder().uri(path).header("host", host.as_bytes()),
             Sender::Http2(_) => Request::builder()
                 .uri(Uri::builder().scheme("http").authority(host).path_and_query(path).build()?),
         };
-        let lines = headers.iter();
-        let request =
-            lines.fold(request, |all, (name, value)| all.header(name.as_str(), value.as_bytes()));
-        Ok(request.method(method).body(body)?)
+        for (name, value) in headers {
+            request = request.header(name.as_str(), value.as_bytes());
+        }
+        let request = request.method(method).body(body)?;
+        let response = tokio::time::timeout(TIMEOUT, self.answer(request)).await;
+        response.unwrap_or_else(|_| Err(Failed::new("request", "no answer after 20 s")))
+    }
+
+    async fn answer(&mut self, request: Request<Pieces>) -> Result<Answer, Failed> {
+        let response = match &mut self.0 {
+            Sender::Http1(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await?
+            }
+            Sender::Http2(sender) => {
+                sender.ready().await?;
+                sender.send_request(request).await?
+            }
+        };
+        let (head, body) = response.into_parts();
+        let body = body.collect().await?.to_bytes();
+        Ok(Answer { status: head.status.as_u16(), headers: head.headers, body })
     }
 }
 
 /// The body of a request.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Pieces {
-    pieces: VecDeque<Bytes>,
-    end: End,
+    frames: VecDeque<Frame<Bytes>>,
+    is_endless: bool,
+    /// The announced length.
+    length: Option<u64>,
 }
 
 /// How a body ends.
@@ -179,17 +170,27 @@ pub enum End {
     Never,
 }
 
+/// The trailer of a body that ends with trailers.
+const TRAILER: HeaderName = HeaderName::from_static("x-checksum");
+
 impl Pieces {
     /// A body in one piece, whose length is announced.
     pub fn whole(body: &[u8]) -> Self {
-        let piece = (!body.is_empty()).then(|| Bytes::copy_from_slice(body));
-        Self { pieces: piece.into_iter().collect(), end: End::Data }
+        Self::of(body, body.len(), End::Data)
     }
 
     /// A body in pieces of this size, each in a frame or chunk of its own. Its length is not
-    /// announced if there is more than one, or it does not end with data.
+    /// announced if there are several, or it does not end with data.
     pub fn of(body: &[u8], size: usize, end: End) -> Self {
-        Self { pieces: body.chunks(size.max(1)).map(Bytes::copy_from_slice).collect(), end }
+        let pieces = body.chunks(size.max(1)).map(Bytes::copy_from_slice);
+        let mut frames: VecDeque<Frame<Bytes>> = pieces.map(Frame::data).collect();
+        let is_announced = frames.len() < 2 && end == End::Data;
+        if end == End::Trailers {
+            let trailers = HeaderMap::from_iter([(TRAILER, HeaderValue::from_static("1"))]);
+            frames.push_back(Frame::trailers(trailers));
+        }
+        let length = is_announced.then_some(body.len() as u64);
+        Self { frames, is_endless: end == End::Never, length }
     }
 }
 
@@ -201,36 +202,20 @@ impl Body for Pieces {
         mut self: Pin<&mut Self>,
         _context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(piece) = self.pieces.pop_front() {
-            return Poll::Ready(Some(Ok(Frame::data(piece))));
-        }
-        match std::mem::replace(&mut self.end, End::Data) {
-            End::Data => Poll::Ready(None),
-            End::Trailers => {
-                let trailers = HeaderMap::from_iter([(TRAILER, HeaderValue::from_static("1"))]);
-                Poll::Ready(Some(Ok(Frame::trailers(trailers))))
-            }
-            End::Never => {
-                self.end = End::Never;
-                Poll::Pending
-            }
+        match self.frames.pop_front() {
+            None if self.is_endless => Poll::Pending,
+            frame => Poll::Ready(frame.map(Ok)),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.pieces.is_empty() && self.end == End::Data
+        self.frames.is_empty() && !self.is_endless
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.pieces.len() > 1 || self.end != End::Data {
-            return SizeHint::default();
-        }
-        SizeHint::with_exact(self.pieces.iter().map(|piece| piece.len() as u64).sum())
+        self.length.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
-
-/// The trailer of a body that ends with one.
-const TRAILER: HeaderName = HeaderName::from_static("x-checksum");
 
 impl Answer {
     /// The body as text.

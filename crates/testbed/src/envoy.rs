@@ -2,16 +2,22 @@
 //! by free ones. It may have several listeners, each with settings and authorization services of
 //! its own.
 
+#![expect(clippy::indexing_slicing, reason = "a field that a JSON value does not have is null")]
+
 mod dynamic;
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 use crate::client::get;
-use crate::process::{Failed, Process, first_file, repository};
+use crate::manifests::{deploy, yaml, yaml_of};
+use crate::process::{Failed, Process, find_program, repository};
 pub use dynamic::Dynamic;
 
 /// A running Envoy with one worker. Dropping it stops it.
@@ -28,7 +34,7 @@ pub struct Envoy {
     process: Process,
 }
 
-/// A listener, and whom it asks.
+/// A listener and its authorization.
 #[derive(Clone, Debug)]
 pub struct Listener {
     /// Its name, which is also a part of the names of its statistics.
@@ -76,7 +82,7 @@ pub struct Settings {
     pub failure_mode_allow: bool,
     /// Whether all routes disable rolegate inside Envoy.
     pub disabled: bool,
-    /// More HTTP filters, in front of the router, as lines of YAML. Only for a listener without
+    /// More HTTP filters, in front of the router, as a list in YAML. Only for a listener without
     /// targets.
     pub filters: String,
 }
@@ -112,9 +118,19 @@ impl Target {
     /// The address, if it is a TCP address.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
-            Self::Tcp(at) => Some(*at),
+            Self::Tcp(address) => Some(*address),
             Self::Unix(_) => None,
         }
+    }
+
+    fn endpoint(&self) -> Value {
+        let address = match self {
+            Self::Unix(path) => json!({ "pipe": { "path": path } }),
+            Self::Tcp(address) => json!({
+                "socket_address": { "address": address.ip(), "port_value": address.port() },
+            }),
+        };
+        json!({ "endpoint": { "address": address } })
     }
 }
 
@@ -123,19 +139,16 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
-            Self::Tcp(at) => at.fmt(f),
+            Self::Tcp(address) => address.fmt(f),
         }
     }
 }
 
-/// The shipped configuration.
-const FILE: &str = "deploy/envoy/envoy.yaml";
-
 /// The time after which Envoy closes the connections of a listener that it replaces.
 const DRAIN_SECONDS: u32 = 1;
 
-/// The maximum time for Envoy to start.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// The maximum time for Envoy to start or to end.
+const PROCESS_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Envoy {
     /// Starts Envoy in `folder`, in front of the application at `app`, with these listeners.
@@ -155,10 +168,10 @@ impl Envoy {
         listeners: &[Listener],
     ) -> Result<Self, Failed> {
         let names: Vec<&str> = listeners.iter().map(|listener| listener.name.as_str()).collect();
-        let modules = listeners.iter().find_map(|listener| listener.module.as_ref());
-        let modules = modules.map_or(folder, |module| &module.folder);
-        let configuration = render(&shipped(FILE)?, app, listeners)?;
-        Self::spawn(program, folder, &configuration, &names, modules, DRAIN_SECONDS).await
+        let module = listeners.iter().find_map(|listener| listener.module.as_ref());
+        let modules = module.map_or(folder, |module| &module.folder);
+        let configuration = format!("{:#}", configuration(app, listeners, 0)?);
+        Self::start_with_modules(program, folder, &configuration, &names, modules).await
     }
 
     /// Starts Envoy with this configuration, which has an admin interface, and listeners with these
@@ -194,50 +207,32 @@ impl Envoy {
         let (file, admin) = (folder.join("envoy.yaml"), folder.join("envoy-admin"));
         std::fs::write(&file, configuration)
             .map_err(|error| Failed::io(file.display().to_string(), &error))?;
-        let [config_path, admin_path] = [&file, &admin].map(|path| path.display().to_string());
-        let fixed = "--concurrency 1 --use-dynamic-base-id --log-level warn";
-        let drain = format!(
-            "--drain-time-s {drain_seconds} --parent-shutdown-time-s {}",
-            drain_seconds + 1
-        );
-        let mut arguments = vec![
-            "--config-path".to_owned(),
-            config_path,
-            "--admin-address-path".to_owned(),
-            admin_path,
+        let [file, admin_path] = [&file, &admin].map(|path| path.display().to_string());
+        let (drain, shutdown) = (drain_seconds.to_string(), (drain_seconds + 1).to_string());
+        let arguments = [
+            ["--config-path", &file],
+            ["--admin-address-path", &admin_path],
+            ["--concurrency", "1"],
+            ["--log-level", "warn"],
+            ["--drain-time-s", &drain],
+            ["--parent-shutdown-time-s", &shutdown],
         ];
-        arguments.extend(fixed.split(' ').chain(drain.split(' ')).map(str::to_owned));
+        let arguments = arguments.iter().flatten().copied().chain(["--use-dynamic-base-id"]);
+        let arguments: Vec<String> = arguments.map(str::to_owned).collect();
         let mut command = Command::new(program);
         command.args(&arguments).env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", modules);
         let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
         let (admin, addresses) =
-            process.until(START_TIMEOUT, async |_| ready(&admin, listeners).await).await?;
-        let none = || Failed::new("envoy", "it has no listener");
-        let address = addresses.first().copied().ok_or_else(none)?;
+            process.until(PROCESS_TIMEOUT, async |_| ready(&admin, listeners).await).await?;
+        let no_listener = || Failed::new("envoy", "it has no listener");
+        let address = addresses.first().copied().ok_or_else(no_listener)?;
         Ok(Self { address, addresses, admin, arguments, process })
-    }
-
-    /// Its process id.
-    pub fn id(&self) -> u32 {
-        self.process.id()
     }
 
     /// Asks it to end (SIGTERM), and waits until it has ended.
     pub async fn end(&mut self) -> Result<(), Failed> {
         self.process.terminate();
-        let until = Instant::now() + START_TIMEOUT;
-        while self.process.ended().is_none() {
-            if Instant::now() > until {
-                return Err(self.process.failed("it does not end"));
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Ok(())
-    }
-
-    /// Its log.
-    pub fn log(&self) -> String {
-        self.process.printed()
+        self.process.wait(PROCESS_TIMEOUT).await.map(drop)
     }
 
     /// The value of a counter or gauge; `None` if none has this name.
@@ -249,6 +244,20 @@ impl Envoy {
     }
 }
 
+impl Deref for Envoy {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Envoy {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
 /// The addresses of its admin interface and of its listeners, once it accepts requests.
 async fn ready(file: &Path, listeners: &[&str]) -> Option<(SocketAddr, Vec<SocketAddr>)> {
     let admin: SocketAddr = std::fs::read_to_string(file).ok()?.trim().parse().ok()?;
@@ -256,64 +265,38 @@ async fn ready(file: &Path, listeners: &[&str]) -> Option<(SocketAddr, Vec<Socke
         return None;
     }
     let lines = get(admin, "/listeners", &[]).await.ok()?.text();
-    let address = |name: &str| {
-        lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("::")?.parse().ok())
-    };
-    let addresses: Option<Vec<SocketAddr>> = listeners.iter().map(|name| address(name)).collect();
+    let addresses: Option<Vec<SocketAddr>> = listeners
+        .iter()
+        .map(|name| {
+            lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix("::")?.parse().ok())
+        })
+        .collect();
     Some((admin, addresses?))
 }
 
-/// The text of a file of the repository.
-fn shipped(file: &str) -> Result<String, Failed> {
-    std::fs::read_to_string(repository().join(file)).map_err(|error| Failed::io(file, &error))
+/// A configuration of `deploy/`.
+fn shipped(file: &str) -> Result<Value, Failed> {
+    let documents = yaml(&deploy(file))?;
+    documents.into_iter().next().ok_or_else(|| Failed::new(file, "it is empty"))
 }
 
-/// A configuration in which each replaced text must occur exactly once.
-struct Text(String);
-
-impl Text {
-    fn replace(&mut self, from: &str, to: &str) -> Result<(), Failed> {
-        let times = self.0.matches(from).count();
-        if times != 1 {
-            return Err(Failed::new(FILE, format!("`{from}` occurs {times} times in it")));
-        }
-        self.0 = self.0.replacen(from, to, 1);
-        Ok(())
-    }
-
-    fn cut(&mut self, from: &str, until: &str) -> Result<(), Failed> {
-        let both = self
-            .0
-            .split_once(from)
-            .and_then(|(before, rest)| Some((before, rest.split_once(until)?.1)));
-        let Some((before, after)) = both else {
-            return Err(Failed::new(FILE, format!("no `{from}` before `{until}` in it")));
-        };
-        self.0 = format!("{before}{until}{after}");
-        Ok(())
-    }
-}
-
-/// The shipped configuration with these addresses, and its listener and its cluster `rolegate` once
-/// for each listener.
-fn render(template: &str, app: SocketAddr, listeners: &[Listener]) -> Result<String, Failed> {
-    let missing = || Failed::new(FILE, "it has other sections than expected");
-    let (head, rest) = template.split_once(LISTENERS).ok_or_else(missing)?;
-    let (listener_template, rest) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
-    let (application, cluster_template) = rest.split_once(ROLEGATE).ok_or_else(missing)?;
-    let mut head = Text(head.to_owned());
-    head.replace("port_value: 9901", "port_value: 0")?;
-    let mut application = Text(application.to_owned());
-    application.replace("port_value: 8080", &format!("port_value: {}", app.port()))?;
-    let mut text = head.0 + LISTENERS;
-    for listener in listeners {
-        text += &listener.listener(listener_template)?;
-    }
-    text = text + CLUSTERS + &application.0;
-    for listener in listeners.iter().filter(|listener| !listener.targets.is_empty()) {
-        text += &listener.cluster(&format!("{ROLEGATE}{cluster_template}"))?;
-    }
-    Ok(text)
+/// The shipped configuration in front of the application at `app`, and its listener and its cluster
+/// `rolegate` once for each listener, at this port (0: any).
+fn configuration(app: SocketAddr, listeners: &[Listener], port: u16) -> Result<Value, Failed> {
+    let mut config = shipped("envoy/envoy.yaml")?;
+    config["admin"]["address"]["socket_address"]["port_value"] = 0.into();
+    let resources = &mut config["static_resources"];
+    let listener = resources["listeners"][0].take();
+    let [mut application, rolegate] = [0, 1].map(|index| resources["clusters"][index].take());
+    application["load_assignment"]["endpoints"][0]["lb_endpoints"] =
+        json!([Target::Tcp(app).endpoint()]);
+    let mut clusters = vec![application];
+    let with_cluster = listeners.iter().filter(|listener| !listener.targets.is_empty());
+    clusters.extend(with_cluster.map(|listener| listener.cluster(rolegate.clone())));
+    let listeners = listeners.iter().map(|settings| settings.listener(listener.clone(), port));
+    resources["listeners"] = listeners.collect::<Result<_, _>>()?;
+    resources["clusters"] = clusters.into();
+    Ok(config)
 }
 
 impl Listener {
@@ -323,189 +306,159 @@ impl Listener {
     }
 
     /// The listener, from the shipped one.
-    fn listener(&self, template: &str) -> Result<String, Failed> {
+    fn listener(&self, mut listener: Value, port: u16) -> Result<Value, Failed> {
         let settings = &self.settings;
-        let mut text = Text(template.replace("name: public", &format!("name: {}", self.name)));
-        text.replace("stat_prefix: public", &format!("stat_prefix: {}", self.name))?;
-        text.replace("port_value: 10000", "port_value: 0")?;
-        text.replace(
-            "normalize_path: true",
-            &format!("normalize_path: {}", settings.normalize_path),
-        )?;
-        text.replace(
-            "merge_slashes: true",
-            &format!("merge_slashes: {}", settings.normalize_path),
-        )?;
+        listener["name"] = self.name.as_str().into();
+        listener["address"]["socket_address"]["port_value"] = port.into();
+        let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
+        manager["stat_prefix"] = self.name.as_str().into();
+        manager["normalize_path"] = settings.normalize_path.into();
+        manager["merge_slashes"] = settings.normalize_path.into();
+        let [mut ext_authz, router] = [0, 1].map(|index| manager["http_filters"][index].take());
+        let mut filters = Vec::new();
+        let mut of_routes = json!({});
         if self.targets.is_empty() {
-            text.cut(EXT_AUTHZ, ROUTER)?;
-            let module = self.module.as_ref().map(Module::filter).transpose()?.unwrap_or_default();
-            text.replace(ROUTER, &(module + &settings.filters + ROUTER))?;
-            if settings.disabled {
-                text.replace(DOMAINS, &format!("{DOMAINS}{DISABLED}"))?;
+            filters.extend(self.module.as_ref().map(Module::filter).transpose()?);
+            if let Some(Value::Array(more)) = yaml_of(&settings.filters)?.pop() {
+                filters.extend(more);
             }
-            return Ok(text.0);
+            if settings.disabled {
+                of_routes["rolegate"] = disabled();
+            }
+        } else {
+            self.configure(&mut ext_authz["typed_config"]);
+            filters.push(ext_authz);
+            if settings.whole_bodies {
+                of_routes["envoy.filters.http.ext_authz"] = buffered();
+            }
         }
-        let timeout = format!("{}s", settings.timeout.as_secs_f64());
-        text.replace(" timeout: 2s", &format!(" timeout: {timeout}"))?;
-        text.replace("max_interval: 2s", &format!("max_interval: {timeout}"))?;
-        let failure = format!("failure_mode_allow: {}", settings.failure_mode_allow);
-        text.replace("failure_mode_allow: false", &failure)?;
-        let raw = format!("encode_raw_headers: {}", settings.encode_raw_headers);
-        let body = settings.with_request_body.map_or_else(String::new, |bytes| {
-            format!(
-                "\n{:22}with_request_body: {{ max_request_bytes: {bytes}, allow_partial_message: {}, pack_as_bytes: true }}",
-                "", !settings.whole_bodies
-            )
-        });
-        if settings.whole_bodies {
-            text.replace(DOMAINS, &format!("{DOMAINS}{BUFFERED}"))?;
+        filters.push(router);
+        manager["http_filters"] = filters.into();
+        manager["route_config"]["virtual_hosts"][0]["typed_per_filter_config"] = of_routes;
+        Ok(listener)
+    }
+
+    /// Sets up its filter `ext_authz`.
+    fn configure(&self, ext_authz: &mut Value) {
+        let settings = &self.settings;
+        ext_authz["failure_mode_allow"] = settings.failure_mode_allow.into();
+        ext_authz["encode_raw_headers"] = settings.encode_raw_headers.into();
+        if let Some(bytes) = settings.with_request_body {
+            ext_authz["with_request_body"] = json!({
+                "max_request_bytes": bytes,
+                "allow_partial_message": !settings.whole_bodies,
+                "pack_as_bytes": true,
+            });
         }
-        text.replace("encode_raw_headers: true", &(raw + &body))?;
-        let mut client = format!("envoy_grpc: {{ cluster_name: {} }}", self.cluster_name());
+        let service = &mut ext_authz["grpc_service"];
         if let (true, Some(target)) = (settings.google_grpc, self.targets.first()) {
-            // Its `grpc_service` has no retries.
-            text.cut("                        # Checks have no side effects", ROUTER)?;
-            client = google(&self.cluster_name(), target);
+            // Google's client has no retries.
+            *service = json!({ "google_grpc": google(&self.cluster_name(), target) });
+        } else {
+            service["envoy_grpc"]["cluster_name"] = self.cluster_name().into();
+            let max_interval = &mut service["retry_policy"]["retry_back_off"]["max_interval"];
+            *max_interval = seconds(settings.timeout);
         }
-        text.replace("envoy_grpc: { cluster_name: rolegate }", &client)?;
-        Ok(text.0)
+        service["timeout"] = seconds(settings.timeout);
     }
 
     /// The cluster of its authorization services, from the shipped one.
-    fn cluster(&self, template: &str) -> Result<String, Failed> {
-        let mut text =
-            Text(template.replace("name: rolegate\n", &format!("name: {}\n", self.cluster_name())));
-        text.replace(ENDPOINT, &endpoints(&self.targets))?;
+    fn cluster(&self, mut cluster: Value) -> Value {
+        cluster["name"] = self.cluster_name().into();
+        cluster["load_assignment"]["cluster_name"] = self.cluster_name().into();
+        cluster["load_assignment"]["endpoints"][0]["lb_endpoints"] =
+            self.targets.iter().map(Target::endpoint).collect();
         if !self.settings.health_checks {
-            let after =
-                format!("      load_assignment:\n        cluster_name: {}", self.cluster_name());
-            text.cut("      # A stopping rolegate first fails", &after)?;
+            cluster["health_checks"] = json!([]);
         }
-        Ok(text.0)
+        cluster
     }
 
     /// The name of that cluster.
     fn cluster_name(&self) -> String {
-        if self.name == "public" {
-            "rolegate".to_owned()
-        } else {
-            format!("rolegate-{}", self.name)
+        match self.name.as_str() {
+            "public" => "rolegate".to_owned(),
+            name => format!("rolegate-{name}"),
         }
     }
 }
 
 impl Module {
     /// Its filter, from `deploy/envoy/module.yaml`.
-    fn filter(&self) -> Result<String, Failed> {
-        const FILTER: &str = "                  - name: rolegate\n";
-        const LAST: &str = "                          decision-log: denied\n";
-        let file = "deploy/envoy/module.yaml";
-        let shipped = shipped(file)?;
-        let filter =
-            shipped.split_once(FILTER).and_then(|(_, rest)| Some(rest.split_once(LAST)?.0));
-        let filter =
-            filter.ok_or_else(|| Failed::new(file, "it has another filter than expected"))?;
-        let policy = format!("policy: {}", self.policy.display());
-        let mut filter = Text(FILTER.to_owned() + filter);
-        filter.replace("policy: /etc/rolegate/policy.yaml", &policy)?;
-        let log = self.decisions.iter().flat_map(|file| {
-            ["decision-log: all".to_owned(), format!("decision-log-file: {}", file.display())]
-        });
-        for line in log.chain(self.more.iter().cloned()) {
-            // Writing to a string does not fail.
-            let _ = writeln!(filter.0, "{:26}{line}", "");
+    fn filter(&self) -> Result<Value, Failed> {
+        let mut config = shipped("envoy/module.yaml")?;
+        let listener = &mut config["static_resources"]["listeners"][0];
+        let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
+        let mut filter = manager["http_filters"][0].take();
+        let settings = &mut filter["typed_config"]["filter_config"]["value"];
+        settings["policy"] = json!(self.policy);
+        if let Some(file) = &self.decisions {
+            settings["decision-log"] = "all".into();
+            settings["decision-log-file"] = json!(file);
         }
-        if self.decisions.is_none() {
-            filter.0.push_str(LAST);
+        for line in &self.more {
+            if let Some(Value::Object(fields)) = yaml_of(line)?.pop() {
+                fields.into_iter().for_each(|(name, value)| settings[name] = value);
+            }
         }
-        Ok(filter.0)
+        Ok(filter)
     }
+}
+
+fn seconds(time: Duration) -> Value {
+    format!("{}s", time.as_secs_f64()).into()
 }
 
 /// On a Unix socket, Google's client sends the socket's path, percent-encoded, as the authority.
 /// Servers based on the crate h2 (rolegate's and tonic's) reject that as malformed (seen with Envoy
 /// 1.40: a reset with PROTOCOL_ERROR), so the authority is set.
-fn google(name: &str, target: &Target) -> String {
-    format!(
-        "google_grpc: {{ target_uri: \"{target}\", stat_prefix: {name}, channel_args: {{ args: {{ \
-         grpc.default_authority: {{ string_value: localhost }} }} }} }}"
-    )
+fn google(name: &str, target: &Target) -> Value {
+    let arguments = json!({ "grpc.default_authority": { "string_value": "localhost" } });
+    json!({
+        "target_uri": target.to_string(),
+        "stat_prefix": name,
+        "channel_args": { "args": arguments },
+    })
 }
 
-/// The first lines of its filters.
-const EXT_AUTHZ: &str = "                  - name: envoy.filters.http.ext_authz\n";
-const ROUTER: &str = "                  - name: envoy.filters.http.router";
-const DOMAINS: &str = "                      domains: [\"*\"]\n";
-/// What tells rolegate that Envoy sends each body.
-const BUFFERED: &str = "                      typed_per_filter_config:
-                        envoy.filters.http.ext_authz:
-                          \"@type\": type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute
-                          check_settings: { context_extensions: { request_body: buffered } }
-";
-/// What switches the library off.
-const DISABLED: &str = "                      typed_per_filter_config:
-                        rolegate:
-                          \"@type\": type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3.DynamicModuleFilterPerRoute
-                          dynamic_module_config: { name: rolegate, do_not_close: true }
-                          filter_name: rolegate
-                          filter_config:
-                            \"@type\": type.googleapis.com/google.protobuf.Struct
-                            value: { disabled: true }
-";
-/// The starts of the sections of the shipped configuration.
-const LISTENERS: &str = "  listeners:\n";
-const CLUSTERS: &str = "\n  clusters:\n";
-const ROLEGATE: &str = "\n    - name: rolegate\n";
-/// The line of the shipped configuration with rolegate's address.
-const ENDPOINT: &str =
-    "              - endpoint: { address: { pipe: { path: /run/rolegate/rolegate.sock } } }\n";
-
-fn endpoints(targets: &[Target]) -> String {
-    let mut lines = String::new();
-    for target in targets {
-        let address = match target {
-            Target::Unix(path) => format!("pipe: {{ path: {} }}", path.display()),
-            Target::Tcp(at) => {
-                format!("socket_address: {{ address: {}, port_value: {} }}", at.ip(), at.port())
-            }
-        };
-        // Writing to a string does not fail.
-        let _ = writeln!(lines, "              - endpoint: {{ address: {{ {address} }} }}");
-    }
-    lines
+/// Tells rolegate that Envoy sends each body.
+fn buffered() -> Value {
+    json!({
+        "@type": "type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute",
+        "check_settings": { "context_extensions": { "request_body": "buffered" } },
+    })
 }
 
-/// The version of [`program`].
-const VERSION: &str = "1.40.0";
-/// The version of [`older_program`]: of the oldest minor version that loads the module.
-const OLDER_VERSION: &str = "1.38.3";
+/// Switches the library off.
+fn disabled() -> Value {
+    const MODULES: &str = "type.googleapis.com/envoy.extensions.filters.http.dynamic_modules.v3";
+    json!({
+        "@type": format!("{MODULES}.DynamicModuleFilterPerRoute"),
+        "dynamic_module_config": { "name": "rolegate", "do_not_close": true },
+        "filter_name": "rolegate",
+        "filter_config": {
+            "@type": "type.googleapis.com/google.protobuf.Struct",
+            "value": { "disabled": true },
+        },
+    })
+}
 
 /// The Envoy program: `ENVOY=/path`, else the one that `make tools` installed in `.tools/`.
 pub fn program() -> Result<PathBuf, Failed> {
-    installed("ENVOY", VERSION)
+    installed("ENVOY", "1.40.0")
 }
 
-/// An older Envoy, which also loads the module: `ENVOY_OLDER=/path`, else the one that `make tools`
-/// installed.
+/// An older Envoy, of the oldest minor version that loads the module: `ENVOY_OLDER=/path`, else the
+/// one that `make tools` installed.
 pub fn older_program() -> Result<PathBuf, Failed> {
-    installed("ENVOY_OLDER", OLDER_VERSION)
+    installed("ENVOY_OLDER", "1.38.3")
 }
 
 fn installed(variable: &str, version: &str) -> Result<PathBuf, Failed> {
-    if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
-        let why = format!(
-            "no file at {}: name the program, or unset it and run `make tools`",
-            path.display()
-        );
-        return first_file([path]).ok_or_else(|| Failed::new(variable, why));
-    }
     let tools = repository().join(format!(".tools/envoy-{version}"));
     let libraries = std::fs::read_dir(tools.join("lib")).into_iter().flatten().flatten();
     let in_environment =
         libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
-    first_file(in_environment.chain([tools.join("envoy/_bin/envoy")])).ok_or_else(|| {
-        let why =
-            format!("{version} was not found: run `make tools`, or set {variable}=/path/to/envoy");
-        Failed::new("envoy", why)
-    })
+    let candidates = in_environment.chain([tools.join("envoy/_bin/envoy")]);
+    find_program(variable, "run `make tools`", candidates)
 }

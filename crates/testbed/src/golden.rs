@@ -29,9 +29,9 @@ pub struct Caller<'a> {
 /// The arguments with which `rolegate serve` logs every decision.
 pub const ARGUMENTS: &[&str] = &["--decision-log", "all"];
 
-/// The result of a case.
+/// The outcome of a case.
 #[derive(Debug)]
-pub struct Ran {
+pub struct Outcome {
     /// The actual status.
     pub status: u16,
     /// The expected status: the one of the case, unless Envoy changed the path of the request.
@@ -59,13 +59,11 @@ impl<'a> Caller<'a> {
     }
 
     /// Runs a case.
-    pub async fn run(&mut self, case: &Case) -> Result<Ran, Failed> {
+    pub async fn run(&mut self, case: &Case) -> Result<Outcome, Failed> {
         let request = &case.request;
         if request.at.is_some() {
-            return Err(Failed::new(
-                case.name.as_str(),
-                "a running rolegate has no other clock than the machine's",
-            ));
+            let why = "a running rolegate has no other clock than the machine's";
+            return Err(Failed::new(case.name.as_str(), why));
         }
         let mut headers = request.headers.clone();
         let credentials = authorization(&request.credentials, self.identity, self.signer)?;
@@ -74,22 +72,17 @@ impl<'a> Caller<'a> {
         let answer = self.send(request, &request.path, &headers).await?;
         let decision = self.decision_after(before, &answer).await;
         if let Some(path) = repaired(case, &answer, &decision) {
-            let like = self.send(request, path, &headers).await?;
-            self.decision_after(before + 1, &like).await;
-            let like = like.status;
-            let wrong = (like != answer.status).then(|| format!("`{path}` itself gets {like}"));
-            return Ok(Ran {
-                status: answer.status,
-                expected: like,
-                wrong: Vec::from_iter(wrong),
-                decision,
-            });
+            let direct = self.send(request, path, &headers).await?;
+            self.decision_after(before + 1, &direct).await;
+            let (status, expected) = (answer.status, direct.status);
+            let wrong = (status != expected).then(|| format!("`{path}` itself gets {expected}"));
+            return Ok(Outcome { status, expected, wrong: Vec::from_iter(wrong), decision });
         }
         let mut wrong = differences(&case.expect, &request.method, &answer);
         if !(decision.is_null() && case.expect.status == 400) {
             wrong.extend(unlogged(&case.expect, &decision));
         }
-        Ok(Ran { status: answer.status, expected: case.expect.status, decision, wrong })
+        Ok(Outcome { status: answer.status, expected: case.expect.status, decision, wrong })
     }
 
     /// Sends a request. Envoy closes a connection after a request that it cannot parse; the next
@@ -114,12 +107,11 @@ impl<'a> Caller<'a> {
         // other line does appear, perhaps late on a busy machine; without waiting for it, it would
         // be taken for the line of the next case.
         let by_envoy = answer.status == 400 && answer.text().is_empty();
-        let until = Instant::now() + if by_envoy { LINE_OF_ENVOY } else { LINE_TIMEOUT };
+        let end = Instant::now() + if by_envoy { LINE_OF_ENVOY } else { LINE_TIMEOUT };
         loop {
-            let line = self.stack.decisions().into_iter().nth(before);
-            match line {
+            match self.stack.decisions().into_iter().nth(before) {
                 Some(line) => return line,
-                None if Instant::now() > until => return Value::Null,
+                None if Instant::now() > end => return Value::Null,
                 None => tokio::time::sleep(Duration::from_millis(2)).await,
             }
         }
@@ -134,7 +126,7 @@ pub fn authorization(
 ) -> Result<Option<String>, Failed> {
     Ok(match credentials {
         Credentials::None => None,
-        Credentials::Basic(both) => Some(basic(both)),
+        Credentials::Basic(credentials) => Some(basic(credentials)),
         Credentials::Bearer(token) => Some(format!("Bearer {token}")),
         Credentials::User { .. } => {
             return Err(Failed::new("user", "a running rolegate needs credentials"));
@@ -146,10 +138,9 @@ pub fn authorization(
     })
 }
 
-/// The path that rolegate received, if that of the case is invalid and Envoy has turned it into a
-/// valid one: normalisation makes `/people` of `/../people`, which rolegate and the application
-/// both receive. The request is then no longer the one of the case; it must get the result of the
-/// other path.
+/// The path that rolegate received, if Envoy has turned the invalid path of the case into a valid
+/// one: normalisation makes `/people` of `/../people`. The request must then get the result of the
+/// valid path.
 fn repaired<'d>(case: &Case, answer: &Answer, decision: &'d Value) -> Option<&'d str> {
     let path = decision.get("path")?.as_str()?;
     (case.expect.status == 400 && answer.status != 400 && path != case.request.path).then_some(path)
@@ -161,25 +152,29 @@ fn differences(expect: &Expect, method: &str, answer: &Answer) -> Vec<String> {
         return vec![format!("status {} instead of {}", answer.status, expect.status)];
     }
     let echo = answer.json();
-    let got = |name: &str| match expect.status {
+    let received = |name: &str| match expect.status {
         200 if method == "HEAD" => Some("not to be seen, as the answer has no body".to_owned()),
         200 => echoed(&echo, name),
         _ => answer.header(name),
     };
-    let seen = expect.headers.iter().map(|(name, value)| (name, value, got(name)));
-    seen.filter(|(_, value, got)| got.as_deref().unwrap_or_default() != **value)
-        .map(|(name, value, got)| format!("header `{name}` is {got:?} instead of `{value}`"))
+    let headers = expect.headers.iter().map(|(name, value)| (name, value, received(name)));
+    headers
+        .filter(|(_, value, received)| received.as_deref().unwrap_or_default() != **value)
+        .map(|(name, value, received)| {
+            format!("header `{name}` is {received:?} instead of `{value}`")
+        })
         .collect()
 }
 
 /// The differences from the expectation in the decision log.
 fn unlogged(expect: &Expect, decision: &Value) -> Vec<String> {
-    let both = [("rule", &expect.rule), ("reason", &expect.reason)];
-    let wanted = both.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
-    wanted
+    let fields = [("rule", &expect.rule), ("reason", &expect.reason)];
+    fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.as_deref()?)))
         .map(|(name, value)| (name, value, decision.get(name).and_then(Value::as_str)))
-        .filter(|(_, value, got)| *got != Some(value))
-        .map(|(name, value, got)| format!("{name} is {got:?} instead of `{value}`"))
+        .filter(|(_, value, logged)| *logged != Some(value))
+        .map(|(name, value, logged)| format!("{name} is {logged:?} instead of `{value}`"))
         .collect()
 }
 

@@ -8,9 +8,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use document::{Node, Reader, Severity, Value as Yaml};
 use serde_json::{Value, json};
 
-use crate::process::{Failed, first_file, repository};
+use crate::process::{Failed, find_program, repository};
 
 /// The Kubernetes version for which charts are rendered.
 const KUBERNETES: &str = "1.36";
@@ -47,41 +48,57 @@ pub fn file(path: &Path) -> Result<Vec<Value>, Failed> {
     validated(&path.display().to_string(), &text(path)?)
 }
 
+/// The manifests in a text, if they are valid.
+fn validated(what: &str, manifests: &str) -> Result<Vec<Value>, Failed> {
+    let manifests = run_script("validate.py", what, manifests)?;
+    serde_json::from_str(&manifests).map_err(|error| Failed::new(what, error.to_string()))
+}
+
 /// The errors of each document by this JSON Schema.
 pub fn schema_errors(schema: &Value, documents: &[Value]) -> Result<Vec<Vec<String>>, Failed> {
-    let errors =
-        run_script("json_schema.py", "schema", &json!([schema, documents]).to_string(), &[])?;
+    let errors = run_script("json_schema.py", "schema", &json!([schema, documents]).to_string())?;
     serde_json::from_str(&errors).map_err(|error| Failed::new("schema", error.to_string()))
 }
 
-/// The documents of any YAML file.
+/// The documents of any YAML file, without empty ones.
 pub fn yaml(path: &Path) -> Result<Vec<Value>, Failed> {
-    parsed(&path.display().to_string(), &text(path)?, &["--yaml"])
+    yaml_of(&text(path)?)
 }
 
-/// The documents of any YAML text.
+/// The documents of any YAML text, without empty ones.
 pub fn yaml_of(text: &str) -> Result<Vec<Value>, Failed> {
-    parsed("YAML", text, &["--yaml"])
+    let mut reader = Reader::new(Path::new("yaml").into());
+    let documents = reader.parse_foreign(text.as_bytes()).unwrap_or_default();
+    let problems = reader.finish();
+    match problems.iter().find(|problem| problem.severity == Severity::Error) {
+        Some(problem) => Err(Failed::new("YAML", problem.to_string())),
+        None => Ok(documents.iter().map(to_json).filter(|document| !document.is_null()).collect()),
+    }
+}
+
+fn to_json(node: &Node) -> Value {
+    match &node.value {
+        Yaml::Scalar(scalar) if scalar.is_nothing() => Value::Null,
+        // Numbers and booleans of JSON are those of YAML.
+        Yaml::Scalar(scalar) if scalar.plain => {
+            serde_json::from_str(&scalar.text).unwrap_or_else(|_| (*scalar.text).into())
+        }
+        Yaml::Scalar(scalar) => (*scalar.text).into(),
+        Yaml::List(items) => items.iter().map(to_json).collect(),
+        Yaml::Map(fields) => {
+            fields.iter().map(|(key, value)| ((*key.text).to_owned(), to_json(value))).collect()
+        }
+    }
 }
 
 fn text(path: &Path) -> Result<String, Failed> {
     std::fs::read_to_string(path).map_err(|error| Failed::io(path.display().to_string(), &error))
 }
 
-fn validated(what: &str, manifests: &str) -> Result<Vec<Value>, Failed> {
-    parsed(what, manifests, &[])
-}
-
-/// The output of `validate.py` for a text.
-fn parsed(what: &str, text: &str, arguments: &[&str]) -> Result<Vec<Value>, Failed> {
-    let documents = run_script("validate.py", what, text, arguments)?;
-    serde_json::from_str(&documents).map_err(|error| Failed::new(what, error.to_string()))
-}
-
 /// The output of a script for this input.
-fn run_script(script: &str, what: &str, text: &str, arguments: &[&str]) -> Result<String, Failed> {
+fn run_script(script: &str, what: &str, text: &str) -> Result<String, Failed> {
     let mut command = python()?;
-    command.arg(repository().join("crates/testbed/manifests").join(script)).args(arguments);
+    command.arg(repository().join("crates/testbed/manifests").join(script));
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -101,9 +118,9 @@ fn run_script(script: &str, what: &str, text: &str, arguments: &[&str]) -> Resul
 /// into without one.
 fn python() -> Result<Command, Failed> {
     let schemas = repository().join(".tools/kubernetes-validate-1.37.0");
-    let own = schemas.join("bin/python3");
-    if own.is_file() {
-        return Ok(Command::new(own));
+    let python = schemas.join("bin/python3");
+    if python.is_file() {
+        return Ok(Command::new(python));
     }
     if !schemas.join("kubernetes_validate").is_dir() {
         return Err(Failed::new("kubernetes-validate", "not found: run `make tools`"));
@@ -114,17 +131,8 @@ fn python() -> Result<Command, Failed> {
 }
 
 fn tool(variable: &str, name: &str) -> Result<PathBuf, Failed> {
-    if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
-        return first_file([path]).ok_or_else(|| {
-            Failed::new(
-                variable,
-                "no such file: name the program, or unset it and run `make tools`",
-            )
-        });
-    }
-    first_file([repository().join(".tools/helm-3.21.4-kustomize-5.8.1/bin").join(name)]).ok_or_else(
-        || Failed::new(name, format!("not found: run `make tools`, or set {variable}=/path")),
-    )
+    let folder = repository().join(".tools/helm-3.21.4-kustomize-5.8.1/bin");
+    find_program(variable, "run `make tools`", [folder.join(name)])
 }
 
 fn output(mut command: Command, name: &str) -> Result<String, Failed> {

@@ -37,10 +37,11 @@ impl From<load::Failed> for Failed {
 #[derive(Debug)]
 pub struct Process {
     name: &'static str,
-    child: Child,
+    command: Command,
+    pub(crate) child: Child,
     log: PathBuf,
     /// The length of the log when the process started.
-    earlier: usize,
+    log_start: usize,
 }
 
 /// Where the standard output of a process goes. Its errors always go to its log.
@@ -54,7 +55,7 @@ pub enum Stdout {
     Unread,
 }
 
-/// How often a starting process is polled for readiness.
+/// How often a starting or ending process is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// How long to wait until a paused process has stopped.
 const PAUSE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -74,22 +75,39 @@ impl Process {
         log: PathBuf,
         stdout: Stdout,
     ) -> Result<Self, Failed> {
-        let output = File::options()
-            .create(true)
-            .append(true)
-            .open(&log)
-            .map_err(|error| Failed::io(log.display().to_string(), &error))?;
-        let earlier = read(&log).len();
+        let output = append(&log)?;
         let errors = output.try_clone().map_err(|error| Failed::io(name, &error))?;
-        let stdout = match stdout {
+        command.stdin(Stdio::null()).stderr(errors).stdout(match stdout {
             Stdout::Log => output.into(),
             Stdout::Discarded => Stdio::null(),
             Stdout::Unread => Stdio::piped(),
-        };
-        let child = command.stdin(Stdio::null()).stdout(stdout).stderr(errors).spawn().map_err(
-            |error| Failed::new(name, format!("cannot start {:?}: {error}", command.get_program())),
-        )?;
-        Ok(Self { name, child, log, earlier })
+        });
+        Self::spawn(name, command, log)
+    }
+
+    /// Starts it with pipes as its standard input and output.
+    pub(crate) fn start_piped(
+        name: &'static str,
+        mut command: Command,
+        log: PathBuf,
+    ) -> Result<Self, Failed> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(append(&log)?);
+        Self::spawn(name, command, log)
+    }
+
+    fn spawn(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self, Failed> {
+        let log_start = read(&log).len();
+        let child = command.spawn().map_err(|error| {
+            Failed::new(name, format!("cannot start {:?}: {error}", command.get_program()))
+        })?;
+        Ok(Self { name, command, child, log, log_start })
+    }
+
+    /// Starts it again after it has ended, with the same arguments and the same log.
+    pub(crate) fn restart(&mut self) -> Result<(), Failed> {
+        self.log_start = read(&self.log).len();
+        self.child = self.command.spawn().map_err(|error| Failed::io(self.name, &error))?;
+        Ok(())
     }
 
     /// Waits until `ready` returns something.
@@ -98,39 +116,56 @@ impl Process {
         limit: Duration,
         mut ready: impl AsyncFnMut(&Self) -> Option<T>,
     ) -> Result<T, Failed> {
-        let until = Instant::now() + limit;
-        while Instant::now() < until {
-            if let Some(status) = self.ended() {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            if let Some(status) = self.status() {
                 return Err(self.failed(&format!("it ended at once ({status})")));
             }
-            if let Some(found) = ready(self).await {
-                return Ok(found);
+            if let Some(value) = ready(self).await {
+                return Ok(value);
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         }
         Err(self.failed(&format!("it is not ready after {limit:?}")))
     }
 
+    /// Waits until it has ended.
+    pub async fn wait(&mut self, limit: Duration) -> Result<ExitStatus, Failed> {
+        let end = Instant::now() + limit;
+        while Instant::now() < end {
+            if let Some(status) = self.status() {
+                return Ok(status);
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        Err(self.failed(&format!("it still runs after {limit:?}")))
+    }
+
     /// The contents of its log file.
-    pub fn printed(&self) -> String {
+    pub fn log(&self) -> String {
         String::from_utf8_lossy(&read(&self.log)).into_owned()
     }
 
-    /// Its own output, without what was in the log file before it started.
-    pub fn printed_since_its_start(&self) -> String {
-        let all = read(&self.log);
-        String::from_utf8_lossy(all.get(self.earlier..).unwrap_or_default()).into_owned()
+    /// Its output since its last start, without the earlier contents of the log file.
+    pub fn log_since_start(&self) -> String {
+        let log = read(&self.log);
+        String::from_utf8_lossy(log.get(self.log_start..).unwrap_or_default()).into_owned()
     }
 
     /// Its exit status, if it has ended.
-    pub fn ended(&mut self) -> Option<ExitStatus> {
+    pub fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
+    }
+
+    /// Whether it is running.
+    pub fn is_running(&mut self) -> bool {
+        self.status().is_none()
     }
 
     /// A failure with the last lines of its output.
     pub fn failed(&self, why: &str) -> Failed {
-        let printed = self.printed_since_its_start();
-        let lines: Vec<&str> = printed.lines().collect();
+        let log = self.log_since_start();
+        let lines: Vec<&str> = log.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(15)..).unwrap_or_default().join("\n    ");
         Failed::new(self.name, format!("{why}; it printed:\n    {tail}"))
     }
@@ -140,7 +175,7 @@ impl Process {
         self.child.id()
     }
 
-    /// Asks it to end (SIGTERM).
+    /// Asks it to end (SIGTERM), without waiting.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
     }
@@ -150,17 +185,17 @@ impl Process {
     ///
     /// The signal takes effect with a delay: on a busy machine, a thread runs on until its
     /// processor notices.
-    pub(crate) fn pause(&self) {
+    pub fn pause(&self) {
         self.signal(Signal::STOP);
-        let until = Instant::now() + PAUSE_TIMEOUT;
-        while !self.is_paused() && Instant::now() < until {
+        let end = Instant::now() + PAUSE_TIMEOUT;
+        while !self.is_paused() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
     /// Whether each of its threads is stopped (state `T` in `/proc/PID/task/TID/stat`).
     fn is_paused(&self) -> bool {
-        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", self.id())) else {
             return true;
         };
         threads.flatten().all(|thread| {
@@ -171,39 +206,41 @@ impl Process {
     }
 
     /// Continues it (SIGCONT).
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
     /// Kills it (SIGKILL) and waits until it has ended.
-    pub(crate) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         // Fails only if the process has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
     fn signal(&self, signal: Signal) {
-        let number = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        if let Some(number) = number {
-            // Fails only if the process has already ended.
-            let _ = kill_process(number, signal);
-        }
+        // Fails only if the process has already ended.
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if self.ended().is_some() {
+        if !self.is_running() {
             return;
         }
         self.resume();
         self.terminate();
-        let until = Instant::now() + TERMINATION_TIMEOUT;
-        while self.ended().is_none() && Instant::now() < until {
+        let end = Instant::now() + TERMINATION_TIMEOUT;
+        while self.is_running() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
         self.kill();
     }
+}
+
+fn append(log: &Path) -> Result<File, Failed> {
+    let file = File::options().create(true).append(true).open(log);
+    file.map_err(|error| Failed::io(log.display().to_string(), &error))
 }
 
 /// The part of a log that can be read.
@@ -211,13 +248,24 @@ fn read(log: &Path) -> Vec<u8> {
     std::fs::read(log).unwrap_or_default()
 }
 
-/// The first of these paths that is a file.
-pub(crate) fn first_file(candidates: impl IntoIterator<Item = PathBuf>) -> Option<PathBuf> {
-    candidates.into_iter().find(|candidate| candidate.is_file())
+/// The program at the path in this environment variable, else the first of `candidates` that is a
+/// file. `remedy` is how to get it, for the error.
+pub(crate) fn find_program(
+    variable: &str,
+    remedy: &str,
+    candidates: impl IntoIterator<Item = PathBuf>,
+) -> Result<PathBuf, Failed> {
+    if let Some(path) = std::env::var_os(variable).map(PathBuf::from) {
+        let why = format!("no file at {}: name the program, or unset it", path.display());
+        return if path.is_file() { Ok(path) } else { Err(Failed::new(variable, why)) };
+    }
+    let why = format!("the program was not found: {remedy}, or set {variable}=/path");
+    let program = candidates.into_iter().find(|candidate| candidate.is_file());
+    program.ok_or_else(|| Failed::new(variable, why))
 }
 
 /// The root folder of the repository.
 pub fn repository() -> PathBuf {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).unwrap_or(here).to_path_buf()
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.ancestors().nth(2).unwrap_or(package).to_path_buf()
 }

@@ -1,9 +1,10 @@
 //! The program `rolegate`, started like a user starts it.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -11,18 +12,13 @@ use crate::client::get;
 use crate::envoy::Target;
 use crate::process::{Failed, Process, Stdout};
 
-/// A running `rolegate serve`. Dropping it stops it.
+/// A running `rolegate serve`. Dropping it kills it, without the delay of a drain.
 #[derive(Debug)]
 pub struct Rolegate {
     /// The address of its ext_authz listener.
     pub listen: Target,
     /// Its admin interface.
     pub admin: SocketAddr,
-    program: PathBuf,
-    policy: PathBuf,
-    log: PathBuf,
-    more: Vec<String>,
-    stdout: Stdout,
     process: Process,
 }
 
@@ -55,124 +51,77 @@ impl Rolegate {
         more: &[&str],
         stdout: Stdout,
     ) -> Result<Self, Failed> {
-        let log = unused(folder);
-        let more = more.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>();
-        let process = spawn(program, policy, &listen, &log, &more, stdout)?;
-        let (program, policy) = (program.to_path_buf(), policy.to_path_buf());
-        let mut this =
-            Self { listen, admin: ANY_PORT, program, policy, log, more, stdout, process };
-        this.ready().await?;
-        Ok(this)
+        let mut command = Command::new(program);
+        command.arg("serve").arg("--policy").arg(policy);
+        command.args(["--listen", &listen.to_string(), "--admin", &ANY_PORT.to_string()]);
+        command.args(more);
+        let process = Process::start_with("rolegate", command, unused_log(folder), stdout)?;
+        let mut rolegate = Self { listen, admin: ANY_PORT, process };
+        rolegate.ready().await?;
+        Ok(rolegate)
     }
 
-    /// Whether it is running.
-    pub fn is_running(&mut self) -> bool {
-        self.process.ended().is_none()
-    }
-
-    /// Kills it (SIGKILL).
-    pub fn kill(&mut self) {
-        self.process.kill();
-    }
-
-    /// Asks it to stop (SIGTERM), without waiting.
-    pub fn terminate(&self) {
-        self.process.terminate();
-    }
-
-    /// Pauses it: it keeps its connections and answers nothing.
-    pub fn pause(&self) {
-        self.process.pause();
-    }
-
-    /// Continues it.
-    pub fn resume(&self) {
-        self.process.resume();
-    }
-
-    /// Waits until it has ended by itself. Returns whether its exit code is 0.
-    pub async fn ended(&mut self, limit: Duration) -> Result<bool, Failed> {
-        let until = Instant::now() + limit;
-        while Instant::now() < until {
-            if let Some(status) = self.process.ended() {
-                return Ok(status.success());
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        Err(self.process.failed(&format!("it still runs after {limit:?}")))
-    }
-
-    /// Starts it again on the same addresses after it has ended, and waits until it is ready.
+    /// Starts it again with the same arguments after it has ended, and waits until it is ready. Its
+    /// address stays the same only on a Unix socket.
     pub async fn restart(&mut self) -> Result<(), Failed> {
-        self.process =
-            spawn(&self.program, &self.policy, &self.listen, &self.log, &self.more, self.stdout)?;
+        self.process.restart()?;
         self.ready().await
-    }
-
-    /// Its log.
-    pub fn log(&self) -> String {
-        self.process.printed()
     }
 
     /// Its decision log so far: one JSON object per request, in order.
     pub fn decisions(&self) -> Vec<Value> {
-        let lines = self.log();
-        let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let log = self.log();
+        let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         lines.filter(|line| line.get("decision").is_some()).collect()
-    }
-
-    /// Its process id.
-    pub fn id(&self) -> u32 {
-        self.process.id()
     }
 
     /// Waits until it has logged its addresses and is ready.
     async fn ready(&mut self) -> Result<(), Failed> {
         let ready = async |process: &Process| {
-            let lines = process.printed_since_its_start();
-            let admin = announced(&lines, "admin pages")?.parse().ok()?;
-            let at = announced(&lines, "listening")?;
+            let log = process.log_since_start();
+            let admin = announced(&log, "admin pages")?.parse().ok()?;
+            let listen = announced(&log, "listening")?;
             let answer = get(admin, "/readyz", &[]).await.ok()?;
-            (answer.status == 200).then_some((admin, at))
+            (answer.status == 200).then_some((admin, listen))
         };
-        let (admin, at) = self.process.until(START_TIMEOUT, ready).await?;
+        let (admin, listen) = self.process.until(START_TIMEOUT, ready).await?;
         self.admin = admin;
-        if let Ok(at) = at.parse() {
-            self.listen = Target::Tcp(at);
+        if let Ok(address) = listen.parse() {
+            self.listen = Target::Tcp(address);
         }
         Ok(())
     }
 }
 
+impl Deref for Rolegate {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Rolegate {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
+}
+
+impl Drop for Rolegate {
+    fn drop(&mut self) {
+        self.process.kill();
+    }
+}
+
 /// The address in the log line with this message.
-fn announced(lines: &str, message: &str) -> Option<String> {
-    let mut lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+fn announced(log: &str, message: &str) -> Option<String> {
+    let mut lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let line = lines.find(|line| line.get("message").and_then(Value::as_str) == Some(message))?;
     Some(line.get("address")?.as_str()?.to_owned())
 }
 
 /// An unused log file name in the folder, so that each instance has its own.
-fn unused(folder: &Path) -> PathBuf {
-    let mut number = 0;
-    loop {
-        let file = folder.join(format!("rolegate-{number}.log"));
-        if !file.exists() {
-            return file;
-        }
-        number += 1;
-    }
-}
-
-fn spawn(
-    program: &Path,
-    policy: &Path,
-    listen: &Target,
-    log: &Path,
-    more: &[String],
-    stdout: Stdout,
-) -> Result<Process, Failed> {
-    let mut command = Command::new(program);
-    command.arg("serve").arg("--policy").arg(policy);
-    command.args(["--listen", &listen.to_string(), "--admin", &ANY_PORT.to_string()]).args(more);
-    Process::start_with("rolegate", command, log.to_path_buf(), stdout)
+fn unused_log(folder: &Path) -> PathBuf {
+    let mut files = (0..).map(|number| folder.join(format!("rolegate-{number}.log")));
+    files.find(|file| !file.exists()).unwrap_or_default()
 }

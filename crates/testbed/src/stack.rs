@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::client::{Connection, Version, get};
 use crate::envoy::{self, Envoy, Listener, Module, Settings, Target};
-use crate::process::Failed;
+use crate::process::{Failed, find_program};
 use crate::rolegate::{ANY_PORT, Rolegate};
 use crate::{App, app};
 
@@ -73,11 +73,12 @@ impl Stack {
         let mut listener = Listener { settings: options.envoy.clone(), ..Listener::new("public") };
         let mut rolegates = Vec::new();
         if let Some(library) = &options.module {
-            let more = options.arguments.iter().map(|line| (*line).to_owned()).collect();
-            let (library, policy) = (library.clone(), policy.to_owned());
-            let module =
-                Module { folder: library, policy, decisions: Some(decisions.clone()), more };
-            listener.module = Some(module);
+            listener.module = Some(Module {
+                folder: library.clone(),
+                policy: policy.to_owned(),
+                decisions: Some(decisions.clone()),
+                more: options.arguments.iter().map(|line| (*line).to_owned()).collect(),
+            });
         } else {
             for number in 0..options.instances {
                 let listen = if options.tcp {
@@ -103,8 +104,8 @@ impl Stack {
 
     /// All decisions that are logged so far: one JSON object per request, in order.
     pub fn decisions(&self) -> Vec<Value> {
-        let of_module = std::fs::read_to_string(&self.decisions).unwrap_or_default();
-        let lines = of_module.lines().filter_map(|line| serde_json::from_str(line).ok());
+        let module_log = std::fs::read_to_string(&self.decisions).unwrap_or_default();
+        let lines = module_log.lines().filter_map(|line| serde_json::from_str(line).ok());
         lines.chain(self.rolegates.iter().flat_map(Rolegate::decisions)).collect()
     }
 
@@ -118,10 +119,8 @@ impl Stack {
                 return Ok(decisions);
             }
             if Instant::now() > until {
-                return Err(Failed::new(
-                    "decision log",
-                    format!("{number} lines expected: {decisions:?}"),
-                ));
+                let why = format!("{number} lines expected: {decisions:?}");
+                return Err(Failed::new("decision log", why));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -131,21 +130,18 @@ impl Stack {
     /// them as of an earlier request.
     pub async fn reloads(&self) -> Result<(u64, u64), Failed> {
         let Some(rolegate) = self.rolegates.first() else {
-            let of = async |name| {
-                let name = format!("dynamicmodulescustom.rolegate.{name}");
-                Ok::<_, Failed>(self.envoy.stat(&name).await?.unwrap_or_default())
-            };
-            return Ok((of("policy_reloads").await?, of("policy_reloads_failed").await?));
+            let name = "dynamicmodulescustom.rolegate.policy_reloads";
+            let succeeded = self.envoy.stat(name).await?.unwrap_or_default();
+            let failed = self.envoy.stat(&format!("{name}_failed")).await?.unwrap_or_default();
+            return Ok((succeeded, failed));
         };
         let metrics = get(rolegate.admin, "/metrics", &[]).await?.text();
-        let of = |result: &str| {
+        let [succeeded, failed] = ["ok", "failed"].map(|result| {
             let name = format!("rolegate_policy_reloads_total{{result=\"{result}\"}} ");
-            metrics
-                .lines()
-                .find_map(|line| line.strip_prefix(&name)?.parse().ok())
-                .unwrap_or_default()
-        };
-        Ok((of("ok"), of("failed")))
+            let mut values = metrics.lines().filter_map(|line| line.strip_prefix(&name));
+            values.next().and_then(|value| value.parse().ok()).unwrap_or_default()
+        });
+        Ok((succeeded, failed))
     }
 
     /// The folder of its files, which exists as long as the stack.
@@ -156,15 +152,7 @@ impl Stack {
 
 /// The program `rolegate`: `ROLEGATE=/path`, else the one in the folder of the current program.
 pub fn program() -> Result<PathBuf, Failed> {
-    let named = std::env::var_os("ROLEGATE").map(PathBuf::from);
-    let own = std::env::current_exe().map_err(|error| Failed::io("rolegate", &error))?;
-    let path = named.unwrap_or_else(|| own.with_file_name("rolegate"));
-    if path.is_file() {
-        Ok(path)
-    } else {
-        Err(Failed::new(
-            "rolegate",
-            format!("no file at {}: run `cargo build --bin rolegate`", path.display()),
-        ))
-    }
+    let current = std::env::current_exe().map_err(|error| Failed::io("rolegate", &error))?;
+    let remedy = "run `cargo build --bin rolegate`";
+    find_program("ROLEGATE", remedy, [current.with_file_name("rolegate")])
 }

@@ -12,9 +12,9 @@ use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING,
-    ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _, RSA_PKCS1_SHA256,
-    RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512,
-    RsaEncoding, RsaKeyPair,
+    ECDSA_P521_SHA512_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair,
+    KeyPair as _, RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256,
+    RSA_PSS_SHA384, RSA_PSS_SHA512, RsaEncoding, RsaKeyPair,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -55,18 +55,16 @@ impl Default for Signer {
     fn default() -> Self {
         Self {
             rsa: LazyLock::new(|| RsaKeyPair::generate(KeySize::Rsa2048).expect("a key")),
-            p256: LazyLock::new(|| {
-                EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key")
-            }),
-            p384: LazyLock::new(|| {
-                EcdsaKeyPair::generate(&ECDSA_P384_SHA384_FIXED_SIGNING).expect("a key")
-            }),
-            p521: LazyLock::new(|| {
-                EcdsaKeyPair::generate(&ECDSA_P521_SHA512_FIXED_SIGNING).expect("a key")
-            }),
+            p256: LazyLock::new(|| curve_key(&ECDSA_P256_SHA256_FIXED_SIGNING)),
+            p384: LazyLock::new(|| curve_key(&ECDSA_P384_SHA384_FIXED_SIGNING)),
+            p521: LazyLock::new(|| curve_key(&ECDSA_P521_SHA512_FIXED_SIGNING)),
             ed25519: LazyLock::new(|| Ed25519KeyPair::generate().expect("a key")),
         }
     }
+}
+
+fn curve_key(algorithm: &'static EcdsaSigningAlgorithm) -> EcdsaKeyPair {
+    EcdsaKeyPair::generate(algorithm).expect("a key")
 }
 
 impl Signer {
@@ -75,8 +73,8 @@ impl Signer {
     pub fn jwk(&self, algorithm: &str) -> Value {
         let point = |curve: &str, pair: &EcdsaKeyPair| {
             // An uncompressed point: 0x04, then both coordinates with equal length.
-            let both = pair.public_key().as_ref().get(1..).unwrap_or_default();
-            let (x, y) = both.split_at(both.len() / 2);
+            let point = pair.public_key().as_ref().get(1..).unwrap_or_default();
+            let (x, y) = point.split_at(point.len() / 2);
             json!({ "kty": "EC", "crv": curve, "x": encode(x), "y": encode(y) })
         };
         let mut jwk = match algorithm {
@@ -167,16 +165,13 @@ impl Signer {
             .iter()
             .find(|issuer| claims.get("iss").and_then(Value::as_str) == Some(&*issuer.issuer));
         let now = now();
+        let mut header = json!({ "alg": "ES256", "kid": "ES256" });
         let mut all =
-            Map::from_iter([("iat".to_owned(), json!(now)), ("exp".to_owned(), json!(now + 600))]);
-        let mut header = json!({"alg": "ES256", "kid": "ES256"});
+            Map::from_iter([("iat".into(), now.into()), ("exp".into(), (now + 600).into())]);
         if let Some(issuer) = issuer {
-            all.insert(
-                "aud".to_owned(),
-                json!(issuer.audiences.first().map(|audience| &**audience)),
-            );
+            all.insert("aud".into(), issuer.audiences.first().map(|audience| &**audience).into());
             if let (Some(header), Some(kind)) = (header.as_object_mut(), &issuer.required_type) {
-                header.insert("typ".to_owned(), json!(&**kind));
+                header.insert("typ".into(), (**kind).into());
             }
         }
         all.extend(claims);

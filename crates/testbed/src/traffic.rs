@@ -11,13 +11,20 @@ use tokio::task::JoinHandle;
 use crate::app::MUST_NOT_ARRIVE;
 use crate::process::Failed;
 
-/// Clients that send one request after another until they are stopped.
+/// Clients that send requests, each after the answer to its previous one, until they are stopped.
 #[derive(Debug)]
 pub struct Traffic {
     stop: Stop,
-    /// The responses and errors so far, of each kind of request.
-    answered: [Arc<AtomicU64>; 2],
-    runs: [JoinHandle<Result<RunResults, load::Failed>>; 2],
+    allowed: Run,
+    denied: Run,
+}
+
+/// The clients of one kind of requests.
+#[derive(Debug)]
+struct Run {
+    /// The responses and errors so far.
+    answered: Arc<AtomicU64>,
+    results: JoinHandle<Result<RunResults, load::Failed>>,
 }
 
 /// The two kinds of requests, each sent by half of the clients.
@@ -48,51 +55,58 @@ impl Traffic {
         protocol: Protocol,
         kinds: &Kinds,
     ) -> Result<Self, Failed> {
-        let (stop, answered) = (Stop::default(), <[Arc<AtomicU64>; 2]>::default());
-        let run = |(method, path): (&str, &str), mark: &str, answered: &Arc<AtomicU64>| {
-            let mut plan = Plan::http(&format!("http://{envoy}{path}"))?;
+        let stop = Stop::default();
+        let start = |(method, path): (&str, &str), mark: &str| {
             let request = Request { method: method.to_owned(), ..Request::get(path) };
             let request =
                 request.basic(kinds.credentials).header(mark, "1").header("host", "localhost");
-            plan.workload = Workload::of(request);
-            (plan.protocol, plan.rate, plan.connections) = (protocol, Rate::Max, clients);
-            plan.duration = Some(Duration::from_secs(86_400));
-            (plan.timeout, plan.stop) = (Duration::from_secs(20), stop.clone());
-            let answered = Arc::clone(answered);
-            plan.watch = Some(Arc::new(move |progress| {
-                answered.store(progress.responses + progress.errors, Ordering::SeqCst);
-            }));
-            Ok::<_, Failed>(tokio::task::spawn_blocking(move || load::run(&plan)))
+            let answered = Arc::new(AtomicU64::new(0));
+            let counter = Arc::clone(&answered);
+            let plan = Plan {
+                protocol,
+                rate: Rate::Max,
+                connections: clients,
+                duration: Some(Duration::from_secs(86_400)),
+                timeout: Duration::from_secs(20),
+                workload: Workload::of(request),
+                stop: stop.clone(),
+                watch: Some(Arc::new(move |progress| {
+                    counter.store(progress.responses + progress.errors, Ordering::SeqCst);
+                })),
+                ..Plan::http(&format!("http://{envoy}{path}"))?
+            };
+            let results = tokio::task::spawn_blocking(move || load::run(&plan));
+            Ok::<_, Failed>(Run { answered, results })
         };
-        let runs = [
-            run(kinds.allowed, "x-may-arrive", &answered[0])?,
-            run(kinds.denied, MUST_NOT_ARRIVE, &answered[1])?,
-        ];
-        Ok(Self { stop, answered, runs })
+        let allowed = start(kinds.allowed, "x-may-arrive")?;
+        let denied = start(kinds.denied, MUST_NOT_ARRIVE)?;
+        Ok(Self { stop, allowed, denied })
     }
 
     /// Waits until this many more requests of each kind have been answered.
     pub async fn more(&self, requests: u64) -> Result<(), Failed> {
-        let enough = self.answered().map(|answered| answered + requests);
-        wait(requests, || {
-            self.answered().iter().zip(enough).all(|(answered, enough)| *answered >= enough)
-        })
-        .await
+        let goals = self.answered().map(|answered| answered + requests);
+        let is_enough =
+            || self.answered().iter().zip(goals).all(|(answered, goal)| *answered >= goal);
+        wait(requests, is_enough).await
     }
 
     /// The responses and errors so far, of each kind of request.
     pub fn answered(&self) -> [u64; 2] {
-        self.answered.each_ref().map(|answered| answered.load(Ordering::SeqCst))
+        [&self.allowed, &self.denied].map(|run| run.answered.load(Ordering::SeqCst))
     }
 
     /// Stops the clients and returns the results.
     pub async fn stop(self) -> Result<Tally, Failed> {
         self.stop.stop();
-        let [allowed, denied] = self.runs;
-        let done = async |run: JoinHandle<Result<RunResults, load::Failed>>| {
-            Ok::<_, Failed>(run.await.map_err(|error| Failed::new("traffic", error.to_string()))??)
-        };
-        Ok(Tally { allowed: done(allowed).await?, denied: done(denied).await? })
+        Ok(Tally { allowed: self.allowed.end().await?, denied: self.denied.end().await? })
+    }
+}
+
+impl Run {
+    async fn end(self) -> Result<RunResults, Failed> {
+        let results = self.results.await;
+        Ok(results.map_err(|error| Failed::new("traffic", error.to_string()))??)
     }
 }
 

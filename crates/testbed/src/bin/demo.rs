@@ -17,7 +17,7 @@ use policy::cases::{Case, Credentials, Expect, Request};
 use policy::reference::{Caller as Asking, decide};
 use policy::{AccessRequest, Decision};
 use testbed::client::Version;
-use testbed::golden::{self, Caller, Ran};
+use testbed::golden::{self, Caller, Outcome};
 use testbed::policies::Example;
 use testbed::{Failed, Options, Stack};
 
@@ -234,7 +234,7 @@ fn name(example: &Example, request: &Request) -> String {
 }
 
 /// The deciding rule or the reason of the denial, and what differs from the expectation.
-fn why(case: &Case, ran: &Ran) -> String {
+fn why(case: &Case, ran: &Outcome) -> String {
     let text = |name: &str| ran.decision.get(name).and_then(|value| value.as_str());
     let mut all = vec![match (text("reason"), text("rule")) {
         (Some(reason), Some(rule)) => format!("{reason}, by {rule}"),

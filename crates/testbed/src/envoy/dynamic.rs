@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::{CLUSTERS, Envoy, FILE, LISTENERS, Listener, program, render, shipped};
+use serde_json::json;
+
+use super::{Envoy, Listener, configuration, program};
 use crate::port::ReservedPort;
 use crate::process::Failed;
 
@@ -14,7 +16,7 @@ use crate::process::Failed;
 pub struct Dynamic {
     /// The proxy.
     pub envoy: Envoy,
-    folder: PathBuf,
+    file: PathBuf,
     app: SocketAddr,
     /// The port of the listener, the same for each.
     port: ReservedPort,
@@ -36,78 +38,57 @@ impl Dynamic {
         app: SocketAddr,
         listener: &Listener,
     ) -> Result<Self, Failed> {
+        let file = folder.join("listeners.json");
         // With port 0 each listener would get another one.
         let port = ReservedPort::new()?;
-        let address = port.address();
-        let file = file(folder);
-        write(&file, &resource(app, listener, address)?)?;
-        let bootstrap = render(&shipped(FILE)?, app, &[])?.replacen(LISTENERS, "", 1);
-        let bootstrap = format!(
-            "node: {{ id: testbed, cluster: testbed }}\ndynamic_resources:\n  lds_config: {{ path_config_source: {{ \
-             path: {} }} }}\n{bootstrap}",
-            file.display()
-        );
+        write(&file, app, listener, &port)?;
+        let mut bootstrap = configuration(app, &[], 0)?;
+        bootstrap["node"] = json!({ "id": "testbed", "cluster": "testbed" });
+        bootstrap["dynamic_resources"] =
+            json!({ "lds_config": { "path_config_source": { "path": file } } });
+        let (bootstrap, names) = (bootstrap.to_string(), [listener.name.as_str()]);
         let modules = listener.module.as_ref().map_or(folder, |module| &module.folder);
-        let envoy = Envoy::spawn(
-            &program()?,
-            folder,
-            &bootstrap,
-            &[&listener.name],
-            modules,
-            DRAIN_SECONDS,
-        )
-        .await?;
-        Ok(Self { envoy, folder: folder.to_owned(), app, port, accepted: 1 })
+        let envoy =
+            Envoy::spawn(&program()?, folder, &bootstrap, &names, modules, DRAIN_SECONDS).await?;
+        Ok(Self { envoy, file, app, port, accepted: 1 })
     }
 
     /// Replaces the listener by this one, which must differ from it, and waits until Envoy has
     /// accepted it.
     pub async fn replace(&mut self, listener: &Listener) -> Result<(), Failed> {
-        write(&file(&self.folder), &resource(self.app, listener, self.port.address())?)?;
-        let until = Instant::now() + UPDATE_TIMEOUT;
+        write(&self.file, self.app, listener, &self.port)?;
+        let end = Instant::now() + UPDATE_TIMEOUT;
         self.accepted += 1;
-        loop {
-            let of = async |name: &str| {
-                let value = self.envoy.stat(&format!("listener_manager.lds.{name}")).await?;
-                Ok::<_, Failed>(value.unwrap_or_default())
-            };
-            if of("update_success").await? >= self.accepted {
-                return Ok(());
-            }
-            let rejected = of("update_rejected").await?;
-            if rejected > 0 || Instant::now() > until {
-                let why = format!(
-                    "a listener was not accepted, {rejected} were rejected: {}",
-                    self.envoy.log()
-                );
-                return Err(Failed::new("envoy", why));
+        while self.updates("success").await? < self.accepted {
+            let rejected = self.updates("rejected").await?;
+            if rejected > 0 || Instant::now() > end {
+                let why = format!("a listener was not accepted, {rejected} were rejected");
+                return Err(self.envoy.failed(&why));
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        Ok(())
+    }
+
+    async fn updates(&self, result: &str) -> Result<u64, Failed> {
+        let name = format!("listener_manager.lds.update_{result}");
+        Ok(self.envoy.stat(&name).await?.unwrap_or_default())
     }
 }
 
-fn file(folder: &Path) -> PathBuf {
-    folder.join("listeners.yaml")
-}
-
-/// The file with the listener.
-fn resource(app: SocketAddr, listener: &Listener, address: SocketAddr) -> Result<String, Failed> {
-    const NAME: &str = "    - name: ";
-    let missing = || Failed::new(FILE, "it has other sections than expected");
-    let all = render(&shipped(FILE)?, app, std::slice::from_ref(listener))?;
-    let (_, rest) = all.split_once(LISTENERS).ok_or_else(missing)?;
-    let (listener, _) = rest.split_once(CLUSTERS).ok_or_else(missing)?;
-    let typed =
-        "    - \"@type\": type.googleapis.com/envoy.config.listener.v3.Listener\n      name: ";
-    let listener = listener.replacen(NAME, typed, 1);
-    let port = format!("port_value: {}", address.port());
-    Ok(format!("resources:\n{}\n", listener.replacen("port_value: 0", &port, 1)))
-}
-
-/// Writes a file as Envoy wants it: it notices files that are moved.
-fn write(file: &Path, text: &str) -> Result<(), Failed> {
+/// Writes the listener as Envoy wants it: it notices files that are moved.
+fn write(
+    file: &Path,
+    app: SocketAddr,
+    listener: &Listener,
+    port: &ReservedPort,
+) -> Result<(), Failed> {
+    let listeners = std::slice::from_ref(listener);
+    let mut config = configuration(app, listeners, port.address().port())?;
+    let mut resource = config["static_resources"]["listeners"][0].take();
+    resource["@type"] = "type.googleapis.com/envoy.config.listener.v3.Listener".into();
     let new = file.with_extension("new");
-    let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, file));
+    let written = std::fs::write(&new, json!({ "resources": [resource] }).to_string())
+        .and_then(|()| std::fs::rename(&new, file));
     written.map_err(|error| Failed::io(file.display().to_string(), &error))
 }
