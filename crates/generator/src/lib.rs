@@ -46,12 +46,8 @@ impl OwnedCaller {
     /// The caller as the engine sees it.
     #[must_use]
     pub fn pattern_subject(&self) -> Option<PatternSubject<'_>> {
-        let Self { user, prefix, source, .. } = self;
-        user.as_ref().map(|user| PatternSubject {
-            user: user.as_bytes(),
-            prefix: *prefix,
-            source: *source,
-        })
+        let user = self.user.as_ref()?.as_bytes();
+        Some(PatternSubject { user, prefix: self.prefix, source: self.source })
     }
 
     /// Borrows it.
@@ -102,15 +98,14 @@ impl Rng {
     }
 
     /// Shuffles the items.
-    pub fn shuffle<T>(&mut self, things: &mut [T]) {
-        for end in (1..things.len()).rev() {
-            things.swap(end, self.below(end + 1));
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            items.swap(end, self.below(end + 1));
         }
     }
 }
 
-/// The place in a file that everything generated gets, because the policy's data model requires
-/// one.
+/// The place of everything that is generated: the policy's data model requires a place in a file.
 fn nowhere() -> Place {
     Place::start_of(Path::new("generated.yaml"))
 }

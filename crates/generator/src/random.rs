@@ -14,14 +14,12 @@ use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 /// The parameters of generated policies. Shares are in percent.
 #[derive(Clone, Debug)]
 pub struct Shape {
-    /// The number of roles, including the two reserved ones.
+    /// The number of roles, including the two reserved roles.
     pub roles: usize,
     /// The maximum number of rules per role.
     pub rules_per_role: usize,
     /// The number of users with grants.
     pub users: usize,
-    /// The number of groups with grants.
-    pub groups: usize,
     /// The maximum number of roles granted to a user or group.
     pub roles_per_caller: usize,
     /// The maximum number of segments of a pattern or a resource.
@@ -44,8 +42,6 @@ pub struct Shape {
     pub relative: usize,
     /// Share of rules with scopes.
     pub scopes: usize,
-    /// Share of rules for every action.
-    pub any_action: usize,
     /// Share of rules under `deny`.
     pub deny: usize,
     /// Share of roles that extend others.
@@ -57,7 +53,7 @@ pub struct Shape {
 pub struct OwnedCaller {
     /// The user name; `None` if anonymous.
     pub user: Option<String>,
-    /// What authenticated it; sometimes unknown.
+    /// The source that authenticated it; sometimes unknown.
     pub source: Option<SourceId>,
     /// The length of the prefix of that source.
     pub prefix: usize,
@@ -75,6 +71,10 @@ pub struct Generator {
     place: Place,
 }
 
+/// The number of groups with grants.
+const GROUPS: usize = 3;
+/// Share of rules for every action.
+const ANY_ACTION: usize = 20;
 const ACTIONS: &[&str] = &["GET", "HEAD", "POST", "DELETE"];
 const HOSTS: &[&str] = &["test", "a.test", "b.test", "a.b.test", "b.a.test", "c.b.a.test"];
 const REQUEST_HOSTS: &[&str] =
@@ -89,7 +89,6 @@ impl Default for Shape {
             roles: 8,
             rules_per_role: 6,
             users: 6,
-            groups: 3,
             roles_per_caller: 6,
             depth: 4,
             words: 12,
@@ -101,7 +100,6 @@ impl Default for Shape {
             slash: 5,
             relative: 0,
             scopes: 20,
-            any_action: 20,
             deny: 14,
             extends: 30,
         }
@@ -144,25 +142,25 @@ impl Generator {
         rule
     }
 
-    /// Gives all `{user.id}` of a rule the same sources, at least one.
+    /// Gives all `{user.id}` of a rule the same sources.
     fn set_sources(&mut self, resources: &mut [Pattern]) {
-        let mut sources: Vec<SourceId> =
-            (0..SOURCES).map(SourceId).filter(|_| self.rng.percent(50)).collect();
-        if sources.is_empty() {
-            sources.push(SourceId(1));
+        let chosen = (0..SOURCES).map(SourceId).filter(|_| self.rng.percent(50));
+        let mut chosen: Vec<SourceId> = chosen.collect();
+        if chosen.is_empty() {
+            chosen.push(SourceId(1));
         }
         for segment in resources.iter_mut().flat_map(|pattern| &mut pattern.segments) {
-            if let Segment::UserId(of_rule) = segment {
-                of_rule.clone_from(&sources);
+            if let Segment::UserId(sources) = segment {
+                sources.clone_from(&chosen);
             }
         }
     }
 
     /// A caller from a random source, with the prefix of that source in its name.
-    fn named(&mut self, user: usize) -> OwnedCaller {
+    fn caller_from_source(&mut self, user: usize) -> OwnedCaller {
         let name = user_name(user);
-        let sources = several(&self.place);
-        let sources: Vec<_> = sources.sources().collect();
+        let identity = several(&self.place);
+        let sources: Vec<_> = identity.sources().collect();
         match self.rng.pick(&sources).filter(|_| self.shape.user_id > 0) {
             Some((source, _, prefix)) => OwnedCaller {
                 user: Some(format!("{prefix}{name}")),
@@ -174,16 +172,16 @@ impl Generator {
         }
     }
 
-    /// A caller. Of ten, one is anonymous, two carry roles of their own, and some are unknown to
-    /// the policy.
+    /// A caller: anonymous, known or unknown to the policy, perhaps with groups and roles in its
+    /// token.
     pub fn caller(&mut self) -> OwnedCaller {
         if self.rng.percent(10) {
             return OwnedCaller::default();
         }
         let user = self.rng.below(self.shape.users + 1);
-        let mut caller = self.named(user);
+        let mut caller = self.caller_from_source(user);
         while self.rng.percent(30) {
-            caller.groups.push(group_name(self.rng.below(self.shape.groups + 1)));
+            caller.groups.push(group_name(self.rng.below(GROUPS + 1)));
         }
         while self.rng.percent(40) {
             caller.roles.push(role_name(self.rng.below(self.shape.roles + 1)));
@@ -206,8 +204,8 @@ impl Generator {
 
     fn action_of(&mut self, rule: Option<&Rule>) -> String {
         let action = match rule.map(|rule| &rule.actions) {
-            Some(Actions::These(these)) if self.rng.percent(80) => {
-                self.rng.pick(these).map(|action| &**action)
+            Some(Actions::These(actions)) if self.rng.percent(80) => {
+                self.rng.pick(actions).map(|action| &**action)
             }
             _ => self.rng.pick(&["GET", "POST", "HEAD", "DELETE", "TRACE", "get", ""]).copied(),
         };
@@ -215,9 +213,8 @@ impl Generator {
     }
 
     fn scope_of(&mut self, rule: Option<&Rule>) -> String {
-        let scope =
-            rule.filter(|_| self.rng.percent(80)).and_then(|rule| self.rng.pick(&rule.scopes));
-        match scope {
+        let rule = rule.filter(|_| self.rng.percent(80));
+        match rule.and_then(|rule| self.rng.pick(&rule.scopes)) {
             Some(Scope::Exact(exact)) => exact.to_string(),
             Some(Scope::Below(suffix)) => format!("a.{suffix}"),
             None => self.rng.pick(REQUEST_HOSTS).copied().unwrap_or_default().into(),
@@ -248,7 +245,7 @@ impl Generator {
         role
     }
 
-    /// Makes roles extend the one before them in a shuffled order, which rules out cycles.
+    /// Makes roles extend their predecessor in a shuffled order, which rules out cycles.
     fn extend(&mut self, roles: &mut [Role]) {
         let mut order: Vec<usize> = (0..roles.len()).collect();
         self.rng.shuffle(&mut order);
@@ -271,18 +268,16 @@ impl Generator {
             roles.iter().take_while(|role| [ANYONE, AUTHENTICATED].contains(&&*role.name)).count();
         for user in 0..self.shape.users {
             for role in self.some_roles(ungranted, roles.len()) {
-                grants
-                    .get_mut(role)
-                    .into_iter()
-                    .for_each(|grant| grant.users.push(user_name(user).into()));
+                if let Some(grant) = grants.get_mut(role) {
+                    grant.users.push(user_name(user).into());
+                }
             }
         }
-        for group in 0..self.shape.groups {
+        for group in 0..GROUPS {
             for role in self.some_roles(ungranted, roles.len()) {
-                grants
-                    .get_mut(role)
-                    .into_iter()
-                    .for_each(|grant| grant.groups.push(group_name(group).into()));
+                if let Some(grant) = grants.get_mut(role) {
+                    grant.groups.push(group_name(group).into());
+                }
             }
         }
         grants.retain(|grant| !grant.users.is_empty() || !grant.groups.is_empty());
@@ -299,15 +294,15 @@ impl Generator {
     }
 
     fn actions(&mut self) -> Actions {
-        if self.rng.percent(self.shape.any_action) {
+        if self.rng.percent(ANY_ACTION) {
             return Actions::Any;
         }
-        let chosen: Vec<Box<str>> = ACTIONS
-            .iter()
-            .filter(|_| self.rng.percent(35))
-            .map(|action| (*action).into())
-            .collect();
-        if chosen.is_empty() { Actions::These(vec!["GET".into()]) } else { Actions::These(chosen) }
+        let chosen = ACTIONS.iter().filter(|_| self.rng.percent(35));
+        let mut chosen: Vec<Box<str>> = chosen.map(|action| (*action).into()).collect();
+        if chosen.is_empty() {
+            chosen.push("GET".into());
+        }
+        Actions::These(chosen)
     }
 
     fn scope(&mut self) -> Scope {
@@ -317,20 +312,17 @@ impl Generator {
 
     fn pattern(&mut self) -> Pattern {
         if self.rng.percent(self.shape.relative) {
-            return Pattern {
-                absolute: false,
-                segments: vec![Segment::Literal("*".into())],
-                rest: false,
-            };
+            let segments = vec![Segment::Literal("*".into())];
+            return Pattern { absolute: false, segments, rest: false };
         }
-        let rest = self.rng.percent(self.shape.rest);
-        let at_least = usize::from(!rest);
-        let count = at_least + self.rng.below((self.shape.depth + 1).saturating_sub(at_least));
+        let has_rest = self.rng.percent(self.shape.rest);
+        let min = usize::from(!has_rest);
+        let count = min + self.rng.below((self.shape.depth + 1).saturating_sub(min));
         let mut segments: Vec<Segment> = (0..count).map(|_| self.segment()).collect();
-        if !rest && self.rng.percent(self.shape.slash) {
+        if !has_rest && self.rng.percent(self.shape.slash) {
             segments.push(Segment::Literal("".into()));
         }
-        Pattern { absolute: true, segments, rest }
+        Pattern { absolute: true, segments, rest: has_rest }
     }
 
     fn segment(&mut self) -> Segment {
@@ -350,8 +342,7 @@ impl Generator {
     }
 
     fn glob(&mut self) -> Glob {
-        let mut pieces: Vec<Box<str>> = Vec::new();
-        pieces.push(self.letters(0, 2).into());
+        let mut pieces: Vec<Box<str>> = vec![self.letters(0, 2).into()];
         while self.rng.percent(30) {
             pieces.push(self.letters(1, 2).into());
         }
@@ -359,12 +350,14 @@ impl Generator {
         Glob(pieces)
     }
 
-    /// A resource that matches a pattern, or in one of ten cases nearly matches it.
+    /// A resource that matches a pattern, or nearly matches it (in 10 % of the cases).
     fn matching(&mut self, pattern: &Pattern, user: &str) -> String {
         let mut segments: Vec<String> =
             pattern.segments.iter().map(|segment| self.segment_like(segment, user)).collect();
         if pattern.rest {
-            segments.extend((0..self.rng.below(3)).map(|_| self.word()).collect::<Vec<_>>());
+            for _ in 0..self.rng.below(3) {
+                segments.push(self.word());
+            }
         }
         if self.rng.percent(10) {
             let word = self.word();
@@ -372,7 +365,7 @@ impl Generator {
                 0 => segments.push(String::new()),
                 1 => drop(segments.pop()),
                 2 => segments.push(word),
-                _ => segments.first_mut().into_iter().for_each(|first| first.clone_from(&word)),
+                _ => segments.iter_mut().take(1).for_each(|segment| segment.clone_from(&word)),
             }
         }
         let start = if pattern.absolute { "/" } else { "" };
@@ -384,7 +377,7 @@ impl Generator {
             Segment::Literal(literal) => literal.to_string(),
             Segment::One(_) => self.word(),
             Segment::User => encoded(user),
-            // The prefix of one source; for a caller from another one, the name nearly matches.
+            // The prefix of a source; for a caller from another source, the name nearly matches.
             Segment::UserId(_) => {
                 let prefix = if self.rng.percent(50) { PREFIX } else { "" };
                 encoded(user.strip_prefix(prefix).filter(|id| !id.is_empty()).unwrap_or(user))
@@ -437,12 +430,13 @@ pub(super) fn unverified(place: &Place) -> Identity {
 
 /// How many sources [`several`] has.
 const SOURCES: u32 = 3;
-/// The prefix of one of them. Other user names begin with it too.
+/// The prefix of one issuer. Other user names begin with it, too.
 const PREFIX: &str = "a";
 
-/// The same, and two issuers, one of them with a prefix.
+/// Basic authentication and two issuers, of which the second has a prefix.
 fn several(place: &Place) -> Identity {
-    let issuer = |name: &str, prefix: &str| Issuer {
+    let issuers = [("https://id.test", ""), ("https://ci.test", PREFIX)];
+    let jwt = issuers.map(|(name, prefix)| Issuer {
         issuer: name.into(),
         audiences: vec!["generated".into()],
         keys: Keys::Url {
@@ -463,11 +457,8 @@ fn several(place: &Place) -> Identity {
         user_prefix: prefix.into(),
         group_prefix: "".into(),
         at: place.clone(),
-    };
-    Identity {
-        jwt: vec![issuer("https://id.test", ""), issuer("https://ci.test", PREFIX)],
-        ..unverified(place)
-    }
+    });
+    Identity { jwt: jwt.into(), ..unverified(place) }
 }
 
 /// The name that the parser gives to a rule in short form, and another name for a rule without a
@@ -496,11 +487,11 @@ fn group_name(number: usize) -> String {
 /// Unencoded user names: `a`, `9`, `A`, `5`, `é`, `%`, `aa`, `9a`, …
 fn user_name(number: usize) -> String {
     let mut name = String::new();
-    let mut left = number + 1;
-    while left > 0 {
-        left -= 1;
-        name.push_str(LETTERS.get(left % LETTERS.len()).copied().unwrap_or_default());
-        left /= LETTERS.len();
+    let mut number = number + 1;
+    while number > 0 {
+        number -= 1;
+        name.push_str(LETTERS.get(number % LETTERS.len()).copied().unwrap_or_default());
+        number /= LETTERS.len();
     }
     name
 }
@@ -508,9 +499,10 @@ fn user_name(number: usize) -> String {
 /// The name as it appears in a canonical path: unreserved characters raw, others percent-encoded in
 /// upper case.
 fn encoded(name: &str) -> String {
-    let unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let each = |byte: u8| {
-        if unreserved(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
-    };
-    name.bytes().map(each).collect()
+    let bytes = name.bytes().map(|byte| match byte {
+        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    });
+    bytes.collect()
 }

@@ -12,9 +12,9 @@ use policy::pattern::{Actions, Glob, Pattern, Segment};
 /// its callers.
 ///
 /// There are as many rules as resources or as roles, whichever is more. Rule n allows `GET` on
-/// resource n (modulo the number of resources) to role n (modulo the number of roles). Of ten
-/// resources, seven are literal, and one each is matched by `{id}`, by `**` and by a glob. Caller n
-/// has every seventh role, starting at n times `roles_per_caller`.
+/// resource n (modulo the number of resources) to role n (modulo the number of roles). Seven of ten
+/// resources are literal; the others are matched by `{id}`, by `**` and by a glob. Caller n has
+/// every seventh role, starting at n times `roles_per_caller`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regular {
     /// The number of different resource patterns.
@@ -48,8 +48,8 @@ impl Regular {
 
     /// The number of rules.
     #[must_use]
-    pub const fn rules(&self) -> usize {
-        if self.resources > self.roles { self.resources } else { self.roles }
+    pub fn rules(&self) -> usize {
+        self.resources.max(self.roles)
     }
 
     /// The user name of a caller.
@@ -80,7 +80,7 @@ impl Regular {
             .any(|rule| roles.contains(&(rule % self.roles)))
     }
 
-    /// A resource that a caller is allowed to use: another one for each `nth`, as long as there are
+    /// A resource that a caller is allowed to use, different for each `nth` as long as there are
     /// more.
     #[must_use]
     pub fn allowed_resource(&self, caller: usize, nth: usize) -> usize {
@@ -117,12 +117,8 @@ fn role(number: usize, place: &Place) -> Role {
 }
 
 fn rule(resource: usize, place: &Place) -> Rule {
-    let literal = |text: String| Segment::Literal(text.into());
-    let mut segments = vec![
-        literal("v1".into()),
-        literal(format!("area-{}", resource / 100)),
-        literal(format!("item-{resource}")),
-    ];
+    let literals = ["v1".into(), format!("area-{}", resource / 100), format!("item-{resource}")];
+    let mut segments: Vec<_> = literals.map(|text| Segment::Literal(text.into())).into();
     match resource % 10 {
         7 => segments.push(Segment::One("id".into())),
         9 => segments.push(Segment::Glob(Glob(vec!["part-".into(), "".into()]))),

@@ -8,17 +8,13 @@ use policy::pattern::{Actions, Segment};
 /// The text of a generated policy. Of the sections besides roles and grants, it writes only that
 /// Basic is not verified, and issuers with their prefixes.
 ///
-/// Rules are written in short form if they have one, else in long form with their names.
+/// Rules are written in short form if possible, else in long form with their names.
 #[must_use]
 pub fn to_yaml(policy: &Policy) -> String {
     let mut text = String::from("version: 1\n");
     if let Some(basic) = &policy.identity.basic {
-        let _ = write!(
-            text,
-            "identity:\n  basic: {{ realm: {}, verify: {} }}\n",
-            quoted(&basic.realm),
-            basic.verify
-        );
+        let (realm, verify) = (quoted(&basic.realm), basic.verify);
+        let _ = writeln!(text, "identity:\n  basic: {{ realm: {realm}, verify: {verify} }}");
     }
     if !policy.identity.jwt.is_empty() {
         text.push_str("  jwt:\n");
@@ -41,12 +37,10 @@ pub fn to_yaml(policy: &Policy) -> String {
 
 fn push_issuer(text: &mut String, issuer: &Issuer) {
     let Keys::Url { url, .. } = &issuer.keys else { return };
-    let (name, prefix) = (quoted(&issuer.issuer), quoted(&issuer.user_prefix));
+    let _ = writeln!(text, "    - issuer: {}", quoted(&issuer.issuer));
     let audiences = list(issuer.audiences.iter().map(|audience| &**audience));
-    let _ = writeln!(
-        text,
-        "    - {{ issuer: {name}, audiences: {audiences}, keys: {{ url: \"{url}\" }}, user_prefix: {prefix} }}"
-    );
+    let _ = writeln!(text, "      audiences: {audiences}\n      keys: {{ url: \"{url}\" }}");
+    let _ = writeln!(text, "      user_prefix: {}", quoted(&issuer.user_prefix));
 }
 
 fn push_role(text: &mut String, policy: &Policy, role: &Role) {
@@ -74,29 +68,24 @@ fn rule_text(policy: &Policy, rule: &Rule) -> String {
     }
     let methods: Vec<&str> = match &rule.actions {
         Actions::Any => vec!["*"],
-        Actions::These(these) => these.iter().map(|action| &**action).collect(),
+        Actions::These(actions) => actions.iter().map(|action| &**action).collect(),
     };
     let hosts: Vec<String> = rule.scopes.iter().map(ToString::to_string).collect();
     let paths: Vec<String> = rule.resources.iter().map(ToString::to_string).collect();
-    let mut text =
-        format!("{{ name: {}, methods: {}", quoted(&rule.name), list(methods.into_iter()));
+    let (name, methods) = (quoted(&rule.name), list(methods.into_iter()));
+    let mut text = format!("{{ name: {name}, methods: {methods}");
     if !hosts.is_empty() {
         let _ = write!(text, ", hosts: {}", list(hosts.iter().map(String::as_str)));
     }
     let _ = write!(text, ", paths: {}", list(paths.iter().map(String::as_str)));
     if let Some(sources) = sources {
-        let names = policy
-            .identity
-            .sources()
-            .filter(|(id, ..)| sources.contains(id))
-            .map(|(_, name, _)| name);
-        let _ = write!(text, ", user_id_from: {}", list(names));
+        let names = policy.identity.sources().filter(|(id, ..)| sources.contains(id));
+        let _ = write!(text, ", user_id_from: {}", list(names.map(|(_, name, _)| name)));
     }
-    text.push_str(" }");
-    text
+    text + " }"
 }
 
-/// The sources of `{user.id}` in a rule, if it has one. All in one rule have the same.
+/// The sources of `{user.id}` in a rule, if it occurs. They are the same in all of its paths.
 fn sources_of(rule: &Rule) -> Option<&[SourceId]> {
     rule.resources.iter().flat_map(|pattern| &pattern.segments).find_map(|segment| match segment {
         Segment::UserId(sources) => Some(sources.as_slice()),
@@ -106,13 +95,13 @@ fn sources_of(rule: &Rule) -> Option<&[SourceId]> {
 
 fn push_grant(text: &mut String, policy: &Policy, grant: &Grant) {
     let role = policy.roles.at(grant.role);
-    let names = [("users", &grant.users), ("groups", &grant.groups)];
-    let parts = names.iter().filter(|(_, names)| !names.is_empty());
-    let parts: Vec<String> = parts
+    let fields = [("users", &grant.users), ("groups", &grant.groups)];
+    let fields = fields.iter().filter(|(_, names)| !names.is_empty());
+    let fields: Vec<String> = fields
         .map(|(key, names)| format!("{key}: {}", list(names.iter().map(|name| &**name))))
         .collect();
-    if !parts.is_empty() {
-        let _ = writeln!(text, "  {}: {{ {} }}", quoted(&role.name), parts.join(", "));
+    if !fields.is_empty() {
+        let _ = writeln!(text, "  {}: {{ {} }}", quoted(&role.name), fields.join(", "));
     }
 }
 
@@ -121,18 +110,7 @@ fn list<'a>(items: impl Iterator<Item = &'a str>) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// A double-quoted scalar, which can contain any character (YAML 1.2.2, 7.3.1).
+/// A double-quoted scalar, which can contain any character (YAML 1.2.2, 7.3.1), as in JSON.
 fn quoted(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for character in text.chars() {
-        match character {
-            '"' | '\\' => quoted.extend(['\\', character]),
-            control if control.is_control() => {
-                let _ = write!(quoted, "\\u{:04x}", u32::from(control));
-            }
-            other => quoted.push(other),
-        }
-    }
-    quoted.push('"');
-    quoted
+    serde_json::Value::from(text).to_string()
 }
