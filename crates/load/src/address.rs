@@ -33,18 +33,13 @@ pub struct Target {
 impl Target {
     /// Parses a URL such as `http://127.0.0.1:8080/people`.
     pub fn http(url: &str) -> Result<Self, Failed> {
-        let wrong = |why: &str| {
-            Failed::plan(format!(
-                "not a URL to load: {why}; write one such as `http://127.0.0.1:8080/people`"
-            ))
-        };
-        let uri: Uri = url.parse().map_err(|_| wrong("it cannot be read"))?;
+        let uri: Uri = url.parse().map_err(|_| not_a_url("it cannot be read"))?;
         if uri.scheme_str() != Some("http") {
-            return Err(wrong("only `http://` URLs are supported"));
+            return Err(not_a_url("only `http://` URLs are supported"));
         }
-        let authority = uri.authority().ok_or_else(|| wrong("it has no host"))?;
+        let authority = uri.authority().ok_or_else(|| not_a_url("it has no host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("it contains user information; use `--basic`"));
+            return Err(not_a_url("it contains user information; use `--basic`"));
         }
         let address =
             Address::Tcp(bare(authority.host()).to_owned(), authority.port_u16().unwrap_or(80));
@@ -61,6 +56,12 @@ impl Target {
         };
         Ok(Self { address: parsed, authority, path: "/".to_owned(), shown: address.to_owned() })
     }
+}
+
+fn not_a_url(why: &str) -> Failed {
+    Failed::plan(format!(
+        "not a URL to load: {why}; write one such as `http://127.0.0.1:8080/people`"
+    ))
 }
 
 impl FromStr for Address {

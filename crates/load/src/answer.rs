@@ -47,6 +47,9 @@ pub(crate) const REFUSED: Fault = Fault::Borrowed("connection refused");
 /// No Unix socket is at the path.
 pub(crate) const NO_SOCKET: Fault = Fault::Borrowed("no such socket");
 
+/// The values of variables made a request that HTTP does not allow.
+pub(crate) const INVALID: Fault = Fault::Borrowed("invalid request");
+
 pub(crate) fn io_fault(error: &io::Error) -> Fault {
     match error.kind() {
         ErrorKind::ConnectionRefused => REFUSED,

@@ -1,6 +1,6 @@
 //! The sample application: a list of people, over HTTP/1.1 and HTTP/2, as cheap as possible. It
-//! stores nothing, so its responses stay the same however long it runs. [`serve`] serves any other
-//! application of one function.
+//! stores nothing, so its responses stay the same however long it runs. [`serve`] serves any
+//! function from a request to a response.
 
 use std::convert::Infallible;
 use std::io;
@@ -20,7 +20,6 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder as RuntimeBuilder, Runtime};
 
 use crate::address::Address;
-use crate::failed::Failed;
 use crate::plan::signalled;
 use crate::screen;
 
@@ -28,8 +27,8 @@ use crate::screen;
 pub type Answer = Response<Full<Bytes>>;
 
 /// The response to `GET /people`.
-const PEOPLE: &[u8] =
-    br#"[{"id":"1","firstname":"John","lastname":"Doe"},{"id":"2","firstname":"Jane","lastname":"Doe"}]"#;
+const PEOPLE: &[u8] = b"[{\"id\":\"1\",\"firstname\":\"John\",\"lastname\":\"Doe\"},\
+      {\"id\":\"2\",\"firstname\":\"Jane\",\"lastname\":\"Doe\"}]";
 
 /// The maximum length of a request body that is read.
 const MAX_BODY: usize = 16 << 20;
@@ -37,25 +36,24 @@ const MAX_BODY: usize = 16 << 20;
 /// How long requests in progress may take after shutdown was requested.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves at this address until SIGTERM or Ctrl-C, with this number of threads (0: one per core).
-pub fn run(address: &Address, threads: usize) -> Result<(), Failed> {
-    let Address::Tcp(host, port) = address else {
-        return Err(Failed::plan("the sample application listens on a port only"));
-    };
-    let failed = |error: io::Error| Failed::System(error.to_string());
-    runtime(threads).map_err(failed)?.block_on(async {
+/// Serves at this address until SIGTERM or Ctrl-C, with this number of threads (0: as many as
+/// cores).
+pub fn run(address: &Address, threads: usize) -> io::Result<()> {
+    runtime(threads)?.block_on(async {
+        let Address::Tcp(host, port) = address else {
+            return Err(io::Error::other("the sample application listens on a port only"));
+        };
         let listener = TcpListener::bind((host.as_str(), *port))
             .await
-            .map_err(|error| Failed::System(format!("cannot listen on `{address}`: {error}")))?;
-        screen::line(&format!("listening on {}", listener.local_addr().map_err(failed)?));
-        serve(listener, signalled(), people).await.map_err(failed)
+            .map_err(|error| io::Error::other(format!("cannot listen on `{address}`: {error}")))?;
+        screen::text(&format!("listening on {}\n", listener.local_addr()?));
+        serve(listener, signalled(), people).await
     })
 }
 
-/// A runtime with the requested number of threads; 0 means one per available core.
 fn runtime(threads: usize) -> io::Result<Runtime> {
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    match if threads == 0 { cores() } else { threads } {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    match if threads == 0 { cores } else { threads } {
         1 => RuntimeBuilder::new_current_thread().enable_all().build(),
         threads => RuntimeBuilder::new_multi_thread().worker_threads(threads).enable_all().build(),
     }

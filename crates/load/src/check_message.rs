@@ -1,4 +1,4 @@
-//! The messages of a Check call: what Envoy sends about a request, and the decision.
+//! The messages of a Check call: Envoy's description of a request, and the decision.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use envoy_types::pb::envoy::config::core::v3 as core;
@@ -16,7 +16,7 @@ pub const CHECK_PATH: &str = "/envoy.service.auth.v3.Authorization/Check";
 pub struct Checked<'a> {
     /// Envoy's id of the request.
     pub id: &'a str,
-    /// The client's address; without one, the message names neither end of the connection.
+    /// The client's address; if `None`, the message names neither end of the connection.
     pub source: Option<&'a str>,
     /// The method.
     pub method: &'a str,
@@ -70,12 +70,12 @@ impl Checked<'_> {
             ..HttpRequest::default()
         };
         if self.raw_headers {
-            let line = |(name, value): &(&str, &str)| core::HeaderValue {
+            let headers = lines.map(|(name, value)| core::HeaderValue {
                 key: (*name).to_owned(),
                 raw_value: value.as_bytes().to_vec(),
                 ..core::HeaderValue::default()
-            };
-            http.header_map = Some(core::HeaderMap { headers: lines.map(line).collect() });
+            });
+            http.header_map = Some(core::HeaderMap { headers: headers.collect() });
         } else {
             http.headers =
                 lines.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -140,13 +140,12 @@ struct Denied {
 
 /// The decision, interpreted like by Envoy: a missing status or code 0 means allowed.
 pub(crate) fn read(framed: &[u8]) -> Result<Answer, Fault> {
-    let wrong = || Fault::Borrowed("a response that is not a CheckResponse");
-    let (prefix, message) = framed.split_at_checked(5).ok_or_else(wrong)?;
-    let length = prefix.iter().skip(1).fold(0_usize, |sum, byte| (sum << 8) | usize::from(*byte));
-    if prefix.first() != Some(&0) || length != message.len() {
-        return Err(wrong());
+    const WRONG: Fault = Fault::Borrowed("a response that is not a CheckResponse");
+    let Some((&[0, a, b, c, d], message)) = framed.split_first_chunk() else { return Err(WRONG) };
+    if usize::try_from(u32::from_be_bytes([a, b, c, d])) != Ok(message.len()) {
+        return Err(WRONG);
     }
-    let response = Decision::decode(message).map_err(|_| wrong())?;
+    let response = Decision::decode(message).map_err(|_| WRONG)?;
     if response.status.is_none_or(|status| status.code == 0) {
         return Ok(Answer::Allowed);
     }

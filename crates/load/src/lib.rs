@@ -1,9 +1,8 @@
 //! The library of `rolegate-load`: a load generator for HTTP and for Check calls, and its reports.
 //!
-//! A [`Plan`] says what to send, to where and how fast; [`run()`] sends it and returns
-//! [`RunResults`], from which all reports are made; [`find_max`] searches for the highest rate
-//! within a latency limit. This crate depends on no other crate of this workspace and can test any
-//! HTTP or ext_authz server.
+//! A [`Plan`] has the requests, their target and their rate; [`run()`] sends them and returns
+//! [`RunResults`], from which all reports are made. This crate depends on no other crate of this
+//! workspace and can test any HTTP or ext_authz server.
 
 use std::ffi::OsString;
 
@@ -13,7 +12,7 @@ mod address;
 mod answer;
 pub mod app;
 pub mod check_message;
-pub mod cli;
+mod cli;
 mod commands;
 mod failed;
 mod find;
@@ -30,7 +29,6 @@ mod workload;
 pub use address::{Address, Target};
 pub use answer::{Answer, Fault};
 pub use failed::{Exit, Failed};
-pub use find::{Step, find_max};
 pub use plan::{Plan, Progress, Protocol, Rate, Stop, Watch, signalled};
 pub use results::{GeneratorStats, MAX_LATENCY, RunResults, histogram};
 pub use run::run;
@@ -42,25 +40,21 @@ use cli::{Cli, Command};
 /// Runs the command line.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     match Cli::try_parse_from(arguments) {
-        Ok(cli) => command(cli.command),
+        Ok(cli) => match cli.command {
+            Command::Http(args) => commands::http(&args),
+            Command::Check(args) => commands::check(&args),
+            Command::App(args) => match app::run(&args.address, args.threads) {
+                Ok(()) => Exit::Success,
+                Err(error) => {
+                    screen::error(&error.to_string());
+                    Exit::Failed
+                }
+            },
+        },
         Err(error) => {
             // `--help` and `--version` also come here, with code 0.
             let _ = error.print();
             if error.exit_code() == 0 { Exit::Success } else { Exit::Arguments }
         }
-    }
-}
-
-fn command(command: Command) -> Exit {
-    match command {
-        Command::Http(args) => commands::http(&args),
-        Command::Check(args) => commands::check(&args),
-        Command::App(args) => match app::run(&args.address, args.threads) {
-            Ok(()) => Exit::Success,
-            Err(error) => {
-                screen::error(&error.to_string());
-                Exit::Failed
-            }
-        },
     }
 }

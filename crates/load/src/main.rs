@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-/// Makes the generator cheap compared with what it measures.
+/// Makes the generator cheap compared with the servers that it measures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -65,7 +65,7 @@ pub enum Protocol {
 pub enum Rate {
     /// A constant rate, independent of the server (open loop).
     Constant(f64),
-    /// The next request starts when one is answered (closed loop).
+    /// As fast as the server answers: each response starts the next request (closed loop).
     Max,
     /// A rate that changes linearly over the run.
     Ramp {
@@ -117,20 +117,23 @@ impl Stop {
     /// the process.
     pub fn on_signals(&self) {
         let stop = self.clone();
-        let wait = move || -> io::Result<()> {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-            runtime.block_on(async {
-                loop {
-                    signalled().await?;
-                    if stop.is_requested() {
-                        std::process::exit(Exit::Interrupted as i32);
-                    }
-                    stop.stop();
-                }
-            })
-        };
         // If this fails, a signal ends the process as usual.
-        let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+        let _ = std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || stop.handle_signals());
+    }
+
+    fn handle_signals(&self) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+        runtime.block_on(async {
+            loop {
+                signalled().await?;
+                if self.is_requested() {
+                    std::process::exit(Exit::Interrupted as i32);
+                }
+                self.stop();
+            }
+        })
     }
 }
 

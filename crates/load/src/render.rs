@@ -1,5 +1,7 @@
-//! Renders the requests of a workload: constant ones once, others for each request.
+//! Renders the requests of a workload: constant requests once, those with variables each time.
 
+use std::fmt::Write as _;
+use std::io::Read as _;
 use std::sync::Arc;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -40,14 +42,19 @@ struct Recipe {
 /// A request in the form that the connection sends.
 #[derive(Clone)]
 pub(crate) enum Rendered {
-    Http1 { bytes: Bytes, bodiless: bool },
+    Http1 {
+        bytes: Bytes,
+        /// Whether the response has no body, whatever its header says.
+        bodiless: bool,
+    },
+    /// HTTP/2, and the HTTP/2 request of a Check call.
     Http2 { request: http::Request<()>, body: Bytes },
-    Check { request: http::Request<()>, body: Bytes },
 }
 
 /// A request with its expected response.
 pub(crate) struct PreparedRequest {
-    pub(crate) rendered: Rendered,
+    /// `None` if the values of its variables make it invalid.
+    pub(crate) rendered: Option<Rendered>,
     expect: Arc<[u16]>,
 }
 
@@ -60,7 +67,7 @@ struct Plain {
     body: Bytes,
 }
 
-/// The sequence of requests of one thread.
+/// The sequence of requests of a thread.
 pub(crate) struct Source {
     recipes: Arc<Recipes>,
     random: Rng,
@@ -69,22 +76,20 @@ pub(crate) struct Source {
 impl Recipes {
     pub(crate) fn new(plan: &Plan) -> Result<Self, Failed> {
         let variables = Variables::new(&plan.workload.variables);
-        // Requests that are rendered only to check them take no number of a sequence.
-        let tried = Variables::new(&plan.workload.variables);
+        // The first rendering only checks a request, and takes no number of a sequence.
+        let unused = Variables::new(&plan.workload.variables);
         let authority = plan.target.authority.clone();
-        let recipes = plan.workload.requests.iter();
-        let recipes = recipes.map(|request| Recipe::new(request, &variables, &authority));
-        let mut recipes = recipes.collect::<Result<Vec<_>, _>>()?;
+        let mut recipes = Vec::new();
+        for request in &plan.workload.requests {
+            let mut recipe = Recipe::new(request, &variables, &authority)?;
+            let plain = recipe.plain(&mut unused.scope(&mut Rng::with_seed(0)))?;
+            let rendered = plain.render(plan.protocol, &authority)?;
+            recipe.constant = recipe.is_constant().then_some(rendered);
+            recipes.push(recipe);
+        }
         let weights = recipes.iter().map(|recipe| recipe.weight).sum();
         if weights == 0 {
             return Err(Failed::plan("a workload needs a request whose weight is not 0"));
-        }
-        // Each request is rendered once, which also checks those that are not constant.
-        for recipe in &mut recipes {
-            let mut random = Rng::with_seed(0);
-            let plain = recipe.plain(&mut tried.scope(&mut random))?;
-            let rendered = plain.render(plan.protocol, &authority)?;
-            recipe.constant = recipe.is_constant().then_some(rendered);
         }
         Ok(Self { variables, recipes, weights, protocol: plan.protocol, authority })
     }
@@ -93,13 +98,11 @@ impl Recipes {
         if let [only] = self.recipes.as_slice() {
             return Some(only);
         }
-        let mut at = random.u64(..self.weights);
-        self.recipes.iter().find(|recipe| match at.checked_sub(recipe.weight) {
-            Some(rest) => {
-                at = rest;
-                false
-            }
-            None => true,
+        let choice = random.u64(..self.weights);
+        let mut sum = 0;
+        self.recipes.iter().find(|recipe| {
+            sum += recipe.weight;
+            choice < sum
         })
     }
 }
@@ -116,17 +119,14 @@ impl Source {
     pub(crate) fn next(&mut self) -> PreparedRequest {
         let recipes = &self.recipes;
         let recipe = recipes.pick(&mut self.random);
-        let rendered = recipe.and_then(|recipe| match &recipe.constant {
-            Some(constant) => Some(constant.clone()),
-            None => {
+        let rendered = recipe.and_then(|recipe| {
+            recipe.constant.clone().or_else(|| {
                 let plain = recipe.plain(&mut recipes.variables.scope(&mut self.random)).ok()?;
                 plain.render(recipes.protocol, &recipes.authority).ok()
-            }
+            })
         });
-        PreparedRequest {
-            rendered: rendered.unwrap_or(Rendered::Http1 { bytes: Bytes::new(), bodiless: true }),
-            expect: recipe.map(|recipe| Arc::clone(&recipe.expect)).unwrap_or_default(),
-        }
+        let expect = recipe.map(|recipe| Arc::clone(&recipe.expect)).unwrap_or_default();
+        PreparedRequest { rendered, expect }
     }
 }
 
@@ -140,29 +140,28 @@ impl PreparedRequest {
 
 impl Recipe {
     fn new(request: &Request, variables: &Variables, authority: &str) -> Result<Self, Failed> {
-        let template = |text: &str| Template::parse(text, variables);
-        let mut host = request.host.clone();
-        let mut headers = vec![("user-agent".to_owned(), template("rolegate-load")?)];
+        let mut host = request.host.as_deref().unwrap_or(authority);
+        let mut headers = Vec::new();
         for (name, value) in &request.headers {
-            if name.eq_ignore_ascii_case("host") {
-                host = Some(value.clone());
-                continue;
+            match name.to_ascii_lowercase() {
+                name if name == "host" => host = value,
+                name => headers.push((name, Template::parse(value, variables)?)),
             }
-            headers.retain(|(existing, _)| {
-                existing != "user-agent" || !name.eq_ignore_ascii_case(existing)
-            });
-            headers.push((name.to_ascii_lowercase(), template(value)?));
+        }
+        if !headers.iter().any(|(name, _)| name == "user-agent") {
+            let agent = Template::parse("rolegate-load", variables)?;
+            headers.insert(0, ("user-agent".to_owned(), agent));
         }
         if request.gzip {
-            headers.push(("content-encoding".to_owned(), template("gzip")?));
+            headers.push(("content-encoding".to_owned(), Template::parse("gzip", variables)?));
         }
         Ok(Self {
             weight: request.weight.into(),
             method: request.method.clone(),
-            path: template(&request.path)?,
-            host: template(host.as_deref().unwrap_or(authority))?,
+            path: Template::parse(&request.path, variables)?,
+            host: Template::parse(host, variables)?,
             headers,
-            body: template(&request.body)?,
+            body: Template::parse(&request.body, variables)?,
             repeat: request.repeat.max(1),
             gzip: request.gzip,
             expect: request.expect.as_slice().into(),
@@ -171,11 +170,8 @@ impl Recipe {
     }
 
     fn is_constant(&self) -> bool {
-        let texts = [&self.path, &self.host, &self.body];
-        texts
-            .into_iter()
-            .chain(self.headers.iter().map(|(_, value)| value))
-            .all(Template::is_constant)
+        let headers = self.headers.iter().map(|(_, value)| value);
+        headers.chain([&self.path, &self.host, &self.body]).all(Template::is_constant)
     }
 
     fn plain(&self, scope: &mut Scope<'_>) -> Result<Plain, Failed> {
@@ -197,12 +193,10 @@ impl Recipe {
 }
 
 fn compressed(body: &[u8]) -> Result<Vec<u8>, Failed> {
-    use std::io::Write;
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder
-        .write_all(body)
-        .and_then(|()| encoder.finish())
-        .map_err(|error| Failed::Generator(error.to_string()))
+    let mut compressed = Vec::new();
+    let mut encoder = flate2::bufread::GzEncoder::new(body, flate2::Compression::fast());
+    let read = encoder.read_to_end(&mut compressed);
+    read.map(|_| compressed).map_err(|error| Failed::Generator(error.to_string()))
 }
 
 impl Plain {
@@ -218,7 +212,7 @@ impl Plain {
     }
 
     /// Returns an error for text that would not be a single request on the wire. The message does
-    /// not repeat the text.
+    /// not repeat a value that may be a secret.
     fn check(&self) -> Result<(), Failed> {
         if Method::from_bytes(self.method.as_bytes()).is_err() {
             return Err(Failed::plan(format!("`{}` is not a method", self.method)));
@@ -243,26 +237,25 @@ impl Plain {
 
     fn http1(&self) -> Bytes {
         let mut bytes = BytesMut::with_capacity(512 + self.body.len());
-        let mut put =
-            |parts: &[&str]| parts.iter().for_each(|part| bytes.put_slice(part.as_bytes()));
-        put(&[&self.method, " ", &self.path, " HTTP/1.1\r\nhost: ", &self.host, "\r\n"]);
+        let Self { method, path, host, .. } = self;
+        // Writing to memory does not fail.
+        let _ = write!(bytes, "{method} {path} HTTP/1.1\r\nhost: {host}\r\n");
         for (name, value) in &self.headers {
-            put(&[name, ": ", value, "\r\n"]);
+            let _ = write!(bytes, "{name}: {value}\r\n");
         }
         if let Some(length) = self.length() {
-            put(&["content-length: ", &length, "\r\n"]);
+            let _ = write!(bytes, "content-length: {length}\r\n");
         }
-        put(&["\r\n"]);
+        bytes.put_slice(b"\r\n");
         bytes.put_slice(&self.body);
         bytes.freeze()
     }
 
     /// The value of `content-length`, if it is required (RFC 9110, 8.6).
     fn length(&self) -> Option<String> {
-        let said = self.headers.iter().any(|(name, _)| name == "content-length");
-        let meant =
-            !self.body.is_empty() || matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
-        (meant && !said).then(|| self.body.len().to_string())
+        let is_set = self.headers.iter().any(|(name, _)| name == "content-length");
+        let is_usual = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
+        (!is_set && (is_usual || !self.body.is_empty())).then(|| self.body.len().to_string())
     }
 
     fn http2(self) -> Result<Rendered, Failed> {
@@ -284,23 +277,22 @@ impl Plain {
     }
 
     fn call(self, authority: &str) -> Result<Rendered, Failed> {
-        let request = http::Request::post(format!("http://{authority}{}", CHECK_PATH))
+        let request = http::Request::post(format!("http://{authority}{CHECK_PATH}"))
             .header("content-type", "application/grpc")
             .header("te", "trailers")
             .body(())
             .map_err(invalid)?;
-        let headers: Vec<_> =
-            self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
-        let (method, path, host) = (&*self.method, &*self.path, &*self.host);
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let headers: Vec<_> = headers.collect();
         let checked = Checked {
-            method,
-            path,
-            host,
+            method: &self.method,
+            path: &self.path,
+            host: &self.host,
             headers: &headers,
             body: &self.body,
             ..Checked::default()
         };
-        Ok(Rendered::Check { request, body: checked.framed() })
+        Ok(Rendered::Http2 { request, body: checked.framed() })
     }
 }
 

@@ -101,9 +101,9 @@ impl RunResults {
     }
 
     /// The number of responses that `is_counted` selects.
-    pub(crate) fn count(&self, is_counted: impl Fn(Answer) -> bool) -> u64 {
-        let counted = self.responses.iter().filter(|(answer, _)| is_counted(**answer));
-        counted.map(|(_, latencies)| latencies.len()).sum()
+    pub(crate) fn count(&self, is_counted: impl Fn(&Answer) -> bool) -> u64 {
+        let responses = self.responses.iter().filter(|(answer, _)| is_counted(answer));
+        responses.map(|(_, latencies)| latencies.len()).sum()
     }
 
     /// Requests that ended in an error.

@@ -1,4 +1,4 @@
-//! Executes one run: threads send the plan's requests and record the results.
+//! Executes a run: threads send the plan's requests and record the results.
 //!
 //! Each thread has its own runtime and its share of the connections. Threads share limits, but
 //! nothing that is written for each request. `pacer` determines when the next request starts,
@@ -18,7 +18,6 @@ mod http2;
 mod pacer;
 mod schedule;
 mod socket;
-mod summary;
 mod tally;
 mod worker;
 
@@ -75,13 +74,13 @@ pub fn run(plan: &Plan) -> Result<RunResults, Failed> {
         report(plan, &limits, &threads, watch);
     }
     for thread in threads {
-        let joined = thread.handle.join();
-        joined
+        let result = thread.handle.join();
+        result
             .map_err(|_| Failed::Generator("a thread has panicked".to_owned()))?
             .map_err(generator_failed)?;
         results.add(&thread.results.lock().unwrap_or_else(PoisonError::into_inner));
     }
-    summary::complete(&mut results, plan, &limits);
+    results.complete(plan, &limits);
     Ok(results)
 }
 
@@ -91,21 +90,19 @@ struct Thread {
 }
 
 fn report(plan: &Plan, limits: &RunLimits, threads: &[Thread], watch: &Watch) {
-    let mut before = Progress::default();
+    let mut last = Progress::default();
     let mut due = REPORT_INTERVAL;
     while !threads.iter().all(|thread| thread.handle.is_finished()) {
         thread::sleep(POLL_INTERVAL);
-        if limits.epoch.elapsed() < due {
-            continue;
+        if limits.epoch.elapsed() >= due {
+            due += REPORT_INTERVAL;
+            last = progress(plan, limits, threads, &last);
+            watch(&last);
         }
-        due += REPORT_INTERVAL;
-        let now = progress(plan, limits, threads, &before);
-        watch(&now);
-        before = now;
     }
 }
 
-fn progress(plan: &Plan, limits: &RunLimits, threads: &[Thread], before: &Progress) -> Progress {
+fn progress(plan: &Plan, limits: &RunLimits, threads: &[Thread], last: &Progress) -> Progress {
     let now = limits.now();
     let elapsed = Duration::from_nanos(now.saturating_sub(limits.warm));
     let mut corrected = histogram();
@@ -116,19 +113,17 @@ fn progress(plan: &Plan, limits: &RunLimits, threads: &[Thread], before: &Progre
         errors += results.errors();
     }
     let responses = corrected.len();
-    let between = elapsed.saturating_sub(before.elapsed).as_secs_f64().max(1e-9);
-    let of_time = plan
-        .duration
-        .map_or(0.0, |duration| elapsed.as_secs_f64() / duration.as_secs_f64().max(1e-9));
-    let of_count =
-        plan.requests.map_or(0.0, |requests| (responses + errors) as f64 / requests.max(1) as f64);
+    let interval = elapsed.saturating_sub(last.elapsed).as_secs_f64().max(1e-9);
+    let duration = plan.duration.map_or(f64::INFINITY, |duration| duration.as_secs_f64().max(1e-9));
+    let requests = plan.requests.map_or(f64::INFINITY, |requests| requests.max(1) as f64);
+    let done = elapsed.as_secs_f64() / duration;
     Progress {
         warming: now < limits.warm,
         elapsed,
-        done: of_time.max(of_count).min(1.0),
+        done: done.max((responses + errors) as f64 / requests).min(1.0),
         responses,
         errors,
-        rate: responses.saturating_sub(before.responses) as f64 / between,
+        rate: responses.saturating_sub(last.responses) as f64 / interval,
         p99: corrected.value_at_quantile(0.99),
     }
 }
@@ -137,30 +132,26 @@ fn check(plan: &Plan) -> Result<(), Failed> {
     let is_rate = match plan.rate {
         Rate::Constant(rate) => rate.is_finite() && rate > 0.0,
         Rate::Ramp { from, to } => {
-            from.is_finite() && to.is_finite() && from >= 0.0 && to >= 0.0 && from + to > 0.0
+            (from + to).is_finite() && from.min(to) >= 0.0 && from + to > 0.0
         }
         Rate::Max => true,
     };
-    if !is_rate {
-        return Err(Failed::plan("a rate is a positive number of requests per second"));
-    }
-    if plan.duration.is_none() && plan.requests.is_none() {
-        return Err(Failed::plan("a run needs a duration or a number of requests"));
-    }
-    if matches!(plan.rate, Rate::Ramp { .. })
-        && plan.duration.is_none_or(|duration| duration.is_zero())
-    {
-        return Err(Failed::plan("a ramp needs a duration"));
-    }
-    if plan.threads == 0 || plan.connections == 0 || plan.streams == 0 {
-        return Err(Failed::plan("threads, connections and streams are at least 1"));
-    }
-    if plan.threads > plan.connections {
-        return Err(Failed::plan(
-            "each thread needs a connection: use more connections or fewer threads",
-        ));
-    }
-    Ok(())
+    let is_ramp = matches!(plan.rate, Rate::Ramp { .. });
+    let smallest = plan.threads.min(plan.connections).min(plan.streams);
+    let problem = if !is_rate {
+        "a rate is a positive number of requests per second"
+    } else if plan.duration.is_none() && plan.requests.is_none() {
+        "a run needs a duration or a number of requests"
+    } else if is_ramp && plan.duration.is_none_or(|duration| duration.is_zero()) {
+        "a ramp needs a duration"
+    } else if smallest == 0 {
+        "threads, connections and streams are at least 1"
+    } else if plan.threads > plan.connections {
+        "each thread needs a connection: use more connections or fewer threads"
+    } else {
+        return Ok(());
+    };
+    Err(Failed::plan(problem))
 }
 
 fn limits(plan: &Plan, epoch: Instant) -> RunLimits {
@@ -171,7 +162,7 @@ fn limits(plan: &Plan, epoch: Instant) -> RunLimits {
         end: plan.duration.map_or(u64::MAX, |duration| warm.saturating_add(nanoseconds(duration))),
         requests: plan.requests.unwrap_or(u64::MAX),
         schedule: Schedule::new(plan.rate, plan.warmup, plan.duration.unwrap_or(Duration::MAX)),
-        taken: 0.into(),
+        assigned: 0.into(),
     }
 }
 

@@ -6,10 +6,6 @@ pub(crate) fn text(text: &str) {
     put(&mut io::stdout(), text);
 }
 
-pub(crate) fn line(line: &str) {
-    text(&format!("{line}\n"));
-}
-
 pub(crate) fn error(message: &str) {
     put(&mut io::stderr(), &format!("rolegate-load: {message}\n"));
 }

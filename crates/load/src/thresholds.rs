@@ -35,7 +35,7 @@ enum Metric {
     Status(u16),
 }
 
-/// Longer ones first, because each is searched for at the start of a text.
+/// Longer operators first, because the first that occurs in a text is taken.
 const OPERATORS: [&str; 4] = [">=", "<=", ">", "<"];
 
 impl Threshold {
@@ -49,7 +49,7 @@ impl Threshold {
             Metric::Rate => results.generator.achieved,
             Metric::Errors => results.errors() as f64,
             Metric::Unexpected => results.unexpected as f64,
-            Metric::Answer(answer) => results.count(|other| other == answer) as f64,
+            Metric::Answer(answer) => results.count(|counted| *counted == answer) as f64,
             Metric::Status(status) => results.count(|answer| answer.status() == status) as f64,
         };
         let unit = if self.is_percent { results.requests() as f64 / 100.0 } else { 1.0 };
@@ -62,7 +62,7 @@ impl Threshold {
         }
     }
 
-    /// Whether only Check calls have what this counts: `allowed`, `denied 403`.
+    /// Whether it counts answers that only Check calls have: `allowed`, `denied 403`.
     pub const fn is_of_check(&self) -> bool {
         matches!(self.metric, Metric::Answer(_))
     }
@@ -72,14 +72,13 @@ impl FromStr for Threshold {
     type Err = Failed;
 
     fn from_str(text: &str) -> Result<Self, Failed> {
-        let at = text.find(['>', '<']).unwrap_or(text.len());
-        let (metric, rest) = text.split_at_checked(at).unwrap_or_default();
-        let (operator, limit) = OPERATORS
-            .into_iter()
-            .find_map(|operator| Some((operator, rest.strip_prefix(operator)?)))
-            .ok_or_else(|| {
-                Failed::plan("write a condition such as `p99>5ms`: it needs a `>` or a `<`")
-            })?;
+        let mut parts = OPERATORS.into_iter().filter_map(|operator| {
+            let (metric, limit) = text.split_once(operator)?;
+            Some((metric, operator, limit))
+        });
+        let (metric, operator, limit) = parts.next().ok_or_else(|| {
+            Failed::plan("write a condition such as `p99>5ms`: it needs a `>` or a `<`")
+        })?;
         let metric = parse_metric(metric.trim())?;
         let (limit, is_percent) = parse_limit(limit.trim(), metric)?;
         Ok(Self { text: text.to_owned(), metric, operator, limit, is_percent })
@@ -128,16 +127,15 @@ fn parse_limit(text: &str, metric: Metric) -> Result<(f64, bool), Failed> {
         let time = time.map_err(|error| Failed::plan(format!("`{text}` is {error}")))?;
         return Ok((time.as_secs_f64() * 1e9, false));
     }
-    let (digits, is_percent) =
-        text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
-    if is_percent && metric == Metric::Rate {
+    let percentage = text.strip_suffix('%');
+    if percentage.is_some() && metric == Metric::Rate {
         return Err(Failed::plan("a rate is compared with a number, such as `rate<990`"));
     }
-    let number =
-        digits.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-    let number = number
-        .ok_or_else(|| Failed::plan(format!("`{text}` is not a number such as `5` or `1%`")))?;
-    Ok((number, is_percent))
+    let number = percentage.unwrap_or(text).trim().parse();
+    match number.ok().filter(|number: &f64| number.is_finite() && *number >= 0.0) {
+        Some(number) => Ok((number, percentage.is_some())),
+        None => Err(Failed::plan(format!("`{text}` is not a number such as `5` or `1%`"))),
+    }
 }
 
 impl fmt::Display for Threshold {

@@ -1,4 +1,4 @@
-//! The requests of a run: a single one or a weighted mix.
+//! The requests of a run: a single request or a weighted mix.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Workload {
     pub variables: Vec<Variable>,
 }
 
-/// One request of a mix. Its texts may contain variables: `${name}`.
+/// A request of a mix. Its texts may contain variables: `${name}`.
 #[derive(Clone)]
 pub struct Request {
     /// Its weight relative to the other requests.

@@ -1,68 +1,66 @@
 //! The results as comma-separated values, for spreadsheets (RFC 4180).
 
-use std::fmt::Write as _;
+use std::fmt::Display;
 
 use hdrhistogram::Histogram;
 
 use super::{PERCENTILES, percentile};
 use crate::results::RunResults;
 
-/// One row per value: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such
-/// as `answer 200`, or `run`. Durations are in nanoseconds. Percentiles for which there are too few
-/// requests are omitted.
-pub fn csv(of: &RunResults) -> String {
-    let mut text = "series,figure,value\r\n".to_owned();
-    run(&mut text, of);
-    distribution(&mut text, "corrected", &of.corrected);
-    distribution(&mut text, "uncorrected", &of.uncorrected);
-    for (answer, latencies) in &of.responses {
-        distribution(&mut text, &format!("answer {answer}"), latencies);
-    }
-    for (what, count) in &of.errors {
-        row(&mut text, "error", what, &count.to_string());
-    }
-    text
-}
-
-fn run(text: &mut String, of: &RunResults) {
-    let rows = [
-        ("target", of.target.clone()),
-        ("protocol", of.protocol.to_string()),
-        ("rate", of.rate.to_string()),
-        ("connections", of.connections.to_string()),
-        ("streams", of.streams.to_string()),
-        ("elapsed", of.elapsed.as_nanos().to_string()),
-        ("requests_per_second", of.generator.achieved.to_string()),
-        ("errors", of.errors().to_string()),
-        ("unexpected", of.unexpected.to_string()),
-        ("bytes_sent", of.bytes_sent.to_string()),
-        ("bytes_received", of.bytes_received.to_string()),
-        ("late", of.generator.late.to_string()),
-        ("worst_late", of.generator.worst_late.as_nanos().to_string()),
-        ("limited", of.generator.limited.clone().unwrap_or_default()),
+/// A row per value: `series,figure,value`. A series is `corrected`, `uncorrected`, an answer such
+/// as `answer 200`, `error`, or `run`. Durations are in nanoseconds. Percentiles for which there
+/// are too few requests are omitted.
+pub fn csv(results: &RunResults) -> String {
+    let generator = &results.generator;
+    let mut csv = Csv("series,figure,value\r\n".to_owned());
+    let run: [(&str, &dyn Display); 14] = [
+        ("target", &results.target),
+        ("protocol", &results.protocol),
+        ("rate", &results.rate),
+        ("connections", &results.connections),
+        ("streams", &results.streams),
+        ("elapsed", &results.elapsed.as_nanos()),
+        ("requests_per_second", &generator.achieved),
+        ("errors", &results.errors()),
+        ("unexpected", &results.unexpected),
+        ("bytes_sent", &results.bytes_sent),
+        ("bytes_received", &results.bytes_received),
+        ("late", &generator.late),
+        ("worst_late", &generator.worst_late.as_nanos()),
+        ("limited", &generator.limited.as_deref().unwrap_or_default()),
     ];
-    for (name, value) in rows {
-        row(text, "run", name, &value);
+    run.iter().for_each(|(name, value)| csv.row("run", name, value));
+    csv.distribution("corrected", &results.corrected);
+    csv.distribution("uncorrected", &results.uncorrected);
+    for (answer, latencies) in &results.responses {
+        csv.distribution(&format!("answer {answer}"), latencies);
     }
+    results.errors.iter().for_each(|(error, count)| csv.row("error", error, count));
+    csv.0
 }
 
-fn distribution(text: &mut String, series: &str, of: &Histogram<u64>) {
-    row(text, series, "count", &of.len().to_string());
-    if of.is_empty() {
-        return;
-    }
-    row(text, series, "mean", &format!("{:.1}", of.mean()));
-    row(text, series, "stddev", &format!("{:.1}", of.stdev()));
-    row(text, series, "min", &of.min().to_string());
-    for percent in PERCENTILES {
-        if let Some(value) = percentile(of, percent) {
-            row(text, series, &format!("p{percent}"), &value.to_string());
+struct Csv(String);
+
+impl Csv {
+    fn distribution(&mut self, series: &str, latencies: &Histogram<u64>) {
+        self.row(series, "count", &latencies.len());
+        if latencies.is_empty() {
+            return;
+        }
+        self.row(series, "mean", &format!("{:.1}", latencies.mean()));
+        self.row(series, "stddev", &format!("{:.1}", latencies.stdev()));
+        self.row(series, "min", &latencies.min());
+        for percent in PERCENTILES {
+            if let Some(value) = percentile(latencies, percent) {
+                self.row(series, &format!("p{percent}"), &value);
+            }
         }
     }
-}
 
-fn row(text: &mut String, series: &str, figure: &str, value: &str) {
-    let _ = write!(text, "{},{},{}\r\n", field(series), field(figure), field(value));
+    fn row(&mut self, series: &str, figure: &str, value: &dyn Display) {
+        let row = [series, figure, &value.to_string()].map(field);
+        self.0 += &(row.join(",") + "\r\n");
+    }
 }
 
 fn field(text: &str) -> String {

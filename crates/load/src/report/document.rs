@@ -1,12 +1,11 @@
-//! A report as a list of parts, which can be written as text, as HTML or as Markdown. The style and
-//! the escaping of HTML are also those of SVG images.
+//! A report as a list of parts, which can be written as text, as HTML or as Markdown.
 
-use std::fmt::Write as _;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 /// In both colour schemes, neighbouring colours differ even without red or green.
 pub(super) const STYLE: &str = include_str!("page.css");
 
-/// One part of a report.
+/// A part of a report.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// The heading of a section.
@@ -36,156 +35,133 @@ pub fn table(heads: &[&str], rows: Vec<Vec<String>>) -> Part {
 
 /// The parts as text.
 pub fn text(title: &str, parts: &[Part]) -> String {
-    let mut all = format!("{title}\n{}\n", "=".repeat(title.chars().count()));
+    let mut text = underlined(title, "=");
     for part in parts {
-        match part {
-            Part::Heading(heading) => {
-                all.push_str(&format!("\n{heading}\n{}\n", "-".repeat(heading.chars().count())))
+        text += &match part {
+            Part::Heading(heading) => format!("\n{}", underlined(heading, "-")),
+            Part::Subheading(heading) => format!("\n{heading}\n"),
+            Part::Text(text) => format!("\n{}", wrapped(text, "")),
+            Part::Warning(warning) => format!("\n{}", wrapped(warning, "!! ")),
+            Part::Facts(facts) => {
+                facts.iter().map(|(name, value)| format!("  {name:<26}  {value}\n")).collect()
             }
-            Part::Subheading(heading) => all.push_str(&format!("\n{heading}\n")),
-            Part::Text(text) => all.push_str(&format!("\n{}", wrapped(text, ""))),
-            Part::Warning(warning) => all.push_str(&format!("\n{}", wrapped(warning, "!! "))),
-            Part::Facts(facts) => facts
-                .iter()
-                .for_each(|(name, value)| all.push_str(&format!("  {name:<26}  {value}\n"))),
-            Part::Table(heads, rows) => all.push_str(&aligned(heads, rows)),
-            Part::Lines(lines) => {
-                lines.iter().for_each(|line| all.push_str(&format!("  {line}\n")))
-            }
-            Part::Picture(_) | Part::File(_) => {}
-        }
+            Part::Table(heads, rows) => aligned(heads, rows),
+            Part::Lines(lines) => lines.iter().map(|line| format!("  {line}\n")).collect(),
+            Part::Picture(_) | Part::File(_) => String::new(),
+        };
     }
-    all
+    text
+}
+
+fn underlined(heading: &str, line: &str) -> String {
+    format!("{heading}\n{}\n", line.repeat(heading.chars().count()))
 }
 
 /// The parts as a self-contained HTML page: no script, no font, no external link.
 pub fn html(title: &str, parts: &[Part]) -> String {
-    let mut body = String::new();
-    for part in parts {
-        // Writing to a string does not fail.
-        let _ = match part {
-            Part::Heading(heading) => writeln!(body, "<h2>{}</h2>", escape(heading)),
-            Part::Subheading(heading) => writeln!(body, "<h3>{}</h3>", escape(heading)),
-            Part::Text(text) => writeln!(body, "<p>{}</p>", escape(text)),
-            Part::Warning(warning) => {
-                writeln!(body, "<p class=\"warning\">{}</p>", escape(warning))
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
             }
-            Part::Table(heads, rows) => write!(body, "{}", cells(heads, rows)),
-            Part::Facts(facts) => {
-                let rows: Vec<_> =
-                    facts.iter().map(|(name, value)| vec![name.clone(), value.clone()]).collect();
-                write!(body, "{}", cells(&[String::new(), String::new()], &rows))
-            }
-            Part::Lines(lines) => writeln!(body, "<pre>{}</pre>", escape(&lines.join("\n"))),
-            Part::Picture(picture) => write!(body, "{picture}"),
-            Part::File(_) => Ok(()),
-        };
-    }
-    let title = escape(title);
-    format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n\
-         </body>\n</html>\n"
-    )
-}
-
-/// A table. Cells are text, not HTML.
-fn cells(heads: &[String], rows: &[Vec<String>]) -> String {
-    let row = |cells: &[String], tag: &str| -> String {
-        let cells = cells.iter().map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)));
-        format!("<tr>{}</tr>", cells.collect::<String>())
+            body { main { h1 { (title) } @for part in parts { (element(part)) } } }
+        }
     };
-    let head = row(heads, "th");
-    let body: String = rows.iter().map(|cells| row(cells, "td") + "\n").collect();
-    format!(
-        "<div class=\"wide\"><table>\n<thead>{head}</thead>\n<tbody>\n{body}</tbody></table></div>\n"
-    )
+    page.into_string() + "\n"
 }
 
-pub(super) fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            _ => safe.push(letter),
+fn element(part: &Part) -> Markup {
+    html! {
+        @match part {
+            Part::Heading(heading) => h2 { (heading) },
+            Part::Subheading(heading) => h3 { (heading) },
+            Part::Text(text) => p { (text) },
+            Part::Warning(warning) => p.warning { (warning) },
+            Part::Table(heads, rows) => div.wide { table {
+                thead { tr { @for head in heads { th { (head) } } } }
+                tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
+            } },
+            Part::Facts(facts) => div.wide { table { tbody {
+                @for (name, value) in facts { tr { td { (name) } td { (value) } } }
+            } } },
+            Part::Lines(lines) => pre { (lines.join("\n")) },
+            Part::Picture(picture) => (PreEscaped(picture)),
+            Part::File(_) => {},
         }
     }
-    safe
 }
 
 /// The parts as Markdown.
 pub fn markdown(title: &str, parts: &[Part]) -> String {
-    let mut all = format!("# {title}\n\n");
+    let mut text = format!("# {title}\n\n");
     for part in parts {
-        match part {
-            Part::Heading(heading) => all.push_str(&format!("## {heading}\n\n")),
-            Part::Subheading(heading) => all.push_str(&format!("### {heading}\n\n")),
-            Part::Text(text) => all.push_str(&format!("{text}\n\n")),
-            Part::Warning(warning) => all.push_str(&format!("**{warning}**\n\n")),
+        text += &match part {
+            Part::Heading(heading) => format!("## {heading}\n\n"),
+            Part::Subheading(heading) => format!("### {heading}\n\n"),
+            Part::Text(text) => format!("{text}\n\n"),
+            Part::Warning(warning) => format!("**{warning}**\n\n"),
             Part::Facts(facts) => {
-                facts
-                    .iter()
-                    .for_each(|(name, value)| all.push_str(&format!("* {name}: {value}\n")));
-                all.push('\n');
+                let lines = facts.iter().map(|(name, value)| format!("* {name}: {value}\n"));
+                lines.collect::<String>() + "\n"
             }
             Part::Table(heads, rows) => {
-                let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
-                all.push_str(&format!("{}{}|\n", line(heads), "|---".repeat(heads.len())));
-                rows.iter().for_each(|row| all.push_str(&line(row)));
-                all.push('\n');
+                let rows: String = rows.iter().map(|row| markdown_row(row)).collect();
+                format!("{}{}|\n{rows}\n", markdown_row(heads), "|---".repeat(heads.len()))
             }
-            Part::Lines(lines) => all.push_str(&format!("```\n{}\n```\n\n", lines.join("\n"))),
-            Part::File(file) => {
-                all.push_str(&format!("![{}]({file})\n\n", file.trim_end_matches(".svg")))
-            }
-            Part::Picture(_) => {}
-        }
+            Part::Lines(lines) => format!("```\n{}\n```\n\n", lines.join("\n")),
+            Part::File(file) => format!("![{}]({file})\n\n", file.trim_end_matches(".svg")),
+            Part::Picture(_) => String::new(),
+        };
     }
-    all.truncate(all.trim_end().len());
-    all + "\n"
+    text.truncate(text.trim_end().len());
+    text + "\n"
 }
 
-/// Wraps lines at 100 characters, unless a word is longer, and puts `before` in front of each.
-fn wrapped(text: &str, before: &str) -> String {
+fn markdown_row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// Wraps lines at 100 characters, unless a word is longer, and puts `prefix` in front of each.
+fn wrapped(text: &str, prefix: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
-        let room = lines.last().is_some_and(|line| {
-            line.chars().count() + 1 + word.chars().count() <= 100 - before.len()
-        });
         match lines.last_mut() {
             Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if room => line.push_str(&format!(" {word}")),
+            Some(line) if prefix.len() + line.chars().count() + 1 + word.chars().count() <= 100 => {
+                line.push_str(&format!(" {word}"));
+            }
             _ => lines.push(word.to_owned()),
         }
     }
-    lines.iter().map(|line| format!("{before}{line}\n")).collect()
+    lines.iter().map(|line| format!("{prefix}{line}\n")).collect()
 }
 
 /// Columns as wide as their widest cell: names left-aligned, numbers right-aligned.
 fn aligned(heads: &[String], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).chain(heads.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let mut all = String::new();
-    for row in std::iter::once(heads).chain(rows.iter().map(Vec::as_slice)) {
+    let mut widths = vec![0; heads.len()];
+    let lines = std::iter::once(heads).chain(rows.iter().map(Vec::as_slice));
+    for line in lines.clone() {
+        for (cell, width) in line.iter().zip(&mut widths) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for cells in lines {
         let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = if column == 0 {
-                write!(line, "  {cell:<width$}")
-            } else {
-                write!(line, "  {cell:>width$}")
+        for (column, (cell, width)) in cells.iter().zip(&widths).enumerate() {
+            line += &match column {
+                0 => format!("  {cell:<width$}"),
+                _ => format!("  {cell:>width$}"),
             };
         }
-        all.push_str(line.trim_end());
-        all.push('\n');
+        text += line.trim_end();
+        text.push('\n');
     }
-    all
+    text
 }
 
 #[cfg(test)]

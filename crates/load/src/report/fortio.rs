@@ -1,7 +1,7 @@
 //! The results as fortio's JSON, which `fortio report` can draw.
 //!
-//! What fortio has no field for is in `OpenLoop`, which it ignores: the uncorrected latencies, and
-//! the measurements of the generator itself. Durations are in seconds, except for `ActualDuration`,
+//! `OpenLoop` is not a field of fortio, which ignores it: the uncorrected latencies, and the
+//! measurements of the generator itself. Durations are in seconds, except for `ActualDuration`,
 //! which is in nanoseconds, like in fortio.
 
 use std::collections::BTreeMap;
@@ -17,8 +17,9 @@ use crate::results::RunResults;
 
 /// The results; `labels` is the title that `fortio report` shows.
 pub fn fortio(results: &RunResults, labels: &str) -> Value {
+    let is_check = results.protocol == Protocol::Check;
     let mut run = json!({
-        "RunType": if results.protocol == Protocol::Check { "GRPC Check" } else { "HTTP" },
+        "RunType": if is_check { "GRPC Check" } else { "HTTP" },
         "Labels": labels,
         "StartTime": rfc3339(results.started),
         "RequestedQPS": results.rate.to_string().trim_end_matches("/s"),
@@ -36,7 +37,7 @@ pub fn fortio(results: &RunResults, labels: &str) -> Value {
         "RetCodes": codes(results),
         "OpenLoop": open_loop(results),
     });
-    let target = if results.protocol == Protocol::Check { "Destination" } else { "URL" };
+    let target = if is_check { "Destination" } else { "URL" };
     if let Some(fields) = run.as_object_mut() {
         fields.insert(target.to_owned(), results.target.as_str().into());
     }
@@ -114,13 +115,13 @@ fn buckets(latencies: &Histogram<u64>) -> Vec<Value> {
         bucket.1 = value;
         bucket.2 += step.count_at_value();
     }
-    let mut below = 0;
-    let bucket = |(start, end, count)| {
-        below += count;
-        let percent = 100.0 * below as f64 / latencies.len() as f64;
+    let mut sum = 0;
+    let buckets = buckets.into_values().map(|(start, end, count)| {
+        sum += count;
+        let percent = 100.0 * sum as f64 / latencies.len() as f64;
         json!({ "Start": seconds(start), "End": seconds(end), "Percent": percent, "Count": count })
-    };
-    buckets.into_values().map(bucket).collect()
+    });
+    buckets.collect()
 }
 
 fn seconds(nanoseconds: u64) -> f64 {

@@ -5,127 +5,133 @@ use hdrhistogram::Histogram;
 use super::document::{self, Part, table};
 use super::svg::{self, Curve};
 use super::{PERCENTILES, percentile, units};
-use crate::answer::Fault;
 use crate::plan::Rate;
 use crate::results::RunResults;
 
 /// The results as text for a terminal or a log: no colours, and the warning last, so that it stays
 /// visible.
-pub fn text(of: &RunResults) -> String {
-    document::text(&of.target, &parts(of))
+pub fn text(results: &RunResults) -> String {
+    document::text(&results.target, &parts(results))
 }
 
 /// The results as a self-contained page.
-pub fn html(of: &RunResults) -> String {
-    document::html(&format!("Load on {}", of.target), &parts(of))
+pub fn html(results: &RunResults) -> String {
+    document::html(&format!("Load on {}", results.target), &parts(results))
 }
 
-fn parts(of: &RunResults) -> Vec<Part> {
+fn parts(results: &RunResults) -> Vec<Part> {
     // In a closed loop, corrected and uncorrected latencies are the same.
-    let closed = of.rate == Rate::Max;
-    let series: &[(&str, &Histogram<u64>)] = if closed {
-        &[("latency", &of.corrected)]
+    let is_closed = results.rate == Rate::Max;
+    let series: &[(&str, &Histogram<u64>)] = if is_closed {
+        &[("latency", &results.corrected)]
     } else {
-        &[("corrected", &of.corrected), ("uncorrected", &of.uncorrected)]
+        &[("corrected", &results.corrected), ("uncorrected", &results.uncorrected)]
     };
     let curves: Vec<Curve<'_>> = series.iter().map(|(name, of)| Curve { name, of }).collect();
-    let mut all = vec![Part::Text(heading(of)), totals(of)];
-    all.extend(svg::percentiles("Latency", &curves).map(|chart| Part::Picture(chart.inline())));
-    all.push(Part::Subheading("Latency".to_owned()));
-    all.push(latency(series));
-    if !closed {
+    let mut parts = vec![Part::Text(heading(results)), totals(results)];
+    parts.extend(svg::percentiles("Latency", &curves).map(|chart| Part::Picture(chart.inline())));
+    parts.extend([Part::Subheading("Latency".to_owned()), latency(series)]);
+    if !is_closed {
         let why = "Corrected: from when a request was due, even if it could not be sent then.";
-        all.push(Part::Text(why.to_owned()));
+        parts.push(Part::Text(why.to_owned()));
     }
-    if !of.responses.is_empty() {
-        all.push(Part::Subheading("Answers".to_owned()));
-        all.push(by_answer(of));
+    if !results.responses.is_empty() {
+        parts.extend([Part::Subheading("Answers".to_owned()), by_answer(results)]);
     }
-    if !of.errors.is_empty() {
-        all.push(Part::Subheading("Errors (in no figure above)".to_owned()));
-        let row = |(fault, count): (&Fault, &u64)| vec![fault.to_string(), units::count(*count)];
-        all.push(table(&["error", "count"], of.errors.iter().map(row).collect()));
+    if !results.errors.is_empty() {
+        let rows = results
+            .errors
+            .iter()
+            .map(|(fault, count)| vec![fault.to_string(), units::count(*count)]);
+        parts.push(Part::Subheading("Errors (in no figure above)".to_owned()));
+        parts.push(table(&["error", "count"], rows.collect()));
     }
-    all.push(Part::Text(generator(of)));
-    let warning = |why: &String| Part::Warning(format!("Do not trust these figures: {why}"));
-    all.extend(of.generator.limited.as_ref().map(warning));
-    all
+    parts.push(Part::Text(generator(results)));
+    if let Some(why) = &results.generator.limited {
+        parts.push(Part::Warning(format!("Do not trust these figures: {why}")));
+    }
+    parts
 }
 
-fn heading(of: &RunResults) -> String {
-    let requested = match of.rate {
+fn heading(results: &RunResults) -> String {
+    let requested = match results.rate {
         Rate::Constant(rate) => format!("{} requests/s requested", units::grouped(rate)),
         Rate::Max => "closed loop".to_owned(),
         Rate::Ramp { from, to } => {
             format!("{} to {} requests/s requested", units::grouped(from), units::grouped(to))
         }
     };
-    let streams =
-        if of.streams > 1 { format!(" × {} streams", of.streams) } else { String::new() };
-    let ended = if of.interrupted { ", interrupted" } else { "" };
-    let (protocol, connections, elapsed) = (of.protocol, of.connections, units::span(of.elapsed));
-    format!("{protocol}, {requested}, {connections} connections{streams}, {elapsed}{ended}")
+    let RunResults { protocol, connections, .. } = results;
+    let streams = match results.streams {
+        0 | 1 => String::new(),
+        streams => format!(" × {streams} streams"),
+    };
+    let end = if results.interrupted { ", interrupted" } else { "" };
+    let elapsed = units::span(results.elapsed);
+    format!("{protocol}, {requested}, {connections} connections{streams}, {elapsed}{end}")
 }
 
-fn totals(of: &RunResults) -> Part {
+fn totals(results: &RunResults) -> Part {
     let rows = [
-        ("requests/s answered", format!("{:.1}", of.generator.achieved)),
-        ("answers", units::count(of.corrected.len())),
-        ("errors", units::count(of.errors())),
-        ("unexpected answers", units::count(of.unexpected)),
-        ("sent", units::bytes(of.bytes_sent)),
-        ("received", units::bytes(of.bytes_received)),
+        ("requests/s answered", format!("{:.1}", results.generator.achieved)),
+        ("answers", units::count(results.corrected.len())),
+        ("errors", units::count(results.errors())),
+        ("unexpected answers", units::count(results.unexpected)),
+        ("sent", units::bytes(results.bytes_sent)),
+        ("received", units::bytes(results.bytes_received)),
     ];
     table(&["", ""], rows.map(|(name, value)| vec![name.to_owned(), value]).into())
 }
 
 fn latency(series: &[(&str, &Histogram<u64>)]) -> Part {
-    let row = |name: &str, value: &dyn Fn(&Histogram<u64>) -> String| -> Vec<String> {
-        std::iter::once(name.to_owned()).chain(series.iter().map(|(_, of)| value(of))).collect()
-    };
-    let mut rows = vec![
-        row("mean", &|of| float(of, of.mean())),
-        row("standard deviation", &|of| float(of, of.stdev())),
-        row("min", &|of| units::known((!of.is_empty()).then(|| of.min()))),
-    ];
-    for percent in PERCENTILES {
-        let name = match percent {
-            50.0 => "p50 (median)".to_owned(),
-            100.0 => "max".to_owned(),
-            _ => format!("p{percent}"),
-        };
-        rows.push(row(&name, &|of| units::known(percentile(of, percent))));
+    let mut heads = vec![""];
+    let mut rows: Vec<_> =
+        ["mean", "standard deviation", "min"].map(|name| vec![name.to_owned()]).into();
+    rows.extend(PERCENTILES.map(|percent| match percent {
+        50.0 => vec!["p50 (median)".to_owned()],
+        100.0 => vec!["max".to_owned()],
+        _ => vec![format!("p{percent}")],
+    }));
+    for (name, latencies) in series {
+        heads.push(name);
+        let min = (!latencies.is_empty()).then(|| latencies.min());
+        let figures = [float(latencies, latencies.mean()), float(latencies, latencies.stdev())];
+        let percentiles = PERCENTILES.map(|percent| percentile(latencies, percent));
+        let times = std::iter::once(min).chain(percentiles).map(units::known);
+        for (row, cell) in rows.iter_mut().zip(figures.into_iter().chain(times)) {
+            row.push(cell);
+        }
     }
-    let heads: Vec<&str> =
-        std::iter::once("").chain(series.iter().map(|(name, _)| *name)).collect();
     table(&heads, rows)
 }
 
+/// A statistic in nanoseconds, which an empty histogram does not have.
 fn float(of: &Histogram<u64>, nanoseconds: f64) -> String {
     if of.is_empty() { "–".to_owned() } else { units::duration(nanoseconds) }
 }
 
 /// The number and latency of responses, by status or decision.
-fn by_answer(of: &RunResults) -> Part {
-    let rows = of.responses.iter().map(|(answer, latencies)| {
-        let share = 100.0 * units::float(latencies.len()) / units::float(of.requests().max(1));
-        let at = |percent| units::known(percentile(latencies, percent));
+fn by_answer(results: &RunResults) -> Part {
+    let requests = units::float(results.requests().max(1));
+    let rows = results.responses.iter().map(|(answer, latencies)| {
+        let share = 100.0 * units::float(latencies.len()) / requests;
         let (count, share) = (units::count(latencies.len()), format!("{share:.2} %"));
         let mean = float(latencies, latencies.mean());
-        vec![answer.to_string(), count, share, mean, at(50.0), at(99.0), at(99.9)]
+        let [p50, p99, p999] =
+            [50.0, 99.0, 99.9].map(|percent| units::known(percentile(latencies, percent)));
+        vec![answer.to_string(), count, share, mean, p50, p99, p999]
     });
     table(&["answer", "count", "share", "mean", "p50", "p99", "p99.9"], rows.collect())
 }
 
 /// Measurements of the generator itself.
-fn generator(of: &RunResults) -> String {
-    let stats = &of.generator;
-    let cores = stats.cpu.as_secs_f64() / of.elapsed.as_secs_f64().max(1e-9);
-    let (threads, late) = (stats.threads, units::count(stats.late));
-    let (worst, queued) = (units::span(stats.worst_late), units::count(stats.queued));
-    let unsent = units::count(stats.unsent);
+fn generator(results: &RunResults) -> String {
+    let stats = &results.generator;
+    let cores = stats.cpu.as_secs_f64() / results.elapsed.as_secs_f64().max(1e-9);
+    let [late, queued, unsent] = [stats.late, stats.queued, stats.unsent].map(units::count);
+    let (threads, worst) = (stats.threads, units::span(stats.worst_late));
     format!(
-        "Generator: {cores:.2} cores in {threads} thread(s); {late} requests sent late by itself, at worst {worst}; \
-         {queued} waited for a free connection, {unsent} were never sent."
+        "Generator: {cores:.2} cores in {threads} thread(s); {late} requests sent late by itself, \
+         at worst {worst}; {queued} waited for a free connection, {unsent} were never sent."
     )
 }

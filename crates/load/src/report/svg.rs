@@ -1,10 +1,9 @@
 //! Charts as SVG: points and lines over two axes, each linear or logarithmic, with a legend below.
 
-use std::fmt::Write as _;
-
 use hdrhistogram::Histogram;
+use maud::{Markup, PreEscaped, html};
 
-use super::document::{STYLE, escape};
+use super::document::STYLE;
 use super::units;
 
 /// A chart.
@@ -25,7 +24,7 @@ pub struct Chart<'a> {
 /// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// What is shown on it.
+    /// Its quantity.
     pub label: String,
     /// Its ends.
     pub ends: (f64, f64),
@@ -51,7 +50,7 @@ pub struct Line<'a> {
 pub struct Point {
     /// Its position.
     pub at: (f64, f64),
-    /// The ends of its spread, if it has one.
+    /// The ends of its spread, if any.
     pub spread: Option<[(f64, f64); 2]>,
     /// A text beside it.
     pub label: String,
@@ -74,7 +73,7 @@ const ROW: f64 = 20.0;
 const ENTRY: f64 = 270.0;
 /// The number of colours. Each line also has its own dashes.
 const COLOURS: usize = 8;
-/// The default size of a chart.
+/// The default of [`Chart::size`].
 pub const DEFAULT_SIZE: (f64, f64) = (76.0, 350.0);
 
 /// The points of a percentile curve between 0 % and the last percentile.
@@ -98,34 +97,30 @@ pub fn percentiles<'a>(title: &'a str, curves: &[Curve<'a>]) -> Option<Chart<'a>
         logarithmic: true,
         ticks: marks.into_iter().filter(|(distance, _)| *distance <= last * 1.001).collect(),
     };
-    let line = |curve: &&Curve<'a>| Line {
+    let lines = curves.iter().map(|curve| Line {
         name: curve.name,
         points: distribution(curve.of),
         connected: true,
-    };
-    let lines = curves.iter().map(line).collect();
-    Some(Chart {
-        title,
-        x,
-        y: Axis::logarithmic("", ends, &units::duration),
-        size: DEFAULT_SIZE,
-        lines,
-    })
+    });
+    let lines = lines.collect();
+    let y = Axis::logarithmic("", ends, &units::duration);
+    Some(Chart { title, x, y, size: DEFAULT_SIZE, lines })
 }
 
-/// The points of a curve, up to the percentile for which there is still one value.
+/// The points of a curve, up to the percentile beyond which there is a single value.
 fn distribution(of: &Histogram<u64>) -> Vec<Point> {
     let end = units::float(of.len()).max(1.0).log10();
-    let point = |number: u32| {
-        let distance = 10_f64.powf(end * f64::from(number) / f64::from(POINTS));
+    let distances =
+        (0..=POINTS).map(|number| 10_f64.powf(end * f64::from(number) / f64::from(POINTS)));
+    let points = distances.map(|distance| {
         let value = of.value_at_quantile(1.0 - 1.0 / distance);
         Point { at: (distance, units::float(value)), ..Point::default() }
-    };
-    (0..=POINTS).map(point).collect()
+    });
+    points.collect()
 }
 
 impl Axis {
-    /// A logarithmic axis around these values, from and to one of 1, 2, 5, 10, …
+    /// A logarithmic axis around these values, whose ends are numbers such as 1, 2, 5 or 10.
     pub fn logarithmic(
         label: &str,
         values: impl Iterator<Item = f64>,
@@ -144,10 +139,10 @@ impl Axis {
         let ends = (start, end.unwrap_or(10.0 * high));
         // Fewer labels where they would be too close together.
         let step = if (ends.1 / ends.0).log10() <= 3.2 { 1 } else { 3 };
-        let is_inside = |mark: &f64| *mark >= ends.0 * 0.999 && *mark <= ends.1 * 1.001;
-        let ticks =
-            marks.into_iter().step_by(step).filter(is_inside).map(|mark| (mark, shown(mark)));
-        Self { label: label.to_owned(), ends, logarithmic: true, ticks: ticks.collect() }
+        let inside = ends.0 * 0.999..=ends.1 * 1.001;
+        let marks = marks.into_iter().step_by(step).filter(|mark| inside.contains(mark));
+        let ticks = marks.map(|mark| (mark, shown(mark))).collect();
+        Self { label: label.to_owned(), ends, logarithmic: true, ticks }
     }
 
     /// A linear axis from 0 to slightly above these values.
@@ -183,90 +178,105 @@ impl Axis {
 impl Chart<'_> {
     /// The chart for a page that has the styles.
     pub fn inline(&self) -> String {
-        format!("<figure>\n{}</figure>\n", self.drawn(""))
+        html! { figure { (self.draw(html! {})) } }.into_string() + "\n"
     }
 
     /// The chart as a file.
     pub fn file(&self) -> String {
-        let ground = "<rect y=\"-28\" width=\"100%\" height=\"100%\" fill=\"var(--paper)\"/>";
-        self.drawn(&format!("<style>\n{}</style>\n{ground}\n", STYLE))
+        let background = html! {
+            style { (PreEscaped(STYLE)) }
+            rect y="-28" width="100%" height="100%" fill="var(--paper)" {}
+        };
+        self.draw(background).into_string() + "\n"
     }
 
-    fn drawn(&self, before: &str) -> String {
+    fn draw(&self, background: Markup) -> Markup {
         let (left, bottom) = (self.size.0, TOP + self.size.1);
-        let place =
-            |(x, y): (f64, f64)| (self.x.place(x, (left, RIGHT)), self.y.place(y, (bottom, TOP)));
-        let mut body = self.grid(left, bottom);
         let mut legend = (left, bottom + 62.0);
-        for (number, line) in self.lines.iter().enumerate() {
-            let class = format!("class=\"curve c{}\"", number % COLOURS);
-            draw(&mut body, line, &class, place);
-            if line.name.is_empty() {
-                continue;
-            }
-            if legend.0 + ENTRY > WIDTH {
+        let lines = self.lines.iter().enumerate().map(|(number, line)| {
+            let class = format!("curve c{}", number % COLOURS);
+            if !line.name.is_empty() && legend.0 + ENTRY > WIDTH {
                 legend = (left, legend.1 + ROW);
             }
             let (x, y) = legend;
-            let _ = writeln!(body, "<path {class} d=\"M{x} {}h24\"/>", y - 4.0);
-            text(&mut body, (x + 32.0, y), "start", line.name);
-            legend.0 += ENTRY;
+            if !line.name.is_empty() {
+                legend.0 += ENTRY;
+            }
+            html! {
+                (self.curve(line, &class))
+                @if !line.name.is_empty() {
+                    (path(&class, &format!("M{x} {}h24", y - 4.0)))
+                    (text((x + 32.0, y), "start", line.name))
+                }
+            }
+        });
+        let lines: Vec<Markup> = lines.collect();
+        let view_box = format!("0 -28 {WIDTH} {}", legend.1 + ROW + 28.0);
+        html! {
+            svg xmlns="http://www.w3.org/2000/svg" viewBox=(view_box) role="img"
+                aria-label=(self.title) {
+                (background)
+                text x="12" y="-8" { (self.title) }
+                (self.grid(left, bottom))
+                @for line in lines { (line) }
+            }
         }
-        let (title, height) = (escape(self.title), legend.1 + ROW + 28.0);
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 -28 {WIDTH} {height}\" role=\"img\" \
-             aria-label=\"{title}\">\n{before}<text x=\"12\" y=\"-8\">{title}</text>\n{body}</svg>\n"
-        )
     }
 
     /// Grid lines and their labels for both axes.
-    fn grid(&self, left: f64, bottom: f64) -> String {
-        let mut body = String::new();
-        for (value, label) in &self.x.ticks {
-            let x = self.x.place(*value, (left, RIGHT));
-            let _ = writeln!(body, "<path class=\"grid\" d=\"M{x:.1} {TOP}V{bottom}\"/>");
-            text(&mut body, (x, bottom + 20.0), "middle", label);
+    fn grid(&self, left: f64, bottom: f64) -> Markup {
+        html! {
+            @for (value, label) in &self.x.ticks {
+                @let x = self.x.place(*value, (left, RIGHT));
+                (path("grid", &format!("M{x:.1} {TOP}V{bottom}")))
+                (text((x, bottom + 20.0), "middle", label))
+            }
+            @for (value, label) in &self.y.ticks {
+                @let y = self.y.place(*value, (bottom, TOP));
+                (path("grid", &format!("M{left} {y:.1}H{RIGHT}")))
+                (text((left - 8.0, y + 4.0), "end", label))
+            }
+            (text((f64::midpoint(left, RIGHT), bottom + 42.0), "middle", &self.x.label))
+            (text((left + 6.0, TOP + 12.0), "start", &self.y.label))
         }
-        for (value, label) in &self.y.ticks {
-            let y = self.y.place(*value, (bottom, TOP));
-            let _ = writeln!(body, "<path class=\"grid\" d=\"M{left} {y:.1}H{RIGHT}\"/>");
-            text(&mut body, (left - 8.0, y + 4.0), "end", label);
+    }
+
+    fn curve(&self, line: &Line<'_>, class: &str) -> Markup {
+        let steps = line.points.iter().enumerate().map(|(number, point)| {
+            let (x, y) = self.place(point.at);
+            format!("{}{x:.1} {y:.1}", if number == 0 { 'M' } else { 'L' })
+        });
+        html! {
+            @for point in &line.points {
+                @let (x, y) = self.place(point.at);
+                @let spread = point.spread.map(|ends| ends.map(|end| self.place(end)));
+                @if let Some([low, high]) = spread {
+                    @let ends = format!("M{:.1} {:.1}L{:.1} {:.1}", low.0, low.1, high.0, high.1);
+                    (path(class, &ends))
+                    circle class=(class) cx=(format!("{x:.1}")) cy=(format!("{y:.1}")) r="3" {}
+                }
+                @let right = spread.map_or(x, |[_, high]| high.0.max(x));
+                (text((right + 8.0, y + 4.0), "start", &point.label))
+            }
+            @if line.connected { (path(class, &steps.collect::<String>())) }
         }
-        text(&mut body, (f64::midpoint(left, RIGHT), bottom + 42.0), "middle", &self.x.label);
-        text(&mut body, (left + 6.0, TOP + 12.0), "start", &self.y.label);
-        body
+    }
+
+    /// The position of a point on the page.
+    fn place(&self, (x, y): (f64, f64)) -> (f64, f64) {
+        let bottom = TOP + self.size.1;
+        (self.x.place(x, (self.size.0, RIGHT)), self.y.place(y, (bottom, TOP)))
     }
 }
 
-fn draw(body: &mut String, line: &Line<'_>, class: &str, place: impl Fn((f64, f64)) -> (f64, f64)) {
-    let mut path = String::new();
-    for point in &line.points {
-        let (x, y) = place(point.at);
-        let letter = if path.is_empty() { 'M' } else { 'L' };
-        let _ = write!(path, "{letter}{x:.1} {y:.1}");
-        let mut right = x;
-        if let Some([from, to]) = point.spread.map(|ends| ends.map(&place)) {
-            let _ = writeln!(
-                body,
-                "<path {class} d=\"M{:.1} {:.1}L{:.1} {:.1}\"/>",
-                from.0, from.1, to.0, to.1
-            );
-            let _ = writeln!(body, "<circle {class} cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\"/>");
-            right = right.max(to.0);
-        }
-        text(body, (right + 8.0, y + 4.0), "start", &point.label);
-    }
-    if line.connected {
-        let _ = writeln!(body, "<path {class} d=\"{path}\"/>");
-    }
+fn path(class: &str, steps: &str) -> Markup {
+    html! { path class=(class) d=(steps) {} }
 }
 
-fn text(body: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
-    if !words.is_empty() {
-        let words = escape(words);
-        let _ = writeln!(
-            body,
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{words}</text>"
-        );
+fn text((x, y): (f64, f64), anchor: &str, words: &str) -> Markup {
+    html! {
+        @if !words.is_empty() {
+            text x=(format!("{x:.1}")) y=(format!("{y:.1}")) text-anchor=(anchor) { (words) }
+        }
     }
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 /// A duration with three digits and its unit: `213 µs`, `1.24 ms`.
 pub fn duration(nanoseconds: f64) -> String {
     let scales = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
-    let scale = scales.into_iter().find(|(size, _)| nanoseconds >= *size * 0.9995);
-    match scale {
+    match scales.into_iter().find(|(size, _)| nanoseconds >= *size * 0.9995) {
         Some((size, unit)) => format!("{} {unit}", digits(nanoseconds / size)),
         None => format!("{nanoseconds:.0} ns"),
     }
@@ -19,16 +18,11 @@ pub fn known(nanoseconds: Option<u64>) -> String {
 
 /// A number of microseconds without a unit, for columns that name it; a dash if there is none.
 pub fn microseconds(nanoseconds: Option<f64>) -> String {
-    nanoseconds.map_or_else(
-        || "–".to_owned(),
-        |nanoseconds| {
-            if nanoseconds.abs() < 100_000.0 {
-                format!("{:.1}", nanoseconds / 1e3)
-            } else {
-                grouped(nanoseconds / 1e3)
-            }
-        },
-    )
+    match nanoseconds {
+        None => "–".to_owned(),
+        Some(nanoseconds) if nanoseconds.abs() < 100_000.0 => format!("{:.1}", nanoseconds / 1e3),
+        Some(nanoseconds) => grouped(nanoseconds / 1e3),
+    }
 }
 
 /// A [`Duration`] with three digits and its unit: `10.0 s`.

@@ -20,7 +20,7 @@ use tokio::io::unix::AsyncFd;
 pub(super) struct Alarm {
     timer: AsyncFd<OwnedFd>,
     /// The usual delay of a kernel wake-up, in nanoseconds.
-    usual: Cell<u64>,
+    usual_delay: Cell<u64>,
 }
 
 /// The maximum time to stay awake before the moment. With few cores, this time is taken from the
@@ -30,32 +30,36 @@ pub(super) struct Alarm {
 const MAX_SPIN: u64 = 50_000;
 
 /// For shorter waits, the timer is not worth its system calls.
-const MIN_SLEEP: u64 = 5_000;
+const MIN_SLEEP: Duration = Duration::from_micros(5);
 
 impl Alarm {
     #[expect(
         deprecated,
-        reason = "what replaces it is unsafe, as a descriptor could be closed under it; this one owns it"
+        reason = "the replacement is unsafe, as a descriptor could be closed under it"
     )]
     pub(super) fn new() -> io::Result<Self> {
         let timer = timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
         )?;
-        Ok(Self { timer: AsyncFd::with_interest(timer, Interest::READABLE)?, usual: Cell::new(0) })
+        Ok(Self {
+            timer: AsyncFd::with_interest(timer, Interest::READABLE)?,
+            usual_delay: Cell::new(0),
+        })
     }
 
     /// Waits until `due`, and returns the actual time. [`Alarm::ring`] ends the wait early.
     pub(super) async fn wait(&self, due: Instant) -> io::Result<Instant> {
         let mut now = Instant::now();
-        let left = nanoseconds(due.saturating_duration_since(now));
-        let asleep = left.saturating_sub(self.usual.get());
-        if asleep > MIN_SLEEP {
-            self.sleep(Duration::from_nanos(asleep)).await?;
-            let until = now + Duration::from_nanos(asleep);
+        let usual_delay = Duration::from_nanos(self.usual_delay.get());
+        let sleep = due.saturating_duration_since(now).saturating_sub(usual_delay);
+        if sleep > MIN_SLEEP {
+            let wake = now + sleep;
+            self.set(sleep)?;
+            self.timer.readable().await?.clear_ready();
             now = Instant::now();
-            self.learn(nanoseconds(now.saturating_duration_since(until)));
-            if now < until {
+            self.learn(nanoseconds(now.saturating_duration_since(wake)));
+            if now < wake {
                 return Ok(now);
             }
         }
@@ -71,18 +75,10 @@ impl Alarm {
         let _ = self.set(Duration::from_nanos(1));
     }
 
-    async fn sleep(&self, time: Duration) -> io::Result<()> {
-        self.set(time)?;
-        self.timer.readable().await?.clear_ready();
-        Ok(())
-    }
-
     fn set(&self, time: Duration) -> io::Result<()> {
-        let time = Timespec {
-            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        };
-        let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: time };
+        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let time = Timespec::try_from(time).map_err(io::Error::other)?;
+        let once = Itimerspec { it_interval: never, it_value: time };
         timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
         Ok(())
     }
@@ -90,7 +86,7 @@ impl Alarm {
     /// A running mean, in which a single late wake-up has little weight.
     fn learn(&self, late: u64) {
         let late = late.min(MAX_SPIN);
-        self.usual.set((self.usual.get() * 7 + late) / 8);
+        self.usual_delay.set((self.usual_delay.get() * 7 + late) / 8);
     }
 }
 

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 client, reduced to the needs of a load generator: requests are sent as prepared
-//! bytes; of a response, the status is kept, and the rest is read and discarded (RFC 9112).
+//! An HTTP/1.1 client that costs as little as possible: it sends prepared bytes, keeps the status
+//! of a response, and discards its headers and its body (RFC 9112).
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::socket::{self, Socket, Traffic};
 use crate::address::Address;
 use crate::answer::{CLOSED, Fault, io_fault};
 
-/// A connection, and what has been read beyond the last response.
+/// A connection, and the bytes read beyond the last response.
 pub(super) struct Http1 {
     socket: Socket,
     buffer: BytesMut,
@@ -40,6 +40,8 @@ struct Head {
 /// The maximum length of a response's head, and the maximum number of its header lines.
 const MAX_HEAD: usize = 256 * 1024;
 const MAX_HEADERS: usize = 256;
+
+const BAD_CHUNK: Fault = Fault::Borrowed("a response with a bad chunk");
 
 impl Http1 {
     pub(super) async fn connect(address: &Address, traffic: &Arc<Traffic>) -> io::Result<Self> {
@@ -88,9 +90,9 @@ impl Http1 {
 
     async fn skip(&mut self, mut length: u64) -> Result<(), Fault> {
         loop {
-            let here = usize::try_from(length).unwrap_or(usize::MAX).min(self.buffer.len());
-            self.buffer.advance(here);
-            length -= here as u64;
+            let available = usize::try_from(length).unwrap_or(usize::MAX).min(self.buffer.len());
+            self.buffer.advance(available);
+            length -= available as u64;
             if length == 0 {
                 return Ok(());
             }
@@ -98,40 +100,36 @@ impl Http1 {
         }
     }
 
-    /// Skips chunks, then lines up to an empty one (RFC 9112, 7.1).
+    /// Skips chunks, then trailers (RFC 9112, 7.1).
     async fn skip_chunks(&mut self) -> Result<(), Fault> {
         loop {
-            let line = self.line().await?;
-            let digits = line
-                .as_ref()
-                .split(|byte: &u8| *byte == b';')
-                .next()
-                .unwrap_or_default()
-                .trim_ascii();
-            let size = std::str::from_utf8(digits)
-                .ok()
-                .and_then(|digits| u64::from_str_radix(digits, 16).ok());
-            match size.ok_or(Fault::Borrowed("a response with a bad chunk"))? {
-                0 => break,
-                size => self.skip(size.saturating_add(2)).await?,
+            match httparse::parse_chunk_size(&self.buffer).map_err(|_| BAD_CHUNK)? {
+                Status::Partial if self.buffer.len() > MAX_HEAD => return Err(BAD_CHUNK),
+                Status::Partial => self.need().await?,
+                Status::Complete((length, size)) => {
+                    self.buffer.advance(length);
+                    if size == 0 {
+                        return self.skip_trailers().await;
+                    }
+                    // The line ending after the chunk counts, too.
+                    self.skip(size.saturating_add(2)).await?;
+                }
             }
         }
-        while !self.line().await?.is_empty() {}
-        Ok(())
     }
 
-    /// The next line, without its line ending.
-    async fn line(&mut self) -> Result<BytesMut, Fault> {
+    async fn skip_trailers(&mut self) -> Result<(), Fault> {
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let mut line = self.buffer.split_to(end + 1);
-                line.truncate(line.trim_ascii_end().len());
-                return Ok(line);
+            let mut lines = [EMPTY_HEADER; MAX_HEADERS];
+            let trailers = httparse::parse_headers(&self.buffer, &mut lines);
+            match trailers.map_err(|_| BAD_CHUNK)? {
+                Status::Complete((length, _)) => {
+                    self.buffer.advance(length);
+                    return Ok(());
+                }
+                Status::Partial if self.buffer.len() > MAX_HEAD => return Err(BAD_CHUNK),
+                Status::Partial => self.need().await?,
             }
-            if self.buffer.len() > MAX_HEAD {
-                return Err("a response with a bad chunk".into());
-            }
-            self.need().await?;
         }
     }
 
@@ -167,8 +165,8 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Head>, Fault> {
         if line.name.eq_ignore_ascii_case("transfer-encoding") {
             body = Body::Chunked;
         } else if line.name.eq_ignore_ascii_case("content-length") && body != Body::Chunked {
-            body =
-                Body::Length(number(value).ok_or(Fault::Borrowed("a response with a bad length"))?);
+            let length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
+            body = Body::Length(length.ok_or(Fault::Borrowed("a response with a bad length"))?);
         } else if line.name.eq_ignore_ascii_case("connection") {
             keep = !value.eq_ignore_ascii_case(b"close");
         }
@@ -178,10 +176,6 @@ fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Head>, Fault> {
     }
     keep &= body != Body::UntilClose;
     Ok(Some(Head { status, length, body, keep }))
-}
-
-fn number(digits: &[u8]) -> Option<u64> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
@@ -20,9 +19,12 @@ pub(super) struct Http2 {
     address: Address,
     traffic: Arc<Traffic>,
     sender: RefCell<Option<SendRequest<Bytes>>>,
-    /// Ensures that only one task reopens the connection.
+    /// Ensures that a single task reopens the connection.
     connecting: tokio::sync::Mutex<()>,
 }
+
+/// The head of a response, and its body.
+type Response = (http::response::Parts, h2::RecvStream);
 
 /// The flow control window. Responses are read immediately, so a large window only saves
 /// WINDOW_UPDATE frames.
@@ -46,7 +48,7 @@ impl Http2 {
         if self.sender.borrow().is_some() {
             return Ok(());
         }
-        let _one = self.connecting.lock().await;
+        let _guard = self.connecting.lock().await;
         if self.sender.borrow().is_some() {
             return Ok(());
         }
@@ -66,29 +68,20 @@ impl Http2 {
         Ok(())
     }
 
-    pub(super) async fn request(
-        self: &Rc<Self>,
-        request: Request<()>,
-        body: Bytes,
-    ) -> Result<Answer, Fault> {
-        let (status, mut stream) = self.send(request, body).await?;
+    pub(super) async fn request(&self, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
+        let (head, mut stream) = self.send(request, body).await?;
         while let Some(chunk) = stream.data().await {
             let chunk = chunk.map_err(|error| h2_fault(&error))?;
             let _ = stream.flow_control().release_capacity(chunk.len());
         }
-        Ok(Answer::Status(status.status.as_u16()))
+        Ok(Answer::Status(head.status.as_u16()))
     }
 
-    pub(super) async fn check(
-        self: &Rc<Self>,
-        request: Request<()>,
-        body: Bytes,
-    ) -> Result<Answer, Fault> {
+    pub(super) async fn check(&self, request: Request<()>, body: Bytes) -> Result<Answer, Fault> {
         let (head, mut stream) = self.send(request, body).await?;
         if head.status != http::StatusCode::OK {
-            return Err(
-                format!("HTTP status {} instead of a gRPC response", head.status.as_u16()).into()
-            );
+            let status = head.status.as_u16();
+            return Err(format!("HTTP status {status} instead of a gRPC response").into());
         }
         let mut message = BytesMut::new();
         while let Some(chunk) = stream.data().await {
@@ -100,32 +93,27 @@ impl Http2 {
             message.extend_from_slice(&chunk);
         }
         let trailers = stream.trailers().await.map_err(|error| h2_fault(&error))?;
-        succeeded(trailers.as_ref().unwrap_or(&head.headers))?;
+        check_grpc_status(trailers.as_ref().unwrap_or(&head.headers))?;
         check_message::read(&message)
     }
 
-    async fn send(
-        self: &Rc<Self>,
-        request: Request<()>,
-        body: Bytes,
-    ) -> Result<(http::response::Parts, h2::RecvStream), Fault> {
-        let sent = match self.ready().await {
-            Ok(sender) => exchange(sender, request, body).await,
+    async fn send(&self, request: Request<()>, body: Bytes) -> Result<Response, Fault> {
+        let mut sender = self.ready().await;
+        if let Err(Some(error)) = &sender
+            && error.is_go_away()
+            && error.reason() == Some(h2::Reason::NO_ERROR)
+        {
             // The server lets the connection end gracefully (RFC 9113, 6.8): the request was not
             // sent.
-            Err(Some(error))
-                if error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR) =>
-            {
-                *self.sender.borrow_mut() = None;
-                self.connect().await.map_err(|error| io_fault(&error))?;
-                match self.ready().await {
-                    Ok(sender) => exchange(sender, request, body).await,
-                    Err(error) => Err(error.ok_or(CLOSED)?),
-                }
-            }
+            *self.sender.borrow_mut() = None;
+            self.connect().await.map_err(|error| io_fault(&error))?;
+            sender = self.ready().await;
+        }
+        let response = match sender {
+            Ok(sender) => exchange(sender, request, body).await,
             Err(error) => Err(error.ok_or(CLOSED)?),
         };
-        sent.map_err(|error| {
+        response.map_err(|error| {
             if !error.is_reset() {
                 *self.sender.borrow_mut() = None;
             }
@@ -144,7 +132,7 @@ async fn exchange(
     mut sender: SendRequest<Bytes>,
     request: Request<()>,
     body: Bytes,
-) -> Result<(http::response::Parts, h2::RecvStream), h2::Error> {
+) -> Result<Response, h2::Error> {
     let (response, mut stream) = sender.send_request(request, body.is_empty())?;
     if !body.is_empty() {
         stream.send_data(body, true)?;
@@ -153,7 +141,7 @@ async fn exchange(
 }
 
 /// The status of a call (gRPC specification, "Responses"). A missing status is an error.
-fn succeeded(trailers: &HeaderMap) -> Result<(), Fault> {
+fn check_grpc_status(trailers: &HeaderMap) -> Result<(), Fault> {
     match trailers.get("grpc-status").map(http::HeaderValue::as_bytes) {
         Some(b"0") => Ok(()),
         Some(code) => {

@@ -36,11 +36,11 @@ pub(super) struct RunLimits {
     /// When each request is due; `None` for a closed loop.
     pub(super) schedule: Option<Schedule>,
     /// The number of counted requests that have been assigned, in a closed loop.
-    pub(super) taken: AtomicU64,
+    pub(super) assigned: AtomicU64,
 }
 
-/// Assigns starts to the free slots of one thread, in order. The slot whose turn it is waits for
-/// the alarm itself, so that nothing comes between the alarm and sending.
+/// Assigns starts to the free slots of a thread, in order. The slot whose turn it is waits for the
+/// alarm itself, so that nothing comes between the alarm and sending.
 #[derive(Debug)]
 pub(super) struct Pacer {
     limits: Arc<RunLimits>,
@@ -57,10 +57,6 @@ impl RunLimits {
     /// Nanoseconds since the start of the run.
     pub(super) fn now(&self) -> u64 {
         nanoseconds(self.epoch.elapsed())
-    }
-
-    fn at(&self, moment: u64) -> Instant {
-        self.epoch + Duration::from_nanos(moment)
     }
 }
 
@@ -99,8 +95,7 @@ impl Pacer {
         let Some(schedule) = self.limits.schedule else { return 0 };
         let last = schedule.warming().saturating_add(self.limits.requests);
         let due = schedule.before(moment.min(self.limits.end)).min(last);
-        let first = self.next.get();
-        due.saturating_sub(first).div_ceil(self.stride)
+        due.saturating_sub(self.next.get()).div_ceil(self.stride)
     }
 
     fn at_once(&self) -> Option<Tick> {
@@ -109,7 +104,7 @@ impl Pacer {
             return None;
         }
         let counts = now >= self.limits.warm;
-        if counts && self.limits.taken.fetch_add(1, Relaxed) >= self.limits.requests {
+        if counts && self.limits.assigned.fetch_add(1, Relaxed) >= self.limits.requests {
             return None;
         }
         Some(Tick { intended: now, counts, awaited: true })
@@ -128,7 +123,8 @@ impl Pacer {
         }
         if self.limits.now() < intended && !self.closed.get() {
             // Fails only if the descriptor is bad, which ends the run with the results so far.
-            self.alarm.wait(self.limits.at(intended)).await.ok()?;
+            let due = self.limits.epoch + Duration::from_nanos(intended);
+            self.alarm.wait(due).await.ok()?;
         }
         let awaited = free < intended;
         // A request for which a slot was free in time is sent even if we wake up after the end,

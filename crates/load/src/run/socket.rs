@@ -10,7 +10,7 @@ use tokio_util::io::{InspectReader, InspectWriter};
 
 use crate::address::Address;
 
-/// The bytes that one thread has sent and received.
+/// The bytes that a thread has sent and received.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     pub(super) sent: AtomicU64,
@@ -27,22 +27,20 @@ pub(super) async fn connect(address: &Address, traffic: &Arc<Traffic>) -> io::Re
     let stream = match address {
         Address::Tcp(host, port) => {
             let stream = TcpStream::connect((host.as_str(), *port)).await?;
-            // Otherwise a request might wait for the acknowledgement of the previous one (Nagle's
+            // Otherwise a request might wait for the acknowledgement of its predecessor (Nagle's
             // algorithm).
             stream.set_nodelay(true)?;
             Either::Left(stream)
         }
         Address::Unix(path) => Either::Right(UnixStream::connect(path).await?),
     };
-    let (sent, received) = (Arc::clone(traffic), Arc::clone(traffic));
-    let count_received = move |bytes: &[u8]| add(&received.received, bytes);
-    let count_sent = move |bytes: &[u8]| add(&sent.sent, bytes);
-    Ok(InspectWriter::new(
-        InspectReader::new(stream, Box::new(count_received)),
-        Box::new(count_sent),
-    ))
+    let stream = InspectReader::new(stream, counter(traffic, |traffic| &traffic.received));
+    Ok(InspectWriter::new(stream, counter(traffic, |traffic| &traffic.sent)))
 }
 
-fn add(count: &AtomicU64, bytes: &[u8]) {
-    count.fetch_add(bytes.len() as u64, Relaxed);
+fn counter(traffic: &Arc<Traffic>, count: fn(&Traffic) -> &AtomicU64) -> Counter {
+    let traffic = Arc::clone(traffic);
+    Box::new(move |bytes| {
+        count(&traffic).fetch_add(bytes.len() as u64, Relaxed);
+    })
 }

@@ -1,10 +1,19 @@
-//! Records the requests of a thread in its own results, and adds the results of the threads up.
+//! Records the requests of a thread in its own results, adds the results of the threads up, and
+//! judges whether they can be trusted.
 
 use std::time::Duration;
 
-use super::pacer::Tick;
+use super::pacer::{RunLimits, Tick};
 use crate::answer::{Answer, Fault};
-use crate::results::{RunResults, histogram};
+use crate::plan::{Plan, Rate};
+use crate::results::{GeneratorStats, RunResults, histogram};
+
+/// A generator that is busy for more than this fraction of its threads' time is considered the
+/// limit.
+const MAX_CPU_FRACTION: f64 = 0.9;
+
+/// If more than this fraction of the requests is sent late, the report contains a warning.
+const MAX_LATE_FRACTION: f64 = 0.01;
 
 /// A request counts as late if it is sent more than this after it was due.
 const LATE_AFTER: Duration = Duration::from_millis(1);
@@ -43,6 +52,7 @@ impl RunResults {
         self.elapsed = self.elapsed.max(Duration::from_nanos(done));
     }
 
+    /// Adds the results of a thread.
     pub(super) fn add(&mut self, thread: &Self) {
         // All histograms have the same bounds, so this does not fail.
         let _ = self.corrected.add(&thread.corrected);
@@ -57,11 +67,48 @@ impl RunResults {
         self.unexpected += thread.unexpected;
         self.bytes_sent += thread.bytes_sent;
         self.bytes_received += thread.bytes_received;
-        let (all, own) = (&mut self.generator, &thread.generator);
-        all.late += own.late;
-        all.worst_late = all.worst_late.max(own.worst_late);
-        all.queued += own.queued;
-        all.unsent += own.unsent;
-        all.cpu += own.cpu;
+        let stats = &mut self.generator;
+        stats.late += thread.generator.late;
+        stats.worst_late = stats.worst_late.max(thread.generator.worst_late);
+        stats.queued += thread.generator.queued;
+        stats.unsent += thread.generator.unsent;
+        stats.cpu += thread.generator.cpu;
+    }
+
+    /// Completes the sum of all threads. Up to now, `elapsed` is the time of the last response
+    /// since the start of the run.
+    pub(super) fn complete(&mut self, plan: &Plan, limits: &RunLimits) {
+        self.interrupted = plan.stop.is_requested();
+        if !self.interrupted && plan.requests.is_none() {
+            self.elapsed = self.elapsed.max(Duration::from_nanos(limits.end));
+        }
+        let warmup = Duration::from_nanos(limits.warm);
+        self.elapsed = self.elapsed.saturating_sub(warmup).max(Duration::from_nanos(1));
+        self.generator.achieved = self.corrected.len() as f64 / self.elapsed.as_secs_f64();
+        self.generator.limited = self.explain_limit();
+    }
+
+    /// An explanation, if the generator or the machine was the limit.
+    fn explain_limit(&self) -> Option<String> {
+        let GeneratorStats { cpu, threads, queued, unsent, .. } = self.generator;
+        let busy = cpu.as_secs_f64() / self.elapsed.as_secs_f64() / threads.max(1) as f64;
+        if busy > MAX_CPU_FRACTION && (self.rate == Rate::Max || queued + unsent > 0) {
+            return Some(format!(
+                "the generator was the limit, not the server: it used {:.0} % of its {threads} \
+                 thread(s); use more `--threads`",
+                busy * 100.0,
+            ));
+        }
+        let late = self.generator.late as f64 / self.requests().max(1) as f64;
+        (late > MAX_LATE_FRACTION).then(|| {
+            format!(
+                "the machine was busy: {:.1} % of the requests were sent more than 1 ms late \
+                 because the generator, which used {:.0} % of its thread(s), woke late (worst: \
+                 {:.1} ms); the corrected latencies include these delays",
+                late * 100.0,
+                busy * 100.0,
+                self.generator.worst_late.as_secs_f64() * 1e3
+            )
+        })
     }
 }

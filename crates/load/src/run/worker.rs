@@ -18,7 +18,7 @@ use super::http1::Http1;
 use super::http2::Http2;
 use super::pacer::{Pacer, RunLimits, Tick};
 use super::socket::Traffic;
-use crate::answer::{Answer, Fault, NO_SOCKET, REFUSED, TIMEOUT, io_fault};
+use crate::answer::{Answer, Fault, INVALID, NO_SOCKET, REFUSED, TIMEOUT, io_fault};
 use crate::failed::Failed;
 use crate::plan::{Plan, Protocol};
 use crate::render::{PreparedRequest, Recipes, Rendered, Source};
@@ -35,13 +35,13 @@ pub(super) struct ThreadConfig {
 }
 
 enum Connection {
-    /// HTTP/1.1: one slot.
+    /// HTTP/1.1: a single slot.
     Http1(Http1),
     /// HTTP/2: as many slots as streams.
     Http2(Rc<Http2>),
 }
 
-/// What the slots of a thread share.
+/// The state that the slots of a thread share.
 struct Worker {
     plan: Plan,
     limits: Arc<RunLimits>,
@@ -65,69 +65,58 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a stopping thread waits for requests in progress.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The delay after a failed connect, so that a closed loop does not spend all its time on
-/// connecting.
-const CONNECT_BACKOFF: Duration = Duration::from_millis(20);
+/// The delay after a request that could not be sent, so that a closed loop does not spend all its
+/// time on connecting.
+const BACKOFF: Duration = Duration::from_millis(20);
 
-pub(super) fn work(mut config: ThreadConfig) -> io::Result<()> {
+pub(super) fn work(config: ThreadConfig) -> io::Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build_local(LocalOptions::default())?;
-    runtime.block_on(async {
-        let traffic = Arc::new(Traffic::default());
-        let connections = connect(&config, &traffic).await;
-        let (connections, ready) = match connections {
-            Ok(connections) => (connections, Ok(())),
-            Err(failed) => (Vec::new(), Err(failed)),
-        };
-        // If the receiver is gone, the run has already ended.
-        let _ = config.ready.send(ready);
-        let limits =
-            config.limits.wait_for(Option::is_some).await.ok().and_then(|limits| limits.clone());
-        let Some(limits) = limits else { return Ok(()) };
-        let pacer =
-            Pacer::new(Arc::clone(&limits), config.number as u64, config.plan.threads as u64)?;
-        let source =
-            RefCell::new(Source::new(config.recipes, config.plan.seed, config.number as u64));
-        let worker = Rc::new(Worker {
-            plan: config.plan,
-            limits,
-            pacer,
-            source,
-            results: config.results,
-            traffic,
-        });
-        worker.run(connections).await;
-        Ok(())
-    })
+    runtime.block_on(work_async(config))
 }
 
-/// Opens this thread's connections. Retries for as long as the plan says if the server is not up
-/// yet.
-async fn connect(config: &ThreadConfig, traffic: &Arc<Traffic>) -> Result<Vec<Connection>, Failed> {
-    let until = Instant::now() + config.plan.wait;
+async fn work_async(mut config: ThreadConfig) -> io::Result<()> {
+    let ThreadConfig { plan, number, .. } = &config;
+    let traffic = Arc::new(Traffic::default());
+    let deadline = Instant::now() + plan.wait;
     let mut connections = Vec::new();
-    for _ in (config.number..config.plan.connections).step_by(config.plan.threads) {
-        connections.push(open_connection(&config.plan, traffic, until).await?);
+    let mut ready = Ok(());
+    for _ in (*number..plan.connections).step_by(plan.threads) {
+        match open_connection(plan, &traffic, deadline).await {
+            Ok(connection) => connections.push(connection),
+            Err(failed) => {
+                ready = Err(failed);
+                break;
+            }
+        }
     }
-    Ok(connections)
+    // If the receiver is gone, the run has already ended.
+    let _ = config.ready.send(ready);
+    let limits = config.limits.wait_for(Option::is_some).await.ok();
+    let Some(limits) = limits.and_then(|limits| limits.clone()) else { return Ok(()) };
+    let number = config.number as u64;
+    let pacer = Pacer::new(Arc::clone(&limits), number, config.plan.threads as u64)?;
+    let source = RefCell::new(Source::new(config.recipes, config.plan.seed, number));
+    let (plan, results) = (config.plan, config.results);
+    let worker = Rc::new(Worker { plan, limits, pacer, source, results, traffic });
+    worker.run(connections).await;
+    Ok(())
 }
 
+/// Opens a connection. Retries until the deadline if the server is not up yet.
 async fn open_connection(
     plan: &Plan,
     traffic: &Arc<Traffic>,
-    until: Instant,
+    deadline: Instant,
 ) -> Result<Connection, Failed> {
     loop {
-        let tried = timeout(plan.timeout, Connection::open(plan, traffic)).await;
-        let error = match tried {
+        let error = match timeout(plan.timeout, Connection::open(plan, traffic)).await {
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(error)) => error,
             Err(_) => io::ErrorKind::TimedOut.into(),
         };
-        if Instant::now() >= until || plan.stop.is_requested() {
-            return Err(Failed::Unreachable {
-                target: plan.target.shown.clone(),
-                reason: error.to_string(),
-            });
+        if Instant::now() >= deadline || plan.stop.is_requested() {
+            let (target, reason) = (plan.target.shown.clone(), error.to_string());
+            return Err(Failed::Unreachable { target, reason });
         }
         sleep(POLL_INTERVAL).await;
     }
@@ -161,25 +150,30 @@ impl Worker {
                 }
             }
         }
-        let before =
-            tokio::task::spawn_local(before(self.limits.clone(), Arc::clone(&self.traffic)));
-        let stopped = tokio::select! {
-            () = all(&mut slots) => false,
+        let warm = self.limits.epoch + Duration::from_nanos(self.limits.warm);
+        let traffic = Arc::clone(&self.traffic);
+        let usage_when_warm = tokio::task::spawn_local(async move {
+            sleep_until(warm.into()).await;
+            ThreadUsage::now(&traffic)
+        });
+        let is_stopped = tokio::select! {
+            () = join_all(&mut slots) => false,
             () = self.stop() => true,
         };
-        let ended = self.limits.now();
-        if stopped {
+        let end = self.limits.now();
+        if is_stopped {
             self.pacer.close();
             // Requests without a response by then count as unanswered.
-            let _ = timeout(DRAIN_TIMEOUT, all(&mut slots)).await;
+            let _ = timeout(DRAIN_TIMEOUT, join_all(&mut slots)).await;
         }
-        let now = ThreadUsage::now(&self.traffic);
-        let before = if before.is_finished() { before.await.unwrap_or(now) } else { now };
+        let usage = ThreadUsage::now(&self.traffic);
+        let is_warm = usage_when_warm.is_finished();
+        let earlier = if is_warm { usage_when_warm.await.unwrap_or(usage) } else { usage };
         let mut results = self.results();
-        results.generator.cpu = now.cpu.saturating_sub(before.cpu);
-        results.generator.unsent = self.pacer.unsent(ended);
-        results.bytes_sent = now.sent.saturating_sub(before.sent);
-        results.bytes_received = now.received.saturating_sub(before.received);
+        results.generator.cpu = usage.cpu.saturating_sub(earlier.cpu);
+        results.generator.unsent = self.pacer.unsent(end);
+        results.bytes_sent = usage.sent.saturating_sub(earlier.sent);
+        results.bytes_received = usage.received.saturating_sub(earlier.received);
     }
 
     /// Completes when the run is to stop.
@@ -191,18 +185,18 @@ impl Worker {
 
     async fn http1(self: Rc<Self>, connection: Http1) {
         let mut connection = Some(connection);
-        while let Some(tick) = self.pacer.next().await {
-            let request = self.next();
-            let Rendered::Http1 { bytes, bodiless } = &request.rendered else { return };
-            let sent = self.sending(tick);
-            let answer =
-                timeout(self.plan.timeout, self.request_http1(&mut connection, bytes, *bodiless))
-                    .await;
-            let answer = answer.unwrap_or(Err(TIMEOUT));
+        while let Some((tick, request, sent)) = self.next().await {
+            let response = async {
+                let Some(Rendered::Http1 { bytes, bodiless }) = &request.rendered else {
+                    return Err(INVALID);
+                };
+                self.request_http1(&mut connection, bytes, *bodiless).await
+            };
+            let answer = timeout(self.plan.timeout, response).await.unwrap_or(Err(TIMEOUT));
             if answer.is_err() || connection.as_ref().is_some_and(|connection| !connection.open) {
                 connection = None;
             }
-            self.note(tick, sent, &request, answer).await;
+            self.record(tick, sent, &request, answer).await;
         }
     }
 
@@ -215,36 +209,43 @@ impl Worker {
         let connection = match connection {
             Some(connection) => connection,
             None => {
-                let fresh = Http1::connect(&self.plan.target.address, &self.traffic).await;
-                connection.insert(fresh.map_err(|error| io_fault(&error))?)
+                let opened = Http1::connect(&self.plan.target.address, &self.traffic).await;
+                connection.insert(opened.map_err(|error| io_fault(&error))?)
             }
         };
         connection.request(bytes, bodiless).await.map(Answer::Status)
     }
 
     async fn http2(self: Rc<Self>, connection: Rc<Http2>) {
-        while let Some(tick) = self.pacer.next().await {
-            let request = self.next();
-            let sent = self.sending(tick);
-            let answer =
-                timeout(self.plan.timeout, request_http2(&connection, &request.rendered)).await;
-            self.note(tick, sent, &request, answer.unwrap_or(Err(TIMEOUT))).await;
+        while let Some((tick, prepared, sent)) = self.next().await {
+            let response = async {
+                let Some(Rendered::Http2 { request, body }) = prepared.rendered.clone() else {
+                    return Err(INVALID);
+                };
+                connection.connect().await.map_err(|error| io_fault(&error))?;
+                match self.plan.protocol {
+                    Protocol::Check => connection.check(request, body).await,
+                    Protocol::Http1 | Protocol::Http2 => connection.request(request, body).await,
+                }
+            };
+            let answer = timeout(self.plan.timeout, response).await.unwrap_or(Err(TIMEOUT));
+            self.record(tick, sent, &prepared, answer).await;
         }
     }
 
-    fn next(&self) -> PreparedRequest {
-        self.source.borrow_mut().next()
-    }
-
-    fn sending(&self, tick: Tick) -> u64 {
+    /// Waits until the next request is due, and returns it with the time since the start of the
+    /// run; `None` at the end of the run.
+    async fn next(&self) -> Option<(Tick, PreparedRequest, u64)> {
+        let tick = self.pacer.next().await?;
+        let request = self.source.borrow_mut().next();
         let sent = self.limits.now();
         if tick.counts {
             self.results().record_start(tick, sent);
         }
-        sent
+        Some((tick, request, sent))
     }
 
-    async fn note(
+    async fn record(
         &self,
         tick: Tick,
         sent: u64,
@@ -252,7 +253,10 @@ impl Worker {
         answer: Result<Answer, Fault>,
     ) {
         let done = self.limits.now();
-        let unconnected = matches!(&answer, Err(fault) if *fault == REFUSED || *fault == NO_SOCKET);
+        let is_unsent = matches!(
+            &answer,
+            Err(fault) if [REFUSED, NO_SOCKET, INVALID].contains(fault)
+        );
         if tick.counts {
             match answer {
                 Ok(answer) => {
@@ -261,8 +265,8 @@ impl Worker {
                 Err(fault) => self.results().record_fault(done, fault),
             }
         }
-        if unconnected {
-            sleep(CONNECT_BACKOFF).await;
+        if is_unsent {
+            sleep(BACKOFF).await;
         }
     }
 
@@ -271,35 +275,15 @@ impl Worker {
     }
 }
 
-async fn request_http2(connection: &Rc<Http2>, rendered: &Rendered) -> Result<Answer, Fault> {
-    connection.connect().await.map_err(|error| io_fault(&error))?;
-    match rendered {
-        Rendered::Http2 { request, body } => {
-            connection.request(request.clone(), body.clone()).await
-        }
-        Rendered::Check { request, body } => connection.check(request.clone(), body.clone()).await,
-        Rendered::Http1 { .. } => Err("a request of another protocol".into()),
-    }
-}
-
-async fn all(slots: &mut JoinSet<()>) {
+async fn join_all(slots: &mut JoinSet<()>) {
     while slots.join_next().await.is_some() {}
-}
-
-/// What this thread had used by the end of the warm-up.
-async fn before(limits: Arc<RunLimits>, traffic: Arc<Traffic>) -> ThreadUsage {
-    sleep_until((limits.epoch + Duration::from_nanos(limits.warm)).into()).await;
-    ThreadUsage::now(&traffic)
 }
 
 impl ThreadUsage {
     fn now(traffic: &Traffic) -> Self {
         let cpu = clock_gettime(ClockId::ThreadCPUTime);
         Self {
-            cpu: Duration::new(
-                cpu.tv_sec.unsigned_abs(),
-                u32::try_from(cpu.tv_nsec).unwrap_or_default(),
-            ),
+            cpu: Duration::try_from(cpu).unwrap_or_default(),
             sent: traffic.sent.load(Relaxed),
             received: traffic.received.load(Relaxed),
         }

@@ -1,4 +1,4 @@
-//! Workload files (TOML). Errors state their place and do not repeat what may be a secret.
+//! Workload files (TOML). Errors state their place and never repeat values, which may be secret.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -59,58 +59,51 @@ pub(crate) fn read(path: &Path) -> Result<String, Failed> {
 /// Reads a workload. Errors begin with the place in the file.
 fn parse(text: &str, folder: &Path) -> Result<Workload, Failed> {
     let file: File = toml::from_str(text).map_err(|error| {
-        let at = error.span().map_or(0, |span| span.start);
+        let offset = error.span().map_or(0, |span| span.start);
         // Not the whole error text, which quotes the line.
-        Failed::plan(format!(":{}: {}", place(text, at), error.message().trim_end()))
+        Failed::plan(format!(":{}: {}", place(text, offset), error.message().trim_end()))
     })?;
-    let variables = file.variables.into_iter().map(|declared| variable(declared, folder));
+    let variables = file.variables.into_iter().map(|(name, values)| variable(name, values, folder));
     let variables =
         variables.collect::<Result<_, _>>().map_err(|error| Failed::plan(format!(": {error}")))?;
     Ok(Workload { requests: file.requests.into_iter().map(Entry::request).collect(), variables })
 }
 
 /// The line and the column of a byte.
-fn place(text: &str, at: usize) -> String {
-    let before = text.get(..at).unwrap_or(text);
+fn place(text: &str, offset: usize) -> String {
+    let before = text.get(..offset).unwrap_or(text);
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     format!("{}:{column}", before.matches('\n').count() + 1)
 }
 
 /// Checks a variable, and reads the file of its values.
-fn variable((name, values): (String, Values), folder: &Path) -> Result<Variable, Failed> {
-    let values = match values {
-        Values::File(file) => {
-            Values::List(read(&folder.join(file))?.lines().map(str::to_owned).collect())
-        }
-        values => values,
-    };
-    let values = match values {
-        Values::Range { min, max } if min > max => {
-            return Err(Failed::plan(format!("the range of `{name}` ends before it begins")));
-        }
-        Values::List(mut list) => {
-            list.retain(|line| !line.is_empty());
-            if list.is_empty() {
-                return Err(Failed::plan(format!("`{name}` has no lines to choose from")));
+fn variable(name: String, mut values: Values, folder: &Path) -> Result<Variable, Failed> {
+    if let Values::File(file) = values {
+        values = Values::List(read(&folder.join(file))?.lines().map(str::to_owned).collect());
+    }
+    let problem = match &mut values {
+        Values::Range { min, max } if *min > *max => "is a range that ends before it begins",
+        Values::List(lines) => {
+            lines.retain(|line| !line.is_empty());
+            if lines.is_empty() {
+                "has no lines to choose from"
+            } else if lines.iter().any(|line| line.chars().any(char::is_control)) {
+                "has a line with a control character"
+            } else {
+                return Ok(Variable { name, values });
             }
-            if list.iter().any(|line| line.chars().any(char::is_control)) {
-                return Err(Failed::plan(format!(
-                    "a line of `{name}` contains a control character"
-                )));
-            }
-            Values::List(list)
         }
-        values => values,
+        _ => return Ok(Variable { name, values }),
     };
-    Ok(Variable { name, values })
+    Err(Failed::plan(format!("`{name}` {problem}")))
 }
 
 impl Entry {
     fn request(self) -> Request {
-        let with_body = if self.body.is_empty() { "GET" } else { "POST" };
+        let default = if self.body.is_empty() { "GET" } else { "POST" };
         let mut request = Request {
             weight: self.weight,
-            method: self.method.unwrap_or_else(|| with_body.to_owned()),
+            method: self.method.unwrap_or_else(|| default.to_owned()),
             host: self.host,
             headers: self.headers.into_iter().collect(),
             body: self.body,

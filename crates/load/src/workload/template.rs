@@ -19,14 +19,12 @@ enum Part {
     Variable(usize),
 }
 
-/// The variables of a workload, shared by the threads: each number of a sequence is used only once.
+/// The variables of a workload, each with the number of its values so far. Shared by the threads:
+/// each number of a sequence is used only once.
 #[derive(Debug)]
-pub(crate) struct Variables {
-    /// Each with the number of its values so far.
-    all: Vec<(Variable, AtomicI64)>,
-}
+pub(crate) struct Variables(Vec<(Variable, AtomicI64)>);
 
-/// The variables of one request. A variable has the same value throughout a request.
+/// The variables of a request. A variable has the same value throughout a request.
 pub(crate) struct Scope<'a> {
     variables: &'a Variables,
     random: &'a mut Rng,
@@ -35,18 +33,12 @@ pub(crate) struct Scope<'a> {
 
 impl Variables {
     pub(crate) fn new(variables: &[Variable]) -> Self {
-        Self {
-            all: variables.iter().map(|variable| (variable.clone(), AtomicI64::new(0))).collect(),
-        }
+        Self(variables.iter().map(|variable| (variable.clone(), AtomicI64::new(0))).collect())
     }
 
     /// The variables of the next request.
     pub(crate) fn scope<'a>(&'a self, random: &'a mut Rng) -> Scope<'a> {
-        Scope { variables: self, random, values: vec![None; self.all.len()] }
-    }
-
-    fn number(&self, name: &str) -> Option<usize> {
-        self.all.iter().position(|(variable, _)| variable.name == name)
+        Scope { variables: self, random, values: vec![None; self.0.len()] }
     }
 }
 
@@ -56,30 +48,28 @@ impl Scope<'_> {
         self.values.fill(None);
     }
 
-    fn value(&mut self, number: usize) -> String {
-        let known = self.values.get_mut(number);
-        let (Some(known), Some((variable, next))) = (known, self.variables.all.get(number)) else {
-            return String::new();
+    fn value(&mut self, index: usize) -> &str {
+        let slot = self.values.get_mut(index);
+        let (Some(slot), Some((variable, next))) = (slot, self.variables.0.get(index)) else {
+            return "";
         };
-        let fresh = || variable.values.value(next.fetch_add(1, Relaxed), self.random);
-        known.get_or_insert_with(fresh).clone()
+        slot.get_or_insert_with(|| variable.values.value(next.fetch_add(1, Relaxed), self.random))
     }
 }
 
 impl Template {
     /// Parses a text. `${name}` is a variable; any other `$` is literal.
-    pub(crate) fn parse(text: &str, variables: &Variables) -> Result<Self, Failed> {
+    pub(crate) fn parse(mut text: &str, variables: &Variables) -> Result<Self, Failed> {
         let mut parts = Vec::new();
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once("${") {
-            let (name, beyond) =
+        while let Some((before, after)) = text.split_once("${") {
+            let (name, remainder) =
                 after.split_once('}').ok_or_else(|| Failed::plan("a `${` without its `}`"))?;
-            let number = variables.number(name).ok_or_else(|| unknown(name, variables))?;
-            parts.push(Part::Text(before.to_owned()));
-            parts.push(Part::Variable(number));
-            rest = beyond;
+            let index = variables.0.iter().position(|(variable, _)| variable.name == name);
+            let index = index.ok_or_else(|| unknown(name, variables))?;
+            parts.extend([Part::Text(before.to_owned()), Part::Variable(index)]);
+            text = remainder;
         }
-        parts.push(Part::Text(rest.to_owned()));
+        parts.push(Part::Text(text.to_owned()));
         Ok(Self(parts))
     }
 
@@ -99,7 +89,7 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => to.push_str(text),
-                Part::Variable(number) => to.push_str(&scope.value(*number)),
+                Part::Variable(index) => to.push_str(scope.value(*index)),
             }
         }
     }
@@ -110,8 +100,8 @@ impl Template {
         for part in &self.0 {
             match part {
                 Part::Text(text) => path.push_str(text),
-                Part::Variable(number) => {
-                    path.extend(utf8_percent_encode(&scope.value(*number), ENCODED))
+                Part::Variable(index) => {
+                    path.extend(utf8_percent_encode(scope.value(*index), ENCODED));
                 }
             }
         }
@@ -119,7 +109,7 @@ impl Template {
     }
 }
 
-/// What is encoded of a value in a path.
+/// The characters of a value that are encoded in a path.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
@@ -131,11 +121,10 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b',');
 
 fn unknown(name: &str, variables: &Variables) -> Failed {
-    let names: Vec<_> =
-        variables.all.iter().map(|(variable, _)| format!("`{}`", variable.name)).collect();
-    let only =
-        if names.is_empty() { String::new() } else { format!(", only {}", names.join(", ")) };
-    Failed::plan(format!("`${{{name}}}`: there is no such variable{only}"))
+    let names = variables.0.iter().map(|(variable, _)| format!("`{}`", variable.name));
+    let names = names.collect::<Vec<_>>().join(", ");
+    let only = if names.is_empty() { "" } else { ", only " };
+    Failed::plan(format!("`${{{name}}}`: there is no such variable{only}{names}"))
 }
 
 #[cfg(test)]

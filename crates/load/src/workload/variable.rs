@@ -43,7 +43,7 @@ pub enum Values {
     Now(Format),
     /// A random line of this file. [`Workload::read`](super::Workload::read) reads it.
     File(PathBuf),
-    /// A random one of these texts.
+    /// A random text of these.
     List(Vec<String>),
 }
 
@@ -60,7 +60,7 @@ pub enum Format {
 }
 
 impl Values {
-    /// The next value; the `nth` one of a sequence, from 0.
+    /// The next value; that of a sequence has the index `nth`, from 0.
     pub(super) fn value(&self, nth: i64, random: &mut Rng) -> String {
         match self {
             Self::Sequence { from, step } => from.wrapping_add(step.wrapping_mul(nth)).to_string(),
@@ -78,17 +78,14 @@ pub(super) fn one<T: From<u8>>() -> T {
     T::from(1)
 }
 
+/// Sets the version 4 and the variant of RFC 9562.
 fn uuid(bits: u128) -> String {
     let marked = (bits & !(0xF << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let part = |from: u32, digits: u32| (marked >> from) & ((1 << (4 * digits)) - 1);
-    format!(
-        "{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
-        part(96, 8),
-        part(80, 4),
-        part(64, 4),
-        part(48, 4),
-        part(0, 12)
-    )
+    let mut text = format!("{marked:032x}");
+    for position in [20, 16, 12, 8] {
+        text.insert(position, '-');
+    }
+    text
 }
 
 #[expect(clippy::disallowed_methods, reason = "this crate does I/O: a request may carry the time")]
