@@ -36,7 +36,7 @@ use clap::{Parser, Subcommand};
 use load::report::document::{self, Part};
 use load::{Exit, Stop};
 use tempfile::TempDir;
-use testbed::{Failed, Process, block_on};
+use testbed::{Failed, Process, Stdout, block_on};
 
 use crate::machine::Facts;
 use crate::records::Record;
@@ -138,7 +138,7 @@ fn announced(
         (0..).map(|number| folder.join(format!("{name}-{number}.log"))).find(|log| !log.exists());
     let mut command = Command::new(program);
     command.args(arguments);
-    let mut process = Process::start(name, command, log.unwrap_or_default())?;
+    let mut process = Process::start(name, command, log.unwrap_or_default(), Stdout::Log)?;
     let address = block_on(process.until(START_TIMEOUT, async |process| {
         process
             .log_since_start()

@@ -11,7 +11,7 @@ use testbed::client::get;
 use testbed::envoy::{Envoy, Listener, Module, Settings, Target};
 use testbed::rolegate::{ANY_PORT, Rolegate};
 use testbed::tokens::Signer;
-use testbed::{Failed, Process, block_on};
+use testbed::{Failed, Process, Stdout, block_on};
 
 use super::scenario::{Client, Endpoint, Role, Scenario, Server, Transport};
 use crate::machine::Usage;
@@ -313,7 +313,8 @@ pub(crate) fn until_it_listens(
     ]);
     command.arg(format!("unix:{}", socket.display()));
     let start = Instant::now();
-    let mut process = Process::start("rolegate", command, socket.with_extension("log"))?;
+    let mut process =
+        Process::start("rolegate", command, socket.with_extension("log"), Stdout::Log)?;
     while start.elapsed() < START_TIMEOUT {
         if std::os::unix::net::UnixStream::connect(socket).is_ok() {
             return Ok(start.elapsed());

@@ -22,16 +22,18 @@ use crate::process::Failed;
 pub struct App {
     /// Where it listens.
     pub address: SocketAddr,
-    seen: Arc<Seen>,
+    state: Arc<State>,
     serving: JoinHandle<io::Result<()>>,
 }
 
-/// Counts of the requests that reached the application.
+/// The state that the application's connections share.
 #[derive(Debug, Default)]
-struct Seen {
+struct State {
+    /// The requests so far.
     requests: AtomicU64,
+    /// The requests so far with [`MUST_NOT_ARRIVE`].
     forbidden: AtomicU64,
-    /// With which keys the identity header is verified, if it must be there.
+    /// The keys that verify the identity header, if the application requires it.
     trusted: OnceLock<Trusted>,
 }
 
@@ -49,28 +51,31 @@ impl App {
         let listener =
             TcpListener::bind("127.0.0.1:0").await.map_err(|error| Failed::io("app", &error))?;
         let address = listener.local_addr().map_err(|error| Failed::io("app", &error))?;
-        let seen = Arc::new(Seen::default());
-        let counts = Arc::clone(&seen);
-        let answer = move |head: &Parts, body: Bytes| answer(head, &body, &counts);
-        let serving = tokio::spawn(load::app::serve(listener, std::future::pending(), answer));
-        Ok(Self { address, seen, serving })
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        let serving = tokio::spawn(load::app::serve(
+            listener,
+            std::future::pending(),
+            move |head: &Parts, body: Bytes| answer(head, &body, &shared),
+        ));
+        Ok(Self { address, state, serving })
     }
 
     /// From now on answers with 401 unless the header `x-identity` is a token for this audience,
-    /// signed with one of the keys of this JWK Set.
+    /// signed with a key of this JWK Set.
     pub fn trust(&self, keys: &str, audience: &str) -> Result<(), Failed> {
         let trusted = Trusted::new(keys, audience)?;
-        self.seen.trusted.set(trusted).map_err(|_| Failed::new("app", "it trusts keys already"))
+        self.state.trusted.set(trusted).map_err(|_| Failed::new("app", "it trusts keys already"))
     }
 
     /// The number of requests that have reached it.
     pub fn requests(&self) -> u64 {
-        self.seen.requests.load(Ordering::SeqCst)
+        self.state.requests.load(Ordering::SeqCst)
     }
 
     /// The number of these that had [`MUST_NOT_ARRIVE`].
     pub fn forbidden(&self) -> u64 {
-        self.seen.forbidden.load(Ordering::SeqCst)
+        self.state.forbidden.load(Ordering::SeqCst)
     }
 }
 
@@ -80,12 +85,12 @@ impl Drop for App {
     }
 }
 
-fn answer(head: &Parts, body: &Bytes, seen: &Seen) -> load::app::Answer {
-    seen.requests.fetch_add(1, Ordering::SeqCst);
+fn answer(head: &Parts, body: &Bytes, state: &State) -> load::app::Answer {
+    state.requests.fetch_add(1, Ordering::SeqCst);
     if head.headers.contains_key(MUST_NOT_ARRIVE) {
-        seen.forbidden.fetch_add(1, Ordering::SeqCst);
+        state.forbidden.fetch_add(1, Ordering::SeqCst);
     }
-    let trusted = seen.trusted.get();
+    let trusted = state.trusted.get();
     let identity = match trusted.map(|trusted| trusted.verify(&head.headers)).transpose() {
         Ok(identity) => identity,
         Err(why) => {
@@ -111,7 +116,7 @@ fn json_answer(body: &Value) -> load::app::Answer {
     load::app::json(body.to_string().into())
 }
 
-/// The response of a search cluster to a bulk request, as far as it is one.
+/// The response of a search cluster to a bulk request, as far as it is valid.
 fn results(body: &[u8]) -> Value {
     let lines = body.split(|byte| *byte == b'\n');
     let mut lines =

@@ -16,7 +16,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use crate::process::{Failed, Process, find_program, repository};
+use crate::process::{Failed, Process, Stdout, find_program, repository};
 
 /// The version that `make tools` installs.
 const VERSION: &str = "147.0.0";
@@ -24,7 +24,7 @@ const VERSION: &str = "147.0.0";
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A running browser with one page. Dropping it ends it.
+/// A running browser with a single page. Dropping it ends it.
 #[derive(Debug)]
 pub struct Browser {
     process: Process,
@@ -43,8 +43,10 @@ impl Browser {
         let home = program.parent().unwrap_or(Path::new("/"));
         let fonts = folder.join("fonts.conf");
         let config = format!(
-            "<?xml version=\"1.0\"?><fontconfig><dir>{}</dir><dir>/usr/share/fonts</dir><cachedir>{}</cachedir>\
-             <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias></fontconfig>",
+            "<?xml version=\"1.0\"?><fontconfig>\
+             <dir>{}</dir><dir>/usr/share/fonts</dir><cachedir>{}</cachedir>\
+             <alias><family>monospace</family>\
+             <prefer><family>DejaVu Sans Mono</family></prefer></alias></fontconfig>",
             home.join("fonts").display(),
             folder.join("fonts-cache").display(),
         );
@@ -63,7 +65,8 @@ impl Browser {
             .env("LD_LIBRARY_PATH", home.join("lib"))
             .env("FONTCONFIG_FILE", &fonts)
             .env("HOME", folder);
-        let mut process = Process::start_piped("chromium", command, folder.join("chromium.log"))?;
+        let log = folder.join("chromium.log");
+        let mut process = Process::start("chromium", command, log, Stdout::Piped)?;
         let pipes = (process.child.stdin.take(), process.child.stdout.take());
         let (Some(commands), Some(messages)) = pipes else {
             return Err(process.failed("it has no pipes"));
@@ -109,7 +112,7 @@ impl Browser {
 
     /// Does something that loads a page, and waits until that page is loaded.
     ///
-    /// The old page is marked. A load event could be one of the page before.
+    /// The old page is marked, because a load event could belong to it.
     pub fn load(
         &mut self,
         action: impl FnOnce(&mut Self) -> Result<(), Failed>,
@@ -118,7 +121,7 @@ impl Browser {
         action(self)?;
         let end = Instant::now() + ANSWER_TIMEOUT;
         while Instant::now() < end {
-            // An error means that the old page is gone and the new one is not there yet.
+            // An error means that the old page is gone and the new page is not there yet.
             let is_loaded = self.value("!window.isOld && document.readyState === 'complete'");
             if is_loaded.is_ok_and(|is_loaded| is_loaded == true) {
                 return Ok(());
@@ -133,8 +136,8 @@ impl Browser {
         self.load(|browser| browser.call("Page.navigate", json!({ "url": url })).map(drop))
     }
 
-    /// The value of an expression on the page. It is evaluated by the debugger, which no policy of
-    /// the page forbids.
+    /// The value of an expression on the page. The debugger evaluates it, whatever the policy of the
+    /// page is.
     pub fn value(&mut self, expression: &str) -> Result<Value, Failed> {
         let parameters = json!({ "expression": expression, "returnByValue": true });
         let mut result = self.call("Runtime.evaluate", parameters)?;
@@ -227,7 +230,7 @@ fn receive(pipe: ChildStdout) -> Receiver<Value> {
     messages
 }
 
-/// Chromium: `CHROMIUM=/path`, else the one that `make tools` installed in `.tools/`.
+/// Chromium: `CHROMIUM=/path`, else as `make tools` installed it in `.tools/`.
 fn program() -> Result<PathBuf, Failed> {
     let installed = repository().join(format!(".tools/chromium-{VERSION}/chromium"));
     find_program("CHROMIUM", "run `make tools`", [installed])

@@ -1,5 +1,5 @@
-//! An HTTP/1.1 and HTTP/2 client without TLS that sends requests unmodified, including invalid
-//! ones.
+//! An HTTP/1.1 and HTTP/2 client without TLS that sends requests unmodified, even if they are
+//! invalid.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -62,8 +62,7 @@ pub async fn get(
     connection.send("GET", path, "localhost", headers, b"").await
 }
 
-/// Runs a future to its end, for callers that are not asynchronous. What it starts runs on this
-/// thread.
+/// Runs a future to its end on this thread, for callers that are not asynchronous.
 pub fn block_on<T>(future: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Failed::io("runtime", &error))?.block_on(future)
@@ -174,7 +173,7 @@ pub enum End {
 const TRAILER: HeaderName = HeaderName::from_static("x-checksum");
 
 impl Pieces {
-    /// A body in one piece, whose length is announced.
+    /// A body in a single piece, whose length is announced.
     pub fn whole(body: &[u8]) -> Self {
         Self::of(body, body.len(), End::Data)
     }

@@ -1,7 +1,7 @@
-//! An OpenTelemetry collector that keeps what it receives over OTLP (gRPC).
+//! An OpenTelemetry collector that keeps the spans and log records it receives over OTLP (gRPC).
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use opentelemetry_proto::tonic::collector::logs::v1::logs_service_server::{
@@ -33,7 +33,7 @@ use crate::process::Failed;
 #[derive(Debug)]
 pub struct Collector {
     address: SocketAddr,
-    received: Received,
+    receiver: Receiver,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -44,7 +44,7 @@ pub enum Answers {
     /// It accepts everything.
     #[default]
     Ok,
-    /// It accepts all but one of the records of each request.
+    /// It rejects one record of each request, and accepts the others.
     AllButOne,
     /// Never.
     Never,
@@ -66,10 +66,13 @@ pub struct Options {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Received(Arc<Mutex<Everything>>, Answers);
+struct Receiver {
+    records: Arc<Mutex<Records>>,
+    answers: Answers,
+}
 
 #[derive(Debug, Default)]
-struct Everything {
+struct Records {
     spans: Vec<Span>,
     logs: Vec<LogRecord>,
     resources: Vec<Vec<KeyValue>>,
@@ -81,23 +84,22 @@ struct Everything {
 impl Collector {
     /// Starts it.
     pub fn start(options: Options) -> Result<Self, Failed> {
-        let failed = |error: &dyn std::fmt::Display| Failed::new("collector", error.to_string());
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| failed(&error))?;
         let address = options.address.unwrap_or((Ipv4Addr::LOCALHOST, 0).into());
-        // Not bound by the runtime: the test that starts it may have one of its own.
-        let listener = std::net::TcpListener::bind(address).map_err(|error| failed(&error))?;
-        listener.set_nonblocking(true).map_err(|error| failed(&error))?;
-        let address = listener.local_addr().map_err(|error| failed(&error))?;
-        let received = Received(Arc::default(), options.answers);
         let mut server = Server::builder();
         if let Some((certificate, key)) = options.tls {
             let tls = ServerTlsConfig::new().identity(Identity::from_pem(certificate, key));
             server = server.tls_config(tls).map_err(|error| failed(&error))?;
         }
+        let receiver = Receiver { records: Arc::default(), answers: options.answers };
         let server = server
-            .add_service(TraceServiceServer::new(received.clone()))
-            .add_service(LogsServiceServer::new(received.clone()));
+            .add_service(TraceServiceServer::new(receiver.clone()))
+            .add_service(LogsServiceServer::new(receiver.clone()));
+        // Independent of the runtime of the test that starts it.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| failed(&error))?;
+        let listener = std::net::TcpListener::bind(address).map_err(|error| failed(&error))?;
+        listener.set_nonblocking(true).map_err(|error| failed(&error))?;
+        let address = listener.local_addr().map_err(|error| failed(&error))?;
         let (stop, stopped) = oneshot::channel::<()>();
         let thread = thread::spawn(move || {
             runtime.block_on(async {
@@ -108,7 +110,7 @@ impl Collector {
                 }
             });
         });
-        Ok(Self { address, received, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { address, receiver, stop: Some(stop), thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -118,27 +120,27 @@ impl Collector {
 
     /// The spans so far.
     pub fn spans(&self) -> Vec<Span> {
-        self.received.with(|all| all.spans.clone())
+        self.receiver.lock().spans.clone()
     }
 
     /// The log records so far.
     pub fn logs(&self) -> Vec<LogRecord> {
-        self.received.with(|all| all.logs.clone())
+        self.receiver.lock().logs.clone()
     }
 
     /// The resource of each request so far.
     pub fn resources(&self) -> Vec<Vec<KeyValue>> {
-        self.received.with(|all| all.resources.clone())
+        self.receiver.lock().resources.clone()
     }
 
     /// The number of requests so far.
     pub fn requests(&self) -> usize {
-        self.received.with(|all| all.requests)
+        self.receiver.lock().requests
     }
 
     /// Whether any message or header so far has this text.
     pub fn has(&self, text: &str) -> bool {
-        self.received.with(|all| contains(&all.bytes, text))
+        contains(&self.receiver.lock().bytes, text)
     }
 }
 
@@ -149,6 +151,10 @@ impl Drop for Collector {
             let _ = thread.join();
         }
     }
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Failed {
+    Failed::new("collector", error.to_string())
 }
 
 /// The value of an attribute, as text.
@@ -165,75 +171,70 @@ fn contains(bytes: &[u8], text: &str) -> bool {
     bytes.windows(text.len()).any(|window| window == text.as_bytes())
 }
 
-impl Received {
-    fn with<R>(&self, see: impl FnOnce(&mut Everything) -> R) -> R {
-        see(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+impl Receiver {
+    fn lock(&self) -> MutexGuard<'_, Records> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps what every request has.
+    /// Records the headers and the message of a request.
     async fn receive<M: Message>(&self, request: Request<M>) -> Result<M, Status> {
-        let authorization =
-            request.metadata().get("authorization").and_then(|value| value.to_str().ok());
-        let message = format!("not with {}", authorization.unwrap_or("nothing"));
-        let headers = request.metadata().as_ref().iter();
-        let headers: Vec<u8> = headers
-            .flat_map(|(name, value)| {
-                [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"].concat()
-            })
-            .collect();
-        let request = request.into_inner();
-        let encoded = request.encode_to_vec();
-        let answers = match self.1 {
-            Answers::ErrorIf(code, text) if contains(&encoded, text) => Answers::Error(code),
-            answers => answers,
-        };
-        self.with(|all| {
-            all.requests += 1;
-            all.bytes.extend(headers);
-            all.bytes.extend(encoded);
+        let headers = request.metadata().as_ref();
+        let authorization = headers.get("authorization").and_then(|value| value.to_str().ok());
+        let error = format!("not with {}", authorization.unwrap_or("nothing"));
+        let lines = headers.iter().flat_map(|(name, value)| {
+            [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\n"].concat()
         });
-        match answers {
-            Answers::Ok | Answers::AllButOne | Answers::ErrorIf(..) => Ok(request),
+        let mut bytes: Vec<u8> = lines.collect();
+        let message = request.into_inner();
+        let encoded = message.encode_to_vec();
+        let is_rejected =
+            matches!(self.answers, Answers::ErrorIf(_, text) if contains(&encoded, text));
+        bytes.extend(encoded);
+        {
+            let mut records = self.lock();
+            records.requests += 1;
+            records.bytes.extend(bytes);
+        }
+        match self.answers {
+            Answers::ErrorIf(code, _) if is_rejected => Err(Status::new(code, error)),
+            Answers::Ok | Answers::AllButOne | Answers::ErrorIf(..) => Ok(message),
             Answers::Never => std::future::pending().await,
-            Answers::Error(code) => Err(Status::new(code, message)),
+            Answers::Error(code) => Err(Status::new(code, error)),
         }
     }
 }
 
 #[tonic::async_trait]
-impl TraceService for Received {
+impl TraceService for Receiver {
     async fn export(
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
         let request = self.receive(request).await?;
-        self.with(|all| {
-            for of_resource in request.resource_spans {
-                all.resources.push(of_resource.resource.unwrap_or_default().attributes);
-                all.spans.extend(of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans));
-            }
-        });
+        let mut records = self.lock();
+        for batch in request.resource_spans {
+            records.resources.push(batch.resource.unwrap_or_default().attributes);
+            records.spans.extend(batch.scope_spans.into_iter().flat_map(|scope| scope.spans));
+        }
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
 
 #[tonic::async_trait]
-impl LogsService for Received {
+impl LogsService for Receiver {
     async fn export(
         &self,
         request: Request<ExportLogsServiceRequest>,
     ) -> Result<Response<ExportLogsServiceResponse>, Status> {
         let request = self.receive(request).await?;
-        self.with(|all| {
-            for of_resource in request.resource_logs {
-                all.resources.push(of_resource.resource.unwrap_or_default().attributes);
-                all.logs
-                    .extend(of_resource.scope_logs.into_iter().flat_map(|scope| scope.log_records));
-            }
-        });
+        let mut records = self.lock();
+        for batch in request.resource_logs {
+            records.resources.push(batch.resource.unwrap_or_default().attributes);
+            records.logs.extend(batch.scope_logs.into_iter().flat_map(|scope| scope.log_records));
+        }
         let rejected =
             ExportLogsPartialSuccess { rejected_log_records: 1, error_message: "too old".into() };
-        let partial_success = (self.1 == Answers::AllButOne).then_some(rejected);
+        let partial_success = (self.answers == Answers::AllButOne).then_some(rejected);
         Ok(Response::new(ExportLogsServiceResponse { partial_success }))
     }
 }

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 
 use crate::client::get;
 use crate::manifests::{deploy, yaml, yaml_of};
-use crate::process::{Failed, Process, find_program, repository};
+use crate::process::{Failed, Process, Stdout, find_program, repository};
 pub use dynamic::Dynamic;
 
-/// A running Envoy with one worker. Dropping it stops it.
+/// A running Envoy with a single worker. Dropping it stops it.
 #[derive(Debug)]
 pub struct Envoy {
     /// Where clients connect to its first listener: HTTP/1.1, or HTTP/2 without TLS.
@@ -78,7 +78,7 @@ pub struct Settings {
     pub google_grpc: bool,
     /// Whether Envoy health-checks rolegate.
     pub health_checks: bool,
-    /// Whether Envoy allows a request if rolegate does not answer. Never true in what we ship.
+    /// Whether Envoy allows a request if rolegate does not answer. Never true under `deploy/`.
     pub failure_mode_allow: bool,
     /// Whether all routes disable rolegate inside Envoy.
     pub disabled: bool,
@@ -221,11 +221,12 @@ impl Envoy {
         let arguments: Vec<String> = arguments.map(str::to_owned).collect();
         let mut command = Command::new(program);
         command.args(&arguments).env("ENVOY_DYNAMIC_MODULES_SEARCH_PATH", modules);
-        let mut process = Process::start("envoy", command, folder.join("envoy.log"))?;
+        let log = folder.join("envoy.log");
+        let mut process = Process::start("envoy", command, log, Stdout::Log)?;
         let (admin, addresses) =
             process.until(PROCESS_TIMEOUT, async |_| ready(&admin, listeners).await).await?;
-        let no_listener = || Failed::new("envoy", "it has no listener");
-        let address = addresses.first().copied().ok_or_else(no_listener)?;
+        let first = addresses.first().copied();
+        let address = first.ok_or_else(|| Failed::new("envoy", "it has no listener"))?;
         Ok(Self { address, addresses, admin, arguments, process })
     }
 
@@ -300,12 +301,12 @@ fn configuration(app: SocketAddr, listeners: &[Listener], port: u16) -> Result<V
 }
 
 impl Listener {
-    /// A listener with the shipped settings that asks nobody.
+    /// A listener with the shipped settings and no authorization.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), targets: Vec::new(), module: None, settings: Settings::default() }
     }
 
-    /// The listener, from the shipped one.
+    /// Sets up a copy of the shipped listener.
     fn listener(&self, mut listener: Value, port: u16) -> Result<Value, Failed> {
         let settings = &self.settings;
         listener["name"] = self.name.as_str().into();
@@ -316,25 +317,25 @@ impl Listener {
         manager["merge_slashes"] = settings.normalize_path.into();
         let [mut ext_authz, router] = [0, 1].map(|index| manager["http_filters"][index].take());
         let mut filters = Vec::new();
-        let mut of_routes = json!({});
+        let mut route_settings = json!({});
         if self.targets.is_empty() {
             filters.extend(self.module.as_ref().map(Module::filter).transpose()?);
             if let Some(Value::Array(more)) = yaml_of(&settings.filters)?.pop() {
                 filters.extend(more);
             }
             if settings.disabled {
-                of_routes["rolegate"] = disabled();
+                route_settings["rolegate"] = disabled();
             }
         } else {
             self.configure(&mut ext_authz["typed_config"]);
             filters.push(ext_authz);
             if settings.whole_bodies {
-                of_routes["envoy.filters.http.ext_authz"] = buffered();
+                route_settings["envoy.filters.http.ext_authz"] = buffered();
             }
         }
         filters.push(router);
         manager["http_filters"] = filters.into();
-        manager["route_config"]["virtual_hosts"][0]["typed_per_filter_config"] = of_routes;
+        manager["route_config"]["virtual_hosts"][0]["typed_per_filter_config"] = route_settings;
         Ok(listener)
     }
 
@@ -362,7 +363,7 @@ impl Listener {
         service["timeout"] = seconds(settings.timeout);
     }
 
-    /// The cluster of its authorization services, from the shipped one.
+    /// Sets up a copy of the shipped cluster for its authorization services.
     fn cluster(&self, mut cluster: Value) -> Value {
         cluster["name"] = self.cluster_name().into();
         cluster["load_assignment"]["cluster_name"] = self.cluster_name().into();
@@ -443,13 +444,13 @@ fn disabled() -> Value {
     })
 }
 
-/// The Envoy program: `ENVOY=/path`, else the one that `make tools` installed in `.tools/`.
+/// The Envoy program: `ENVOY=/path`, else as `make tools` installed it in `.tools/`.
 pub fn program() -> Result<PathBuf, Failed> {
     installed("ENVOY", "1.40.0")
 }
 
-/// An older Envoy, of the oldest minor version that loads the module: `ENVOY_OLDER=/path`, else the
-/// one that `make tools` installed.
+/// An Envoy of the oldest minor version that loads the module: `ENVOY_OLDER=/path`, else as
+/// `make tools` installed it.
 pub fn older_program() -> Result<PathBuf, Failed> {
     installed("ENVOY_OLDER", "1.38.3")
 }

@@ -1,8 +1,8 @@
 //! Checks a running stack against the golden cases beside a policy.
 //!
 //! A client sees the status and the headers. The deciding rule and the reason of a denial are in
-//! the decision log, one line per request. So that each line can be assigned to its request, a
-//! [`Caller`] sends one request at a time.
+//! the decision log, a line per request. A [`Caller`] waits for it before it sends the next request,
+//! so that each line can be assigned to its request.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::process::Failed;
 use crate::stack::Stack;
 use crate::tokens::Signer;
 
-/// Sends the cases to Envoy one after another. The stack must have been started with [`ARGUMENTS`].
+/// Sends the cases to Envoy in turn. The stack must have been started with [`ARGUMENTS`].
 #[derive(Debug)]
 pub struct Caller<'a> {
     stack: &'a Stack,
@@ -34,7 +34,7 @@ pub const ARGUMENTS: &[&str] = &["--decision-log", "all"];
 pub struct Outcome {
     /// The actual status.
     pub status: u16,
-    /// The expected status: the one of the case, unless Envoy changed the path of the request.
+    /// The expected status: that of the case, unless Envoy changed the path of the request.
     pub expected: u16,
     /// The line of the decision log; `Null` if the request did not reach rolegate.
     pub decision: Value,
@@ -86,7 +86,7 @@ impl<'a> Caller<'a> {
     }
 
     /// Sends a request. Envoy closes a connection after a request that it cannot parse; the next
-    /// request then uses a new one.
+    /// request then uses a new connection.
     async fn send(
         &mut self,
         request: &Request,
@@ -146,7 +146,7 @@ fn repaired<'d>(case: &Case, answer: &Answer, decision: &'d Value) -> Option<&'d
     (case.expect.status == 400 && answer.status != 400 && path != case.request.path).then_some(path)
 }
 
-/// The differences from the expectation in what the client or the application sees.
+/// The differences from the expectation in the response and in the forwarded request.
 fn differences(expect: &Expect, method: &str, answer: &Answer) -> Vec<String> {
     if answer.status != expect.status {
         return vec![format!("status {} instead of {}", answer.status, expect.status)];

@@ -24,7 +24,7 @@ pub type Client = SendRequest<Bytes>;
 pub struct Reply {
     /// The HTTP status.
     pub http: u16,
-    /// The gRPC status, if there is one.
+    /// The gRPC status, if any.
     pub grpc: Option<String>,
     /// The messages in their frames.
     pub body: Bytes,
@@ -52,7 +52,7 @@ pub fn head(path: &str) -> http::request::Builder {
         .header("te", "trailers")
 }
 
-/// Makes a call with one message, which is in its frame.
+/// Makes a call with a single message, which is in its frame.
 pub async fn call(client: &Client, path: &str, message: Bytes) -> Result<Reply, h2::Error> {
     let mut client = client.clone().ready().await?;
     let request = head(path).body(()).expect("a path");
@@ -77,7 +77,7 @@ pub async fn reply(response: ResponseFuture) -> Result<Reply, h2::Error> {
 }
 
 impl Reply {
-    /// The verdict, if one was given.
+    /// The verdict, if any.
     pub fn decision(&self) -> Option<CheckResponse> {
         let (prefix, message) = self.body.split_at_checked(5)?;
         let length = u32::try_from(message.len()).ok()?.to_be_bytes();
@@ -100,7 +100,7 @@ impl Reply {
         }
     }
 
-    /// The verdict, which must have been given.
+    /// The verdict; panics if there is none.
     pub fn verdict(&self) -> CheckResponse {
         self.decision().unwrap_or_else(|| panic!("no verdict: {self:?}"))
     }
@@ -115,7 +115,7 @@ impl Reply {
         self.status().filter(|_| !self.is_ok()).unwrap_or_else(|| panic!("not denied: {self:?}"))
     }
 
-    /// The error, which must be one.
+    /// The error; panics if there is none.
     pub fn error(&self) -> &str {
         let error = self.grpc.as_deref().filter(|_| self.body.is_empty() && !self.is_ok());
         error.unwrap_or_else(|| panic!("no error: {self:?}"))

@@ -1,5 +1,5 @@
-//! The whole stack on one machine, for the demo and the tests: an application, Envoy in front of
-//! it, and rolegate.
+//! The whole stack on a single machine, for the demo and the tests: an application, Envoy in front
+//! of it, and rolegate.
 //!
 //! Read [`Stack`] first: it starts all three on free loopback ports, and stops them when it is
 //! dropped. Then [`app`], [`envoy`] and [`rolegate`]; [`browser`] is a headless Chromium;

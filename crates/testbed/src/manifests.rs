@@ -60,12 +60,12 @@ pub fn schema_errors(schema: &Value, documents: &[Value]) -> Result<Vec<Vec<Stri
     serde_json::from_str(&errors).map_err(|error| Failed::new("schema", error.to_string()))
 }
 
-/// The documents of any YAML file, without empty ones.
+/// The documents of any YAML file. Empty documents are left out.
 pub fn yaml(path: &Path) -> Result<Vec<Value>, Failed> {
     yaml_of(&text(path)?)
 }
 
-/// The documents of any YAML text, without empty ones.
+/// The documents of any YAML text. Empty documents are left out.
 pub fn yaml_of(text: &str) -> Result<Vec<Value>, Failed> {
     let mut reader = Reader::new(Path::new("yaml").into());
     let documents = reader.parse_foreign(text.as_bytes()).unwrap_or_default();

@@ -19,12 +19,14 @@ pub struct ReservedPort {
 impl ReservedPort {
     /// Reserves a port until the value is dropped.
     pub fn new() -> Result<Self, Failed> {
-        let failed = |error: std::io::Error| Failed::io("port", &error);
-        let bound = TcpSocket::new_v4().map_err(failed)?;
-        bound.set_reuseaddr(true).map_err(failed)?;
-        bound.bind((Ipv4Addr::LOCALHOST, 0).into()).map_err(failed)?;
-        let address = bound.local_addr().map_err(failed)?;
-        Ok(Self { address, _bound: bound })
+        Self::bind().map_err(|error| Failed::io("port", &error))
+    }
+
+    fn bind() -> std::io::Result<Self> {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
+        Ok(Self { address: socket.local_addr()?, _bound: socket })
     }
 
     /// Its address.

@@ -16,12 +16,12 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// A failure of the part `what` for the reason `why`.
+    /// A failure of this part for this reason.
     pub fn new(what: impl Into<String>, why: impl Into<String>) -> Self {
         Self { what: what.into(), why: why.into() }
     }
 
-    /// A failure of the part `what` with an error of the system.
+    /// A failure of this part with an error of the system.
     pub fn io(what: impl Into<String>, error: &std::io::Error) -> Self {
         Self::new(what, error.to_string())
     }
@@ -53,6 +53,8 @@ pub enum Stdout {
     Discarded,
     /// Into a pipe that is never read.
     Unread,
+    /// Into a pipe, as the standard input comes from a pipe.
+    Piped,
 }
 
 /// How often a starting or ending process is polled.
@@ -64,39 +66,25 @@ const TERMINATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Process {
     /// Starts it, and appends its output to `log`.
-    pub fn start(name: &'static str, command: Command, log: PathBuf) -> Result<Self, Failed> {
-        Self::start_with(name, command, log, Stdout::Log)
-    }
-
-    /// Starts it with another standard output.
-    pub fn start_with(
+    pub fn start(
         name: &'static str,
         mut command: Command,
         log: PathBuf,
         stdout: Stdout,
     ) -> Result<Self, Failed> {
-        let output = append(&log)?;
+        let log_start = read(&log).len();
+        let output = File::options().create(true).append(true).open(&log);
+        let output = output.map_err(|error| Failed::io(log.display().to_string(), &error))?;
         let errors = output.try_clone().map_err(|error| Failed::io(name, &error))?;
-        command.stdin(Stdio::null()).stderr(errors).stdout(match stdout {
+        command.stderr(errors).stdin(match stdout {
+            Stdout::Piped => Stdio::piped(),
+            Stdout::Log | Stdout::Discarded | Stdout::Unread => Stdio::null(),
+        });
+        command.stdout(match stdout {
             Stdout::Log => output.into(),
             Stdout::Discarded => Stdio::null(),
-            Stdout::Unread => Stdio::piped(),
+            Stdout::Unread | Stdout::Piped => Stdio::piped(),
         });
-        Self::spawn(name, command, log)
-    }
-
-    /// Starts it with pipes as its standard input and output.
-    pub(crate) fn start_piped(
-        name: &'static str,
-        mut command: Command,
-        log: PathBuf,
-    ) -> Result<Self, Failed> {
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(append(&log)?);
-        Self::spawn(name, command, log)
-    }
-
-    fn spawn(name: &'static str, mut command: Command, log: PathBuf) -> Result<Self, Failed> {
-        let log_start = read(&log).len();
         let child = command.spawn().map_err(|error| {
             Failed::new(name, format!("cannot start {:?}: {error}", command.get_program()))
         })?;
@@ -236,11 +224,6 @@ impl Drop for Process {
         }
         self.kill();
     }
-}
-
-fn append(log: &Path) -> Result<File, Failed> {
-    let file = File::options().create(true).append(true).open(log);
-    file.map_err(|error| Failed::io(log.display().to_string(), &error))
 }
 
 /// The part of a log that can be read.

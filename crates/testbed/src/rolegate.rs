@@ -55,7 +55,7 @@ impl Rolegate {
         command.arg("serve").arg("--policy").arg(policy);
         command.args(["--listen", &listen.to_string(), "--admin", &ANY_PORT.to_string()]);
         command.args(more);
-        let process = Process::start_with("rolegate", command, unused_log(folder), stdout)?;
+        let process = Process::start("rolegate", command, unused_log(folder), stdout)?;
         let mut rolegate = Self { listen, admin: ANY_PORT, process };
         rolegate.ready().await?;
         Ok(rolegate)
@@ -68,7 +68,7 @@ impl Rolegate {
         self.ready().await
     }
 
-    /// Its decision log so far: one JSON object per request, in order.
+    /// Its decision log so far: a JSON object per request, in order.
     pub fn decisions(&self) -> Vec<Value> {
         let log = self.log();
         let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

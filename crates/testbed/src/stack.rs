@@ -21,8 +21,7 @@ const LINES_TIMEOUT: Duration = Duration::from_secs(30);
 pub struct Stack {
     /// The proxy.
     pub envoy: Envoy,
-    /// The authorization services; one, unless [`Options::instances`] differs; none with
-    /// [`Options::module`].
+    /// The authorization services ([`Options::instances`]); none with [`Options::module`].
     pub rolegates: Vec<Rolegate>,
     /// The application.
     pub app: app::App,
@@ -102,7 +101,7 @@ impl Stack {
         Connection::open(self.envoy.address, version).await
     }
 
-    /// All decisions that are logged so far: one JSON object per request, in order.
+    /// All decisions that are logged so far: a JSON object per request, in order.
     pub fn decisions(&self) -> Vec<Value> {
         let module_log = std::fs::read_to_string(&self.decisions).unwrap_or_default();
         let lines = module_log.lines().filter_map(|line| serde_json::from_str(line).ok());
@@ -150,7 +149,7 @@ impl Stack {
     }
 }
 
-/// The program `rolegate`: `ROLEGATE=/path`, else the one in the folder of the current program.
+/// The program `rolegate`: `ROLEGATE=/path`, else beside the current program.
 pub fn program() -> Result<PathBuf, Failed> {
     let current = std::env::current_exe().map_err(|error| Failed::io("rolegate", &error))?;
     let remedy = "run `cargo build --bin rolegate`";

@@ -67,21 +67,30 @@ fn curve_key(algorithm: &'static EcdsaSigningAlgorithm) -> EcdsaKeyPair {
     EcdsaKeyPair::generate(algorithm).expect("a key")
 }
 
+fn curve_jwk(curve: &str, pair: &EcdsaKeyPair) -> Value {
+    // An uncompressed point: 0x04, then both coordinates with equal length.
+    let point = pair.public_key().as_ref().get(1..).unwrap_or_default();
+    let (x, y) = point.split_at(point.len() / 2);
+    json!({ "kty": "EC", "crv": curve, "x": encode(x), "y": encode(y) })
+}
+
+fn curve_signature(pair: &EcdsaKeyPair, message: &[u8]) -> Vec<u8> {
+    pair.sign(&SystemRandom::new(), message).expect("a signature").as_ref().to_vec()
+}
+
+fn mac(hash: hmac::Algorithm, message: &[u8]) -> Vec<u8> {
+    hmac::sign(&hmac::Key::new(hash, &SECRET), message).as_ref().to_vec()
+}
+
 impl Signer {
     /// The key with which tokens of this algorithm are verified, as a JSON Web Key whose id is the
     /// algorithm.
     pub fn jwk(&self, algorithm: &str) -> Value {
-        let point = |curve: &str, pair: &EcdsaKeyPair| {
-            // An uncompressed point: 0x04, then both coordinates with equal length.
-            let point = pair.public_key().as_ref().get(1..).unwrap_or_default();
-            let (x, y) = point.split_at(point.len() / 2);
-            json!({ "kty": "EC", "crv": curve, "x": encode(x), "y": encode(y) })
-        };
         let mut jwk = match algorithm {
             "HS256" | "HS384" | "HS512" => json!({ "kty": "oct", "k": encode(SECRET) }),
-            "ES256" => point("P-256", &self.p256),
-            "ES384" => point("P-384", &self.p384),
-            "ES512" => point("P-521", &self.p521),
+            "ES256" => curve_jwk("P-256", &self.p256),
+            "ES384" => curve_jwk("P-384", &self.p384),
+            "ES512" => curve_jwk("P-521", &self.p521),
             "EdDSA" => {
                 json!({ "kty": "OKP", "crv": "Ed25519", "x": encode(self.ed25519.public_key()) })
             }
@@ -115,31 +124,28 @@ impl Signer {
 
     /// A signature of this algorithm.
     pub fn signature(&self, algorithm: &str, message: &[u8]) -> Vec<u8> {
-        let random = SystemRandom::new();
-        let mac = |hash| hmac::sign(&hmac::Key::new(hash, &SECRET), message).as_ref().to_vec();
-        let curve = |pair: &EcdsaKeyPair| {
-            pair.sign(&random, message).expect("a signature").as_ref().to_vec()
-        };
-        let rsa = |encoding: &'static dyn RsaEncoding| {
-            let mut signature = vec![0; self.rsa.public_modulus_len()];
-            self.rsa.sign(encoding, &random, message, &mut signature).expect("a signature");
-            signature
-        };
         match algorithm {
-            "HS256" => mac(hmac::HMAC_SHA256),
-            "HS384" => mac(hmac::HMAC_SHA384),
-            "HS512" => mac(hmac::HMAC_SHA512),
-            "RS256" => rsa(&RSA_PKCS1_SHA256),
-            "RS384" => rsa(&RSA_PKCS1_SHA384),
-            "RS512" => rsa(&RSA_PKCS1_SHA512),
-            "PS256" => rsa(&RSA_PSS_SHA256),
-            "PS384" => rsa(&RSA_PSS_SHA384),
-            "PS512" => rsa(&RSA_PSS_SHA512),
-            "ES384" => curve(&self.p384),
-            "ES512" => curve(&self.p521),
+            "HS256" => mac(hmac::HMAC_SHA256, message),
+            "HS384" => mac(hmac::HMAC_SHA384, message),
+            "HS512" => mac(hmac::HMAC_SHA512, message),
+            "RS256" => self.rsa_signature(&RSA_PKCS1_SHA256, message),
+            "RS384" => self.rsa_signature(&RSA_PKCS1_SHA384, message),
+            "RS512" => self.rsa_signature(&RSA_PKCS1_SHA512, message),
+            "PS256" => self.rsa_signature(&RSA_PSS_SHA256, message),
+            "PS384" => self.rsa_signature(&RSA_PSS_SHA384, message),
+            "PS512" => self.rsa_signature(&RSA_PSS_SHA512, message),
+            "ES384" => curve_signature(&self.p384, message),
+            "ES512" => curve_signature(&self.p521, message),
             "EdDSA" => self.ed25519.sign(message).as_ref().to_vec(),
-            _ => curve(&self.p256),
+            _ => curve_signature(&self.p256, message),
         }
+    }
+
+    fn rsa_signature(&self, encoding: &'static dyn RsaEncoding, message: &[u8]) -> Vec<u8> {
+        let mut signature = vec![0; self.rsa.public_modulus_len()];
+        let signed = self.rsa.sign(encoding, &SystemRandom::new(), message, &mut signature);
+        signed.expect("a signature");
+        signature
     }
 
     /// A token of exactly these texts, signed with this algorithm.
@@ -166,24 +172,26 @@ impl Signer {
             .find(|issuer| claims.get("iss").and_then(Value::as_str) == Some(&*issuer.issuer));
         let now = now();
         let mut header = json!({ "alg": "ES256", "kid": "ES256" });
-        let mut all =
+        let mut token =
             Map::from_iter([("iat".into(), now.into()), ("exp".into(), (now + 600).into())]);
         if let Some(issuer) = issuer {
-            all.insert("aud".into(), issuer.audiences.first().map(|audience| &**audience).into());
+            token.insert("aud".into(), issuer.audiences.first().map(|audience| &**audience).into());
             if let (Some(header), Some(kind)) = (header.as_object_mut(), &issuer.required_type) {
                 header.insert("typ".into(), (**kind).into());
             }
         }
-        all.extend(claims);
-        Ok(self.sign(&header, &Value::Object(all)))
+        token.extend(claims);
+        Ok(self.sign(&header, &Value::Object(token)))
     }
 
-    /// An `Authorization` value whose token is valid for a day from `now`, and has about as many
-    /// claims as a real one: about 900 bytes.
+    /// An `Authorization` value whose token is valid for a day from `now`, with realistic claims:
+    /// about 900 bytes.
     pub fn bearer(&self, algorithm: &str, now: u64) -> String {
         let claims = json!({
-            "iss": ISSUER, "aud": [AUDIENCE, "account"], "sub": "8d1a1c3e-51b4-4b2e-9d5f-3d2f1f6f1d11",
-            "exp": now + 86_400, "iat": now, "auth_time": now, "jti": "f1c2a7c2-6ad8-4d59-a7f1-0a1b2c3d4e5f",
+            "iss": ISSUER, "aud": [AUDIENCE, "account"],
+            "sub": "8d1a1c3e-51b4-4b2e-9d5f-3d2f1f6f1d11",
+            "jti": "f1c2a7c2-6ad8-4d59-a7f1-0a1b2c3d4e5f",
+            "exp": now + 86_400, "iat": now, "auth_time": now,
             "typ": "Bearer", "azp": "frontend", "acr": "1", "scope": "openid email profile",
             "email_verified": true, "session_state": "0e1f8a5e-93d2-4c77-a6a5-0f4d3c2b1a09",
             "allowed-origins": ["https://www.example.com"],

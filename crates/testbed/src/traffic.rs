@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::app::MUST_NOT_ARRIVE;
 use crate::process::Failed;
 
-/// Clients that send requests, each after the answer to its previous one, until they are stopped.
+/// Clients that send requests until they are stopped, each as soon as the last is answered.
 #[derive(Debug)]
 pub struct Traffic {
     stop: Stop,
@@ -19,7 +19,7 @@ pub struct Traffic {
     denied: Run,
 }
 
-/// The clients of one kind of requests.
+/// The clients of a kind of requests.
 #[derive(Debug)]
 struct Run {
     /// The responses and errors so far.

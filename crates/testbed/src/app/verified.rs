@@ -33,7 +33,7 @@ impl Trusted {
         Ok(Self { keys, audience: audience.to_owned() })
     }
 
-    /// The claims of the one identity header of a request. A real application would tell the client
+    /// The claims of the identity header of a request. A real application would tell the client
     /// nothing about an error.
     pub(crate) fn verify(&self, headers: &HeaderMap) -> Result<Value, Refused> {
         let mut values = headers.get_all("x-identity").iter();
@@ -48,7 +48,7 @@ impl Trusted {
         let unknown =
             || jsonwebtoken::errors::Error::from(jsonwebtoken::errors::ErrorKind::InvalidKeyFormat);
         let key = header.kid.as_deref().and_then(|id| self.keys.find(id)).ok_or_else(unknown)?;
-        // The algorithm is that of the key, not the one that the token asks for.
+        // The key determines the algorithm, not the token.
         let algorithm = key.common.key_algorithm.and_then(|name| name.to_string().parse().ok());
         let mut validation = Validation::new(algorithm.ok_or_else(unknown)?);
         validation.set_audience(&[&self.audience]);

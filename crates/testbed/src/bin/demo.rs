@@ -1,8 +1,8 @@
 //! `make demo`: runs the people example behind a real Envoy and compares the results with its
 //! policy and its cases.
 //!
-//! No expected result is written here. Who may do what is computed from the policy by the reference
-//! evaluator; everything else is in `policies/people/cases.yaml`.
+//! The expected results of the matrix of callers and methods come from the reference evaluator, all
+//! others from `policies/people/cases.yaml`.
 
 #[path = "demo/identity.rs"]
 mod identity;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use policy::cases::{Case, Credentials, Expect, Request};
-use policy::reference::{Caller as Asking, decide};
+use policy::reference::{Caller as Subject, decide};
 use policy::{AccessRequest, Decision};
 use testbed::client::Version;
 use testbed::golden::{self, Caller, Outcome};
@@ -29,7 +29,9 @@ async fn main() -> ExitCode {
         biased;
         done = demo(&mut out) => done,
         // Dropping the demo stops everything that runs by then.
-        stop = stopped() => stop.and(Err(Failed::new("stopped", "before all was asked").into())),
+        stop = load::signalled() => {
+            stop.map_err(Into::into).and(Err(Failed::new("stopped", "before the end").into()))
+        }
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -40,11 +42,6 @@ async fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Waits for Ctrl-C or SIGTERM.
-async fn stopped() -> Result<(), Box<dyn std::error::Error>> {
-    Ok(load::signalled().await?)
 }
 
 /// Runs the demo. Returns whether everything matched the policy and its cases.
@@ -66,24 +63,21 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
 
     writeln!(
         out,
-        "\n(invalid): wrong user name or password; (in the header): the case has its own `Authorization` header"
+        "\n(invalid): wrong user name or password; (in the header): the case has its own \
+         `Authorization` header"
     )?;
     writeln!(out, "\nWho may do what, by the policy ({}):\n", shown(&example))?;
     let mut right = table(out, &stack, &example, &matrix(&example)).await?;
     writeln!(out, "\nWhat else must hold, by the cases beside it:\n")?;
-    let others: Vec<Case> = example.cases.iter().filter(|case| !is_plain(case)).cloned().collect();
-    right &= table(out, &stack, &example, &others).await?;
+    let special: Vec<Case> = example.cases.iter().filter(|case| !is_plain(case)).cloned().collect();
+    right &= table(out, &stack, &example, &special).await?;
     right &= identity::show(out, &example, options).await?;
 
-    writeln!(
-        out,
-        "\n{}",
-        if right {
-            "all as the policy says"
-        } else {
-            "NOT as the policy says: see the lines marked !"
-        }
-    )?;
+    let summary = match right {
+        true => "all as the policy says",
+        false => "NOT as the policy says: see the lines marked !",
+    };
+    writeln!(out, "\n{summary}")?;
     if is_set("KEEP") {
         keep(out, &stack).await?;
     }
@@ -95,7 +89,7 @@ fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// Runs cases and prints each one. Returns whether all were as expected.
+/// Runs cases and prints each outcome. Returns whether all were as expected.
 async fn table(
     out: &mut impl Write,
     stack: &Stack,
@@ -106,19 +100,22 @@ async fn table(
     let mut caller = Caller::connect(stack, identity, None, Version::Http1).await?;
     let mut right = true;
     // The cases of the matrix have the names of their requests.
-    let named = cases.iter().any(|case| case.name != request_of(case));
-    let title = if named { "case" } else { "" };
+    let has_names = cases.iter().any(|case| case.name != request_of(case));
+    let title = if has_names { "case" } else { "" };
     let mut rows =
         vec![["", "caller", "request", "expected", "got", "why", title].map(str::to_owned)];
     for case in cases {
-        let ran = caller.run(case).await?;
-        right &= ran.wrong.is_empty();
-        let request = request_of(case);
-        let title = if named { case.name.clone() } else { String::new() };
-        let mark = if ran.wrong.is_empty() { "" } else { "!" };
-        let (expected, got) = (ran.expected.to_string(), ran.status.to_string());
-        let who = name(example, &case.request);
-        rows.push([mark.to_owned(), who, request, expected, got, why(case, &ran), title]);
+        let outcome = caller.run(case).await?;
+        right &= outcome.wrong.is_empty();
+        rows.push([
+            if outcome.wrong.is_empty() { String::new() } else { "!".to_owned() },
+            name(example, &case.request),
+            request_of(case),
+            outcome.expected.to_string(),
+            outcome.status.to_string(),
+            why(case, &outcome),
+            if has_names { case.name.clone() } else { String::new() },
+        ]);
     }
     print(out, &rows)?;
     Ok(right)
@@ -145,7 +142,7 @@ fn request_of(case: &Case) -> String {
     format!("{} {}", case.request.method, case.request.path)
 }
 
-/// Whether a case requests nothing beyond what the matrix covers.
+/// Whether the matrix covers the request of a case.
 fn is_plain(case: &Case) -> bool {
     case.request.path == "/people"
         && case.request.headers.is_empty()
@@ -155,29 +152,29 @@ fn is_plain(case: &Case) -> bool {
 /// The widest column.
 const WIDEST: usize = 56;
 
-/// The methods that the policy names, and another one.
+/// The methods that the policy names, and `DELETE`.
 const METHODS: [&str; 3] = ["GET", "POST", "DELETE"];
 
 /// Every caller in the cases, with every method.
 fn matrix(example: &Example) -> Vec<Case> {
-    let mut seen = BTreeSet::new();
+    let mut names = BTreeSet::new();
     let plain = example.cases.iter().filter(|case| is_plain(case));
-    let callers: Vec<&Case> =
-        plain.filter(|case| seen.insert(name(example, &case.request))).collect();
-    callers.iter().flat_map(|like| METHODS.map(|method| asked(example, like, method))).collect()
+    let callers = plain.filter(|case| names.insert(name(example, &case.request)));
+    callers.flat_map(|case| METHODS.map(|method| with_method(example, case, method))).collect()
 }
 
-/// The case for this caller and this method on `/people`, with the expected outcome.
-fn asked(example: &Example, like: &Case, method: &str) -> Case {
-    let user = match &like.request.credentials {
-        Credentials::Basic(both) if verifies(example, &like.request) => both.split(':').next(),
+/// The case with this method on `/people`, and the expected outcome.
+fn with_method(example: &Example, case: &Case, method: &str) -> Case {
+    let credentials = &case.request.credentials;
+    let user = match credentials {
+        Credentials::Basic(basic) if verifies(example, &case.request) => basic.split(':').next(),
         _ => None,
     };
-    let question =
+    let request =
         AccessRequest { action: method.as_bytes(), scope: b"localhost", resource: b"/people" };
-    let asking = Asking { user, groups: groups(example, user), ..Asking::default() };
-    let invalid = user.is_none() && !matches!(like.request.credentials, Credentials::None);
-    let status = match decide(&example.loaded.policy, &asking, &question) {
+    let subject = Subject { user, groups: groups(example, user), ..Subject::default() };
+    let invalid = user.is_none() && !matches!(credentials, Credentials::None);
+    let status = match decide(&example.loaded.policy, &subject, &request) {
         _ if invalid => 401,
         Decision::Allowed(_) => 200,
         Decision::Denied(_) | Decision::NotAllowed if user.is_none() => 401,
@@ -191,26 +188,27 @@ fn asked(example: &Example, like: &Case, method: &str) -> Case {
             host: "localhost".to_owned(),
             body: String::new(),
             headers: Vec::new(),
-            credentials: like.request.credentials.clone(),
+            credentials: credentials.clone(),
             at: None,
         },
         expect: Expect { status, rule: None, reason: None, headers: Vec::new() },
-        at: like.at.clone(),
+        at: case.at.clone(),
     }
 }
 
 fn groups<'a>(example: &'a Example, user: Option<&str>) -> Vec<&'a str> {
     let basic = example.loaded.policy.identity.basic.iter().flat_map(|basic| &basic.users);
-    let own = basic.filter(|entry| Some(&*entry.name) == user).flat_map(|entry| &entry.groups);
-    own.map(|group: &Arc<str>| &**group).collect()
+    let entries = basic.filter(|entry| Some(&*entry.name) == user);
+    entries.flat_map(|entry| &entry.groups).map(|group: &Arc<str>| &**group).collect()
 }
 
 /// Whether these credentials are valid: in some case they are allowed, or denied with 403.
 fn verifies(example: &Example, request: &Request) -> bool {
-    let same = |case: &&Case| {
-        format!("{:?}", case.request.credentials) == format!("{:?}", request.credentials)
-    };
-    example.cases.iter().filter(same).any(|case| matches!(case.expect.status, 200 | 403))
+    let credentials = format!("{:?}", request.credentials);
+    let cases = example.cases.iter();
+    cases
+        .filter(|case| format!("{:?}", case.request.credentials) == credentials)
+        .any(|case| matches!(case.expect.status, 200 | 403))
 }
 
 /// The caller's name for display, without secrets.
@@ -220,52 +218,51 @@ fn name(example: &Example, request: &Request) -> String {
             "(in the header)".to_owned()
         }
         Credentials::None => "(anonymous)".to_owned(),
-        Credentials::Basic(both) => {
-            let user = both.split(':').next().unwrap_or_default();
-            match user {
-                user if verifies(example, request) => user.to_owned(),
-                "" => "(no name, invalid)".to_owned(),
-                user => format!("{user} (invalid)"),
-            }
-        }
+        Credentials::Basic(basic) => match basic.split(':').next().unwrap_or_default() {
+            user if verifies(example, request) => user.to_owned(),
+            "" => "(no name, invalid)".to_owned(),
+            user => format!("{user} (invalid)"),
+        },
         Credentials::Bearer(_) | Credentials::Claims(_) => "(token)".to_owned(),
         Credentials::User { name, .. } => name.clone(),
     }
 }
 
-/// The deciding rule or the reason of the denial, and what differs from the expectation.
-fn why(case: &Case, ran: &Outcome) -> String {
-    let text = |name: &str| ran.decision.get(name).and_then(|value| value.as_str());
-    let mut all = vec![match (text("reason"), text("rule")) {
+/// The deciding rule or the reason of the denial, and the differences from the expectation.
+fn why(case: &Case, outcome: &Outcome) -> String {
+    let [reason, rule, path] = ["reason", "rule", "path"]
+        .map(|name| outcome.decision.get(name).and_then(|value| value.as_str()));
+    let mut parts = vec![match (reason, rule) {
         (Some(reason), Some(rule)) => format!("{reason}, by {rule}"),
         (Some(reason), None) => reason.to_owned(),
         (None, Some(rule)) => rule.to_owned(),
         (None, None) => "denied by Envoy itself".to_owned(),
     }];
-    if ran.expected != case.expect.status {
-        all.push(format!("Envoy has made {} of it", text("path").unwrap_or_default()));
+    if outcome.expected != case.expect.status {
+        parts.push(format!("Envoy has made {} of it", path.unwrap_or_default()));
     }
-    all.extend(ran.wrong.iter().cloned());
-    all.join("; ")
+    parts.extend(outcome.wrong.iter().cloned());
+    parts.join("; ")
 }
 
 /// Keeps the stack running until Ctrl-C.
 async fn keep(out: &mut impl Write, stack: &Stack) -> Result<(), Box<dyn std::error::Error>> {
-    let at = stack.envoy.address;
+    let envoy = stack.envoy.address;
     writeln!(out, "\nIt goes on until Ctrl-C. Try:\n")?;
-    writeln!(out, "  curl -i -u alice:wonderland http://{at}/people")?;
-    writeln!(out, "  curl -i -u alice:wonderland -X POST http://{at}/people")?;
-    writeln!(
-        out,
-        "  curl -i -u bob:builder -X POST -d '{{\"name\":\"carol\"}}' http://{at}/people"
-    )?;
-    writeln!(out, "  curl -i http://{at}/people")?;
-    writeln!(out, "  curl -i --path-as-is -u bob:builder http://{at}/people/..%2fadmin")?;
+    for (arguments, path) in [
+        (" -u alice:wonderland", "/people"),
+        (" -u alice:wonderland -X POST", "/people"),
+        (" -u bob:builder -X POST -d '{\"name\":\"carol\"}'", "/people"),
+        ("", "/people"),
+        (" --path-as-is -u bob:builder", "/people/..%2fadmin"),
+    ] {
+        writeln!(out, "  curl -i{arguments} http://{envoy}{path}")?;
+    }
     for rolegate in &stack.rolegates {
         writeln!(out, "  curl http://{}/metrics", rolegate.admin)?;
     }
     out.flush()?;
-    stopped().await?;
+    load::signalled().await?;
     writeln!(out, "\nstopping")?;
     Ok(())
 }

@@ -39,7 +39,7 @@ impl Dynamic {
         listener: &Listener,
     ) -> Result<Self, Failed> {
         let file = folder.join("listeners.json");
-        // With port 0 each listener would get another one.
+        // With port 0 each listener would get another port.
         let port = ReservedPort::new()?;
         write(&file, app, listener, &port)?;
         let mut bootstrap = configuration(app, &[], 0)?;
@@ -53,8 +53,7 @@ impl Dynamic {
         Ok(Self { envoy, file, app, port, accepted: 1 })
     }
 
-    /// Replaces the listener by this one, which must differ from it, and waits until Envoy has
-    /// accepted it.
+    /// Replaces the listener by a different listener, and waits until Envoy has accepted it.
     pub async fn replace(&mut self, listener: &Listener) -> Result<(), Failed> {
         write(&self.file, self.app, listener, &self.port)?;
         let end = Instant::now() + UPDATE_TIMEOUT;

@@ -1,5 +1,5 @@
-//! The part of the demo about the identity header: the application verifies who the caller is, with
-//! a library of its own, and refuses a request that reaches it past Envoy.
+//! The part of the demo about the identity header: the application verifies the caller itself, and
+//! refuses requests that bypass Envoy.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use testbed::{Options, Stack};
 const AUDIENCE: &str = "people-app";
 const ALICE: &str = "Basic YWxpY2U6d29uZGVybGFuZA==";
 
-/// A request, and what should come of it.
+/// A request with the expected outcome.
 struct Sent {
     what: &'static str,
     /// Past Envoy, straight to the application.
@@ -47,7 +47,8 @@ pub(crate) async fn show(
     stack.app.trust(&keys, AUDIENCE)?;
     writeln!(
         out,
-        "\nThe application verifies `x-identity`, a token of rolegate (keys: http://{admin}/jwks):\n"
+        "\nThe application verifies `x-identity`, a token of rolegate \
+         (keys: http://{admin}/jwks):\n"
     )?;
     let mut right = true;
     for sent in requests(&keys)? {
@@ -57,20 +58,14 @@ pub(crate) async fn show(
         let user = echo.pointer("/identity/sub").and_then(Value::as_str);
         let ok = user == sent.user && (answer.status == 200) == sent.user.is_some();
         right &= ok;
-        writeln!(
-            out,
-            "{} {:<52}  {}  {}",
-            if ok { " " } else { "!" },
-            sent.what,
-            answer.status,
-            seen(&echo)
-        )?;
+        let (mark, status) = (if ok { " " } else { "!" }, answer.status);
+        writeln!(out, "{mark} {:<52}  {status}  {}", sent.what, describe(&echo))?;
     }
     Ok(right)
 }
 
-/// What the application says that it saw.
-fn seen(echo: &Value) -> String {
+/// The application's view of the caller.
+fn describe(echo: &Value) -> String {
     let roles = echo.pointer("/identity/roles").unwrap_or(&Value::Null);
     match echo.pointer("/identity/sub").and_then(Value::as_str) {
         Some(user) => format!("it sees {user}, roles {roles}"),
@@ -109,29 +104,25 @@ fn signing(
 }
 
 fn requests(keys: &str) -> Result<Vec<Sent>, Box<dyn std::error::Error>> {
-    let forged = forged(keys)?;
-    let sent = |what, past, authorization, identity, user| Sent {
+    let forged = Some(forged(keys)?);
+    let (alice, user) = (Some(ALICE), Some("alice"));
+    let requests = [
+        ("alice, through Envoy", false, alice, None, user),
+        ("alice, with a forged header for bob, through Envoy", false, alice, forged.clone(), user),
+        ("past Envoy, with alice's password", true, alice, None, None),
+        ("past Envoy, with a forged header for bob", true, None, forged, None),
+    ];
+    let requests = requests.map(|(what, past, authorization, identity, user)| Sent {
         what,
         past,
         authorization,
         identity,
         user,
-    };
-    Ok(vec![
-        sent("alice, through Envoy", false, Some(ALICE), None, Some("alice")),
-        sent(
-            "alice, with a forged header for bob, through Envoy",
-            false,
-            Some(ALICE),
-            Some(forged.clone()),
-            Some("alice"),
-        ),
-        sent("past Envoy, with alice's password", true, Some(ALICE), None, None),
-        sent("past Envoy, with a forged header for bob", true, None, Some(forged), None),
-    ])
+    });
+    Ok(requests.into())
 }
 
-/// A token for bob that names rolegate's key, but is signed with another one.
+/// A token for bob that names rolegate's key, but is signed with a different key.
 fn forged(keys: &str) -> Result<String, Box<dyn std::error::Error>> {
     let keys: Value = serde_json::from_str(keys)?;
     let far = 32_503_680_000_u64; // the year 3000
