@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Reads Kubernetes manifests (YAML) from standard input, and writes them as one JSON list, if they are valid.
 
-Kinds of Kubernetes itself are held against its own schemas (strict: no unknown field), all others against `schemas.yaml`
-beside this file. With `--yaml` nothing is held against anything: any YAML becomes JSON.
+Kinds of Kubernetes are validated by its own schemas (strict: no unknown field), all others by `schemas.yaml`
+beside this file.
 """
 
 import json
@@ -57,17 +57,16 @@ def problem(document, schemas):
 
 def main():
     try:
-        documents = [it for it in yaml.load_all(sys.stdin, Loader) if it is not None]
+        documents = [document for document in yaml.load_all(sys.stdin, Loader) if document is not None]
     except yaml.YAMLError as error:
         sys.exit(f"not YAML: {error}")
-    found = []
-    if sys.argv[1:] != ["--yaml"]:
-        schemas = yaml.safe_load(pathlib.Path(__file__).with_name("schemas.yaml").read_text("utf-8"))
-        for document in documents:
-            if why := problem(document, schemas):
-                found.append(f"{document['kind']} `{document['metadata']['name']}`: {why}")
-    if found:
-        sys.exit("\n".join(found))
+    schemas = yaml.safe_load(pathlib.Path(__file__).with_name("schemas.yaml").read_text("utf-8"))
+    problems = []
+    for document in documents:
+        if why := problem(document, schemas):
+            problems.append(f"{document['kind']} `{document['metadata']['name']}`: {why}")
+    if problems:
+        sys.exit("\n".join(problems))
     json.dump(documents, sys.stdout)
 
 
