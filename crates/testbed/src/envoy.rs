@@ -444,15 +444,19 @@ fn disabled() -> Value {
     })
 }
 
+/// The version of [`program`].
+const VERSION: &str = "1.40.0";
+/// The version of [`older_program`]: of the oldest minor version that loads the module.
+const OLDER_VERSION: &str = "1.38.3";
+
 /// The Envoy program: `ENVOY=/path`, else as `make tools` installed it in `.tools/`.
 pub fn program() -> Result<PathBuf, Failed> {
-    installed("ENVOY", "1.40.0")
+    installed("ENVOY", VERSION)
 }
 
-/// An Envoy of the oldest minor version that loads the module: `ENVOY_OLDER=/path`, else as
-/// `make tools` installed it.
+/// An older Envoy: `ENVOY_OLDER=/path`, else as `make tools` installed it.
 pub fn older_program() -> Result<PathBuf, Failed> {
-    installed("ENVOY_OLDER", "1.38.3")
+    installed("ENVOY_OLDER", OLDER_VERSION)
 }
 
 fn installed(variable: &str, version: &str) -> Result<PathBuf, Failed> {
