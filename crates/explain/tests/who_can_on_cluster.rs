@@ -64,7 +64,7 @@ fn policy(roles: &str, mapping: &str, users: &str, has_inventory: bool) -> Polic
         .and("os/internal_users.yml", head("internalusers", users).as_str());
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let inventory =
-        has_inventory.then(|| Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap()));
+        has_inventory.then(|| Arc::new(Inventory::from_resolved(INVENTORY.as_bytes()).unwrap()));
     Policy { authorizer, config, inventory, text: format!("{roles}\n{mapping}\n{users}") }
 }
 

@@ -276,7 +276,7 @@ fn who_can_agrees_with_a_decision_about_dashboards() {
         };
         let authorizer = files.authorizer(POLICY);
         let config = Arc::new(SecurityConfig::load(&files.all(), Path::new("os")).unwrap().config);
-        let inventory = Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
+        let inventory = Arc::new(Inventory::from_resolved(INVENTORY.as_bytes()).unwrap());
         let privileges = Privileges::new(config.clone(), config.settings.clone(), Some(inventory));
         for asked in PATHS {
             let who = who_can(&authorizer, *asked);

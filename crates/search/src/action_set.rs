@@ -20,12 +20,8 @@ pub(crate) const SYSTEM_INDEX: Action = Action::of("system:admin/system_index");
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ActionSet([u64; WORDS]);
 
-/// The sets of the actions, patterns and groups that were read: few are used in many roles.
-#[derive(Default)]
-pub(crate) struct ActionSets(HashMap<Arc<str>, ActionSet>);
-
 impl ActionSet {
-    /// The actions that match one of these patterns.
+    /// The actions that match any of these patterns.
     pub(crate) fn matching(patterns: &[&str]) -> Self {
         let mut set = Self::default();
         for pattern in patterns.iter().filter_map(|text| Pattern::parse(&Arc::from(*text)).ok()) {
@@ -62,28 +58,38 @@ fn place(action: Action) -> (usize, u64) {
     (action.number() / 64, 1 << (action.number() % 64))
 }
 
-impl ActionSets {
-    /// The actions that a list of actions, patterns and groups has.
-    pub(crate) fn set(&mut self, groups: &ActionGroups, allowed: &[Arc<str>]) -> ActionSet {
+/// Makes sets of actions, and keeps those of each text: few texts are used in many roles.
+pub(crate) struct ActionSets<'g> {
+    groups: &'g ActionGroups,
+    sets: HashMap<Arc<str>, ActionSet>,
+}
+
+impl<'g> ActionSets<'g> {
+    pub(crate) fn new(groups: &'g ActionGroups) -> Self {
+        Self { groups, sets: HashMap::default() }
+    }
+
+    /// The actions of a list of actions, patterns and groups.
+    pub(crate) fn set(&mut self, allowed: &[Arc<str>]) -> ActionSet {
         let mut actions = ActionSet::default();
         for text in allowed {
-            actions.extend(&self.with_members(groups, text));
+            actions.extend(&self.with_members(text));
         }
         actions
     }
 
-    fn with_members(&mut self, groups: &ActionGroups, text: &Arc<str>) -> ActionSet {
-        if let Some(set) = self.0.get(text) {
+    fn with_members(&mut self, text: &Arc<str>) -> ActionSet {
+        if let Some(set) = self.sets.get(text) {
             return *set;
         }
         let mut set = ActionSet::default();
-        // Groups in a group are left out: it has their members, too.
-        for member in groups.resolve(std::slice::from_ref(text)) {
-            if !groups.contains(member) {
-                set.extend(self.0.entry(member.clone()).or_insert_with(|| granted_by(member)));
+        // The members of groups in a group are listed, too.
+        for member in self.groups.resolve(std::slice::from_ref(text)) {
+            if !self.groups.contains(member) {
+                set.extend(self.sets.entry(member.clone()).or_insert_with(|| granted_by(member)));
             }
         }
-        self.0.insert(text.clone(), set);
+        self.sets.insert(text.clone(), set);
         set
     }
 }

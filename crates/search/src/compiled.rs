@@ -16,11 +16,11 @@ mod patterns;
 mod permits;
 mod role_set;
 
-use std::collections::BTreeSet;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use foldhash::fast::RandomState;
 use foldhash::{HashMap, HashMapExt};
+use indexmap::{IndexMap, IndexSet};
 use roaring::RoaringBitmap;
 
 use crate::action::Action;
@@ -28,10 +28,9 @@ use crate::action_set::{ActionSet, ActionSets};
 use crate::config::{
     EvaluationType, IndexPattern, IndexPermission, SecurityConfig, Template, Variables,
 };
-use crate::groups::ActionGroups;
 use crate::inventory::Inventory;
 use crate::need::Need;
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, is_odd};
 use crate::resolve::{Names, resolve_need};
 use crate::settings::{EvaluationSettings, SECURITY_INDEX};
 use crate::subject::Subject;
@@ -39,7 +38,7 @@ use crate::tenants::TenantAccess;
 
 use expressions::Expressions;
 pub(crate) use forward::shown_by_pattern;
-use patterns::{PatternId, Patterns, matches_of};
+use patterns::{PatternId, Patterns, matching_names};
 use role_set::RoleSet;
 
 /// The most sets of roles that are kept. Further callers have sets of their own.
@@ -70,12 +69,12 @@ pub struct Caller {
     templates: Box<[RenderedPattern]>,
     /// Patterns that may hide documents or fields of more names than they match.
     widened: Box<[RenderedPattern]>,
-    /// Names that roles restrict, if one does so by a pattern with values of this subject.
+    /// Names that roles restrict, if a role does so by a pattern with values of this subject.
     restricted: Option<RoaringBitmap>,
     pub(crate) variables: Variables,
     is_service: bool,
     tenant: TenantAccess,
-    /// Whether decisions about it use caches that other threads wait for.
+    /// Whether its decisions use caches that other threads wait for.
     caches: bool,
 }
 
@@ -86,7 +85,7 @@ struct RenderedPattern {
     pattern: Pattern,
     /// The names of the inventory that it matches.
     direct: RoaringBitmap,
-    /// The same, with the indices of aliases and data streams among them.
+    /// The same names, with the indices of the aliases and data streams among them.
     effective: RoaringBitmap,
 }
 
@@ -116,15 +115,15 @@ pub(crate) struct Grant {
 pub(crate) struct Special {
     pub(crate) security: RoaringBitmap,
     pub(crate) system: RoaringBitmap,
-    /// Names with [odd](Pattern::is_odd) characters, with their indices or groups.
+    /// Names with [odd](is_odd) characters, with their indices or groups.
     odd: RoaringBitmap,
     /// The index or alias of Dashboards, and aliases for that index alone.
     dashboards: RoaringBitmap,
 }
 
 impl Caller {
-    /// Whether decisions about it use caches: not those of an
-    /// [uncached](Privileges::uncached_caller) one.
+    /// Whether its decisions use caches: not if it is an
+    /// [uncached](Privileges::uncached_caller) caller.
     #[must_use]
     pub const fn is_cached(&self) -> bool {
         self.caches
@@ -133,16 +132,19 @@ impl Caller {
     /// Its bytes on the heap, without the set of roles, which callers share.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        let rendered = |one: &RenderedPattern| {
-            one.pattern.text().len()
-                + one.direct.serialized_size()
-                + one.effective.serialized_size()
-        };
-        let all = || self.templates.iter().chain(&self.widened);
-        all().map(size_of_val).sum::<usize>()
-            + all().map(rendered).sum::<usize>()
+        let rendered = self.templates.iter().chain(&self.widened);
+        rendered.map(RenderedPattern::size).sum::<usize>()
             + self.restricted.as_ref().map_or(0, RoaringBitmap::serialized_size)
             + self.variables.heap_size()
+    }
+}
+
+impl RenderedPattern {
+    fn size(&self) -> usize {
+        size_of_val(self)
+            + self.pattern.text().len()
+            + self.direct.serialized_size()
+            + self.effective.serialized_size()
     }
 }
 
@@ -154,33 +156,34 @@ impl Privileges {
         settings: EvaluationSettings,
         inventory: Option<Arc<Inventory>>,
     ) -> Self {
-        let mut compiler = Compiler::default();
+        let mut compiler = Compiler {
+            actions: ActionSets::new(&config.action_groups),
+            patterns: IndexMap::default(),
+            templates: IndexSet::default(),
+        };
         let mut role_ids = HashMap::with_capacity(config.roles.len());
         let mut roles = Vec::with_capacity(config.roles.len());
         for (id, (name, role)) in (0..).zip(&config.roles) {
-            let grants = role.index_permissions.iter().enumerate().map(|(number, permission)| {
-                compiler.grant(&config.action_groups, (name, number), permission)
-            });
-            let grants = grants.collect();
-            let cluster = compiler.actions.set(&config.action_groups, &role.cluster_permissions);
+            let permissions = (0..).zip(&role.index_permissions);
             role_ids.insert(name.clone(), id);
             roles.push(CompiledRole {
-                cluster,
-                grants,
+                cluster: compiler.actions.set(&role.cluster_permissions),
+                grants: permissions
+                    .map(|(number, permission)| compiler.grant(name, number, permission))
+                    .collect(),
                 tenant: TenantAccess::from_role(role, &config),
             });
         }
         let Compiler { patterns, templates, .. } = compiler;
         let has_inventory = inventory.is_some();
         let inventory = inventory.unwrap_or_default();
-        let special = Special::new(&settings, &inventory);
         Self {
+            special: Special::new(&settings, &inventory),
             settings,
             role_ids,
             roles: roles.into(),
-            patterns: Patterns::new(&patterns.into_values(), &inventory),
-            templates: templates.into_values().into_iter().cloned().collect(),
-            special,
+            patterns: Patterns::new(patterns.values().copied(), &inventory),
+            templates: templates.into_iter().cloned().collect(),
             role_sets: Mutex::default(),
             expressions: Expressions::default(),
             inventory,
@@ -215,44 +218,31 @@ impl Privileges {
     /// Prepares to decide about requests of a subject.
     #[must_use]
     pub fn caller(&self, subject: &Subject) -> Caller {
-        let names = self.config.roles_of(subject);
-        let roles = self.cached(self.role_ids(&names));
-        self.caller_with(subject, &names, roles, true)
+        self.prepare(subject, true)
     }
 
-    /// The same to explain decisions: it takes no lock and no place in a cache. Explanations run at
+    /// Prepares to explain decisions: it takes no lock and no place in a cache. Explanations run at
     /// a low priority. A lock that they hold could make the threads wait that decide.
     #[must_use]
     pub fn uncached_caller(&self, subject: &Subject) -> Caller {
-        let names = self.config.roles_of(subject);
-        let roles = Arc::new(RoleSet::new(self, &self.role_ids(&names)));
-        self.caller_with(subject, &names, roles, false)
+        self.prepare(subject, false)
     }
 
-    fn caller_with(
-        &self,
-        subject: &Subject,
-        names: &BTreeSet<Arc<str>>,
-        roles: Arc<RoleSet>,
-        caches: bool,
-    ) -> Caller {
-        let variables = subject.variables(names, self.settings.evaluation);
-        let text = |template: u32| self.templates.get(template as usize);
-        let templates = roles
-            .templates
-            .iter()
-            .filter_map(|id| Some(self.render(id, text(id)?.pattern(&variables)?)));
-        let templates: Box<[RenderedPattern]> = templates.collect();
-        let restricting = roles.restricting_templates.iter();
-        let widened: Box<[RenderedPattern]> = restricting
-            .filter_map(|id| Some(self.render(id, text(id)?.widened(&variables)?)))
-            .collect();
+    fn prepare(&self, subject: &Subject, caches: bool) -> Caller {
+        let names = self.config.roles_of(subject);
+        // Sorted, as the names are. Roles that do not exist are left out.
+        let ids = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
+        let roles = match caches {
+            true => self.cached_role_set(ids),
+            false => Arc::new(RoleSet::new(self, &ids)),
+        };
+        let variables = subject.variables(&names, self.settings.evaluation);
+        let templates = self.render(&roles.templates, |template| template.pattern(&variables));
+        let widened =
+            self.render(&roles.restricting_templates, |template| template.widened(&variables));
         let restricted = self.restricted_by_values(&roles, &templates, &widened);
-        let is_server = self
-            .settings
-            .dashboards
-            .as_ref()
-            .is_some_and(|dashboards| *dashboards.server == *subject.name);
+        let dashboards = self.settings.dashboards.as_ref();
+        let is_server = dashboards.is_some_and(|dashboards| *dashboards.server == *subject.name);
         let tenant = if is_server { TenantAccess::Server } else { roles.tenant };
         let is_service = subject.is_service;
         Caller { roles, templates, widened, restricted, variables, is_service, tenant, caches }
@@ -272,94 +262,64 @@ impl Privileges {
         }
     }
 
-    /// The ids of the roles that exist, sorted.
-    fn role_ids(&self, names: &BTreeSet<Arc<str>>) -> Box<[u32]> {
-        names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect()
-    }
-
     /// The set of these roles. It is made while no lock is held, since that takes a while if
-    /// patterns match many names. If two threads make it at once, one drops it.
-    fn cached(&self, ids: Box<[u32]>) -> Arc<RoleSet> {
-        let lock = || self.role_sets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(set) = lock().get(&ids) {
-            return set.clone();
-        }
-        let set = Arc::new(RoleSet::new(self, &ids));
-        let mut sets = lock();
-        if sets.len() < MAX_ROLE_SETS || sets.contains_key(&ids) {
-            return sets.entry(ids).or_insert(set).clone();
-        }
-        set
+    /// patterns match many names. If two threads make the same set at once, the second is dropped.
+    fn cached_role_set(&self, ids: Box<[u32]>) -> Arc<RoleSet> {
+        let cached = self.lock_role_sets().get(&ids).cloned();
+        cached.unwrap_or_else(|| {
+            let set = Arc::new(RoleSet::new(self, &ids));
+            let mut sets = self.lock_role_sets();
+            if sets.len() < MAX_ROLE_SETS || sets.contains_key(&ids) {
+                return sets.entry(ids).or_insert(set).clone();
+            }
+            set
+        })
     }
 
-    /// How many sets of roles are kept.
-    #[must_use]
-    pub fn role_sets(&self) -> usize {
-        self.role_sets.lock().unwrap_or_else(PoisonError::into_inner).len()
+    fn lock_role_sets(&self) -> MutexGuard<'_, HashMap<Box<[u32]>, Arc<RoleSet>>> {
+        self.role_sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn render(&self, template: u32, pattern: Pattern) -> RenderedPattern {
-        let direct = matches_of(&pattern, &self.inventory);
-        let effective = self.effective(direct.clone());
-        RenderedPattern { template, pattern, direct, effective }
-    }
-
-    /// These names, and the indices of the aliases and data streams among them.
-    fn effective(&self, mut names: RoaringBitmap) -> RoaringBitmap {
-        for group in &names & (&self.inventory.aliases | &self.inventory.data_streams) {
-            names.extend(self.inventory.members(group));
-        }
-        names
+    /// The patterns of these templates, as far as there are any.
+    fn render(
+        &self,
+        templates: &RoaringBitmap,
+        pattern: impl Fn(&Template) -> Option<Pattern>,
+    ) -> Box<[RenderedPattern]> {
+        let rendered = templates.iter().filter_map(|template| {
+            let pattern = pattern(self.templates.get(template as usize)?)?;
+            let direct = matching_names(&pattern, &self.inventory);
+            let effective = self.inventory.with_members(direct.clone());
+            Some(RenderedPattern { template, pattern, direct, effective })
+        });
+        rendered.collect()
     }
 }
 
-/// Numbers the patterns and templates that permissions share.
-#[derive(Default)]
+/// Compiles permissions, and numbers the patterns and templates that they share.
 struct Compiler<'c> {
-    actions: ActionSets,
-    patterns: Interner<'c, Pattern>,
-    templates: Interner<'c, Template>,
-}
-
-/// Numbers values; equal ones have the same number.
-struct Interner<'c, T>(HashMap<&'c T, u32>);
-
-impl<T> Default for Interner<'_, T> {
-    fn default() -> Self {
-        Self(HashMap::default())
-    }
-}
-
-impl<'c, T: Eq + Hash> Interner<'c, T> {
-    fn number(&mut self, value: &'c T) -> u32 {
-        let next = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
-        *self.0.entry(value).or_insert(next)
-    }
-
-    /// The values in the order of their numbers.
-    fn into_values(self) -> Vec<&'c T> {
-        let mut values: Vec<_> = self.0.into_iter().collect();
-        values.sort_unstable_by_key(|(_, number)| *number);
-        values.into_iter().map(|(value, _)| value).collect()
-    }
+    actions: ActionSets<'c>,
+    /// By their texts.
+    patterns: IndexMap<&'c str, &'c Pattern, RandomState>,
+    templates: IndexSet<&'c Template, RandomState>,
 }
 
 impl<'c> Compiler<'c> {
-    fn grant(
-        &mut self,
-        groups: &ActionGroups,
-        (role, number): (&Arc<str>, usize),
-        permission: &'c IndexPermission,
-    ) -> Grant {
+    fn grant(&mut self, role: &Arc<str>, number: usize, permission: &'c IndexPermission) -> Grant {
         let (mut patterns, mut templates) = (Vec::new(), Vec::new());
         for pattern in &permission.patterns {
-            match pattern {
-                IndexPattern::Static(pattern) => patterns.push(self.patterns.number(pattern)),
-                IndexPattern::Template(template) => templates.push(self.templates.number(template)),
-            }
+            let (ids, id) = match pattern {
+                IndexPattern::Static(pattern) => {
+                    (&mut patterns, self.patterns.insert_full(pattern.text(), pattern).0)
+                }
+                IndexPattern::Template(template) => {
+                    (&mut templates, self.templates.insert_full(template).0)
+                }
+            };
+            ids.push(u32::try_from(id).unwrap_or(u32::MAX));
         }
         Grant {
-            actions: self.actions.set(groups, &permission.allowed_actions),
+            actions: self.actions.set(&permission.allowed_actions),
             patterns: patterns.into(),
             templates: templates.into(),
             permission: (role.clone(), number),
@@ -395,36 +355,25 @@ impl Grant {
 
 impl Special {
     fn new(settings: &EvaluationSettings, inventory: &Inventory) -> Self {
-        let among = |patterns: &mut dyn Iterator<Item = &Pattern>| {
-            let mut names = RoaringBitmap::new();
-            for pattern in patterns {
-                names |= matches_of(pattern, inventory);
-            }
-            let indices = &names & (&inventory.open | &inventory.closed);
-            for index in indices {
-                names.extend(inventory.related(index));
-            }
-            names
-        };
-        let mut odd = (0..inventory.len())
-            .filter(|number| Pattern::is_odd(inventory.name(*number)))
-            .collect();
-        for number in &RoaringBitmap::clone(&odd) {
-            odd.extend(inventory.related(number));
+        let mut system = RoaringBitmap::new();
+        for pattern in settings.all_system_indices() {
+            system |= matching_names(pattern, inventory);
         }
+        let odd: RoaringBitmap =
+            (0..inventory.len()).filter(|number| is_odd(inventory.name(*number))).collect();
         let mut dashboards = RoaringBitmap::new();
         if let Some(number) =
             settings.dashboards.as_ref().and_then(|dashboards| inventory.number(&dashboards.index))
         {
-            let is_alone = |alias: &&u32| inventory.related(**alias) == [number];
-            dashboards.extend(inventory.related(number).iter().filter(is_alone));
+            let aliases = inventory.related(number).iter();
+            dashboards.extend(aliases.filter(|alias| inventory.related(**alias) == [number]));
             dashboards.insert(number);
         }
         Self {
-            odd,
+            security: inventory.with_groups(matching_names(&SECURITY_INDEX, inventory)),
+            system: inventory.with_groups(system),
+            odd: inventory.with_groups(odd.clone()) | inventory.with_members(odd),
             dashboards,
-            security: among(&mut std::iter::once(&*SECURITY_INDEX)),
-            system: among(&mut settings.all_system_indices()),
         }
     }
 }

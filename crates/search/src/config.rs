@@ -71,7 +71,7 @@ pub struct IndexPermission {
 }
 
 /// A pattern of index names.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub enum IndexPattern {
     /// The same for every subject.
     Static(Pattern),

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use crate::action::Action;
-use crate::action_set::ActionSet;
 use crate::answer::{Missing, Reason};
 use crate::need::{Need, Target};
+use crate::pattern::Pattern;
 
 /// The effect of a filter of documents or fields on an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,49 +14,48 @@ pub(crate) enum Filtering {
     NotNeeded,
     /// The cluster can filter the answer.
     Possible,
-    /// The same, but only if no document is hidden.
+    /// The cluster can filter the answer, but only if no document is hidden.
     PossibleForFields,
     /// It copies documents, reads them to change them, or gives them another name.
     Impossible,
 }
 
-/// Adds an alias to an index, or takes one away.
+/// Adds an alias to an index, or removes it.
 const ALIASES: Action = Action::of("indices:admin/aliases");
 
 /// Makes an index, and gives it the alias or data stream that it is asked for.
 const ROLLOVER: Action = Action::of("indices:admin/rollover");
 
-/// Actions that cannot be filtered. The inventory lacks new names (aliases, rollover) at first.
-static IMPOSSIBLE: LazyLock<ActionSet> = LazyLock::new(|| {
-    ActionSet::matching(&[
-        "indices:data/write/update*",
-        "indices:data/write/delete/byquery",
-        "indices:admin/aliases",
-        "indices:admin/resize",
-        "indices:admin/rollover",
-    ])
-});
+/// The effect on actions by their names. The first pattern that matches counts.
+const FILTERINGS: &[(&str, Filtering)] = &[
+    ("indices:data/write/update*", Filtering::Impossible),
+    ("indices:data/write/delete/byquery", Filtering::Impossible),
+    ("indices:admin/resize", Filtering::Impossible),
+    // The inventory lacks their new names at first.
+    ("indices:admin/aliases", Filtering::Impossible),
+    ("indices:admin/rollover", Filtering::Impossible),
+    // They show mappings, and so names of fields.
+    ("indices:admin/analyze", Filtering::Possible),
+    ("indices:admin/get", Filtering::Possible),
+    ("indices:admin/mappings/*", Filtering::Possible),
+    ("indices:admin/validate/query", Filtering::Possible),
+    // Plain writes, and administration.
+    ("indices:data/write/index", Filtering::NotNeeded),
+    ("indices:data/write/delete", Filtering::NotNeeded),
+    ("indices:data/write/bulk[s]", Filtering::NotNeeded),
+    ("indices:admin/*", Filtering::NotNeeded),
+    ("indices:monitor/*", Filtering::NotNeeded),
+];
 
-/// Actions of administration that show mappings, and so names of fields.
-static SHOWS_MAPPINGS: LazyLock<ActionSet> = LazyLock::new(|| {
-    ActionSet::matching(&[
-        "indices:admin/analyze",
-        "indices:admin/get",
-        "indices:admin/mappings/*",
-        "indices:admin/validate/query",
-    ])
-});
+/// The effect on each action, by its number.
+static BY_ACTION: LazyLock<Box<[Filtering]>> =
+    LazyLock::new(|| Action::all().map(|action| filtering_by_name(action.name())).collect());
 
-/// Plain writes, and actions of administration.
-static NOT_NEEDED: LazyLock<ActionSet> = LazyLock::new(|| {
-    ActionSet::matching(&[
-        "indices:data/write/index",
-        "indices:data/write/delete",
-        "indices:data/write/bulk[s]",
-        "indices:admin/*",
-        "indices:monitor/*",
-    ])
-});
+fn filtering_by_name(name: &str) -> Filtering {
+    let mut filterings = FILTERINGS.iter();
+    let matching = filterings.find(|(pattern, _)| Pattern::from_wildcards(pattern).matches(name));
+    matching.map_or(Filtering::Possible, |(_, filtering)| *filtering)
+}
 
 /// Whether an action may show documents by a name that the inventory lacks: it may be a newer alias
 /// of an index of which a role hides something. Adding an alias shows nothing by itself.
@@ -71,30 +70,18 @@ pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
         return None;
     }
     let filterings = need.actions.iter().map(|action| {
-        let filtering = filtering(*action);
-        let is_possible = filtering == Filtering::Possible;
-        if is_possible && need.is_copied {
-            (*action, Filtering::Impossible)
-        } else if is_possible && need.shows_hidden_terms {
-            (*action, Filtering::PossibleForFields)
-        } else {
-            (*action, filtering)
-        }
+        let filtering = match BY_ACTION.get(action.number()) {
+            Some(Filtering::Possible) | None if need.is_copied => Filtering::Impossible,
+            Some(Filtering::Possible) | None if need.shows_hidden_terms => {
+                Filtering::PossibleForFields
+            }
+            filtering => *filtering.unwrap_or(&Filtering::Possible),
+        };
+        (*action, filtering)
     });
     filterings
         .filter(|(_, filtering)| *filtering != Filtering::NotNeeded)
         .max_by_key(|(_, filtering)| *filtering)
-}
-
-/// The effect of a filter of documents or fields on an action. Unlisted actions need one.
-fn filtering(action: Action) -> Filtering {
-    if IMPOSSIBLE.contains(action) {
-        Filtering::Impossible
-    } else if NOT_NEEDED.contains(action) && !SHOWS_MAPPINGS.contains(action) {
-        Filtering::NotNeeded
-    } else {
-        Filtering::Possible
-    }
 }
 
 /// Why a request is denied to a caller from whom a role hides something of every index, whatever
@@ -111,17 +98,20 @@ pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Opti
 /// It gives names to indices that are not made yet, or has a pattern that cannot be replaced by
 /// names, and so stands for indices and aliases that were made since.
 pub(crate) fn reaches_new(need: &Need<'_>) -> Option<Missing> {
-    let missing = |action, reason| Missing { action, name: need.target.text().to_owned(), reason };
-    if need.adds_names {
-        return need.actions.first().map(|action| missing(*action, Reason::CannotFilter));
-    }
-    let Target::Fixed(expression) = &need.target else { return None };
-    let (action, filtering) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
-    let reason = match filtering {
-        Filtering::Impossible => Reason::CannotFilter,
-        Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields => {
-            Reason::NeedsFilter
+    let (action, reason) = match &need.target {
+        _ if need.adds_names => (*need.actions.first()?, Reason::CannotFilter),
+        Target::Fixed(expression) if expression.has_pattern() => {
+            let (action, filtering) =
+                strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
+            let is_impossible = filtering == Filtering::Impossible;
+            (action, if is_impossible { Reason::CannotFilter } else { Reason::NeedsFilter })
         }
+        Target::Cluster
+        | Target::Name(_)
+        | Target::Indices(_)
+        | Target::Fixed(_)
+        | Target::Missing(_)
+        | Target::AddedName(_) => return None,
     };
-    expression.has_pattern().then(|| missing(action, reason))
+    Some(Missing { action, name: need.target.text().to_owned(), reason })
 }

@@ -1,24 +1,15 @@
 //! The contents of a cluster: its indices, aliases and data streams.
 //!
-//! Names are sorted. The position of a name is its number, so those of a prefix are a range.
+//! Names are sorted. The position of a name is its number, so the names with a prefix are a range.
 
 mod resolved;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::BuildHasher;
 use std::ops::Range;
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use indexmap::IndexMap;
 use roaring::RoaringBitmap;
-
-/// An index, alias or data stream of an [`InventoryBuilder`].
-#[derive(Clone, Debug)]
-struct Entry {
-    kind: Kind,
-    is_hidden: bool,
-    members: Vec<String>,
-}
 
 /// The kind of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,28 +24,41 @@ pub enum Kind {
     DataStream,
 }
 
+impl Kind {
+    /// Whether it is an index.
+    #[must_use]
+    pub const fn is_index(self) -> bool {
+        matches!(self, Self::OpenIndex | Self::ClosedIndex)
+    }
+}
+
+/// An index, alias or data stream of an [`InventoryBuilder`].
+#[derive(Clone, Debug)]
+struct AddedName {
+    kind: Kind,
+    is_hidden: bool,
+    members: Vec<String>,
+}
+
 /// Gathers the contents of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct InventoryBuilder {
-    entries: BTreeMap<String, Entry>,
+    names: BTreeMap<String, AddedName>,
 }
 
 /// The contents of a cluster at some moment. It never changes.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    text: Box<str>,
-    /// The end of each name in `text`.
-    ends: Box<[u32]>,
-    kinds: Box<[Kind]>,
-    numbers: HashTable<u32>,
-    /// For each name, the end of its list in `members`.
-    member_ends: Box<[u32]>,
+    /// The hash function has a fixed key: only the cluster's names are stored.
+    names: IndexMap<Box<str>, Kind, FixedState>,
+    /// For each name, the end of its list in `related`.
+    related_ends: Box<[u32]>,
     /// The members of aliases, the backing indices of data streams, the groups of indices.
-    members: Box<[u32]>,
+    related: Box<[u32]>,
+    /// For each name, the bytes of the names up to it.
+    byte_sums: Box<[u32]>,
     /// For each name, the number of members of the aliases and data streams up to it.
-    group_members: Box<[u32]>,
-    /// The most members of an alias or data stream.
-    largest_group: u32,
+    member_sums: Box<[u32]>,
     /// Open indices.
     pub(crate) open: RoaringBitmap,
     /// Closed indices.
@@ -72,7 +76,7 @@ impl InventoryBuilder {
     /// Adds an index.
     pub fn index(&mut self, name: &str, is_open: bool, is_hidden: bool) -> &mut Self {
         let kind = if is_open { Kind::OpenIndex } else { Kind::ClosedIndex };
-        self.entries.insert(name.to_owned(), Entry { kind, is_hidden, members: Vec::new() });
+        self.names.insert(name.to_owned(), AddedName { kind, is_hidden, members: Vec::new() });
         self
     }
 
@@ -80,70 +84,63 @@ impl InventoryBuilder {
     /// data stream is left out. A member that is not added itself becomes an
     /// [unlisted](Inventory::unlisted) index: otherwise the alias would stand for less than in the
     /// cluster.
-    pub fn alias<'n>(
-        &mut self,
-        name: &str,
-        members: impl IntoIterator<Item = &'n str>,
-    ) -> &mut Self {
+    pub fn alias(&mut self, name: &str, members: impl IntoIterator<Item: AsRef<str>>) -> &mut Self {
         self.group(name, Kind::Alias, members)
     }
 
     /// Adds a data stream with these backing indices.
-    pub fn data_stream<'n>(
+    pub fn data_stream(
         &mut self,
         name: &str,
-        backing: impl IntoIterator<Item = &'n str>,
+        backing: impl IntoIterator<Item: AsRef<str>>,
     ) -> &mut Self {
         self.group(name, Kind::DataStream, backing)
     }
 
     /// Marks an alias or a data stream as hidden.
     pub fn hide(&mut self, name: &str) -> &mut Self {
-        if let Some(entry) = self.entries.get_mut(name) {
-            entry.is_hidden = true;
+        if let Some(added) = self.names.get_mut(name) {
+            added.is_hidden = true;
         }
         self
     }
 
-    fn group<'n>(
+    fn group(
         &mut self,
         name: &str,
         kind: Kind,
-        members: impl IntoIterator<Item = &'n str>,
+        members: impl IntoIterator<Item: AsRef<str>>,
     ) -> &mut Self {
-        let new = Entry { kind, is_hidden: false, members: Vec::new() };
-        let entry = self.entries.entry(name.to_owned()).or_insert(new);
-        entry.members.extend(members.into_iter().map(ToOwned::to_owned));
+        let added = AddedName { kind, is_hidden: false, members: Vec::new() };
+        let group = self.names.entry(name.to_owned()).or_insert(added);
+        group.members.extend(members.into_iter().map(|member| member.as_ref().to_owned()));
         self
     }
 
-    /// The name of a group that no cluster has: it is an index, too, or has a member that is none.
-    fn contradiction(&self) -> Option<&str> {
+    /// The name of a group that no supported cluster has: it is an index, too, or a member of it
+    /// is no index. Left out, the member would hide indices that the group reaches.
+    fn contradiction(&self) -> Option<&String> {
         let is_group =
-            |name: &String| self.entries.get(name).is_some_and(|entry| !entry.kind.is_index());
-        let is_odd = |entry: &Entry| {
-            (entry.kind.is_index() && !entry.members.is_empty())
-                || entry.members.iter().any(is_group)
-        };
-        self.entries.iter().find(|(_, entry)| is_odd(entry)).map(|(name, _)| &**name)
+            |name: &String| self.names.get(name).is_some_and(|added| !added.kind.is_index());
+        let mut groups = self.names.iter().filter(|(_, added)| !added.members.is_empty());
+        let group = groups
+            .find(|(_, added)| added.kind.is_index() || added.members.iter().any(is_group))?;
+        Some(group.0)
     }
 
-    /// Builds the inventory. Names beyond four billion, or four billion bytes, are left out: a name
-    /// that an inventory lacks is granted by its text alone.
+    /// Builds the inventory. Names beyond four billion are left out: a name that an inventory lacks
+    /// is granted by its text alone.
     #[must_use]
     pub fn build(&self) -> Inventory {
-        let members = self.entries.values().flat_map(|entry| &entry.members);
+        let members = self.names.values().flat_map(|added| &added.members);
         let unlisted: BTreeSet<&String> =
-            members.filter(|member| !self.entries.contains_key(*member)).collect();
-        if unlisted.is_empty() {
-            return self.build_listed();
-        }
-        let mut all = self.clone();
+            members.filter(|member| !self.names.contains_key(*member)).collect();
+        let mut builder = self.clone();
         for name in &unlisted {
-            // A pattern stands for more indices if they are open and not hidden.
-            all.index(name, true, false);
+            // Open and not hidden: patterns then stand for most indices.
+            builder.index(name, true, false);
         }
-        let mut inventory = all.build_listed();
+        let mut inventory = builder.build_listed();
         inventory.unlisted =
             unlisted.into_iter().filter_map(|name| inventory.number(name)).collect();
         inventory
@@ -151,73 +148,38 @@ impl InventoryBuilder {
 
     fn build_listed(&self) -> Inventory {
         let mut inventory = Inventory::default();
-        let (mut text, mut ends, mut kinds) = (String::new(), Vec::new(), Vec::new());
-        for (number, (name, entry)) in (0..u32::MAX).zip(&self.entries) {
-            let Ok(end) = u32::try_from(text.len() + name.len()) else { break };
-            text.push_str(name);
-            ends.push(end);
-            kinds.push(entry.kind);
-            let of_kind = match entry.kind {
+        for (number, (name, added)) in (0..u32::MAX).zip(&self.names) {
+            inventory.names.insert(name.as_str().into(), added.kind);
+            let of_kind = match added.kind {
                 Kind::OpenIndex => &mut inventory.open,
                 Kind::ClosedIndex => &mut inventory.closed,
                 Kind::Alias => &mut inventory.aliases,
                 Kind::DataStream => &mut inventory.data_streams,
             };
             of_kind.insert(number);
-            if entry.is_hidden {
+            if added.is_hidden {
                 inventory.hidden.insert(number);
             }
         }
-        inventory.text = text.into();
-        inventory.ends = ends.into();
-        inventory.kinds = kinds.into();
-        let mut numbers = HashTable::with_capacity(inventory.len() as usize);
-        for number in 0..inventory.len() {
-            let hash = |number: &u32| hash(inventory.name(*number));
-            numbers.insert_unique(hash(&number), number, hash);
+        // Groups and their members, in both directions.
+        let mut links: Vec<(u32, u32)> = Vec::new();
+        for (group, added) in (0..inventory.len()).zip(self.names.values()) {
+            let members = added.members.iter().filter_map(|member| inventory.number(member));
+            for member in members.filter(|member| inventory.is_index(*member)) {
+                links.extend([(group, member), (member, group)]);
+            }
         }
-        inventory.numbers = numbers;
-        self.link(&mut inventory);
+        links.sort_unstable();
+        links.dedup();
+        let names = 0..inventory.len();
+        inventory.related_ends = names
+            .clone()
+            .map(|number| saturated(links.partition_point(|(name, _)| *name <= number)))
+            .collect();
+        inventory.related = links.into_iter().map(|(_, related)| related).collect();
+        inventory.byte_sums = sums(names.clone().map(|number| inventory.name(number).len()));
+        inventory.member_sums = sums(names.map(|number| inventory.members(number).len()));
         inventory
-    }
-
-    /// Links groups and their members, in both directions.
-    fn link(&self, inventory: &mut Inventory) {
-        let mut related: Vec<Vec<u32>> = vec![Vec::new(); inventory.len() as usize];
-        for (group, entry) in (0..inventory.len()).zip(self.entries.values()) {
-            for member in entry.members.iter().filter_map(|member| inventory.number(member)) {
-                if inventory.is_index(member) {
-                    related.get_mut(group as usize).into_iter().for_each(|list| list.push(member));
-                    related.get_mut(member as usize).into_iter().for_each(|list| list.push(group));
-                }
-            }
-        }
-        let mut members = Vec::new();
-        let mut ends = Vec::with_capacity(related.len());
-        let (mut group_members, mut sum) = (Vec::with_capacity(related.len()), 0_u32);
-        for (number, mut list) in (0..).zip(related) {
-            list.sort_unstable();
-            list.dedup();
-            if !inventory.is_index(number) {
-                let members = u32::try_from(list.len()).unwrap_or(u32::MAX);
-                sum = sum.saturating_add(members);
-                inventory.largest_group = inventory.largest_group.max(members);
-            }
-            group_members.push(sum);
-            members.extend(list);
-            ends.push(u32::try_from(members.len()).unwrap_or(u32::MAX));
-        }
-        inventory.members = members.into();
-        inventory.group_members = group_members.into();
-        inventory.member_ends = ends.into();
-    }
-}
-
-impl Kind {
-    /// Whether it is an index.
-    #[must_use]
-    pub const fn is_index(self) -> bool {
-        matches!(self, Self::OpenIndex | Self::ClosedIndex)
     }
 }
 
@@ -225,37 +187,40 @@ impl Inventory {
     /// How many names there are. They are numbered from 0.
     #[must_use]
     pub fn len(&self) -> u32 {
-        u32::try_from(self.ends.len()).unwrap_or(u32::MAX)
+        saturated(self.names.len())
     }
 
     /// Whether it has no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.names.is_empty()
     }
 
     /// The number of a name.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u32> {
-        self.numbers.find(hash(name), |number| self.name(*number) == name).copied()
+        self.names.get_index_of(name).and_then(|number| u32::try_from(number).ok())
     }
 
     /// The name with this number; empty if there is none.
     #[must_use]
     pub fn name(&self, number: u32) -> &str {
-        self.text.get(range(&self.ends, number)).unwrap_or_default()
+        self.names.get_index(number as usize).map_or("", |(name, _)| name)
     }
 
     /// The kind of the name with this number.
     #[must_use]
     pub fn kind(&self, number: u32) -> Option<Kind> {
-        self.kinds.get(number as usize).copied()
+        self.names.get_index(number as usize).map(|(_, kind)| *kind)
     }
 
     /// The indices of an alias or data stream, or the aliases and data streams of an index. Sorted.
     #[must_use]
     pub fn related(&self, number: u32) -> &[u32] {
-        self.members.get(range(&self.member_ends, number)).unwrap_or_default()
+        let start = sum_before(&self.related_ends, number);
+        self.related
+            .get(start..sum_before(&self.related_ends, number.saturating_add(1)))
+            .unwrap_or_default()
     }
 
     /// Whether the name with this number is that of an index.
@@ -274,65 +239,66 @@ impl Inventory {
         if self.is_index(number) { self.related(number) } else { &[] }
     }
 
-    /// The number of indices of all aliases and data streams.
-    pub(crate) fn memberships(&self) -> usize {
-        self.group_members.last().map_or(0, |members| *members as usize)
+    /// These names, with the indices of the aliases and data streams among them.
+    pub(crate) fn with_members(&self, mut names: RoaringBitmap) -> RoaringBitmap {
+        for group in &names & (&self.aliases | &self.data_streams) {
+            names.extend(self.related(group));
+        }
+        names
     }
 
-    /// The most indices of an alias or data stream.
-    pub(crate) const fn largest_group(&self) -> usize {
-        self.largest_group as usize
+    /// These names, with the aliases and data streams of the indices among them.
+    pub(crate) fn with_groups(&self, mut names: RoaringBitmap) -> RoaringBitmap {
+        for index in &names & (&self.open | &self.closed) {
+            names.extend(self.related(index));
+        }
+        names
     }
 
     /// The number of indices of the aliases and data streams in a range of names.
     pub(crate) fn members_in(&self, names: Range<u32>) -> usize {
-        let before = |number: u32| {
-            let last = number.checked_sub(1).and_then(|last| self.group_members.get(last as usize));
-            last.copied().unwrap_or_default()
-        };
-        before(names.end).saturating_sub(before(names.start)) as usize
+        sum_in(&self.member_sums, names)
     }
 
     /// The bytes of a range of names.
     pub(crate) fn bytes_in(&self, names: Range<u32>) -> usize {
-        let before = |number: u32| range(&self.ends, number).start;
-        before(names.end).saturating_sub(before(names.start))
+        sum_in(&self.byte_sums, names)
     }
 
     /// The numbers of the names that start with this text.
     #[must_use]
-    pub fn with_prefix(&self, prefix: &str) -> Range<u32> {
-        let start = self.partition(|name| name < prefix);
-        let end = self.partition(|name| name < prefix || name.starts_with(prefix));
-        start..end
-    }
-
-    /// The first number whose name does not satisfy a condition that only the first names do.
-    fn partition(&self, condition: impl Fn(&str) -> bool) -> u32 {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            if condition(self.name(middle)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+    pub fn with_prefix(&self, prefix: impl AsRef<[u8]>) -> Range<u32> {
+        let (names, prefix) = (self.names.as_slice(), prefix.as_ref());
+        let start = names.partition_point(|name, _| name.as_bytes() < prefix);
+        let end = names.partition_point(|name, _| {
+            name.as_bytes() < prefix || name.as_bytes().starts_with(prefix)
+        });
+        saturated(start)..saturated(end)
     }
 }
 
-fn range(ends: &[u32], number: u32) -> Range<usize> {
-    let number = number as usize;
-    let start =
-        number.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
-    let end = ends.get(number).copied().unwrap_or_default();
-    start as usize..end as usize
+fn saturated(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// Names come from the cluster, so a fixed key is enough: a request only looks names up.
-fn hash(name: &str) -> u64 {
-    FixedState::with_seed(0).hash_one(name)
+/// For each number, the sum up to it.
+fn sums(numbers: impl Iterator<Item = usize>) -> Box<[u32]> {
+    let mut sum = 0_u32;
+    let sums = numbers.map(|number| {
+        sum = sum.saturating_add(saturated(number));
+        sum
+    });
+    sums.collect()
+}
+
+/// The sum of the values before `number`.
+fn sum_before(sums: &[u32], number: u32) -> usize {
+    let last = number.checked_sub(1).and_then(|last| sums.get(last as usize));
+    last.map_or(0, |sum| *sum as usize)
+}
+
+fn sum_in(sums: &[u32], range: Range<u32>) -> usize {
+    sum_before(sums, range.end).saturating_sub(sum_before(sums, range.start))
 }
 
 #[cfg(test)]
@@ -382,7 +348,7 @@ mod tests {
         assert_eq!(inventory.unlisted.iter().collect::<Vec<_>>(), [number("missing")]);
         assert_eq!(inventory.related(number("missing")), [number("all-logs")]);
         assert!(inventory.open.contains(number("missing")));
-        assert_eq!(inventory.largest_group(), 3);
+        assert_eq!(inventory.members_in(0..inventory.len()), 4);
     }
 
     #[test]

@@ -55,10 +55,10 @@ pub enum EvaluationType {
 
 /// The index of the security configuration, which nobody may use.
 pub(crate) static SECURITY_INDEX: LazyLock<Pattern> =
-    LazyLock::new(|| Pattern::exact(".opendistro_security"));
+    LazyLock::new(|| Pattern::from_wildcards(".opendistro_security"));
 
 /// The results of tasks: a system index of every node.
-static TASKS: LazyLock<Pattern> = LazyLock::new(|| Pattern::prefix(".tasks"));
+static TASKS: LazyLock<Pattern> = LazyLock::new(|| Pattern::from_wildcards(".tasks*"));
 
 /// Actions that `do_not_fail_on_forbidden` reduces.
 static REDUCIBLE: LazyLock<ActionSet> = LazyLock::new(|| {

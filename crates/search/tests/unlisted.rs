@@ -34,7 +34,7 @@ fn is_permitted(evaluation: EvaluationType, roles: &[&str], method: &str, target
         Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
     let mut needs = Vec::new();
     read(&request(method, target, ""), &mut needs).unwrap();
-    let inventory = Arc::new(Inventory::of_resolved(INVENTORY.as_bytes()).unwrap());
+    let inventory = Arc::new(Inventory::from_resolved(INVENTORY.as_bytes()).unwrap());
     let settings =
         EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
     let privileges = Privileges::new(config, settings, Some(inventory));

@@ -77,7 +77,7 @@ impl Compiled {
     ) -> Result<Self, Vec<Problem>> {
         let loaded = load_config(section);
         let (system_indices, mut problems) = system_indices(section);
-        let read = bytes.map(|bytes| search::Inventory::of_resolved(bytes)).transpose();
+        let read = bytes.map(|bytes| search::Inventory::from_resolved(bytes)).transpose();
         let inventory = read.unwrap_or_else(|error| {
             problems.extend(
                 section.inventory.as_ref().map(|inventory| not_an_inventory(inventory, &error)),
@@ -222,7 +222,7 @@ fn dashboards_server<'c>(
     inventory: Option<&search::Inventory>,
 ) -> Option<&'c str> {
     let Dashboards { index, server } = config.settings.dashboards.as_ref()?;
-    let has_index = inventory.is_some_and(|inventory| !inventory.with_prefix(index).is_empty());
+    let has_index = inventory.is_some_and(|inventory| !inventory.with_prefix(&**index).is_empty());
     let is_user = || config.users.iter().any(|user| user.name == *server);
     (has_index || is_user() || is_mapped_by_name(config, server)).then_some(server)
 }

@@ -125,7 +125,7 @@ async fn each_item_of_a_bulk_request_has_the_answer_of_the_plugin() {
             world.fill(node);
         }
         let (_, resolved) = direct.administer("GET", "/_resolve/index/*?expand_wildcards=all", "");
-        world.inventory = Inventory::of_resolved(resolved.as_bytes()).expect("an inventory");
+        world.inventory = Inventory::from_resolved(resolved.as_bytes()).expect("an inventory");
         world.activate(&mut secure);
         let current = match gateway.take() {
             None => Gateway::start(&place, &world).await,

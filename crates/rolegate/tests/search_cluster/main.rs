@@ -240,7 +240,7 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
             world.fill(node);
         }
         let (_, resolved) = direct.administer("GET", "/_resolve/index/*?expand_wildcards=all", "");
-        world.inventory = Inventory::of_resolved(resolved.as_bytes()).expect("an inventory");
+        world.inventory = Inventory::from_resolved(resolved.as_bytes()).expect("an inventory");
         world.activate(&mut secure);
         let current = match gateway.take() {
             None => Gateway::start(&place, &world).await,

@@ -19,19 +19,13 @@ use super::Privileges;
 const MAX_STEPS: usize = 700_000;
 
 /// A pattern is compared with a name of the inventory three times: to decide, for the names that
-/// are forwarded in its place, and for the missing ones. 20 patterns
-/// such as `*-errors` with 10,000 indices that also have an alias are within the bound. 1.9 million
-/// comparisons, each made five times, took 0.3 to 1.3 s (November 2026).
+/// are forwarded in its place, and for the missing names. 20 patterns such as `*-errors` with
+/// 10,000 indices that also have an alias are within the bound. 1.9 million comparisons, each made
+/// five times, took 0.3 to 1.3 s (November 2026).
 const STEPS_PER_COMPARISON: usize = 3;
 
-/// Names in an expression are looked up twice: to decide, and to list the missing ones.
-const TIMES_OF_LISTED: usize = 2;
-
-/// Up to so many needs of single names are free: counting them costs a bulk request too much.
-const FREE_NAMES: usize = 1_000;
-
-/// Longer names are always counted.
-const FREE_LENGTH: usize = 64;
+/// Names in an expression are looked up twice: to decide, and to list the missing names.
+const STEPS_PER_LISTED: usize = 2;
 
 /// Bytes of a name that are compared in a step. 200 bytes took 900 ns at worst (November 2026).
 const BYTES_PER_STEP: usize = 32;
@@ -39,10 +33,10 @@ const BYTES_PER_STEP: usize = 32;
 /// Shorter patterns take about the same time in a comparison.
 const PATTERN_PER_COMPARISON: usize = 64;
 
-/// Names that an operation on whole bitmaps handles in about the time of one comparison.
+/// Names that an operation on whole bitmaps handles in about the time of a comparison.
 const NAMES_PER_COMPARISON: usize = 128;
 
-/// Members of an alias that are added to a bitmap in about the time of one comparison.
+/// Members of an alias that are added to a bitmap in about the time of a comparison.
 const MEMBERS_PER_COMPARISON: usize = 8;
 
 impl Privileges {
@@ -53,48 +47,31 @@ impl Privileges {
     /// If it has too many patterns for the contents of the cluster, or too many unknown names.
     pub fn bound(&self, needs: &[Need<'_>]) -> Result<(), Problem> {
         let parts = needs.iter().map(|need| need.target.size()).fold(0, usize::saturating_add);
-        if parts.saturating_mul(self.worst_steps(needs)) <= MAX_STEPS {
-            return Ok(());
-        }
         // The client does not choose how long a single part takes.
-        if parts == 1 {
+        if parts == 1 || parts.saturating_mul(self.worst_steps(needs)) <= MAX_STEPS {
             return Ok(());
         }
-        let mut steps = Steps::new(MAX_STEPS);
-        // Each may be an alias of many indices.
-        let largest = self.inventory.largest_group();
-        let counts_names = needs.len() > FREE_NAMES
-            || needs.len().saturating_mul(steps_of_members(largest)) > MAX_STEPS;
         let too_many = Problem::Unsupported("so many patterns or unknown names of indices");
-        let mut last = None;
+        let (mut steps, mut last) = (Steps::new(MAX_STEPS), None);
         for need in needs {
             let is_repeated = last.replace(&need.target) == Some(&need.target);
-            self.take_steps(need, counts_names, is_repeated, &mut steps).ok_or(too_many)?;
+            self.take_steps(need, is_repeated, &mut steps).ok_or(too_many)?;
         }
         Ok(())
     }
 
-    /// Takes the steps of a need. Short single names are free unless `counts_names` is set.
-    fn take_steps(
-        &self,
-        need: &Need<'_>,
-        counts_names: bool,
-        is_repeated: bool,
-        steps: &mut Steps,
-    ) -> Option<()> {
+    /// Takes the steps of a need.
+    fn take_steps(&self, need: &Need<'_>, is_repeated: bool, steps: &mut Steps) -> Option<()> {
         let actions = need.actions.len();
         match &need.target {
             Target::Cluster => Some(()),
             Target::Name(name) | Target::Missing(name) | Target::AddedName(name) => {
-                match counts_names || name.len() > FREE_LENGTH {
-                    true => steps.take(self.steps_of_name(name, actions)),
-                    false => Some(()),
-                }
+                steps.take(self.steps_of_name(name, actions))
             }
             Target::Indices(expression) | Target::Fixed(expression) => {
                 expression.parts().try_for_each(|part| match part {
                     Part::Name(name) => steps
-                        .take(TIMES_OF_LISTED.saturating_mul(self.steps_of_name(name, actions))),
+                        .take(STEPS_PER_LISTED.saturating_mul(self.steps_of_name(name, actions))),
                     Part::Except(name) if !name.contains('*') => steps.take(1),
                     Part::Pattern(pattern) | Part::Except(pattern) => {
                         steps.take(self.steps_of_pattern(pattern, actions, is_repeated))
@@ -104,17 +81,23 @@ impl Privileges {
         }
     }
 
-    /// The most steps that one part of these needs takes.
+    /// The most steps that a name or pattern of these needs takes.
     fn worst_steps(&self, needs: &[Need<'_>]) -> usize {
         let longest = needs.iter().map(|need| need.target.text().len()).max().unwrap_or_default();
         let actions = needs.iter().map(|need| need.actions.len()).max().unwrap_or_default();
-        let members = self.inventory.memberships() / MEMBERS_PER_COMPARISON;
-        let compared = comparisons_with(&self.inventory, 0..self.inventory.len(), longest);
-        let unknown = TIMES_OF_LISTED.saturating_mul(self.steps_of_unknown(longest, actions));
+        let names = 0..self.inventory.len();
+        let members = self.inventory.members_in(names.clone()) / MEMBERS_PER_COMPARISON;
+        // Bulk requests have no patterns. To count the steps of each name would slow them down.
+        let compared = match needs.iter().any(|need| need.target.expression().is_some()) {
+            true => comparisons_with(&self.inventory, names, longest),
+            false => 0,
+        };
+        let unknown = STEPS_PER_LISTED.saturating_mul(self.steps_of_unknown(longest, actions));
         members
             .saturating_add(compared)
             .saturating_mul(STEPS_PER_COMPARISON)
             .saturating_add(unknown)
+            .saturating_add(1)
     }
 
     fn steps_of_name(&self, name: &str, actions: usize) -> usize {
@@ -126,7 +109,7 @@ impl Privileges {
 
     /// An unknown name is looked up among the patterns of the roles for each action.
     fn steps_of_unknown(&self, length: usize, actions: usize) -> usize {
-        let compared = self.patterns.others_len().saturating_mul(1 + length / BYTES_PER_STEP);
+        let compared = self.patterns.complex_len().saturating_mul(1 + length / BYTES_PER_STEP);
         actions.saturating_mul(compared.saturating_add(1))
     }
 
@@ -144,16 +127,19 @@ fn steps_of_members(members: usize) -> usize {
 }
 
 fn comparisons(inventory: &Inventory, pattern: &str) -> usize {
-    let (prefix, rest) = pattern.split_once('*').unwrap_or((pattern, ""));
+    let (prefix, suffix) = pattern.split_once('*').unwrap_or((pattern, ""));
     let range = inventory.with_prefix(prefix);
-    // A range of names is added as a whole, but the members of the aliases in it one by one.
+    // A range of names is added as a whole, but each member of the aliases in it by itself.
     let members = inventory.members_in(range.clone()) / MEMBERS_PER_COMPARISON;
-    let compared =
-        if rest.is_empty() { 0 } else { comparisons_with(inventory, range, pattern.len()) };
+    let compared = match suffix {
+        "" => 0,
+        _ => comparisons_with(inventory, range, pattern.len()),
+    };
     inventory.len() as usize / NAMES_PER_COMPARISON + members + compared
 }
 
-/// The comparisons of a pattern of some length with a range of names. Long ones count as several.
+/// The comparisons of a pattern of some length with a range of names. A long pattern or name counts
+/// several times.
 fn comparisons_with(inventory: &Inventory, range: Range<u32>, pattern: usize) -> usize {
     let names = range.len().max(inventory.bytes_in(range) / BYTES_PER_STEP);
     names.saturating_mul(1 + pattern / PATTERN_PER_COMPARISON)

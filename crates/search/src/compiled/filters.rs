@@ -12,7 +12,7 @@ use crate::answer::{Answer, Denied, Filter, MAX_FILTERS, Reason};
 use crate::config::{IndexPattern, IndexPermission, Variables};
 use crate::filtering::{Filtering, denied_by_all, may_be_of_any, strictest};
 use crate::need::Need;
-use crate::pattern::Pattern;
+use crate::pattern::{Pattern, is_odd};
 use crate::resolve::Unknown;
 use crate::settings::EvaluationSettings;
 
@@ -33,58 +33,67 @@ pub(super) struct FilteredNames {
     groups: RoaringBitmap,
 }
 
-/// The restrictions of one index by the permissions of a caller.
+/// The restrictions of an index by the permissions of a caller.
 #[derive(Debug, Default)]
-pub(super) struct Restrictions {
+pub(super) struct Restrictions<'p> {
     filter: Filter,
     /// A query has a variable that the subject lacks.
     is_missing: bool,
-    /// Whether a permission hides no document, no field, and masks none.
-    shows_all: [bool; 3],
-    /// The same three, if a permission may do so, or two of one role do so differently. The plugin
-    /// then joins them, or uses the last, depending on their patterns.
-    is_uncertain: [bool; 3],
-    /// The role whose permission was added last, and the texts of its query, fields and masks.
-    last: Option<(usize, [Vec<Arc<str>>; 3])>,
+    /// Of documents, of fields, and of their values (masks).
+    kinds: [Restriction<'p>; 3],
 }
 
-impl Restrictions {
-    /// Adds a permission that is for the index, or may be. Those of one role must follow each
-    /// other.
+/// The restrictions of documents, of fields, or of their values.
+#[derive(Debug, Default)]
+struct Restriction<'p> {
+    /// Whether a permission certainly restricts nothing.
+    shows_all: bool,
+    /// Whether a permission may apply or not, or two permissions of a role differ. The plugin then
+    /// joins them, or uses the last, depending on their patterns.
+    is_uncertain: bool,
+    /// The last permission that restricts: its role, and its query, fields or masks.
+    last: Option<(&'p str, Vec<Arc<str>>)>,
+}
+
+impl<'p> Restriction<'p> {
+    fn add(&mut self, role: &'p str, texts: Vec<Arc<str>>, is_certain: bool) {
+        if texts.is_empty() {
+            self.shows_all |= is_certain;
+            return;
+        }
+        let last = self.last.as_ref().filter(|(last_role, _)| *last_role == role);
+        self.is_uncertain |= !is_certain || last.is_some_and(|(_, last)| *last != texts);
+        self.last = Some((role, texts));
+    }
+}
+
+impl<'p> Restrictions<'p> {
+    /// Adds a permission that is for the index, or may be. The permissions of a role must follow
+    /// each other.
     pub(super) fn add(
         &mut self,
-        role: usize,
+        role: &'p str,
         permission: &IndexPermission,
         variables: &Variables,
         is_certain: bool,
     ) {
-        let query = permission.document_query.iter().map(|query| query.text().into()).collect();
-        let restricted = [query, permission.fields.clone(), permission.masked_fields.clone()];
-        let (_, before) = match &mut self.last {
-            Some(last) if last.0 == role => last,
-            last => last.insert((role, [const { Vec::new() }; 3])),
-        };
-        let kinds =
-            restricted.into_iter().zip(before).zip(&mut self.shows_all).zip(&mut self.is_uncertain);
-        for (((restricted, before), shows_all), is_uncertain) in kinds {
-            if restricted.is_empty() {
-                *shows_all |= is_certain;
-            } else {
-                *is_uncertain |= !is_certain || (!before.is_empty() && *before != restricted);
-                *before = restricted;
-            }
+        let IndexPermission { document_query, fields, masked_fields, .. } = permission;
+        let query = document_query.iter().map(|query| query.text().into()).collect();
+        let texts = [query, fields.clone(), masked_fields.clone()];
+        for (kind, texts) in self.kinds.iter_mut().zip(texts) {
+            kind.add(role, texts, is_certain);
         }
-        match permission.document_query.as_ref().map(|query| query.query(variables)) {
+        match document_query.as_ref().map(|query| query.query(variables)) {
             None => {}
             Some(Some(query)) => drop(self.filter.queries.insert(query)),
             Some(None) => self.is_missing = true,
         }
-        self.filter.fields.extend(permission.fields.iter().cloned());
-        self.filter.masked_fields.extend(permission.masked_fields.iter().cloned());
+        self.filter.fields.extend(fields.iter().cloned());
+        self.filter.masked_fields.extend(masked_fields.iter().cloned());
     }
 
     /// The filter of the index with this name, if any. The name is known if the inventory has it.
-    /// Another may be a pattern, or that of an alias.
+    /// Another may be a pattern, or the name of an alias.
     ///
     /// # Errors
     /// Why the request must be denied.
@@ -96,19 +105,19 @@ impl Restrictions {
         is_known: bool,
     ) -> Result<Option<Filter>, Reason> {
         let filter = &mut self.filter;
-        let [shows_documents, shows_fields, shows_values] =
-            self.shows_all.map(|shows_all| shows_all && settings.empty_overrides_all);
-        if shows_documents {
+        for kind in &mut self.kinds {
+            kind.shows_all &= settings.empty_overrides_all;
+        }
+        let [documents, fields, values] = &self.kinds;
+        if documents.shows_all {
             filter.queries.clear();
-            (self.is_missing, self.is_uncertain[0]) = (false, false);
+            self.is_missing = false;
         }
-        if shows_fields {
+        if fields.shows_all {
             filter.fields.clear();
-            self.is_uncertain[1] = false;
         }
-        if shows_values {
+        if values.shows_all {
             filter.masked_fields.clear();
-            self.is_uncertain[2] = false;
         }
         // If some fields are hidden, visible ones do not count.
         if filter.fields.iter().any(|field| field.starts_with('~')) {
@@ -130,7 +139,7 @@ impl Restrictions {
             Err(Reason::NeedsFilter)
         } else if filtering == Filtering::PossibleForFields && hides_documents {
             Err(Reason::HiddenTerms)
-        } else if self.is_uncertain.contains(&true) {
+        } else if self.kinds.iter().any(|kind| kind.is_uncertain && !kind.shows_all) {
             Err(Reason::UncertainFilter)
         } else {
             name.clone_into(&mut self.filter.name);
@@ -152,14 +161,15 @@ impl Evaluation<'_> {
         if caller.roles.is_unrestricted {
             return Ok(());
         }
-        // If a role hides something of every index, changes by reading are denied, whatever others
-        // show.
+        let inventory = &privileges.inventory;
+        // If a role hides something of every index, changes by reading are denied, even if another
+        // role shows all.
         let hides_of_all = caller.roles.hides_of_all;
         if let Some(reason) = hides_of_all.and_then(|documents| denied_by_all(filtering, documents))
         {
-            let known = known.min().map(|number| privileges.inventory.name(number));
-            let first = known.or_else(|| unknown.first().map(|unknown| unknown.text()));
-            return first.map_or(Ok(()), |name| answer.deny([&action], name, reason));
+            let name = known.min().map(|number| inventory.name(number));
+            let name = name.or_else(|| unknown.first().map(|unknown| unknown.text()));
+            return name.map_or(Ok(()), |name| answer.deny([&action], name, reason));
         }
         let restricted = caller.restricted.as_ref().unwrap_or(&caller.roles.restricted);
         let filtered = filtered.entry(filtering).or_default();
@@ -167,7 +177,7 @@ impl Evaluation<'_> {
             privileges.add_filter(caller, (action, filtering), name, applies, answer)
         };
         for group in (known & restricted) - &filtered.groups {
-            let members = privileges.inventory.members(group);
+            let members = inventory.members(group);
             // A filter is added for the group, too: it may have got further indices since.
             for number in std::iter::once(&group).chain(members).copied() {
                 if filtered.names.contains(number) {
@@ -180,7 +190,7 @@ impl Evaluation<'_> {
                         false if number == group && !members.is_empty() => None,
                         false => privileges.may_hide(caller, grant, number).then_some(false),
                     };
-                if !add((privileges.inventory.name(number), true), &applies)? {
+                if !add((inventory.name(number), true), &applies)? {
                     return Ok(());
                 }
                 filtered.names.insert(number);
@@ -191,15 +201,16 @@ impl Evaluation<'_> {
             let applies = |grant: &Grant| {
                 let may_apply = (may_be_of_any(action) && grant.is_restricted())
                     || privileges.matches_unknown(caller, grant, *unknown);
-                let is_certain = |pattern: &Pattern| unknown.is_covered_by(pattern);
-                may_apply.then(|| privileges.any_pattern(caller, grant, is_certain))
+                may_apply.then(|| {
+                    privileges.any_pattern(caller, grant, |pattern| unknown.is_covered_by(pattern))
+                })
             };
             add((unknown.text(), false), &applies)?;
         }
         for alias in (replaced & restricted) - &filtered.names {
             let applies =
                 |grant: &Grant| privileges.applies_to_known(caller, grant, alias).then_some(true);
-            if !add((privileges.inventory.name(alias), true), &applies)? {
+            if !add((inventory.name(alias), true), &applies)? {
                 return Ok(());
             }
             filtered.names.insert(alias);
@@ -217,20 +228,19 @@ impl Privileges {
         templates: &[RenderedPattern],
         widened: &[RenderedPattern],
     ) -> Option<RoaringBitmap> {
-        if roles.restricting_templates.is_empty() && widened.is_empty() {
+        let restricting = &roles.restricting_templates;
+        if restricting.is_empty() {
             return None;
         }
+        let templates = templates.iter().filter(|pattern| restricting.contains(pattern.template));
         let mut names = RoaringBitmap::new();
-        let restricting = templates
-            .iter()
-            .filter(|rendered| roles.restricting_templates.contains(rendered.template));
-        for rendered in restricting.chain(widened) {
-            names |= &rendered.effective;
+        for pattern in templates.chain(widened) {
+            names |= &pattern.effective;
         }
-        Some(self.with_groups(names) | &roles.restricted)
+        Some(self.inventory.with_groups(names) | &roles.restricted)
     }
 
-    /// Adds the filter of one name, or denies it. `applies` returns whether a permission is
+    /// Adds the filter of a name, or denies it. `applies` returns whether a permission is
     /// certainly for the name, or `None` if it is not for it. `Ok(false)` if there are too many
     /// filters.
     fn add_filter(
@@ -245,12 +255,13 @@ impl Privileges {
             return Ok(false);
         }
         let mut restrictions = Restrictions::default();
-        // A permission that shows all counts only if the rules say so.
-        let counts = |grant: &&Grant| self.settings.empty_overrides_all || grant.is_restricted();
-        for grant in caller.roles.grants(self).filter(counts) {
-            if let (Some(is_certain), Some(permission)) = (applies(grant), self.permission(grant)) {
-                let role = Arc::as_ptr(&grant.permission.0).addr();
-                restrictions.add(role, permission, &caller.variables, is_certain);
+        for grant in caller.roles.grants(self) {
+            // A permission that shows all counts only if the settings say so.
+            if (self.settings.empty_overrides_all || grant.is_restricted())
+                && let Some(is_certain) = applies(grant)
+                && let Some(permission) = self.permission(grant)
+            {
+                restrictions.add(&grant.permission.0, permission, &caller.variables, is_certain);
             }
         }
         match restrictions.filter(name, &self.settings, filtering, is_known) {
@@ -263,22 +274,20 @@ impl Privileges {
     /// Whether a permission is for a name of the inventory, or an alias or data stream of it.
     pub(crate) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
         self.with_parents(number).any(|number| {
-            let matches =
-                |id: &u32| self.patterns.matches(*id).is_some_and(|names| names.contains(number));
-            grant.patterns.iter().any(matches)
+            let mut patterns = grant.patterns.iter().filter_map(|id| self.patterns.matches(*id));
+            patterns.any(|names| names.contains(number))
                 || rendered_for(&caller.templates, grant)
-                    .any(|rendered| rendered.direct.contains(number))
+                    .any(|pattern| pattern.direct.contains(number))
         })
     }
 
     /// Whether the plugin may take a pattern of a permission to hide something of a name.
     pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
-        let matches = |rendered: &RenderedPattern| {
-            self.with_parents(number).any(|number| rendered.direct.contains(number))
-        };
         grant.is_restricted()
             && (self.special.odd.contains(number)
-                || rendered_for(&caller.widened, grant).any(matches))
+                || rendered_for(&caller.widened, grant).any(|pattern| {
+                    self.with_parents(number).any(|number| pattern.direct.contains(number))
+                }))
     }
 
     /// A name and, for an index, those of its aliases and data streams.
@@ -286,39 +295,35 @@ impl Privileges {
         std::iter::once(number).chain(self.inventory.groups(number).iter().copied())
     }
 
-    /// Whether a permission may be for names that the inventory lacks: those that its patterns
-    /// match. Without an inventory, a name may be that of an alias, for an index with any name.
+    /// Whether a permission may be for a name that the inventory lacks: a pattern of it may match.
+    /// Without an inventory, the name may be an alias of any index.
     pub(crate) fn matches_unknown(
         &self,
         caller: &Caller,
         grant: &Grant,
         unknown: Unknown<'_>,
     ) -> bool {
-        let may_hide = || {
-            Pattern::is_odd(unknown.text())
-                || rendered_for(&caller.widened, grant)
-                    .any(|rendered| unknown.may_match(&rendered.pattern))
-        };
         !self.has_inventory
             || self.any_pattern(caller, grant, |pattern| unknown.may_match(pattern))
-            || (grant.is_restricted() && may_hide())
+            || (grant.is_restricted()
+                && (is_odd(unknown.text())
+                    || rendered_for(&caller.widened, grant)
+                        .any(|widened| unknown.may_match(&widened.pattern))))
     }
 
-    /// Whether this is so for one of the patterns of a permission.
+    /// Whether a condition is true for a pattern of a permission.
     fn any_pattern(
         &self,
         caller: &Caller,
         grant: &Grant,
-        is_so: impl Fn(&Pattern) -> bool,
+        condition: impl Fn(&Pattern) -> bool,
     ) -> bool {
-        let is_static = |pattern: &IndexPattern| match pattern {
-            IndexPattern::Static(pattern) => is_so(pattern),
-            IndexPattern::Template(_) => false,
-        };
-        rendered_for(&caller.templates, grant).any(|rendered| is_so(&rendered.pattern))
-            || self
-                .permission(grant)
-                .is_some_and(|permission| permission.patterns.iter().any(is_static))
+        let permission = self.permission(grant).into_iter();
+        rendered_for(&caller.templates, grant).any(|rendered| condition(&rendered.pattern))
+            || permission.flat_map(|permission| &permission.patterns).any(|pattern| match pattern {
+                IndexPattern::Static(pattern) => condition(pattern),
+                IndexPattern::Template(_) => false,
+            })
     }
 
     /// The permission of the configuration.
@@ -328,7 +333,7 @@ impl Privileges {
     }
 }
 
-/// Those of these patterns that a permission has.
+/// The patterns among these that a permission has.
 fn rendered_for<'r>(
     rendered: &'r [RenderedPattern],
     grant: &Grant,

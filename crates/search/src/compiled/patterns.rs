@@ -1,8 +1,9 @@
 //! The patterns of all roles, and the names that they match.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use foldhash::{HashMap, HashMapExt};
+use foldhash::HashMap;
 use roaring::RoaringBitmap;
 
 use crate::inventory::Inventory;
@@ -11,38 +12,42 @@ use crate::pattern::{Matcher, Pattern};
 /// The number of a pattern.
 pub(super) type PatternId = u32;
 
-/// The patterns, so that those which match a name are found without asking each.
-#[derive(Debug)]
+/// The patterns, so that those which match a name are found without comparing each.
+#[derive(Debug, Default)]
 pub(super) struct Patterns {
     /// The names of the inventory that each pattern matches, by its id.
     matches: Box<[RoaringBitmap]>,
     /// Texts of exact patterns.
-    exact: HashMap<Box<str>, PatternId>,
-    prefixes: HashMap<Box<str>, PatternId>,
+    exact: HashMap<Arc<str>, PatternId>,
+    /// Empty for the pattern `*`.
+    prefixes: HashMap<Arc<str>, PatternId>,
     /// The lengths of the prefixes, each once, in bytes.
     lengths: BTreeSet<usize>,
     /// Patterns with wildcards elsewhere, and regular expressions: sorted by id.
-    others: Box<[(PatternId, Pattern)]>,
-    anything: Option<PatternId>,
+    complex: Vec<(PatternId, Pattern)>,
 }
 
 impl Patterns {
     /// The patterns in the order of their ids.
-    pub(super) fn new(patterns: &[&Pattern], inventory: &Inventory) -> Self {
-        let matches = patterns.iter().map(|pattern| matches_of(pattern, inventory)).collect();
-        let (mut exact, mut prefixes) = (HashMap::new(), HashMap::<Box<str>, PatternId>::new());
-        let (mut others, mut anything) = (Vec::new(), None);
+    pub(super) fn new<'p>(
+        patterns: impl Iterator<Item = &'p Pattern> + Clone,
+        inventory: &Inventory,
+    ) -> Self {
+        let names = patterns.clone().map(|pattern| matching_names(pattern, inventory));
+        let mut compiled = Self { matches: names.collect(), ..Self::default() };
         for (id, pattern) in (0..).zip(patterns) {
             match pattern.matcher() {
                 Matcher::Nothing => {}
-                Matcher::Anything => anything = Some(id),
-                Matcher::Exact(text) => drop(exact.insert((**text).into(), id)),
-                Matcher::Prefix(text) => drop(prefixes.insert((**text).into(), id)),
-                Matcher::Glob(_) | Matcher::Regex(_) => others.push((id, Pattern::clone(pattern))),
+                Matcher::Anything => drop(compiled.prefixes.insert("".into(), id)),
+                Matcher::Exact(text) => drop(compiled.exact.insert(text.clone(), id)),
+                Matcher::Prefix(text) => drop(compiled.prefixes.insert(text.clone(), id)),
+                Matcher::Glob(_) | Matcher::Regex(_) => {
+                    compiled.complex.push((id, pattern.clone()))
+                }
             }
         }
-        let lengths = prefixes.keys().map(|prefix| prefix.len()).collect();
-        Self { matches, exact, prefixes, lengths, others: others.into(), anything }
+        compiled.lengths = compiled.prefixes.keys().map(|prefix| prefix.len()).collect();
+        compiled
     }
 
     /// The names of the inventory that a pattern matches.
@@ -50,51 +55,48 @@ impl Patterns {
         self.matches.get(id as usize)
     }
 
-    /// Those of these patterns that must be asked one by one.
-    pub(super) fn others(&self, among: &RoaringBitmap) -> Box<[Pattern]> {
-        let others = self.others.iter().filter(|(id, _)| among.contains(*id));
-        others.map(|(_, pattern)| pattern.clone()).collect()
-    }
-
     /// Whether it is the pattern `*`.
     pub(super) fn is_anything(&self, id: PatternId) -> bool {
-        self.anything == Some(id)
+        self.prefixes.get("") == Some(&id)
     }
 
-    /// How many patterns must be asked one by one.
-    pub(super) fn others_len(&self) -> usize {
-        self.others.len()
+    /// The patterns among these that must be compared with each name.
+    pub(super) fn complex(&self, among: &RoaringBitmap) -> Box<[Pattern]> {
+        let complex = self.complex.iter().filter(|(id, _)| among.contains(*id));
+        complex.map(|(_, pattern)| pattern.clone()).collect()
     }
 
-    /// Whether one of these patterns matches a name, except [the others](Self::others).
+    /// How many patterns must be compared with each name.
+    pub(super) fn complex_len(&self) -> usize {
+        self.complex.len()
+    }
+
+    /// Whether a pattern among these matches a name, [complex](Self::complex) patterns aside.
     pub(super) fn any_matches(&self, among: &RoaringBitmap, name: &str) -> bool {
-        self.anything.is_some_and(|id| among.contains(id))
-            || self.exact.get(name).is_some_and(|id| among.contains(*id))
-            || self.any_prefix(among, name)
+        self.any_prefix(among, name) || self.exact.get(name).is_some_and(|id| among.contains(*id))
     }
 
-    /// Whether one of these patterns covers an expression, except [the others](Self::others).
+    /// Whether a pattern among these covers an expression, [complex](Self::complex) patterns aside.
     pub(super) fn any_covers(&self, among: &RoaringBitmap, expression: &str) -> bool {
-        let literal = expression.split('*').next().unwrap_or_default();
-        self.anything.is_some_and(|id| among.contains(id))
-            || self.any_prefix(among, literal)
-            || (!expression.contains('*')
-                && self.exact.get(expression).is_some_and(|id| among.contains(*id)))
+        match expression.split_once('*') {
+            Some((literal, _)) => self.any_prefix(among, literal),
+            None => self.any_matches(among, expression),
+        }
     }
 
-    /// Whether a name starts with one of these prefixes.
+    /// Whether a name starts with a prefix among these patterns.
     fn any_prefix(&self, among: &RoaringBitmap, name: &str) -> bool {
-        self.lengths.iter().map_while(|length| name.as_bytes().get(..*length)).any(|prefix| {
-            let prefix =
-                std::str::from_utf8(prefix).ok().and_then(|prefix| self.prefixes.get(prefix));
-            prefix.is_some_and(|id| among.contains(*id))
+        let mut lengths = self.lengths.iter().take_while(|length| **length <= name.len());
+        lengths.any(|length| {
+            let id = name.get(..*length).and_then(|prefix| self.prefixes.get(prefix));
+            id.is_some_and(|id| among.contains(*id))
         })
     }
 }
 
-/// The names of the inventory that a pattern matches. Those of a prefix are a range of numbers.
-pub(super) fn matches_of(pattern: &Pattern, inventory: &Inventory) -> RoaringBitmap {
-    let range = inventory.with_prefix(&pattern.literal_prefix());
+/// The names of the inventory that a pattern matches. Those with a prefix are a range of numbers.
+pub(super) fn matching_names(pattern: &Pattern, inventory: &Inventory) -> RoaringBitmap {
+    let range = inventory.with_prefix(pattern.literal_prefix().collect::<Vec<u8>>());
     let mut names = RoaringBitmap::new();
     match pattern.matcher() {
         Matcher::Nothing => {}

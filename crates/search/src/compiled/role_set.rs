@@ -18,7 +18,7 @@ pub(crate) struct RoleSet {
     roles: Box<[u32]>,
     pub(super) cluster: ActionSet,
     pub(super) tenant: TenantAccess,
-    /// If a role hides something of every index: whether one hides documents.
+    /// `Some` if a role hides something of every index: `true` if documents are hidden.
     pub(super) hides_of_all: Option<bool>,
     /// Their privileges for each action, made when first needed.
     allowed: Box<[OnceLock<Box<Allowed>>]>,
@@ -32,7 +32,7 @@ pub(crate) struct RoleSet {
     pub(super) is_unrestricted: bool,
 }
 
-/// On what a set of roles permits an action.
+/// The indices on which a set of roles permits an action.
 #[derive(Debug)]
 pub(crate) struct Allowed {
     /// Names of the inventory on which it is permitted.
@@ -41,8 +41,8 @@ pub(crate) struct Allowed {
     pub(super) withheld: RoaringBitmap,
     /// Patterns that grant it.
     pub(super) patterns: RoaringBitmap,
-    /// Those of them that must be asked one by one about a name that the inventory lacks.
-    pub(super) others: Box<[Pattern]>,
+    /// The patterns among them that must be compared with each name that the inventory lacks.
+    pub(super) complex: Box<[Pattern]>,
     /// Templates that grant it.
     pub(crate) templates: RoaringBitmap,
 }
@@ -82,20 +82,22 @@ impl RoleSet {
                 }
             }
         }
-        let tenants = set.compiled(privileges).map(|role| role.tenant);
         let kibana_user = privileges.role_ids.get(KIBANA_USER);
-        let is_kibana_user = kibana_user.is_some_and(|id| roles.contains(id));
-        set.tenant =
-            TenantAccess::from_roles(tenants, is_kibana_user, privileges.settings.evaluation);
-        set.restricted = privileges.with_groups(set.restricted_by_patterns(privileges));
+        set.tenant = TenantAccess::from_roles(
+            set.compiled(privileges).map(|role| role.tenant),
+            kibana_user.is_some_and(|id| roles.contains(id)),
+            privileges.settings.evaluation,
+        );
+        let inventory = &privileges.inventory;
+        set.restricted = inventory.with_groups(set.restricted_by_patterns(privileges));
         if !set.is_unrestricted {
-            set.restricted |= privileges.with_groups(privileges.special.odd.clone());
+            set.restricted |= inventory.with_groups(privileges.special.odd.clone());
         }
         set
     }
 
-    /// Names that a pattern restricts. With `empty_overrides_all`, no other pattern shows all of
-    /// them.
+    /// Names that a pattern restricts. With `empty_overrides_all`, a pattern that shows all of a
+    /// name prevails.
     fn restricted_by_patterns(&self, privileges: &Privileges) -> RoaringBitmap {
         let mut restricted = RoaringBitmap::new();
         for kind in 0..3 {
@@ -132,10 +134,10 @@ impl RoleSet {
         self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize))
     }
 
-    /// On what an action is permitted; `None` only if there is no such action.
+    /// The indices on which an action is permitted; `None` only if there is no such action.
     pub(crate) fn allowed(&self, privileges: &Privileges, action: Action) -> Option<&Allowed> {
-        let entry = self.allowed.get(action.number())?;
-        Some(entry.get_or_init(|| Box::new(self.allow(privileges, action))))
+        let allowed = self.allowed.get(action.number())?;
+        Some(allowed.get_or_init(|| Box::new(self.allow(privileges, action))))
     }
 
     fn allow(&self, privileges: &Privileges, action: Action) -> Allowed {
@@ -145,13 +147,11 @@ impl RoleSet {
             templates.extend(&*grant.templates);
         }
         let granted = privileges.matching(&patterns);
-        let blocked = self.blocked(privileges, action);
-        let withheld = &granted & &blocked;
-        let known = NameSet::new(granted - &withheld);
+        let withheld = &granted & self.blocked(privileges, action);
         Allowed {
-            known,
+            known: NameSet::new(granted - &withheld),
             withheld,
-            others: privileges.patterns.others(&patterns),
+            complex: privileges.patterns.complex(&patterns),
             patterns,
             templates,
         }
@@ -164,8 +164,8 @@ impl RoleSet {
             return RoaringBitmap::new();
         }
         let mut blocked = special.system.clone();
-        if let Some(explicit) =
-            self.allowed(privileges, SYSTEM_INDEX).filter(|_| !blocked.is_empty())
+        if !blocked.is_empty()
+            && let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX)
         {
             blocked -= explicit.known.names();
         }
@@ -180,14 +180,6 @@ impl Privileges {
         for matches in patterns.iter().filter_map(|pattern| self.patterns.matches(pattern)) {
             names |= matches;
         }
-        self.effective(names)
-    }
-
-    /// These names, and the aliases and data streams that have one of the indices among them.
-    pub(super) fn with_groups(&self, mut names: RoaringBitmap) -> RoaringBitmap {
-        for index in &names & (&self.inventory.open | &self.inventory.closed) {
-            names.extend(self.inventory.related(index));
-        }
-        names
+        self.inventory.with_members(names)
     }
 }

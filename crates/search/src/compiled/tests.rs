@@ -43,7 +43,7 @@ fn a_set_of_roles_is_kept_for_those_who_have_the_same() {
         .map(|roles| privileges.caller(&subject(roles)).roles);
     assert!(Arc::ptr_eq(&one, &other));
     assert!(!Arc::ptr_eq(&one, &third));
-    assert_eq!(privileges.role_sets(), 2);
+    assert_eq!(privileges.lock_role_sets().len(), 2);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn the_sets_of_roles_that_are_kept_are_bounded() {
         let roles = names.iter().enumerate().filter(|(number, _)| set >> number & 1 == 1);
         drop(privileges.caller(&subject(&roles.map(|(_, name)| *name).collect::<Vec<_>>())));
     }
-    assert_eq!(privileges.role_sets(), MAX_ROLE_SETS);
+    assert_eq!(privileges.lock_role_sets().len(), MAX_ROLE_SETS);
 }
 
 /// What explains decisions may have a low priority: no decision waits for it, and it takes no place
@@ -65,7 +65,7 @@ fn explaining_takes_no_lock_and_no_place_in_a_cache() {
     let privileges = privileges();
     let (done, is_done) = mpsc::channel();
     std::thread::scope(|scope| {
-        let sets = privileges.role_sets.lock().unwrap();
+        let sets = privileges.lock_role_sets();
         let shards = privileges.expressions.lock_all();
         scope.spawn(|| {
             let search = Action::named("indices:data/read/search").unwrap();
@@ -91,5 +91,5 @@ fn explaining_takes_no_lock_and_no_place_in_a_cache() {
         drop((sets, shards));
         waited.unwrap();
     });
-    assert_eq!(privileges.role_sets(), 0);
+    assert_eq!(privileges.lock_role_sets().len(), 0);
 }

@@ -1,4 +1,4 @@
-//! Reads an inventory from what a cluster answers to `GET /_resolve/index/*?expand_wildcards=all`.
+//! Reads an inventory from the answer to `GET /_resolve/index/*?expand_wildcards=all`.
 
 use serde::Deserialize;
 use serde::de::Error as _;
@@ -33,43 +33,44 @@ struct ResolvedStream {
     backing_indices: Backing,
 }
 
-/// A list of one is also written as a text.
+/// A node writes a list with a single index as a text.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Backing {
-    One(String),
-    Many(Vec<String>),
+    Single(String),
+    List(Vec<String>),
 }
 
 impl Inventory {
     /// Reads the answer. It does not say which aliases and data streams are hidden: none counts as
     /// hidden, so a pattern stands for no less than in the cluster. An account that may not see all
-    /// indices may see aliases of others, which are then [unlisted](Self::unlisted).
+    /// indices may still see their aliases: these indices are [unlisted](Self::unlisted).
     ///
     /// # Errors
-    /// If it is not such an answer, or one that no cluster gives.
-    pub fn of_resolved(json: &[u8]) -> Result<Self, serde_json::Error> {
+    /// If it is another answer, or an alias or data stream has a member that is no index.
+    pub fn from_resolved(json: &[u8]) -> Result<Self, serde_json::Error> {
         let resolved: Resolved = serde_json::from_slice(json)?;
         let mut builder = InventoryBuilder::default();
         for index in &resolved.indices {
-            let has = |attribute: &str| index.attributes.iter().any(|listed| listed == attribute);
-            builder.index(&index.name, !has("closed"), has("hidden"));
+            let mut attributes = index.attributes.iter().map(String::as_str);
+            let is_open = !attributes.clone().any(|attribute| attribute == "closed");
+            builder.index(&index.name, is_open, attributes.any(|attribute| attribute == "hidden"));
         }
         for alias in &resolved.aliases {
-            builder.alias(&alias.name, alias.indices.iter().map(String::as_str));
+            builder.alias(&alias.name, &alias.indices);
         }
         for stream in &resolved.data_streams {
-            match &stream.backing_indices {
-                Backing::One(index) => builder.data_stream(&stream.name, [index.as_str()]),
-                Backing::Many(indices) => {
-                    builder.data_stream(&stream.name, indices.iter().map(String::as_str))
-                }
+            let backing = match &stream.backing_indices {
+                Backing::Single(index) => std::slice::from_ref(index),
+                Backing::List(indices) => indices,
             };
+            builder.data_stream(&stream.name, backing);
         }
         match builder.contradiction() {
             None => Ok(builder.build()),
             Some(name) => Err(serde_json::Error::custom(format_args!(
-                "the alias or data stream `{name}` is an index, too, or has a member that is no index"
+                "the alias or data stream `{name}` is an index, too, \
+                 or has a member that is no index"
             ))),
         }
     }
@@ -88,7 +89,7 @@ mod tests {
             { "name": "old", "attributes": ["closed"], "other": 1 } ],
           "aliases": [{ "name": "logs", "indices": ["logs-1"] }],
           "data_streams": [{ "name": "app", "backing_indices": ".ds-app-1", "timestamp_field": "@timestamp" }] }"#;
-        let inventory = Inventory::of_resolved(json).unwrap();
+        let inventory = Inventory::from_resolved(json).unwrap();
         let kind = |name| inventory.number(name).and_then(|number| inventory.kind(number));
         assert_eq!(kind("old"), Some(Kind::ClosedIndex));
         assert_eq!(kind("logs"), Some(Kind::Alias));
@@ -107,7 +108,7 @@ mod tests {
             br#"{"error":"x","status":403}"#,
             br#"{"indices":[{"name":"a"}]}"#,
         ] {
-            assert!(Inventory::of_resolved(json).is_err(), "{}", String::from_utf8_lossy(json));
+            assert!(Inventory::from_resolved(json).is_err(), "{}", String::from_utf8_lossy(json));
         }
     }
 
@@ -116,7 +117,7 @@ mod tests {
     fn an_alias_of_an_alias_is_an_error() {
         let read = |aliases: &str| {
             let indices = r#"[{"name":"a","attributes":["open"]}]"#;
-            Inventory::of_resolved(
+            Inventory::from_resolved(
                 format!(r#"{{"indices":{indices},"aliases":[{aliases}]}}"#).as_bytes(),
             )
         };

@@ -4,7 +4,6 @@
 //! Here they become automata of limited size that read a name once. Syntax that automata cannot
 //! handle (back references, inner look-around), or that differs in Java, is an error.
 
-use std::hash::{Hash, Hasher};
 use std::iter::Peekable;
 use std::str::CharIndices;
 
@@ -14,7 +13,7 @@ use regex_automata::dfa::dense::{self, DFA};
 use regex_automata::nfa::thompson;
 use regex_automata::{Anchored, Input};
 
-/// The maximum size of one automaton, and of the memory to build it.
+/// The maximum size of an automaton, and of the memory to build it.
 const MAX_SIZE: usize = 1024 * 1024;
 
 /// The problem of a regular expression.
@@ -28,7 +27,6 @@ pub struct RegexError {
 
 /// A regular expression: conditions on the start of a name, and on the whole name.
 pub(crate) struct Regex {
-    text: Box<str>,
     /// Look-aheads at the start, with whether they must match.
     starts: Vec<(bool, Machine)>,
     whole: Machine,
@@ -45,53 +43,34 @@ impl RegexError {
 impl Regex {
     /// Compiles the expression between the slashes.
     pub(crate) fn parse(text: &str) -> Result<Self, RegexError> {
-        let mut rest = text.trim_start_matches('^');
+        let mut body = text.trim_start_matches('^');
         let mut starts = Vec::new();
-        while let Some((must_match, inner, after)) = look_ahead(rest) {
-            let offset = text.len() - rest.len();
-            starts.push((must_match, machine(inner, offset + 3, "")?));
-            rest = after;
+        while let Some((must_match, inner, after)) = split_look_ahead(body) {
+            starts.push((must_match, compile(inner, text.len() - body.len() + 3, "")?));
+            body = after;
         }
-        let offset = text.len() - rest.len();
+        let offset = text.len() - body.len();
         // A name has no line break, so `$` at the end says what `matches` demands anyway.
-        let body = rest.trim_start_matches('^');
-        Ok(Self { text: text.into(), starts, whole: machine(body, offset, r"\z")? })
+        Ok(Self { starts, whole: compile(body.trim_start_matches('^'), offset, r"\z")? })
     }
 
     /// Whether it matches the whole name. In Java, `.` does not match some control characters.
     pub(crate) fn matches(&self, name: &str) -> bool {
-        !name.contains(|character: char| {
-            character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
-        }) && self
-            .starts
-            .iter()
-            .all(|(must_match, machine)| is_match(machine, name) == Some(*must_match))
+        let is_line_end = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        !name.contains(is_line_end)
+            && self.starts.iter().all(|(must, machine)| is_match(machine, name) == Some(*must))
             && is_match(&self.whole, name) == Some(true)
-    }
-}
-
-impl PartialEq for Regex {
-    fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
-    }
-}
-
-impl Eq for Regex {}
-
-impl Hash for Regex {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
     }
 }
 
 /// Whether the machine matches at the start of a name; `None` if it gave up.
 fn is_match(machine: &Machine, name: &str) -> Option<bool> {
     let input = Input::new(name).anchored(Anchored::Yes);
-    machine.try_search_fwd(&input).ok().map(|found| found.is_some())
+    machine.try_search_fwd(&input).ok().map(|end| end.is_some())
 }
 
-/// Splits a look-ahead off the start: whether it must match, its inner part, and the rest.
-fn look_ahead(text: &str) -> Option<(bool, &str, &str)> {
+/// Splits a look-ahead off the start: whether it must match, its inner part, and the text after it.
+fn split_look_ahead(text: &str) -> Option<(bool, &str, &str)> {
     let (must_match, inner) = match text.strip_prefix("(?!") {
         Some(inner) => (false, inner),
         None => (true, text.strip_prefix("(?=")?),
@@ -114,38 +93,36 @@ fn look_ahead(text: &str) -> Option<(bool, &str, &str)> {
     None
 }
 
-fn machine(text: &str, offset: usize, end: &str) -> Result<Machine, RegexError> {
-    let translated =
-        Translation { text, offset, rest: text.char_indices().peekable(), out: String::new() }
-            .all()?;
+fn compile(text: &str, offset: usize, end: &str) -> Result<Machine, RegexError> {
+    let chars = text.char_indices().peekable();
+    let translated = Translation { text, offset, chars, out: String::new() }.translate()?;
     let pattern = format!("(?:{translated}){end}");
     regex_automata::util::syntax::parse(&pattern)
         .map_err(|_| RegexError::new(offset, "this is not a regular expression"))?;
     let limit = Some(MAX_SIZE);
+    let config = dense::Config::new()
+        .start_kind(StartKind::Anchored)
+        .dfa_size_limit(limit)
+        .determinize_size_limit(limit);
     dense::Builder::new()
-        .configure(
-            dense::Config::new()
-                .start_kind(StartKind::Anchored)
-                .dfa_size_limit(limit)
-                .determinize_size_limit(limit),
-        )
+        .configure(config)
         .thompson(thompson::Config::new().nfa_size_limit(limit))
         .build(&pattern)
         .map_err(|_| RegexError::new(offset, "the regular expression is too complex"))
 }
 
-/// Translates a Java expression, or returns the part that is not supported.
+/// The translation of a Java expression, up to `chars`.
 struct Translation<'t> {
     text: &'t str,
     offset: usize,
-    rest: Peekable<CharIndices<'t>>,
+    chars: Peekable<CharIndices<'t>>,
     out: String,
 }
 
 impl Translation<'_> {
-    fn all(mut self) -> Result<String, RegexError> {
+    fn translate(mut self) -> Result<String, RegexError> {
         let mut depth = 0_usize;
-        while let Some((at, character)) = self.rest.next() {
+        while let Some((at, character)) = self.chars.next() {
             match character {
                 '\\' => self.escape(at)?,
                 '[' => {
@@ -159,9 +136,8 @@ impl Translation<'_> {
                 }
                 ']' => self.out.push_str(r"\]"),
                 '-' | '~' if depth > 0 && self.next_is(character) => {
-                    return Err(
-                        self.error(at, "`--` and `~~` in a character class are not supported")
-                    );
+                    let message = "`--` and `~~` in a character class are not supported";
+                    return Err(self.error(at, message));
                 }
                 '(' if depth == 0 => {
                     self.out.push('(');
@@ -180,7 +156,7 @@ impl Translation<'_> {
     }
 
     fn escape(&mut self, at: usize) -> Result<(), RegexError> {
-        let Some((_, character)) = self.rest.next() else {
+        let Some((_, character)) = self.chars.next() else {
             return Err(self.error(at, "`\\` must be followed by a character"));
         };
         match character {
@@ -192,13 +168,12 @@ impl Translation<'_> {
             'S' => self.out.push_str(r"[^ \t\n\x0B\f\r]"),
             't' | 'n' | 'r' | 'f' => self.out.extend(['\\', character]),
             character if character.is_ascii_alphanumeric() => {
-                return Err(self.error(
-                    at,
-                    format!("`\\{character}` is not supported in a regular expression"),
-                ));
+                let message = format!("`\\{character}` is not supported in a regular expression");
+                return Err(self.error(at, message));
             }
             // Java takes every other escaped character literally.
-            character => push_literal(&mut self.out, character),
+            character if character.is_ascii() => self.out.extend(['\\', character]),
+            character => self.out.push(character),
         }
         Ok(())
     }
@@ -207,13 +182,11 @@ impl Translation<'_> {
     fn class_start(&mut self, at: usize) -> Result<(), RegexError> {
         if self.next_is('^') {
             self.out.push('^');
-            self.rest.next();
+            self.chars.next();
         }
         if self.next_is(']') || self.next_is(':') {
-            return Err(self.error(
-                at,
-                "a character class must not start with `]` or `:`: escape it with `\\`",
-            ));
+            let message = "a character class must not start with `]` or `:`: escape it with `\\`";
+            return Err(self.error(at, message));
         }
         Ok(())
     }
@@ -222,29 +195,22 @@ impl Translation<'_> {
         if !self.next_is('?') {
             return Ok(());
         }
-        let follows = self.text.get(at..).unwrap_or_default();
-        if !follows.starts_with("(?:") {
-            let message = "of the groups that start with `(?` only `(?:…)` is supported, and look-ahead at the start";
+        if !self.text.get(at..).unwrap_or_default().starts_with("(?:") {
+            let message = "of the groups that start with `(?` only `(?:…)` is supported, \
+                           and look-ahead at the start";
             return Err(self.error(at, message));
         }
         self.out.push_str("?:");
-        self.rest.next();
-        self.rest.next();
+        self.chars.next();
+        self.chars.next();
         Ok(())
     }
 
     fn next_is(&mut self, character: char) -> bool {
-        self.rest.peek().is_some_and(|(_, next)| *next == character)
+        self.chars.peek().is_some_and(|(_, next)| *next == character)
     }
 
     fn error(&self, at: usize, message: impl Into<String>) -> RegexError {
         RegexError::new(self.offset + at, message)
     }
-}
-
-fn push_literal(out: &mut String, character: char) {
-    if character.is_ascii() {
-        out.push('\\');
-    }
-    out.push(character);
 }

@@ -90,7 +90,7 @@ fn inventory() -> Inventory {
 fn settings(evaluation: EvaluationType) -> EvaluationSettings {
     EvaluationSettings {
         evaluation,
-        system_indices: vec![Pattern::exact(".sys")],
+        system_indices: vec![Pattern::from_wildcards(".sys")],
         ..EvaluationSettings::default()
     }
 }
@@ -295,10 +295,11 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
             empty_overrides_all,
             ..EvaluationSettings::default()
         };
+        let roles: Vec<String> = (0..permissions.len()).map(|role| role.to_string()).collect();
         let mut restrictions = Restrictions::default();
-        (0..)
-            .zip(permissions)
-            .for_each(|(role, one)| restrictions.add(role, one, &Variables::default(), true));
+        for (role, permission) in roles.iter().zip(permissions) {
+            restrictions.add(role, permission, &Variables::default(), true);
+        }
         let filter = restrictions
             .filter("a", &settings, Filtering::Possible, true)
             .unwrap()
@@ -482,7 +483,7 @@ fn the_results_of_tasks_need_the_privilege_of_system_indices() {
         (EvaluationType::Legacy, &[".sys"], true),
         (EvaluationType::Legacy, &[], false),
     ] {
-        let system_indices = systems.iter().map(|name| Pattern::exact(name)).collect();
+        let system_indices = systems.iter().map(|name| Pattern::from_wildcards(name)).collect();
         let settings =
             EvaluationSettings { evaluation, system_indices, ..EvaluationSettings::default() };
         for known in [Some(inventory.clone()), None] {
