@@ -9,7 +9,9 @@ use crate::expression::{Expression, Part};
 use crate::inventory::{Inventory, Kind};
 use crate::narrow::MAX_TARGET;
 use crate::parameters::push_encoded;
-use crate::resolve::{Exclusions, NOTHING, certainly_excluded, expand_matching, names_for_pattern};
+use crate::resolve::{
+    NOTHING, certainly_excluded, expand_matching, names_for_pattern, parts_without_excluded,
+};
 
 /// The names that are forwarded in place of an expression.
 #[derive(Debug)]
@@ -20,8 +22,8 @@ pub(crate) struct NamesInPlace {
     /// would. Not if the expression itself has names, or asks for closed indices:
     /// `ignore_unavailable` leaves these out, too.
     pub(crate) may_be_missing: bool,
-    /// Whether one is an alias that a pattern matches. The pattern would not match a hidden alias,
-    /// and the inventory does not say whether this one is hidden.
+    /// Whether a name is an alias that a pattern matches. The pattern would not match a hidden
+    /// alias, and the inventory does not say which aliases are hidden.
     pub(crate) has_matched_alias: bool,
 }
 
@@ -56,36 +58,45 @@ impl NamesInPlace {
             ReachedNames::new(inventory, expression)?;
         let names = &named | &matched;
         let mut has_matched_alias = false;
-        let mut known = &names & &reached;
-        let mut covered = known.clone();
+        let mut forwarded = &names & &reached;
+        let mut covered = forwarded.clone();
         for alias in &names & &inventory.aliases {
             let members = inventory.related(alias);
-            let is_reached = |member: &&u32| reached.contains(**member);
-            let is_left_out = !named.contains(alias)
+            let members_reached =
+                || members.iter().copied().filter(|member| reached.contains(*member));
+            if !named.contains(alias)
                 && !members.is_empty()
-                && members.iter().filter(is_reached).all(|member| known.contains(*member));
-            if is_left_out {
+                && members_reached().all(|member| forwarded.contains(member))
+            {
                 continue;
             }
-            if members.is_empty() || !members.iter().all(|member| reached.contains(*member)) {
+            if members.is_empty() || members_reached().count() < members.len() {
                 return None;
             }
             covered.extend(members);
-            known.insert(alias);
+            forwarded.insert(alias);
             has_matched_alias |= !named.contains(alias);
         }
         if covered != reached {
             return None;
         }
+        let forwarded_names = forwarded.iter().map(|number| inventory.name(number));
         let mut list = String::new();
-        for name in unknown.into_iter().chain(known.iter().map(|number| inventory.name(number))) {
+        for name in unknown.into_iter().chain(forwarded_names) {
             if !is_plain(name) {
                 return None;
             }
             push_encoded(&mut list, name);
         }
-        // Never more than was decided about: two ways to work out the same could differ.
-        if list.is_empty() || !is_within(inventory, &known, decided) {
+        // Never more than was decided about: two ways to work out the same names could differ.
+        let decided = inventory.with_members(decided.clone());
+        let is_decided = |number: u32| {
+            let is_alias = inventory.aliases.contains(number);
+            let members = inventory.members(number);
+            decided.contains(number)
+                || (is_alias && members.iter().all(|index| decided.contains(*index)))
+        };
+        if list.is_empty() || !forwarded.iter().all(is_decided) {
             NOTHING.clone_into(&mut list);
         }
         (list.len() <= MAX_TARGET).then(|| Self {
@@ -96,107 +107,88 @@ impl NamesInPlace {
     }
 }
 
-/// Whether each index that these names reach was decided about.
-fn is_within(inventory: &Inventory, names: &RoaringBitmap, decided: &RoaringBitmap) -> bool {
-    let mut reached = decided.clone();
-    for group in decided & (&inventory.aliases | &inventory.data_streams) {
-        reached.extend(inventory.related(group));
-    }
-    names.iter().all(|number| {
-        let members = inventory.members(number);
-        let is_alias = inventory.aliases.contains(number);
-        reached.contains(number)
-            || (is_alias && members.iter().all(|index| reached.contains(*index)))
-    })
-}
-
 impl<'e> ReachedNames<'e> {
     fn new(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
         let (options, is_all) = (expression.options, expression.is_of_all());
-        let is_of_patterns = !expression.has_name();
-        let is_group = |part| match part {
-            Part::Name(name) => {
-                inventory.number(name).is_some_and(|number| !inventory.is_index(number))
-            }
-            Part::Pattern(_) | Part::Except(_) => false,
-        };
-        if expression.excludes() && expression.parts().any(is_group) {
-            // OpenSearch excludes neither aliases and data streams nor their indices.
+        // OpenSearch excludes neither aliases and data streams nor their indices.
+        if expression.excludes() && expression.parts().any(|part| is_group(inventory, part)) {
             return None;
         }
-        let (mut all, mut excluded) = (Self::default(), Exclusions::default());
-        let mut taken_out = RoaringBitmap::new();
-        for part in expression.parts() {
+        let (mut names, mut excluded) = (Self::default(), RoaringBitmap::new());
+        for part in parts_without_excluded(inventory, expression) {
             match part {
-                Part::Name(name) => all.add_name(inventory, name),
+                Part::Name(name) => names.add_name(inventory, name),
                 Part::Pattern(pattern) => {
                     let matched = names_for_pattern(inventory, pattern, options, is_all);
                     let reached = expand_matching(inventory, matched.clone(), options);
                     // A pattern reaches the indices of a data stream in some states, its name all
-                    // of them. A closed one is an error, unless it is ignored.
-                    let closed = options.closed || is_of_patterns;
-                    let mut streams = (&matched & &inventory.data_streams).into_iter();
+                    // of them. A closed index is an error, unless it is ignored.
+                    let closed = options.closed || !expression.has_name();
                     let is_reached = |index: &u32| match inventory.kind(*index) {
                         Some(Kind::OpenIndex) => options.open,
                         Some(Kind::ClosedIndex) => closed,
                         Some(Kind::Alias | Kind::DataStream) | None => true,
                     };
+                    let mut streams = (&matched & &inventory.data_streams).into_iter();
                     if !streams.all(|stream| inventory.related(stream).iter().all(is_reached)) {
                         return None;
                     }
-                    all.matched |= matched & (&reached | &inventory.aliases);
-                    all.reached |= reached;
+                    names.matched |= matched & (&reached | &inventory.aliases);
+                    names.reached |= reached;
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
                     let matched = names_for_pattern(inventory, pattern, options, false);
                     // It is not known whether it excludes aliases, and indices that are not listed.
-                    let unsure = &inventory.aliases | &inventory.unlisted;
-                    if !matched.is_disjoint(&unsure) {
+                    if !matched.is_disjoint(&(&inventory.aliases | &inventory.unlisted)) {
                         return None;
                     }
-                    let excluded = certainly_excluded(inventory, matched, options);
-                    // An alias after it may reach the same indices again, but not by their names.
-                    for set in [&mut all.matched, &mut all.named, &mut all.reached] {
-                        *set -= &excluded;
-                    }
-                    taken_out |= excluded;
+                    let matched = certainly_excluded(inventory, matched, options);
+                    names.exclude(&matched);
+                    excluded |= matched;
                 }
                 Part::Except(name) => match inventory.number(name) {
                     // The cluster excludes names of indices, not those of a group.
                     Some(number) if !inventory.is_index(number) => return None,
-                    Some(number) => {
-                        for set in [&mut all.matched, &mut all.named, &mut all.reached] {
-                            set.remove(number);
-                        }
-                    }
-                    None => excluded.add(name, all.unknown.len()),
+                    Some(number) => names.exclude(&RoaringBitmap::from_iter([number])),
+                    None => {}
                 },
             }
         }
-        excluded.take_out(&mut all.unknown, |name| Some(name));
         // A part of a data stream cannot be named by its name.
-        let mut streams = (&all.reached & &inventory.data_streams).into_iter();
+        let mut streams = (&names.reached & &inventory.data_streams).into_iter();
         let is_whole =
-            |stream: u32| !inventory.related(stream).iter().any(|index| taken_out.contains(*index));
-        streams.all(is_whole).then_some(all)
+            |stream: u32| !inventory.related(stream).iter().any(|index| excluded.contains(*index));
+        streams.all(is_whole).then_some(names)
+    }
+
+    /// Excludes indices. An alias after them may reach them again, but not by their names.
+    fn exclude(&mut self, indices: &RoaringBitmap) {
+        for names in [&mut self.matched, &mut self.named, &mut self.reached] {
+            *names -= indices;
+        }
     }
 
     fn add_name(&mut self, inventory: &Inventory, name: &'e str) {
-        match inventory.number(name) {
-            Some(number) if inventory.kind(number) == Some(Kind::Alias) => {
-                self.named.insert(number);
-                self.reached.extend(inventory.related(number));
-            }
-            Some(number) => {
-                self.named.insert(number);
-                self.reached.insert(number);
-            }
-            None => self.unknown.push(name),
+        let Some(number) = inventory.number(name) else { return self.unknown.push(name) };
+        self.named.insert(number);
+        match inventory.aliases.contains(number) {
+            true => self.reached.extend(inventory.related(number)),
+            false => drop(self.reached.insert(number)),
         }
     }
 }
 
-/// Whether the cluster reads it as one name, wherever it stands in a path or a list.
+/// Whether a part is the name of an alias or data stream.
+fn is_group(inventory: &Inventory, part: Part<'_>) -> bool {
+    match part {
+        Part::Name(name) => {
+            inventory.number(name).is_some_and(|number| !inventory.is_index(number))
+        }
+        Part::Pattern(_) | Part::Except(_) => false,
+    }
+}
+
+/// Whether the cluster reads it as a single name, wherever it stands in a path or a list.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(['-', '_', '+'])

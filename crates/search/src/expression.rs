@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::problem::Problem;
 
 /// Names and patterns of a request. The text is decoded, and its date math is resolved.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone)]
 pub struct Expression<'a> {
     text: Text<'a>,
     /// The expansion of the patterns, and the meaning of names that do not exist.
@@ -21,26 +21,17 @@ enum Text<'a> {
     Shared(Arc<str>),
 }
 
-impl Text<'_> {
-    fn get(&self) -> &str {
-        match self {
-            Self::Borrowed(text) => text,
-            Self::Shared(text) => text,
-        }
-    }
-}
-
-impl PartialEq for Text<'_> {
+impl PartialEq for Expression<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.get() == other.get()
+        self.full_text() == other.full_text() && self.options == other.options
     }
 }
 
-impl Eq for Text<'_> {}
+impl Eq for Expression<'_> {}
 
-impl Hash for Text<'_> {
+impl Hash for Expression<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.get().hash(state);
+        (self.full_text(), self.options).hash(state);
     }
 }
 
@@ -63,20 +54,12 @@ pub struct Options {
 /// A part of an [`Expression`] between commas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part<'e> {
-    /// The name of one index, alias or data stream.
+    /// The name of an index, alias or data stream.
     Name(&'e str),
     /// Names that match this pattern. `*` stands for any characters, and nothing else is special.
     Pattern(&'e str),
     /// Excludes this name, or names that match this pattern, from the names before it.
     Except(&'e str),
-}
-
-/// The parts of an [`Expression`] in their order.
-#[derive(Debug, Clone)]
-pub struct Parts<'e> {
-    parts: std::str::Split<'e, char>,
-    is_first: bool,
-    has_pattern: bool,
 }
 
 impl Options {
@@ -113,7 +96,7 @@ impl Options {
 }
 
 impl<'a> Expression<'a> {
-    /// The expression with this text, which is decoded, and free of date math.
+    /// The expression with this text, which is decoded and has no date math.
     #[must_use]
     pub fn new(text: impl Into<Cow<'a, str>>, options: Options) -> Self {
         let text = match text.into() {
@@ -123,7 +106,7 @@ impl<'a> Expression<'a> {
         Self { text, options }
     }
 
-    /// The same with other options.
+    /// The expression with other options.
     pub(crate) fn with_options(&self, options: Options) -> Self {
         Self { text: self.text.clone(), options }
     }
@@ -131,10 +114,17 @@ impl<'a> Expression<'a> {
     /// The text without the empty parts at its end, which the cluster drops.
     #[must_use]
     pub fn text(&self) -> &str {
-        self.text.get().trim_end_matches(',')
+        self.full_text().trim_end_matches(',')
     }
 
-    /// Whether it is empty or `_all`. The pattern `*` is a part like others.
+    fn full_text(&self) -> &str {
+        match &self.text {
+            Text::Borrowed(text) => text,
+            Text::Shared(text) => text,
+        }
+    }
+
+    /// Whether it is empty or `_all`, but not the pattern `*`.
     #[must_use]
     pub fn is_all(&self) -> bool {
         matches!(self.text(), "" | "_all")
@@ -150,7 +140,7 @@ impl<'a> Expression<'a> {
         Self::new("", Options { closed: true, hidden: true, ..Options::OPEN })
     }
 
-    /// Whether it is [that](Self::unseen).
+    /// Whether it is the expression for [indices that are not known](Self::unseen).
     pub(crate) fn is_unseen(&self) -> bool {
         self.text().is_empty() && self.options.closed && self.options.hidden
     }
@@ -175,29 +165,19 @@ impl<'a> Expression<'a> {
         self.text().bytes().filter(|byte| *byte == b',').count()
     }
 
-    /// The parts; `*` for an expression that [is all](Self::is_all).
-    #[must_use]
-    pub fn parts(&self) -> Parts<'_> {
+    /// The parts in their order; `*` for an expression that [is all](Self::is_all).
+    pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
         let text = if self.is_all() { "*" } else { self.text() };
-        Parts { parts: text.split(','), is_first: true, has_pattern: false }
-    }
-}
-
-impl<'e> Iterator for Parts<'e> {
-    type Item = Part<'e>;
-
-    fn next(&mut self) -> Option<Part<'e>> {
-        let part = self.parts.next()?;
-        let is_first = std::mem::replace(&mut self.is_first, false);
-        match part.strip_prefix('-') {
-            // `-x` excludes only after a pattern; before one it is the name of an index.
-            Some(rest) if self.has_pattern && !is_first => Some(Part::Except(rest)),
+        let mut has_pattern = false;
+        text.split(',').map(move |part| match part.strip_prefix('-') {
+            // `-x` excludes only after a pattern. Before the first pattern it is the name of an index.
+            Some(excluded) if has_pattern => Part::Except(excluded),
             _ if part.contains('*') => {
-                self.has_pattern = true;
-                Some(Part::Pattern(part))
+                has_pattern = true;
+                Part::Pattern(part)
             }
-            _ => Some(Part::Name(part)),
-        }
+            _ => Part::Name(part),
+        })
     }
 }
 

@@ -48,7 +48,7 @@ pub use answer::{
 pub use bulk::{DeniedItem, PermittedItems, permitted_items, with_denied};
 pub use compiled::{Caller, Privileges};
 pub use config::{Dashboards, SecurityConfig, is_builtin_role};
-pub use expression::{Expression, Options, Part, Parts, matches};
+pub use expression::{Expression, Options, Part, matches};
 pub use groups::ActionGroups;
 pub use inventory::{Inventory, InventoryBuilder, Kind};
 pub use narrow::narrowed;

@@ -1,19 +1,19 @@
 //! Reduces a request to the permitted indices.
 //!
 //! Only names in the path or the query can be replaced. The caller must read the new request and
-//! decide about its needs. So a name with another meaning in its new place permits nothing.
+//! decide about its needs: a name with another meaning in its new place then permits nothing.
 
 use std::collections::BTreeMap;
 
 use crate::answer::Part;
-use crate::parameters::{Plus, Query, decode, push_encoded};
+use crate::parameters::{Plus, decode, push_encoded};
 use crate::reading::Request;
 use crate::request::{read_places, route};
 use crate::resolve::NOTHING;
 use crate::routes::RouteMatch;
 
-/// The longest path with its query that is made, in bytes. A node refuses a first line above 4,096
-/// bytes (`http.max_initial_line_length`). A path from a client may be longer.
+/// The longest changed path with its query, in bytes. A node refuses a first line above 4,096 bytes
+/// (`http.max_initial_line_length`). A path from a client may be longer.
 pub(crate) const MAX_TARGET: usize = 4_000;
 
 /// The path and query of the request with these permitted names only. `None` if they do not name a
@@ -39,10 +39,14 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
             }
         }
     }
-    let lists: Vec<(&str, String)> =
-        permitted.iter().map(|(parameter, names)| (*parameter, encoded(names))).collect();
-    let values: Vec<(&str, &str)> =
-        lists.iter().map(|(parameter, text)| (*parameter, &**text)).collect();
+    let values: Vec<(&str, String)> = permitted
+        .into_iter()
+        .map(|(parameter, names)| {
+            let mut list = String::new();
+            names.iter().for_each(|name| push_encoded(&mut list, name));
+            (parameter, if list.is_empty() { NOTHING.to_owned() } else { list })
+        })
+        .collect();
     with_values(request.target, &reading.route, &values)
 }
 
@@ -50,47 +54,29 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
 pub(crate) fn with_values(
     target: &str,
     route: &RouteMatch<'_>,
-    values: &[(&str, &str)],
+    values: &[(&str, impl AsRef<str>)],
 ) -> Option<String> {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let more: usize =
-        values.iter().map(|(parameter, value)| parameter.len() + value.len() + 2).sum();
-    let mut changed = String::with_capacity(target.len() + more);
+    let added: usize =
+        values.iter().map(|(name, value)| name.len() + value.as_ref().len() + 2).sum();
+    let mut changed = String::with_capacity(target.len() + added);
     for (number, segment) in path.split('/').enumerate() {
-        let value = values.iter().find(|(parameter, _)| route.position(parameter) == Some(number));
-        let value = value.map(|(_, value)| *value);
-        changed.extend([if number > 0 { "/" } else { "" }, value.unwrap_or(segment)]);
+        let value = values.iter().find(|(name, _)| route.position(name) == Some(number));
+        let segment = value.map_or(segment, |(_, value)| value.as_ref());
+        changed.extend([if number > 0 { "/" } else { "" }, segment]);
     }
-    let in_query = || values.iter().filter(|(parameter, _)| route.position(parameter).is_none());
+    let in_query = values.iter().filter(|(name, _)| route.position(name).is_none());
     let mut separator = "?";
-    for piece in query.split_inclusive(['&', ';']) {
-        let pair = piece.trim_end_matches(['&', ';']);
-        let name = pair.split('=').next().unwrap_or_default();
-        let decoded = decode(name, Plus::IsSpace).ok()?;
-        changed.push_str(std::mem::take(&mut separator));
-        match in_query().find(|(parameter, _)| *decoded == **parameter) {
-            Some((_, value)) => {
-                changed.extend([name, "=", value, piece.get(pair.len()..).unwrap_or_default()]);
-            }
-            None => changed.push_str(piece),
+    for pair in query.split(['&', ';']).filter(|pair| !pair.is_empty()) {
+        let name = decode(pair.split('=').next().unwrap_or_default(), Plus::IsSpace).ok()?;
+        if in_query.clone().all(|(replaced, _)| *name != **replaced) {
+            changed.extend([std::mem::replace(&mut separator, "&"), pair]);
         }
     }
-    for (parameter, value) in in_query() {
-        let is_parameter =
-            |name| decode(name, Plus::IsSpace).is_ok_and(|name| *name == **parameter);
-        if !Query(query).pairs().any(|(name, _)| is_parameter(name)) {
-            let separator = if separator.is_empty() { "&" } else { std::mem::take(&mut separator) };
-            changed.extend([separator, parameter, "=", value]);
-        }
+    for (name, value) in in_query {
+        changed.extend([std::mem::replace(&mut separator, "&"), name, "=", value.as_ref()]);
     }
     (changed.len() <= MAX_TARGET.max(target.len())).then_some(changed)
-}
-
-/// A list of names, percent-encoded.
-fn encoded(names: &[&str]) -> String {
-    let mut text = String::new();
-    names.iter().for_each(|name| push_encoded(&mut text, name));
-    if text.is_empty() { NOTHING.to_owned() } else { text }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::action::Action;
 use crate::expression::Expression;
 
-/// Actions on one target. A request is permitted if each action of each need is permitted.
+/// Actions on a target. A request is permitted if each action of each need is permitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need<'a> {
     /// The actions.
@@ -62,7 +62,7 @@ const MAX_NAME: usize = 255;
 pub enum Target<'a> {
     /// The cluster as a whole.
     Cluster,
-    /// Exactly one index, alias or data stream. The cluster expands no pattern here.
+    /// The name of an index, alias or data stream. The cluster expands no pattern here.
     Name(Cow<'a, str>),
     /// Names and patterns in the path or the query, which may be reduced to permitted names.
     Indices(Expression<'a>),

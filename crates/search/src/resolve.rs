@@ -1,8 +1,6 @@
-//! What an expression stands for, by an inventory.
+//! Resolves expressions to the names of an inventory.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
+use foldhash::{HashSet, HashSetExt};
 use roaring::RoaringBitmap;
 
 use crate::action::Action;
@@ -20,7 +18,7 @@ pub(crate) const NOTHING: &str = "*,-*";
 /// The names that a target stands for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Names<'t> {
-    /// Those of the inventory.
+    /// Names of the inventory.
     pub(crate) known: RoaringBitmap,
     /// Names that the inventory lacks, and patterns if there is no inventory.
     pub(crate) unknown: Vec<Unknown<'t>>,
@@ -73,16 +71,14 @@ impl<'t> Unknown<'t> {
         }
     }
 
-    /// Why more than the roles decides: the name is a system index or the index of the security
-    /// configuration, or the pattern may match one.
+    /// Why more than the roles decides: it is or may match a system index, or the index of the
+    /// security configuration.
     pub(crate) fn special_reason(self, settings: &EvaluationSettings) -> Option<Reason> {
         if self.may_match(&SECURITY_INDEX) {
             return Some(Reason::SecurityIndex);
         }
-        settings
-            .all_system_indices()
-            .any(|pattern| self.may_match(pattern))
-            .then_some(Reason::SystemIndex)
+        let mut system = settings.all_system_indices();
+        system.any(|pattern| self.may_match(pattern)).then_some(Reason::SystemIndex)
     }
 }
 
@@ -92,30 +88,27 @@ pub(crate) fn resolve_need<'t>(
     evaluation: EvaluationType,
     need: &'t Need<'_>,
 ) -> Option<Names<'t>> {
-    match (&need.target, inventory) {
-        (Target::Indices(expression), Some(inventory))
-            if shows_members(evaluation, need.actions) =>
-        {
-            let mut names = Names { is_all: expression.is_of_all(), ..Names::default() };
-            let options = Options { open: true, closed: true, hidden: true, ..expression.options };
-            (names.may_be_empty, names.is_reducible) = (options.allow_no_indices, true);
-            for part in expression.parts() {
-                match part {
-                    Part::Name(name) => names.add_name(Some(inventory), evaluation, name),
-                    Part::Pattern(pattern) => {
-                        names.known |= expand(inventory, pattern, options, false)
-                    }
-                    Part::Except(_) => {}
-                }
-            }
-            Some(names)
+    let Target::Indices(expression) = &need.target else {
+        return resolve(inventory, evaluation, &need.target);
+    };
+    let Some(inventory) = inventory.filter(|_| shows_members(evaluation, need.actions)) else {
+        return resolve(inventory, evaluation, &need.target);
+    };
+    let mut names = Names { is_all: expression.is_of_all(), ..Names::default() };
+    let options = Options { open: true, closed: true, hidden: true, ..expression.options };
+    (names.may_be_empty, names.is_reducible) = (options.allow_no_indices, true);
+    for part in expression.parts() {
+        match part {
+            Part::Name(name) => names.add_name(Some(inventory), evaluation, name),
+            Part::Pattern(pattern) => names.known |= expand(inventory, pattern, options, false),
+            Part::Except(_) => {}
         }
-        (target, _) => resolve(inventory, evaluation, target),
     }
+    Some(names)
 }
 
 /// Whether an operation (`_resolve/index`) shows the members of aliases that its patterns match,
-/// also of excluded ones. For `v4` this could not be compared with a node.
+/// also of excluded aliases. For `v4` this could not be compared with a node.
 pub(crate) fn shows_members(evaluation: EvaluationType, actions: &[Action]) -> bool {
     evaluation == EvaluationType::V4 && actions.contains(&RESOLVE_INDEX)
 }
@@ -168,7 +161,7 @@ const CLUSTER_IN_V4: [Action; 2] = [
     Action::of("indices:data/read/point_in_time/readall"),
 ];
 
-/// The pattern of a list of aliases, if it is one: the aliases that match are not looked up.
+/// The pattern, if a name of aliases is a pattern: the aliases that match are not looked up.
 pub(crate) fn pattern_of_aliases(name: &str) -> Option<&str> {
     match name {
         "_all" => Some("*"),
@@ -195,38 +188,47 @@ impl<'t> Names<'t> {
         }
         self.is_all = expression.is_of_all();
         self.may_be_empty = options.allow_no_indices;
-        self.is_reducible = options.ignore_unavailable;
+        self.is_reducible =
+            options.ignore_unavailable || (options.open && expression.has_pattern());
         if evaluation == EvaluationType::Legacy && is_unresolved(inventory, expression) {
-            return self.add_unresolved(inventory, expression);
-        }
-        // `*,-*` matches no index, whichever exist.
-        if expression.text() == NOTHING && inventory.is_some() {
-            self.is_reducible |= options.open;
+            // The parts count as they are, also exclusions, with their `-`.
+            for part in expression.text().split(',') {
+                match part.contains('*') {
+                    true => self.unknown.push(Unknown::Pattern(part)),
+                    false => self.add_itself(inventory, part),
+                }
+            }
             return;
         }
-        let mut excluded = Exclusions::default();
-        let mut named = Names::default();
-        // Named aliases and data streams. A node looks them up after the exclusions.
-        let mut groups = Names::default();
-        // With `expand_wildcards=none` a node takes each part for a name.
-        let excludes = expression.options.expands();
+        let Some(inventory) = inventory else { return self.add_unknown(expression, options) };
+        // `*,-*` matches no index, whichever exist.
+        if expression.text() == NOTHING {
+            return;
+        }
+        // With `expand_wildcards=none` a node takes each part for a name, and excludes none.
+        let parts = match expression.options.expands() {
+            true => parts_without_excluded(inventory, expression),
+            false => expression.parts().collect(),
+        };
         let exclusions = exclusions(expression, evaluation);
-        for part in expression.parts() {
-            match (part, inventory) {
-                (Part::Name(name), _) => {
-                    named.add_name(inventory, evaluation, name);
-                    self.add_name(inventory, evaluation, name);
-                    let number =
-                        inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
-                    if number.is_some_and(|(inventory, number)| !inventory.is_index(number)) {
-                        groups.add_name(inventory, evaluation, name);
+        // Named aliases and data streams. A node looks them up after the exclusions.
+        let (mut named, mut groups) = (RoaringBitmap::new(), RoaringBitmap::new());
+        for part in parts {
+            match part {
+                Part::Name(name) => {
+                    self.add_name(Some(inventory), evaluation, name);
+                    if let Some(number) = inventory.number(name) {
+                        let names = names_of(inventory, evaluation, &number);
+                        named.extend(names);
+                        if !inventory.is_index(number) {
+                            groups.extend(names);
+                        }
                     }
                 }
-                (Part::Pattern(pattern), _) if !options.expands() => {
+                Part::Pattern(pattern) if !options.expands() => {
                     self.unknown.push(Unknown::Name(pattern))
                 }
-                (Part::Pattern(pattern), Some(inventory)) => {
-                    self.is_reducible |= options.open;
+                Part::Pattern(pattern) => {
                     let matching = names_for_pattern(inventory, pattern, options, self.is_all);
                     self.replaced |= &matching & &inventory.aliases;
                     let expanded = expand_matching(inventory, matching, options);
@@ -234,19 +236,15 @@ impl<'t> Names<'t> {
                     self.taken_out -= &expanded;
                     self.known |= expanded;
                 }
-                (Part::Pattern(pattern), None) => {
-                    self.is_reducible |= options.open;
-                    self.unknown.push(Unknown::Pattern(pattern));
-                }
-                (Part::Except(name), Some(inventory)) if !name.contains('*') => {
+                Part::Except(name) if !name.contains('*') => {
                     // Patterns stand for indices: the name of a group excludes none.
-                    let index = inventory.number(name).filter(|number| inventory.is_index(*number));
-                    index.into_iter().for_each(|number| {
+                    if let Some(number) =
+                        inventory.number(name).filter(|number| inventory.is_index(*number))
+                    {
                         self.known.remove(number);
-                    });
-                    excluded.add(name, self.unknown.len());
+                    }
                 }
-                (Part::Except(pattern), Some(inventory)) => {
+                Part::Except(pattern) => {
                     // Comparing with the names takes most of the time, so it is done once.
                     let names = names_matching(inventory, pattern);
                     let matching =
@@ -254,105 +252,94 @@ impl<'t> Names<'t> {
                     self.known -= certainly_excluded(inventory, matching(exclusions), exclusions);
                     let any_state = Options { open: true, closed: true, hidden: true, ..options };
                     self.left_out |= expand_matching(inventory, matching(any_state), any_state);
-                    self.taken_out |= expand_matching(
-                        inventory,
-                        matching(expression.options),
-                        expression.options,
-                    );
+                    let options = expression.options;
+                    self.taken_out |= expand_matching(inventory, matching(options), options);
                 }
-                // Exclusions indices need no privilege. Without an inventory they are unknown, so
-                // they are checked anyway: stricter, never wider.
-                (Part::Except(_), None) => {}
             }
         }
-        excluded.take_out(&mut self.unknown, |unknown| match unknown {
-            Unknown::Name(name) if excludes => Some(name),
-            Unknown::Name(_) | Unknown::Pattern(_) => None,
-        });
-        self.known |= if excludes { groups.known } else { named.known.clone() };
-        self.is_emptied = expression.excludes() && inventory.is_some() && self.is_nothing();
-        if let (EvaluationType::Legacy, Some(inventory)) = (evaluation, inventory) {
+        self.known |= if expression.options.expands() { &groups } else { &named };
+        self.is_emptied = expression.excludes() && self.is_nothing();
+        if evaluation == EvaluationType::Legacy {
             self.left_out |= &inventory.closed;
         }
-        for out in [&mut self.left_out, &mut self.taken_out] {
-            *out &= &self.known;
-            *out -= &named.known;
+        for names in [&mut self.left_out, &mut self.taken_out] {
+            *names &= &self.known;
+            *names -= &named;
         }
     }
 
-    /// Adds the parts of an expression as they are, also exclusions, with their `-`.
-    fn add_unresolved(&mut self, inventory: Option<&Inventory>, expression: &'t Expression<'_>) {
-        for part in expression.text().split(',') {
-            if part.contains('*') {
-                self.unknown.push(Unknown::Pattern(part));
-            } else {
-                self.add_itself(inventory, part);
-            }
-        }
+    /// Adds the parts of an expression without an inventory.
+    fn add_unknown(&mut self, expression: &'t Expression<'_>, options: Options) {
+        self.unknown.extend(expression.parts().filter_map(|part| match part {
+            Part::Pattern(pattern) if options.expands() => Some(Unknown::Pattern(pattern)),
+            Part::Name(name) | Part::Pattern(name) => Some(Unknown::Name(name)),
+            // Excluded indices need no privilege. They are unknown, so they are checked anyway:
+            // stricter, never wider.
+            Part::Except(_) => None,
+        }));
     }
 
-    /// Adds a name: `legacy` replaces an alias by its members. An alias without known members stays
-    /// itself. If it counted as nothing, everybody might search it.
     fn add_name(
         &mut self,
         inventory: Option<&Inventory>,
         evaluation: EvaluationType,
         name: &'t str,
     ) {
-        let known = inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)));
-        match known {
-            Some((inventory, number))
-                if evaluation == EvaluationType::Legacy
-                    && inventory.kind(number) == Some(Kind::Alias)
-                    && !inventory.related(number).is_empty() =>
-            {
-                self.known.extend(inventory.related(number));
-                self.replaced.insert(number);
-            }
-            Some(_) | None => self.add_itself(inventory, name),
+        let Some((inventory, number)) =
+            inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)))
+        else {
+            return self.unknown.push(Unknown::Name(name));
+        };
+        let names = names_of(inventory, evaluation, &number);
+        self.known.extend(names);
+        if names != [number] {
+            self.replaced.insert(number);
         }
     }
 
     fn add_itself(&mut self, inventory: Option<&Inventory>, name: &'t str) {
         match inventory.and_then(|inventory| inventory.number(name)) {
-            Some(number) => {
-                self.known.insert(number);
-            }
+            Some(number) => drop(self.known.insert(number)),
             None => self.unknown.push(Unknown::Name(name)),
         }
     }
 }
 
-/// Names that an expression excludes from those before them. All are removed at once. Searching for
-/// each would take time that grows with the square of their number, which a client chooses.
-#[derive(Default)]
-pub(crate) struct Exclusions<'e> {
-    /// The number of names that were gathered before the name was last excluded.
-    before: HashMap<&'e str, usize, RandomState>,
+/// The names that a name stands for: `legacy` replaces an alias by its members. An alias without
+/// known members stays itself. If it counted as nothing, everybody might search it.
+pub(crate) fn names_of<'i>(
+    inventory: &'i Inventory,
+    evaluation: EvaluationType,
+    number: &'i u32,
+) -> &'i [u32] {
+    match (evaluation, inventory.members(*number)) {
+        (EvaluationType::Legacy, members @ [_, ..]) if inventory.aliases.contains(*number) => {
+            members
+        }
+        (EvaluationType::Legacy | EvaluationType::V4, _) => std::slice::from_ref(number),
+    }
 }
 
-impl<'e> Exclusions<'e> {
-    /// Excludes a name from the first `gathered` names.
-    pub(crate) fn add(&mut self, name: &'e str, gathered: usize) {
-        if gathered > 0 {
-            self.before.insert(name, gathered);
+/// The parts of an expression without the unknown names that a later part excludes. Searching for
+/// each exclusion would take time that grows with the square of the number of names, which a client
+/// chooses.
+pub(crate) fn parts_without_excluded<'e>(
+    inventory: &Inventory,
+    expression: &'e Expression<'_>,
+) -> Vec<Part<'e>> {
+    let mut parts: Vec<Part<'_>> = expression.parts().collect();
+    let mut excluded = HashSet::new();
+    parts.reverse();
+    parts.retain(|part| match part {
+        Part::Name(name) => inventory.number(name).is_some() || !excluded.contains(name),
+        Part::Except(name) => {
+            excluded.insert(*name);
+            true
         }
-    }
-
-    pub(crate) fn take_out<T>(
-        &self,
-        gathered: &mut Vec<T>,
-        name: impl for<'t> Fn(&'t T) -> Option<&'t str>,
-    ) {
-        if self.before.is_empty() {
-            return;
-        }
-        let mut number = 0;
-        gathered.retain(|item| {
-            number += 1;
-            name(item).and_then(|name| self.before.get(name)).is_none_or(|before| number > *before)
-        });
-    }
+        Part::Pattern(_) => true,
+    });
+    parts.reverse();
+    parts
 }
 
 /// The names that a pattern stands for: indices, the members of aliases, and data streams.
@@ -365,7 +352,7 @@ pub(crate) fn expand(
     expand_matching(inventory, names_for_pattern(inventory, pattern, options, is_all), options)
 }
 
-/// The same for the names that the pattern matches.
+/// The names that a pattern stands for, by the names that it matches.
 pub(crate) fn expand_matching(
     inventory: &Inventory,
     matching: RoaringBitmap,
@@ -399,11 +386,8 @@ pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> Roari
     for part in expression.parts() {
         match part {
             Part::Name(name) => {
-                let number = inventory.number(name);
-                let members = number.map(|number| inventory.related(number)).unwrap_or_default();
-                number.iter().chain(members).for_each(|number| {
-                    hidden.remove(*number);
-                });
+                let named: RoaringBitmap = inventory.number(name).into_iter().collect();
+                hidden -= inventory.with_members(named);
             }
             Part::Pattern(pattern) => {
                 hidden -= expand(inventory, pattern, expression.options, expression.is_of_all());
@@ -422,9 +406,7 @@ pub(crate) fn certainly_excluded(
     matching: RoaringBitmap,
     options: Options,
 ) -> RoaringBitmap {
-    let mut certain = matching;
-    certain -= &inventory.aliases;
-    certain -= &inventory.unlisted;
+    let mut certain = matching - &inventory.aliases - &inventory.unlisted;
     if !options.open {
         certain -= &inventory.open;
     }
@@ -475,7 +457,7 @@ pub(crate) fn names_for_pattern(
     without_hidden(inventory, names_matching(inventory, pattern), pattern, options, is_all)
 }
 
-/// The names for which a pattern stands among its matches: hidden names only if asked for.
+/// The names for which a pattern stands among its matches: hidden names only if it asks for them.
 fn without_hidden(
     inventory: &Inventory,
     mut matching: RoaringBitmap,
@@ -498,13 +480,15 @@ fn without_hidden(
 
 /// The names that match a pattern whose only wildcard is `*`.
 fn names_matching(inventory: &Inventory, pattern: &str) -> RoaringBitmap {
-    let (prefix, rest) = pattern.split_once('*').unwrap_or((pattern, ""));
-    let range = inventory.with_prefix(prefix);
     let mut names = RoaringBitmap::new();
-    if rest.is_empty() && prefix.len() < pattern.len() {
-        names.insert_range(range);
-    } else {
-        names.extend(range.filter(|number| matches(pattern, inventory.name(*number))));
+    match pattern.split_once('*') {
+        Some((prefix, "")) => drop(names.insert_range(inventory.with_prefix(prefix))),
+        Some((prefix, _)) => names.extend(
+            inventory
+                .with_prefix(prefix)
+                .filter(|number| matches(pattern, inventory.name(*number))),
+        ),
+        None => names.extend(inventory.number(pattern)),
     }
     names
 }

@@ -1,6 +1,6 @@
 //! Evaluates a request that look-ups do not permit: missing privileges, permitted names, filters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use roaring::RoaringBitmap;
 
@@ -24,7 +24,7 @@ type Outcome = Result<Option<Vec<String>>, Denied>;
 struct PermittedNames<'t> {
     known: RoaringBitmap,
     unknown: Vec<Unknown<'t>>,
-    /// Whether another name is a system index, or the index of the security configuration.
+    /// Whether a denied name is a system index, or the index of the security configuration.
     lacks_special: bool,
 }
 
@@ -38,7 +38,7 @@ impl Privileges {
         self.evaluate(caller, needs)
     }
 
-    /// The same without look-ups.
+    /// Decides without look-ups.
     pub(super) fn evaluate(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
         let (answer, filtered) = (Answer::default(), BTreeMap::new());
         let mut evaluation = Evaluation { privileges: self, caller, answer, filtered };
@@ -50,16 +50,12 @@ impl Privileges {
                 Err(Denied) => is_denied = true,
             }
         }
-        let mut answer = evaluation.answer;
-        answer.verdict = match is_denied {
-            true => Verdict::Denied,
-            false if parts.is_empty() => Verdict::Permitted,
-            false => Verdict::PermittedInPart(parts),
-        };
-        if is_denied {
-            answer.filters.clear();
+        let Answer { missing, filters, .. } = evaluation.answer;
+        match is_denied {
+            true => Answer { verdict: Verdict::Denied, missing, filters: BTreeSet::new() },
+            false if parts.is_empty() => Answer { verdict: Verdict::Permitted, missing, filters },
+            false => Answer { verdict: Verdict::PermittedInPart(parts), missing, filters },
         }
-        answer
     }
 
     /// Dashboards, if its tenants count.
@@ -73,12 +69,7 @@ impl Privileges {
         self.tenants().map(|tenants| tenants.left_out(need.actions, access)).unwrap_or_default()
     }
 
-    /// Whether an action is granted on any index at all.
-    fn on_any_index(&self, caller: &Caller, action: Action) -> bool {
-        caller.roles.allowed(self, action).is_some_and(Allowed::anywhere)
-    }
-
-    /// Those of these names on which an action is permitted.
+    /// The names among these on which an action is permitted.
     fn permitted(&self, caller: &Caller, action: Action, names: &RoaringBitmap) -> RoaringBitmap {
         let mut permitted = self.granted(caller, action, names);
         permitted -= &self.special.security;
@@ -92,7 +83,7 @@ impl Privileges {
         permitted
     }
 
-    /// Those of these names on which roles grant an action, whatever else they need.
+    /// The names among these on which roles grant an action, whatever else they need.
     pub(crate) fn granted(
         &self,
         caller: &Caller,
@@ -100,8 +91,7 @@ impl Privileges {
         names: &RoaringBitmap,
     ) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
-        let mut granted = allowed.known.names() & names;
-        granted |= &allowed.withheld & names;
+        let mut granted = (allowed.known.names() & names) | (&allowed.withheld & names);
         for rendered in caller.rendered(&allowed.templates) {
             granted |= &rendered.effective & names;
         }
@@ -153,14 +143,13 @@ impl Privileges {
         };
         let rendered = caller.rendered(&allowed.templates).map(|rendered| &rendered.pattern);
         is_among
-            || allowed.others.iter().chain(rendered).any(|pattern| unknown.is_covered_by(pattern))
+            || allowed.complex.iter().chain(rendered).any(|pattern| unknown.is_covered_by(pattern))
     }
 }
 
 impl Evaluation<'_> {
     fn evaluate(&mut self, need: &Need<'_>) -> Outcome {
-        let evaluation = self.privileges.settings.evaluation;
-        if !counts(evaluation, need) {
+        if !counts(self.privileges.evaluation(), need) {
             return Ok(None);
         }
         let reduced = match self.privileges.names(need) {
@@ -168,20 +157,16 @@ impl Evaluation<'_> {
             None if need.target == Target::Cluster => self.evaluate_cluster(need)?,
             None => None,
         };
-        match self.privileges.reaches_new(self.caller, need) {
-            Some(missing) => {
-                self.answer.missing.insert(missing);
-                Err(Denied)
-            }
-            None => Ok(reduced),
-        }
+        let Some(missing) = self.caller.reaches_new(need) else { return Ok(reduced) };
+        self.answer.missing.insert(missing);
+        Err(Denied)
     }
 
     fn evaluate_cluster(&mut self, need: &Need<'_>) -> Outcome {
         let Caller { roles, is_service, .. } = self.caller;
-        let missing =
-            need.actions.iter().filter(|action| *is_service || !roles.cluster.contains(**action));
-        let reason = if *is_service { Reason::ServiceAccount } else { Reason::NotGranted };
+        let (is_service, cluster) = (*is_service, &roles.cluster);
+        let missing = need.actions.iter().filter(|a| is_service || !cluster.contains(**a));
+        let reason = if is_service { Reason::ServiceAccount } else { Reason::NotGranted };
         self.answer.deny(missing, "", reason).map(|()| None)
     }
 
@@ -202,8 +187,13 @@ impl Evaluation<'_> {
         let may_be_whole = keeps_unknown && (&names.known - &known).is_subset(&names.left_out);
         let left_out = privileges.left_out(need, caller.tenant);
         if is_permitted && known.is_disjoint(&left_out) {
-            let replaced = self.replaced(names, &known);
-            self.filter_names(need, (&known, &replaced), &unknown)?;
+            // The aliases by which the request reaches these names.
+            let members = |alias: u32| privileges.inventory.members(alias).iter();
+            let aliases = (&names.replaced - &known)
+                .into_iter()
+                .filter(|alias| members(*alias).any(|member| known.contains(*member)))
+                .collect();
+            self.filter_names(need, (&known, &aliases), &unknown)?;
             return Ok(None);
         }
         known -= left_out;
@@ -213,64 +203,60 @@ impl Evaluation<'_> {
         if let Some(inventory) = privileges.inventory().filter(|_| may_be_whole) {
             known -= hidden_beside(inventory, &need.target);
         }
-        let count =
-            usize::try_from(known.len()).unwrap_or(usize::MAX).saturating_add(unknown.len());
+        let count = known.len().saturating_add(unknown.len() as u64);
         if !(is_permitted || self.may_reduce(need, names, lacks_special, count == 0))
-            || count > MAX_NAMES
+            || count > MAX_NAMES as u64
             || !matches!(need.target, Target::Indices(_))
         {
             return Err(Denied);
         }
         // The names take the place of aliases.
         self.filter_names(need, (&known, &RoaringBitmap::new()), &unknown)?;
-        let known = known.iter().map(|number| privileges.inventory.name(number).to_owned());
-        Ok(Some(known.chain(unknown.iter().map(|name| name.text().to_owned())).collect()))
+        let known = known.iter().map(|number| privileges.inventory.name(number));
+        let unknown = unknown.iter().map(|unknown| unknown.text());
+        Ok(Some(known.chain(unknown).map(str::to_owned).collect()))
     }
 
-    /// Finds the names on which all actions are permitted, and adds what is missing on the others.
+    /// Finds the names on which all actions are permitted, and adds the missing privileges on the
+    /// others.
     fn permitted_names<'t>(&mut self, need: &Need<'_>, names: &Names<'t>) -> PermittedNames<'t> {
         let Self { privileges, caller, .. } = *self;
+        let special = &privileges.special;
         let (mut known, mut lacks_special) = (names.known.clone(), false);
-        let mut is_permitted = vec![true; names.unknown.len()];
+        let mut denied_unknown = BTreeSet::new();
         for action in need.actions {
             let missing = &names.known - privileges.permitted(caller, *action, &names.known);
             known -= &missing;
-            let mut reasons: Vec<(&str, Reason)> = Vec::new();
-            for number in missing.iter().take(MAX_MISSING) {
-                reasons
-                    .push((privileges.inventory.name(number), privileges.reason(caller, number)));
-            }
-            let system = &missing & &privileges.special.system;
-            lacks_special |= !missing.is_disjoint(&privileges.special.security)
+            let system = &missing & &special.system;
+            lacks_special |= !missing.is_disjoint(&special.security)
                 || !system.is_subset(&privileges.granted(caller, SYSTEM_INDEX, &system));
-            for (name, is_permitted) in names.unknown.iter().zip(&mut is_permitted) {
-                if let Err(reason) = privileges.permits_unknown(caller, *action, *name) {
-                    *is_permitted = false;
+            let mut reasons: Vec<(&str, Reason)> = missing
+                .iter()
+                .take(MAX_MISSING)
+                .map(|name| (privileges.inventory.name(name), privileges.reason(caller, name)))
+                .collect();
+            for (number, unknown) in names.unknown.iter().enumerate() {
+                if let Err(reason) = privileges.permits_unknown(caller, *action, *unknown) {
+                    denied_unknown.insert(number);
                     lacks_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
                     if reasons.len() < MAX_MISSING {
-                        reasons.push((name.text(), reason));
+                        reasons.push((unknown.text(), reason));
                     }
                 }
             }
-            let missing =
-                |(name, reason): (&str, _)| Missing { action: *action, name: name.into(), reason };
-            self.answer.missing.extend(reasons.into_iter().map(missing));
+            self.answer.missing.extend(reasons.into_iter().map(|(name, reason)| Missing {
+                action: *action,
+                name: name.to_owned(),
+                reason,
+            }));
         }
-        let unknown =
-            names.unknown.iter().zip(is_permitted).filter(|(_, is_permitted)| *is_permitted);
-        PermittedNames { known, unknown: unknown.map(|(name, _)| *name).collect(), lacks_special }
+        let unknown = names.unknown.iter().enumerate();
+        let unknown = unknown.filter(|(number, _)| !denied_unknown.contains(number));
+        PermittedNames { known, unknown: unknown.map(|(_, name)| *name).collect(), lacks_special }
     }
 
     fn deny_all(&mut self, need: &Need<'_>, reason: Reason) -> Outcome {
         self.answer.deny(need.actions, need.target.text(), reason).and(Err(Denied))
-    }
-
-    /// The aliases by which a request reaches one of these names.
-    fn replaced(&self, names: &Names<'_>, known: &RoaringBitmap) -> RoaringBitmap {
-        let is_reached = |alias: &u32| {
-            self.privileges.inventory.members(*alias).iter().any(|member| known.contains(*member))
-        };
-        (&names.replaced - known).into_iter().filter(is_reached).collect()
     }
 
     /// A need that names no index: `legacy` permits it, `v4` if a role grants it on any index.
@@ -278,11 +264,12 @@ impl Evaluation<'_> {
     /// If its exclusions leave nothing of the inventory, it is never forwarded as it is: the
     /// cluster may have further indices. Reading then finds nothing, and other actions are denied.
     fn evaluate_nothing(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
-        let Privileges { settings, .. } = self.privileges;
+        let Self { privileges, caller, .. } = *self;
+        let settings = &privileges.settings;
         if settings.evaluation == EvaluationType::V4 {
-            let is_missing =
-                |action: &&Action| !self.privileges.on_any_index(self.caller, **action);
-            self.answer.deny(need.actions.iter().filter(is_missing), "", Reason::NotGranted)?;
+            let mut missing = need.actions.to_vec();
+            missing.retain(|action| !caller.is_granted_anywhere(privileges, *action));
+            self.answer.deny(&missing, "", Reason::NotGranted)?;
         }
         match names.is_emptied {
             false => Ok(None),
@@ -293,20 +280,20 @@ impl Evaluation<'_> {
 
     /// Adds the missing privileges of a need about the index of Dashboards.
     fn evaluate_tenant(&mut self, need: &Need<'_>, names: &Names<'_>) -> Result<(), Denied> {
-        let (tenant, evaluation) = (self.caller.tenant, self.privileges.evaluation());
-        let tenants = self.privileges.tenants().filter(|_| tenant != TenantAccess::Server);
+        let (access, evaluation) = (self.caller.tenant, self.privileges.evaluation());
+        let tenants = self.privileges.tenants().filter(|_| access != TenantAccess::Server);
         let Some(tenants) = tenants else { return Ok(()) };
-        let is_missing = |action: &&Action| !tenant.permits_need(need, **action, evaluation);
-        let mut missing = need.actions.iter().filter(is_missing).peekable();
-        let is_meant = missing.peek().is_some() && tenants.is_meant(&need.target, names);
         let index = &tenants.dashboards.index;
-        let mut result = Ok(());
-        if is_meant {
-            result = self.answer.deny(missing, index, Reason::TenantNotGranted);
+        let (mut missing, mut remaining): (Vec<&Action>, Vec<&Action>) = need
+            .actions
+            .iter()
+            .partition(|action| !access.permits_need(need, **action, evaluation));
+        if missing.is_empty() || !tenants.is_meant(&need.target, names) {
+            remaining.append(&mut missing);
         }
+        let mut result = self.answer.deny(missing, index, Reason::TenantNotGranted);
         if tenants.is_of_other_tenant(&need.target, names) {
-            let others = need.actions.iter().filter(|action| !(is_meant && is_missing(action)));
-            result = result.and(self.answer.deny(others, index, Reason::OtherTenant));
+            result = result.and(self.answer.deny(remaining, index, Reason::OtherTenant));
         }
         result
     }
@@ -321,26 +308,34 @@ impl Evaluation<'_> {
         is_empty: bool,
     ) -> bool {
         let settings = &self.privileges.settings;
-        let on_any_index =
-            || need.actions.iter().all(|action| self.privileges.on_any_index(self.caller, *action));
+        let mut actions = need.actions.iter();
         !names.unknown.iter().any(|unknown| matches!(unknown, Unknown::Pattern(_)))
             && match settings.evaluation {
                 EvaluationType::Legacy => {
                     settings.do_not_fail_on_forbidden
-                        && need.actions.iter().all(|action| settings.reduces(*action))
+                        && actions.all(|action| settings.reduces(*action))
                         && (!lacks_special || names.is_all)
                         && (!is_empty || settings.do_not_fail_on_forbidden_empty)
                 }
                 EvaluationType::V4 => {
                     settings.ignore_unauthorized_indices
                         && names.is_reducible
-                        && (!is_empty || (names.may_be_empty && on_any_index()))
+                        && (!is_empty
+                            || (names.may_be_empty
+                                && actions.all(|action| {
+                                    self.caller.is_granted_anywhere(self.privileges, *action)
+                                })))
                 }
             }
     }
 }
 
 impl Caller {
+    /// Whether an action is granted on any index at all.
+    fn is_granted_anywhere(&self, privileges: &Privileges, action: Action) -> bool {
+        self.roles.allowed(privileges, action).is_some_and(Allowed::anywhere)
+    }
+
     /// The patterns of these templates.
     pub(super) fn rendered<'c>(
         &'c self,

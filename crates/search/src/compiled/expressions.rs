@@ -1,7 +1,7 @@
 //! A cache of expressions with patterns, and the names that they stand for.
 
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use foldhash::HashMap;
 use foldhash::fast::RandomState;
@@ -11,10 +11,10 @@ use crate::concrete::NamesInPlace;
 use crate::expression::{Expression, Options};
 use crate::inventory::Inventory;
 
-/// Threads wait for each other only within one of these.
+/// Threads wait for each other only at the same shard.
 const SHARDS: usize = 16;
 
-/// How many expressions a shard keeps. When it is full, it starts anew.
+/// How many expressions a shard keeps. A full shard is emptied.
 const MAX_EXPRESSIONS: usize = 64;
 
 /// Larger sets of names are not kept as runs: some dozens of runs.
@@ -43,7 +43,7 @@ pub(super) struct ExpandedNames {
     /// Whether the plugin may take a request for them for one about the index of Dashboards alone.
     /// Working it out takes three times as long as the rest of the decision.
     pub(super) is_of_dashboards: bool,
-    /// The names that are forwarded in its place, once they were needed.
+    /// The names that are forwarded in its place. Made when first needed.
     in_place: OnceLock<Option<NamesInPlace>>,
 }
 
@@ -53,7 +53,7 @@ impl ExpandedNames {
         replaced: RoaringBitmap,
         is_of_dashboards: bool,
     ) -> Self {
-        // A subset test takes a tenth of the time if 2,000 names of a prefix are one run. Many
+        // A subset test takes a tenth of the time if 2,000 names of a prefix are a single run. Many
         // short runs are slower than bits, which are compared 64 at once.
         names.optimize();
         if names.serialized_size() > MAX_RUN_BYTES {
@@ -66,24 +66,16 @@ impl ExpandedNames {
     pub(super) fn in_place(
         &self,
         inventory: &Inventory,
-        of: &Expression<'_>,
+        expression: &Expression<'_>,
     ) -> Option<&NamesInPlace> {
-        self.in_place.get_or_init(|| NamesInPlace::new(inventory, of, &self.names)).as_ref()
+        let names = || NamesInPlace::new(inventory, expression, &self.names);
+        self.in_place.get_or_init(names).as_ref()
     }
 }
 
 impl Expressions {
-    /// Holds every lock.
-    #[cfg(test)]
-    pub(super) fn lock_all(&self) -> Vec<std::sync::MutexGuard<'_, Shard>> {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner))
-            .collect()
-    }
-
-    /// The names that an expression stands for. They are worked out by `expand` if they are not
-    /// kept. An expression with names that the inventory lacks is `None`, and is not kept.
+    /// The names that an expression stands for, made by `expand` if they are not kept. `None` is
+    /// not kept: the expression has names that the inventory lacks.
     pub(super) fn names(
         &self,
         expression: &Expression<'_>,
@@ -92,15 +84,14 @@ impl Expressions {
         let (text, options) = (expression.text(), expression.options);
         let hash = usize::try_from(self.seed.hash_one(text) >> 32).unwrap_or_default();
         let shard = self.shards.get(hash % SHARDS)?;
-        let lock = || shard.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((kept, names)) = lock().get(text)
+        if let Some((kept, names)) = lock(shard).get(text)
             && *kept == options
         {
             return Some(names.clone());
         }
         let names = Arc::new(expand()?);
         if text.len() <= MAX_LENGTH {
-            let mut shard = lock();
+            let mut shard = lock(shard);
             if shard.len() >= MAX_EXPRESSIONS {
                 shard.clear();
             }
@@ -108,6 +99,15 @@ impl Expressions {
         }
         Some(names)
     }
+
+    #[cfg(test)]
+    pub(super) fn lock_all(&self) -> Vec<MutexGuard<'_, Shard>> {
+        self.shards.iter().map(lock).collect()
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,10 +3,11 @@
 //! The cluster resolves a pattern again, maybe to indices that were created since. A pattern that
 //! the roles grant whatever it stands for is forwarded as it is.
 
+use std::sync::Arc;
+
 use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
 use crate::answer::{Missing, Reason};
-use crate::concrete::NamesInPlace;
 use crate::expression::{Expression, Part};
 use crate::filtering::{may_be_of_any, strictest};
 use crate::narrow::with_values;
@@ -16,6 +17,7 @@ use crate::request::find;
 use crate::resolve::{Unknown, resolve};
 use crate::tenants::Tenants;
 
+use super::expressions::ExpandedNames;
 use super::{Caller, Privileges};
 
 impl Privileges {
@@ -37,18 +39,17 @@ impl Privileges {
         // All lists of a request are the same parameter.
         let is_list = |need: &&Need<'_>| matches!(need.target, Target::Indices(_));
         let expression = needs.iter().find(is_list)?.target.expression()?;
-        // Also needs of the body on the same indices.
-        let mut same = needs
-            .iter()
-            .filter(|need| is_list(need) || need.target.expression() == Some(expression));
-        if same.all(|need| self.is_certain(caller, need, expression)) {
+        // The body may need the same indices.
+        let is_replaced =
+            |need: &&Need<'_>| is_list(need) || need.target.expression() == Some(expression);
+        if needs.iter().filter(is_replaced).all(|need| self.is_certain(caller, need, expression)) {
             return None;
         }
         self.with_names(request, needs, expression, caller.caches)
     }
 
-    /// The path and query of a request with names in place of the patterns of `expression`. They
-    /// are worked out once if `caches` is set. `None` if that is not possible.
+    /// The path and query of a request with names in place of the patterns of `expression`. The
+    /// names are kept if `caches` is set. `None` if the patterns cannot be replaced.
     pub(crate) fn with_names(
         &self,
         request: &Request<'_>,
@@ -64,17 +65,12 @@ impl Privileges {
             return None;
         }
         let matched = find(request).filter(|matched| matched.route.operation.takes_names)?;
-        let expanded = self.expanded(inventory, expression, caches);
-        let made;
-        let names = match &expanded {
-            Some(expanded) => expanded.in_place(inventory, expression)?,
-            None => {
-                let target = Target::Indices(expression.clone());
-                let decided = resolve(Some(inventory), self.settings.evaluation, &target)?.known;
-                made = NamesInPlace::new(inventory, expression, &decided)?;
-                &made
-            }
-        };
+        let expanded = self.expanded(inventory, expression, caches).or_else(|| {
+            let target = Target::Indices(expression.clone());
+            let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
+            Some(Arc::new(ExpandedNames::new(names.known, names.replaced, false)))
+        })?;
+        let names = expanded.in_place(inventory, expression)?;
         // A change reaches a hidden alias neither by its pattern nor by its name.
         let mut actions = needs.iter().flat_map(|need| need.actions);
         if names.has_matched_alias && !actions.all(|action| self.settings.reduces(*action)) {
@@ -98,11 +94,8 @@ impl Privileges {
         }
         needs.iter().find_map(|need| {
             let action = shown_by_pattern(need)?;
-            Some(Missing {
-                action,
-                name: need.target.text().to_owned(),
-                reason: Reason::NeedsFilter,
-            })
+            let name = need.target.text().to_owned();
+            Some(Missing { action, name, reason: Reason::NeedsFilter })
         })
     }
 
@@ -124,7 +117,7 @@ impl Privileges {
             && need.actions.iter().all(|action| self.grants_unknown(caller, *action, unknown))
             && (!is_system() || self.grants_unknown(caller, SYSTEM_INDEX, unknown))
             // An alias that was made since may match, for an index of which a role hides something.
-            && (caller.roles.is_unrestricted || strictest(need).is_none())
+            && caller.is_unfiltered(need)
             && !tenants.is_some_and(|tenants| {
                 Tenants { inventory: None, ..tenants }.is_part(Part::Pattern(pattern))
             })

@@ -1,5 +1,5 @@
 //! Finds out by look-ups whether a request is permitted as it is. If that is not simple, the answer
-//! is no: then [`Privileges::evaluate`] works it out.
+//! is no, and [`Privileges::evaluate`] decides.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -15,118 +15,31 @@ use crate::filtering::{denied_by_all, reaches_new, strictest};
 use crate::inventory::Inventory;
 use crate::need::{Need, Target};
 use crate::resolve::{
-    NOTHING, Unknown, counts, is_unresolved, pattern_of_aliases, resolve, shows_members,
+    NOTHING, Unknown, counts, is_unresolved, names_of, pattern_of_aliases, resolve, shows_members,
 };
 use crate::tenants::{TenantAccess, Tenants};
+
+/// A need of a caller that is looked up.
+#[derive(Clone, Copy)]
+struct LookUp<'p> {
+    privileges: &'p Privileges,
+    caller: &'p Caller,
+    need: &'p Need<'p>,
+    /// Dashboards, if the caller may not use all of its indices.
+    tenants: Option<Tenants<'p>>,
+}
 
 impl Privileges {
     /// Whether the needs of a request are permitted as they are. For a known action, nothing is
     /// allocated.
     #[must_use]
     pub fn permits<'n>(
-        &self,
-        caller: &Caller,
+        &'n self,
+        caller: &'n Caller,
         needs: impl IntoIterator<Item = &'n Need<'n>>,
     ) -> bool {
-        needs.into_iter().all(|need| self.permits_need(caller, need))
-    }
-
-    fn permits_need(&self, caller: &Caller, need: &Need<'_>) -> bool {
-        if self.settings.changes_all(need) || self.reaches_new(caller, need).is_some() {
-            return false;
-        }
-        match &need.target {
-            Target::Cluster => {
-                let permits = |action| !caller.is_service && caller.roles.cluster.contains(action);
-                !counts(self.settings.evaluation, need) || need.actions.iter().copied().all(permits)
-            }
-            Target::Name(name) => self.permits_name(caller, need, name),
-            Target::Missing(name) => {
-                self.inventory.number(name).is_some() || self.permits_name(caller, need, name)
-            }
-            Target::AddedName(_) if self.settings.evaluation == EvaluationType::Legacy => true,
-            Target::AddedName(name) => match pattern_of_aliases(name) {
-                Some(pattern) => self.permits_unknown_name(caller, need, Unknown::Pattern(pattern)),
-                None => self.permits_name(caller, need, name),
-            },
-            Target::Fixed(expression)
-                if self
-                    .closed_tenants(caller)
-                    .is_some_and(|tenants| tenants.is_unseen(expression)) =>
-            {
-                false
-            }
-            Target::Indices(expression) | Target::Fixed(expression) => {
-                self.permits_expression(caller, need, expression)
-            }
-        }
-    }
-
-    /// The missing privilege of a need that may reach future names, if a role hides something.
-    pub(super) fn reaches_new(&self, caller: &Caller, need: &Need<'_>) -> Option<Missing> {
-        if caller.roles.is_unrestricted { None } else { reaches_new(need) }
-    }
-
-    fn permits_expression(
-        &self,
-        caller: &Caller,
-        need: &Need<'_>,
-        expression: &Expression<'_>,
-    ) -> bool {
-        let (evaluation, tenants) = (self.settings.evaluation, self.closed_tenants(caller));
-        if tenants.is_some_and(|tenants| !tenants.left_out(need.actions, caller.tenant).is_empty())
-        {
-            return false;
-        }
-        if expression.parts().all(|part| matches!(part, Part::Name(_))) {
-            return self.permits_names(caller, need, expression);
-        }
-        let Some(inventory) = self.inventory() else {
-            return !tenants.is_some_and(|tenants| tenants.is_in(expression))
-                && self.permits_unexpanded(caller, need, expression);
-        };
-        if shows_members(evaluation, need.actions)
-            || caller.is_service
-            || (evaluation == EvaluationType::V4 && !expression.options.expands())
-        {
-            return false;
-        }
-        let Some(expanded) = self.expanded(inventory, expression, caller.caches) else {
-            return false;
-        };
-        if tenants.is_some() && expanded.is_of_dashboards {
-            return false;
-        }
-        // `v4` asks for grants on any index. An expression that exclusions emptied is not
-        // forwarded.
-        let is_emptied = || expression.text() != NOTHING && expression.excludes();
-        if expanded.names.is_empty() && (evaluation == EvaluationType::V4 || is_emptied()) {
-            return false;
-        }
-        need.actions.iter().all(|action| {
-            let allowed = caller.roles.allowed(self, *action);
-            allowed.is_some_and(|allowed| expanded.names.is_subset(allowed.known.names()))
-        }) && self.is_unfiltered(caller, need, |restricted| {
-            [&expanded.names, &expanded.replaced].iter().any(|names| !restricted.is_disjoint(names))
-        })
-    }
-
-    /// Whether actions are permitted on each name of a list.
-    fn permits_names(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
-        // Asked for each alias, and the same for all.
-        let is_unresolved = LazyCell::new(|| is_unresolved(self.inventory(), expression));
-        expression.parts().all(|part| match part {
-            Part::Name(name) => {
-                // `legacy` then does not replace an alias by its members.
-                let is_alias = self.settings.evaluation == EvaluationType::Legacy
-                    && self
-                        .inventory
-                        .number(name)
-                        .is_some_and(|number| self.inventory.aliases.contains(number));
-                !(is_alias && *is_unresolved) && self.permits_name(caller, need, name)
-            }
-            Part::Pattern(_) | Part::Except(_) => false,
-        })
+        let tenants = self.closed_tenants(caller);
+        needs.into_iter().all(|need| LookUp { privileges: self, caller, need, tenants }.permits())
     }
 
     /// The names of an expression, if the inventory has all. They are kept if `caches` is set.
@@ -136,8 +49,10 @@ impl Privileges {
         expression: &Expression<'_>,
         caches: bool,
     ) -> Option<Arc<ExpandedNames>> {
-        let expand = || self.expand(inventory, expression);
-        if caches { self.expressions.names(expression, expand) } else { expand().map(Arc::new) }
+        match caches {
+            true => self.expressions.names(expression, || self.expand(inventory, expression)),
+            false => self.expand(inventory, expression).map(Arc::new),
+        }
     }
 
     fn expand(&self, inventory: &Inventory, expression: &Expression<'_>) -> Option<ExpandedNames> {
@@ -152,89 +67,169 @@ impl Privileges {
         Some(ExpandedNames::new(names.known, names.replaced, is_of_dashboards))
     }
 
-    /// Without an inventory: whether each pattern is covered by one that is granted.
-    fn permits_unexpanded(
-        &self,
-        caller: &Caller,
-        need: &Need<'_>,
-        expression: &Expression<'_>,
-    ) -> bool {
-        // The same for all parts, of which there may be thousands.
-        let takes_text = LazyCell::new(|| is_unresolved(None, expression));
-        expression.options.expands()
-            && expression.parts().all(|part| match part {
-                Part::Name(name) => self.permits_name(caller, need, name),
-                Part::Except(_) => self.settings.evaluation == EvaluationType::V4 || !*takes_text,
-                Part::Pattern(pattern) => {
-                    self.permits_unknown_name(caller, need, Unknown::Pattern(pattern))
-                }
-            })
-    }
-
-    /// Whether actions are permitted on an unknown name or pattern, without a filter.
-    fn permits_unknown_name(&self, caller: &Caller, need: &Need<'_>, unknown: Unknown<'_>) -> bool {
-        need.actions.iter().all(|action| self.permits_unknown(caller, *action, unknown).is_ok())
-            && (caller.roles.is_unrestricted || strictest(need).is_none())
-    }
-
-    /// Whether actions are permitted on one name, without a filter.
-    fn permits_name(&self, caller: &Caller, need: &Need<'_>, name: &str) -> bool {
-        let tenants = self.closed_tenants(caller);
-        if tenants.is_some_and(|tenants| tenants.begins(name)) {
-            return false;
-        }
-        let Some(number) = self.inventory.number(name) else {
-            return self.permits_unknown_name(caller, need, Unknown::Name(name));
-        };
-        if caller.is_service || (tenants.is_some() && self.special.dashboards.contains(number)) {
-            return false;
-        }
-        let members = match self.settings.evaluation {
-            EvaluationType::Legacy if self.inventory.aliases.contains(number) => {
-                self.inventory.members(number)
-            }
-            EvaluationType::Legacy | EvaluationType::V4 => &[],
-        };
-        let rows = if members.is_empty() { std::slice::from_ref(&number) } else { members };
-        need.actions.iter().all(|action| {
-            let Some(allowed) = caller.roles.allowed(self, *action) else { return false };
-            rows.iter().all(|row| {
-                allowed.known.contains(*row)
-                    || (!allowed.templates.is_empty()
-                        && !self.special.security.contains(*row)
-                        && !self.special.system.contains(*row)
-                        && caller
-                            .rendered(&allowed.templates)
-                            .any(|rendered| rendered.effective.contains(*row)))
-            })
-        }) && self.is_unfiltered(caller, need, |restricted| {
-            rows.iter().chain([&number]).any(|row| restricted.contains(*row))
-        })
-    }
-
-    /// Whether nothing must be filtered. `touches` returns whether one of these names is needed.
-    fn is_unfiltered(
-        &self,
-        caller: &Caller,
-        need: &Need<'_>,
-        touches: impl Fn(&RoaringBitmap) -> bool,
-    ) -> bool {
-        caller.roles.is_unrestricted
-            || strictest(need).is_none_or(|(_, filtering)| {
-                let hides_of_all = caller.roles.hides_of_all;
-                hides_of_all.is_none_or(|documents| denied_by_all(filtering, documents).is_none())
-                    && caller.roles.restricting_templates.is_empty()
-                    && !touches(&caller.roles.restricted)
-            })
-    }
-
-    /// Dashboards, if a caller may not do everything with its index, or those of other tenants
-    /// (`v4`).
+    /// Dashboards, if a caller may not do everything with its index, or with those of other
+    /// tenants (`v4`).
     pub(super) fn closed_tenants(&self, caller: &Caller) -> Option<Tenants<'_>> {
         let least = match self.settings.evaluation {
             EvaluationType::Legacy => TenantAccess::Write,
             EvaluationType::V4 => TenantAccess::Server,
         };
         self.tenants().filter(|_| caller.tenant < least)
+    }
+}
+
+impl Caller {
+    /// The missing privilege of a need that may reach future names, if a role hides something.
+    pub(super) fn reaches_new(&self, need: &Need<'_>) -> Option<Missing> {
+        if self.roles.is_unrestricted { None } else { reaches_new(need) }
+    }
+
+    /// Whether the roles hide nothing that a need may show, whatever its names are.
+    pub(super) fn is_unfiltered(&self, need: &Need<'_>) -> bool {
+        self.roles.is_unrestricted || strictest(need).is_none()
+    }
+}
+
+impl LookUp<'_> {
+    fn permits(self) -> bool {
+        let Self { privileges, caller, need, tenants } = self;
+        if privileges.settings.changes_all(need) || caller.reaches_new(need).is_some() {
+            return false;
+        }
+        match &need.target {
+            Target::Cluster => {
+                let cluster = &caller.roles.cluster;
+                !counts(privileges.evaluation(), need)
+                    || (!caller.is_service && need.actions.iter().all(|a| cluster.contains(*a)))
+            }
+            Target::Missing(name) if privileges.inventory.number(name).is_some() => true,
+            Target::Name(name) | Target::Missing(name) => self.permits_name(name),
+            Target::AddedName(name) => {
+                privileges.evaluation() == EvaluationType::Legacy
+                    || match pattern_of_aliases(name) {
+                        Some(pattern) => self.permits_unknown(Unknown::Pattern(pattern)),
+                        None => self.permits_name(name),
+                    }
+            }
+            Target::Indices(expression) => self.permits_expression(expression),
+            Target::Fixed(expression) => {
+                !tenants.is_some_and(|tenants| tenants.is_unseen(expression))
+                    && self.permits_expression(expression)
+            }
+        }
+    }
+
+    fn permits_expression(self, expression: &Expression<'_>) -> bool {
+        let Self { privileges, caller, need, tenants } = self;
+        let evaluation = privileges.evaluation();
+        if tenants.is_some_and(|tenants| !tenants.left_out(need.actions, caller.tenant).is_empty())
+        {
+            return false;
+        }
+        if expression.parts().all(|part| matches!(part, Part::Name(_))) {
+            return self.permits_parts(expression);
+        }
+        let Some(inventory) = privileges.inventory() else {
+            return !tenants.is_some_and(|tenants| tenants.is_in(expression))
+                && self.permits_parts(expression);
+        };
+        if shows_members(evaluation, need.actions)
+            || caller.is_service
+            || (evaluation == EvaluationType::V4 && !expression.options.expands())
+        {
+            return false;
+        }
+        let Some(expanded) = privileges.expanded(inventory, expression, caller.caches) else {
+            return false;
+        };
+        let ExpandedNames { names, replaced, is_of_dashboards, .. } = &*expanded;
+        if tenants.is_some() && *is_of_dashboards {
+            return false;
+        }
+        // `v4` asks for grants on any index. An expression that exclusions emptied is not
+        // forwarded.
+        if names.is_empty()
+            && (evaluation == EvaluationType::V4
+                || (expression.text() != NOTHING && expression.excludes()))
+        {
+            return false;
+        }
+        need.actions.iter().all(|action| {
+            let allowed = caller.roles.allowed(privileges, *action);
+            allowed.is_some_and(|allowed| names.is_subset(allowed.known.names()))
+        }) && self.is_unfiltered(|restricted| {
+            !restricted.is_disjoint(names) || !restricted.is_disjoint(replaced)
+        })
+    }
+
+    /// Whether the actions are permitted on each name, and each pattern, whatever it matches.
+    fn permits_parts(self, expression: &Expression<'_>) -> bool {
+        let Privileges { inventory, settings, .. } = self.privileges;
+        let is_legacy = settings.evaluation == EvaluationType::Legacy;
+        // The same for all parts, of which there may be thousands.
+        let is_unresolved =
+            LazyCell::new(|| is_legacy && is_unresolved(self.privileges.inventory(), expression));
+        expression.parts().all(|part| match part {
+            Part::Name(name) => {
+                let number = inventory.number(name);
+                let is_alias = number.is_some_and(|number| inventory.aliases.contains(number));
+                // An alias of an unresolved expression is not replaced by its members.
+                !(is_alias && *is_unresolved) && self.permits_name(name)
+            }
+            Part::Except(_) => !*is_unresolved,
+            Part::Pattern(pattern) => {
+                expression.options.expands() && self.permits_unknown(Unknown::Pattern(pattern))
+            }
+        })
+    }
+
+    /// Whether the actions are permitted on an unknown name or pattern, without a filter.
+    fn permits_unknown(self, unknown: Unknown<'_>) -> bool {
+        let Self { privileges, caller, need, .. } = self;
+        let mut actions = need.actions.iter();
+        actions.all(|action| privileges.permits_unknown(caller, *action, unknown).is_ok())
+            && caller.is_unfiltered(need)
+    }
+
+    /// Whether the actions are permitted on a name, without a filter.
+    fn permits_name(self, name: &str) -> bool {
+        let Self { privileges, caller, need, tenants } = self;
+        let Privileges { inventory, special, .. } = privileges;
+        if tenants.is_some_and(|tenants| tenants.begins(name)) {
+            return false;
+        }
+        let Some(number) = inventory.number(name) else {
+            return self.permits_unknown(Unknown::Name(name));
+        };
+        if caller.is_service || (tenants.is_some() && special.dashboards.contains(number)) {
+            return false;
+        }
+        let names = names_of(inventory, privileges.evaluation(), &number);
+        need.actions.iter().all(|action| {
+            let Some(allowed) = caller.roles.allowed(privileges, *action) else { return false };
+            names.iter().all(|name| {
+                allowed.known.contains(*name)
+                    || (!allowed.templates.is_empty()
+                        && !special.security.contains(*name)
+                        && !special.system.contains(*name)
+                        && caller
+                            .rendered(&allowed.templates)
+                            .any(|rendered| rendered.effective.contains(*name)))
+            })
+        }) && self.is_unfiltered(|restricted| {
+            names.iter().chain([&number]).any(|name| restricted.contains(*name))
+        })
+    }
+
+    /// Whether nothing must be filtered. `touches` returns whether any of these names is needed.
+    fn is_unfiltered(self, touches: impl Fn(&RoaringBitmap) -> bool) -> bool {
+        let roles = &self.caller.roles;
+        roles.is_unrestricted
+            || strictest(self.need).is_none_or(|(_, filtering)| {
+                let hides_of_all = roles.hides_of_all;
+                hides_of_all.is_none_or(|documents| denied_by_all(filtering, documents).is_none())
+                    && roles.restricting_templates.is_empty()
+                    && !touches(&roles.restricted)
+            })
     }
 }

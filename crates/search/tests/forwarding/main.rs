@@ -98,9 +98,9 @@ fn a_pattern_that_no_role_covers_is_forwarded_as_names() {
             ("/logs-*,-logs-1/_count/", Some("/logs-2/_count/?ignore_unavailable=true")),
             ("/_search", Some("/_search?index=app,logs-1,logs-2&ignore_unavailable=true")),
             ("/_all/_search", Some("/app,logs-1,logs-2/_search?ignore_unavailable=true")),
-            ("/_search?ind%65x=l*", Some("/_search?ind%65x=logs-1,logs-2&ignore_unavailable=true")),
+            ("/_search?ind%65x=l*", Some("/_search?index=logs-1,logs-2&ignore_unavailable=true")),
             ("/logs-%2A/_search", Some("/logs-1,logs-2/_search?ignore_unavailable=true")),
-            ("/a*/_search?size=1;x", Some("/app/_search?size=1;x&ignore_unavailable=true")),
+            ("/a*/_search?size=1;x", Some("/app/_search?size=1&x&ignore_unavailable=true")),
             // The names that it has itself must exist.
             ("/logs-1*,logs-2/_search", Some("/logs-1,logs-2/_search")),
             (

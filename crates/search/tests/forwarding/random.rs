@@ -123,7 +123,7 @@ impl Cluster {
             builder.alias(name, members.iter().copied());
         }
         for name in &self.streams {
-            builder.data_stream(name, []);
+            builder.data_stream(name, [""; 0]);
         }
         builder.build()
     }
