@@ -242,6 +242,18 @@ pub enum Separator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimPath(pub Vec<Box<str>>);
 
+/// As a policy has it.
+impl fmt::Display for ClaimPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &*self.0 {
+            [name] => f.write_str(name),
+            names => names
+                .iter()
+                .try_for_each(|name| write!(f, "/{}", name.replace('~', "~0").replace('/', "~1"))),
+        }
+    }
+}
+
 /// Changes to the headers of an allowed request.
 #[derive(Clone, Debug, Default)]
 pub struct AllowResponse {

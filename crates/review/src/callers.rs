@@ -1,141 +1,120 @@
 //! The kinds of callers that two policies distinguish.
 //!
-//! A caller is who holds credentials: nobody, a user of Basic, or a token of an issuer. Under each
-//! policy it has a name and roles. Under a policy that does not accept its credentials it can do
-//! what callers without credentials can.
+//! A caller is anonymous, a user of Basic, or the holder of an issuer's token. Under each policy it
+//! has a name and roles. Under a policy that does not accept its credentials it may do the same as
+//! an anonymous caller.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use policy::Policy;
 use policy::canonical::decoded;
 use policy::ids::IdVec;
-use policy::model::{ANYONE, AUTHENTICATED, Basic, Issuer, RoleId, SourceId};
+use policy::model::{RoleId, SourceId};
 use policy::pattern::{Glob, Pattern, PatternSubject, Segment};
 use serde::Serialize;
 
 use crate::TooComplex;
 use crate::conditions::Attribute;
-use crate::segments::{Reading, witnesses};
+use crate::grants::{CallerSource, Grants, Source};
+use crate::segments::{GlobStates, witnesses};
 
 /// The maximum number of pairs of patterns that are compared in search of names that matter.
 const MAX_PAIRS: usize = 50_000_000;
 
-/// How a caller authenticates.
+/// A glob that the names of some users match, or do not match.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(tag = "source", rename_all = "snake_case")]
-pub enum CallerSource {
-    /// Not at all.
-    Anonymous,
-    /// With HTTP Basic.
-    Basic,
-    /// With a token.
-    Token {
-        /// Its issuer.
-        issuer: String,
-    },
-}
-
-/// What the name of a user who is not named begins with, ends in or contains, or not.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct NameLike {
+pub struct NameGlob {
     /// The glob, as a path has it.
     pub glob: String,
-    /// The prefix of the name that the glob sees; the name without it is what the caller
-    /// authenticates with.
+    /// The prefix of the source: the glob matches the name with it.
     pub prefix: String,
     /// Whether the name matches.
     pub matches: bool,
 }
 
-/// One of the two policies, with what is looked up often.
+/// One of the two policies, indexed.
 pub(crate) struct Side<'p> {
     pub(crate) policy: &'p Policy,
-    to_user: HashMap<&'p str, Vec<RoleId>>,
-    to_group: BTreeMap<&'p str, Vec<RoleId>>,
-    /// The roles that each role has: itself, and those that it extends.
-    held: IdVec<RoleId, Vec<RoleId>>,
+    grants: Grants<'p>,
+    /// Each role with the roles that it extends, directly or not.
+    with_extended: IdVec<RoleId, Vec<RoleId>>,
 }
 
-/// A caller under one of the policies; anonymous if that does not accept its credentials.
+/// A caller under one policy; anonymous if the policy does not accept its credentials.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct OnSide {
+pub(crate) struct SideCaller {
     pub(crate) name: Option<String>,
+    /// The length of the prefix in the name.
     pub(crate) prefix: usize,
     pub(crate) source: Option<SourceId>,
-    /// All roles that it has whatever its token says.
+    /// Its roles, without those that only some tokens give.
     pub(crate) roles: BTreeSet<RoleId>,
 }
 
-/// Callers between whom no rule distinguishes, but by their names where it says `{user}`.
+/// Callers who differ in no rule, except by their names in rules with `{user}`.
 #[derive(Clone, Debug)]
-pub(crate) struct Kind {
+pub(crate) struct CallerKind {
     pub(crate) users: Users,
-    /// One of them, under the old and under the new policy.
-    pub(crate) sides: [OnSide; 2],
+    /// A representative under the old and under the new policy.
+    pub(crate) sides: [SideCaller; 2],
 }
 
-/// Which users of a source.
+/// Some users of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Users {
-    /// These, by their whole names.
-    Named(Vec<String>),
-    /// All others, with names like this.
-    Others(Vec<NameLike>),
+    /// Users by their whole names.
+    Listed(Vec<String>),
+    /// The users whom neither policy mentions and whose names match these globs, or do not.
+    Unlisted(Vec<NameGlob>),
 }
 
-/// The callers of one source.
-pub(crate) struct Source {
+/// The callers of a source.
+pub(crate) struct SourceCallers {
     pub(crate) source: CallerSource,
-    pub(crate) kinds: Vec<Kind>,
-    /// What its tokens can have, with the roles that it stands for under each policy.
+    pub(crate) kinds: Vec<CallerKind>,
+    /// The roles and groups that its tokens can have, each with the roles that it gives under each
+    /// policy.
     pub(crate) attributes: Vec<(Attribute, [BTreeSet<RoleId>; 2])>,
 }
 
 impl<'p> Side<'p> {
     pub(crate) fn new(policy: &'p Policy) -> Self {
-        let (mut to_user, mut to_group) = (HashMap::new(), BTreeMap::new());
-        for grant in &policy.grants {
-            for user in &grant.users {
-                to_user.entry(&**user).or_insert_with(Vec::new).push(grant.role);
-            }
-            for group in &grant.groups {
-                to_group.entry(&**group).or_insert_with(Vec::new).push(grant.role);
-            }
+        let with_extended = policy.roles.ids().map(|role| with_extended(policy, role)).collect();
+        Self { policy, grants: Grants::new(policy), with_extended }
+    }
+
+    fn with_extended(&self, roles: impl IntoIterator<Item = RoleId>) -> BTreeSet<RoleId> {
+        roles.into_iter().flat_map(|role| self.with_extended.at(role)).copied().collect()
+    }
+
+    fn anonymous(&self) -> SideCaller {
+        SideCaller { roles: self.with_extended(self.grants.anyone), ..SideCaller::default() }
+    }
+
+    /// The user of this name, which has no prefix; anonymous if the source does not have the user.
+    fn caller(&self, source: Option<&Source<'_>>, name: &str) -> SideCaller {
+        let Some(source) = source else { return self.anonymous() };
+        let groups = source.listed.get(name);
+        if groups.is_none() && !source.is_open {
+            return self.anonymous();
         }
-        let held = policy.roles.ids().map(|role| with_extended(policy, role)).collect();
-        Self { policy, to_user, to_group, held }
-    }
-
-    fn all(&self, roles: impl IntoIterator<Item = RoleId>) -> BTreeSet<RoleId> {
-        roles.into_iter().flat_map(|role| self.held.at(role)).copied().collect()
-    }
-
-    fn anonymous(&self) -> OnSide {
-        OnSide { roles: self.all(self.policy.role(ANYONE)), ..OnSide::default() }
-    }
-
-    fn user(&self, source: SourceId, prefix: &str, raw: &str, groups: &[String]) -> OnSide {
-        let name = format!("{prefix}{raw}");
-        let reserved =
-            [ANYONE, AUTHENTICATED].into_iter().filter_map(|role| self.policy.role(role));
-        let of_user = self.to_user.get(name.as_str()).into_iter().flatten();
-        let of_groups =
-            groups.iter().filter_map(|group| self.to_group.get(group.as_str())).flatten();
-        let roles = self.all(reserved.chain(of_user.chain(of_groups).copied()));
-        OnSide { name: Some(name), prefix: prefix.len(), source: Some(source), roles }
+        let (prefix, groups) = (source.user_prefix, groups.map_or(&[][..], Vec::as_slice));
+        let name = format!("{prefix}{name}");
+        let roles = self.with_extended(self.grants.roles(Some(&name), groups));
+        SideCaller { name: Some(name), prefix: prefix.len(), source: Some(source.id), roles }
     }
 }
 
 fn with_extended(policy: &Policy, role: RoleId) -> Vec<RoleId> {
-    let (mut held, mut open) = (BTreeSet::from([role]), vec![role]);
-    while let Some(next) = open.pop() {
-        let extended = policy.roles.at(next).extends.iter().copied();
-        open.extend(extended.filter(|extended| held.insert(*extended)));
+    let (mut roles, mut to_visit) = (BTreeSet::from([role]), vec![role]);
+    while let Some(role) = to_visit.pop() {
+        let extended = policy.roles.at(role).extends.iter().copied();
+        to_visit.extend(extended.filter(|extended| roles.insert(*extended)));
     }
-    held.into_iter().collect()
+    roles.into_iter().collect()
 }
 
-impl OnSide {
+impl SideCaller {
     pub(crate) fn subject(&self) -> Option<PatternSubject<'_>> {
         self.name.as_ref().map(|name| PatternSubject {
             user: name.as_bytes(),
@@ -146,212 +125,159 @@ impl OnSide {
 }
 
 /// All callers, by their sources.
-pub(crate) fn sources(sides: &[Side<'_>; 2]) -> Result<Vec<Source>, TooComplex> {
-    let [old, new] = sides;
-    let names = OwnNames::new(sides)?;
-    let mut sources = vec![Source {
+pub(crate) fn sources(sides: &[Side<'_>; 2]) -> Result<Vec<SourceCallers>, TooComplex> {
+    let names = DistinguishedNames::new(sides)?;
+    let anonymous = CallerKind {
+        users: Users::Listed(Vec::new()),
+        sides: sides.each_ref().map(Side::anonymous),
+    };
+    let mut callers = vec![SourceCallers {
         source: CallerSource::Anonymous,
-        kinds: vec![Kind {
-            users: Users::Named(Vec::new()),
-            sides: [old.anonymous(), new.anonymous()],
-        }],
+        kinds: vec![anonymous],
         attributes: Vec::new(),
     }];
-    let basic =
-        sides.each_ref().map(|side| side.policy.identity.basic.as_ref().map(Accepted::basic));
-    if basic.iter().any(Option::is_some) {
-        sources.push(source(CallerSource::Basic, sides, &basic, &names)?);
-    }
-    let issuers: BTreeSet<&str> = sides
-        .iter()
-        .flat_map(|side| &side.policy.identity.jwt)
-        .map(|issuer| &*issuer.issuer)
-        .collect();
-    for name in issuers {
-        let accepted = sides.each_ref().map(|side| {
-            let mut issuers = side.policy.identity.jwt.iter().enumerate();
-            let (index, issuer) = issuers.find(|(_, issuer)| *issuer.issuer == *name)?;
-            Some(Accepted::issuer(SourceId::of_issuer(index), issuer))
-        });
-        let token = CallerSource::Token { issuer: name.to_owned() };
-        sources.push(source(token, sides, &accepted, &names)?);
-    }
-    Ok(sources)
-}
-
-/// What one of the policies accepts from a source.
-struct Accepted<'p> {
-    id: SourceId,
-    user_prefix: &'p str,
-    group_prefix: &'p str,
-    /// Users with their groups, without prefix.
-    users: BTreeMap<&'p str, Vec<String>>,
-    /// Whether any other user may come.
-    is_open: bool,
-    /// The issuer whose tokens may give roles.
-    issuer: Option<&'p Issuer>,
-    takes_groups: bool,
-}
-
-impl<'p> Accepted<'p> {
-    fn basic(basic: &'p Basic) -> Self {
-        let group = |group: &std::sync::Arc<str>| format!("{}{group}", basic.group_prefix);
-        Self {
-            id: SourceId::BASIC,
-            user_prefix: &basic.user_prefix,
-            group_prefix: &basic.group_prefix,
-            users: basic
-                .users
-                .iter()
-                .map(|user| (&*user.name, user.groups.iter().map(group).collect()))
-                .collect(),
-            is_open: !basic.verify,
-            issuer: None,
-            takes_groups: false,
-        }
-    }
-
-    fn issuer(id: SourceId, issuer: &'p Issuer) -> Self {
-        Self {
-            id,
-            user_prefix: &issuer.user_prefix,
-            group_prefix: &issuer.group_prefix,
-            users: BTreeMap::new(),
-            is_open: true,
-            issuer: Some(issuer),
-            takes_groups: issuer.claims.groups.is_some(),
-        }
-    }
-
-    /// A user of this name, if the source has it.
-    fn user(&self, side: &Side<'_>, raw: &str) -> Option<OnSide> {
-        match self.users.get(raw) {
-            Some(groups) => Some(side.user(self.id, self.user_prefix, raw, groups)),
-            None => self.is_open.then(|| side.user(self.id, self.user_prefix, raw, &[])),
-        }
-    }
-}
-
-fn source(
-    source: CallerSource,
-    sides: &[Side<'_>; 2],
-    accepted: &[Option<Accepted<'_>>; 2],
-    names: &OwnNames<'_>,
-) -> Result<Source, TooComplex> {
-    let pairs = || {
-        sides.iter().zip(accepted).filter_map(|(side, accepted)| Some((side, accepted.as_ref()?)))
-    };
-    let prefixes: BTreeSet<&str> =
-        pairs().map(|(_, accepted)| accepted.user_prefix).chain([""]).collect();
-    let is_open = pairs().any(|(_, accepted)| accepted.is_open);
-    let mut raw: BTreeSet<String> = pairs()
-        .flat_map(|(_, accepted)| accepted.users.keys().map(|user| (*user).to_owned()))
-        .collect();
-    if is_open {
-        let granted = pairs().flat_map(|(side, accepted)| {
-            side.to_user.keys().filter_map(|user| user.strip_prefix(accepted.user_prefix))
-        });
-        let of_paths = prefixes.iter().flat_map(|prefix| {
-            names.words.iter().filter_map(move |word| word.strip_prefix(*prefix))
-        });
-        // A Basic user name has no colon (RFC 7617, 2).
-        let has_colon = |name: &str| source == CallerSource::Basic && name.contains(':');
-        let possible = granted.chain(of_paths).filter(|name| {
-            !name.is_empty() && !has_colon(name) && !name.contains(char::is_control)
-        });
-        raw.extend(possible.map(str::to_owned));
-    }
-    let on_sides = |raw: &str| {
-        let [old, new] = sides;
-        let [accepted_old, accepted_new] = accepted;
-        let on = |side: &Side<'_>, accepted: &Option<Accepted<'_>>| {
-            accepted
-                .as_ref()
-                .and_then(|accepted| accepted.user(side, raw))
-                .unwrap_or_else(|| side.anonymous())
-        };
-        [on(old, accepted_old), on(new, accepted_new)]
-    };
-    let mut kinds: Vec<Kind> = Vec::new();
-    let mut alike: HashMap<[(bool, BTreeSet<RoleId>); 2], usize> = HashMap::new();
-    for name in &raw {
-        let sides = on_sides(name);
-        let Some(shown) = sides.iter().rev().find_map(|side| side.name.clone()) else { continue };
-        let key = sides.clone().map(|side| (side.name.is_some(), side.roles));
-        if names.matters(name, &prefixes) {
-            kinds.push(Kind { users: Users::Named(vec![shown]), sides });
-        } else if let Some(kind) = alike.get(&key).and_then(|index| kinds.get_mut(*index))
-            && let Users::Named(users) = &mut kind.users
-        {
-            users.push(shown);
-        } else {
-            alike.insert(key, kinds.len());
-            kinds.push(Kind { users: Users::Named(vec![shown]), sides });
-        }
-    }
-    if is_open {
-        for (other, like) in names.others(&raw, &prefixes)? {
-            kinds.push(Kind { users: Users::Others(like), sides: on_sides(&other) });
-        }
-    }
-    Ok(Source { source, kinds, attributes: attributes(sides, accepted) })
-}
-
-/// What tokens of a source can have that one of the policies uses.
-fn attributes(
-    sides: &[Side<'_>; 2],
-    accepted: &[Option<Accepted<'_>>; 2],
-) -> Vec<(Attribute, [BTreeSet<RoleId>; 2])> {
-    let mut all: BTreeMap<(bool, String), [BTreeSet<RoleId>; 2]> = BTreeMap::new();
-    let mut shown: BTreeMap<(bool, String), Attribute> = BTreeMap::new();
-    for (index, (side, accepted)) in sides.iter().zip(accepted).enumerate() {
-        let Some(accepted) = accepted else { continue };
-        let gives = |name: &str| accepted.issuer.is_some_and(|issuer| issuer.may_give(name));
-        let roles = side.policy.roles.entries().filter(|(_, role)| gives(&role.name));
-        let roles = roles.map(|(id, role)| {
-            let name = role.name.to_string();
-            ((false, name.clone()), Attribute::Role(name), vec![id])
-        });
-        let groups = side.to_group.iter().filter(|_| accepted.takes_groups);
-        let groups = groups.filter_map(|(group, roles)| {
-            let raw = group.strip_prefix(accepted.group_prefix).filter(|raw| !raw.is_empty())?;
-            Some(((true, raw.to_owned()), Attribute::Group((*group).to_owned()), roles.clone()))
-        });
-        for (key, attribute, roles) in roles.chain(groups) {
-            shown.insert(key.clone(), attribute);
-            if let Some(of_side) = all.entry(key).or_default().get_mut(index) {
-                of_side.extend(side.all(roles));
+    let mut sources: BTreeMap<CallerSource, SourceOnSides<'_>> = BTreeMap::new();
+    for (index, side) in sides.iter().enumerate() {
+        for source in Source::all(&side.policy.identity) {
+            let on_sides = sources.entry(source.kind.clone()).or_default();
+            if let Some(on_side) = on_sides.get_mut(index) {
+                *on_side = Some(source);
             }
         }
     }
-    all.into_iter().filter_map(|(key, roles)| Some((shown.remove(&key)?, roles))).collect()
+    for (kind, on_sides) in sources {
+        callers.push(source_callers(kind, sides, &on_sides, &names)?);
+    }
+    Ok(callers)
 }
 
-/// What rules with `{user}` or `{user.id}` distinguish names by: other patterns that match at the
+/// A source under the old and the new policy; `None` if a policy does not accept its credentials.
+type SourceOnSides<'p> = [Option<Source<'p>>; 2];
+
+fn source_callers(
+    source: CallerSource,
+    sides: &[Side<'_>; 2],
+    on_sides: &SourceOnSides<'_>,
+    distinguished: &DistinguishedNames<'_>,
+) -> Result<SourceCallers, TooComplex> {
+    let accepting: Vec<_> = sides
+        .iter()
+        .zip(on_sides)
+        .filter_map(|(side, source)| Some((side, source.as_ref()?)))
+        .collect();
+    let mut prefixes: BTreeSet<&str> = BTreeSet::from([""]);
+    let mut names: BTreeSet<String> = BTreeSet::new();
+    for (_, source) in &accepting {
+        prefixes.insert(source.user_prefix);
+        names.extend(source.listed.keys().map(|name| (*name).to_owned()));
+    }
+    let open = accepting.iter().find(|(_, source)| source.is_open);
+    if let Some((_, open)) = open {
+        let granted = accepting.iter().flat_map(|(side, source)| {
+            let users = side.grants.by_user.keys();
+            users.filter_map(|user| user.strip_prefix(source.user_prefix))
+        });
+        let in_paths = prefixes.iter().flat_map(|prefix| {
+            distinguished.words.iter().filter_map(|word| word.strip_prefix(*prefix))
+        });
+        let possible = granted.chain(in_paths).filter(|name| open.may_have_unlisted(name));
+        names.extend(possible.map(str::to_owned));
+    }
+    let mut kinds: Vec<CallerKind> = Vec::new();
+    let mut kinds_by_roles: HashMap<[(bool, BTreeSet<RoleId>); 2], usize> = HashMap::new();
+    for name in &names {
+        let callers = callers_on_sides(sides, on_sides, name);
+        let whole_name = callers.iter().rev().find_map(|caller| caller.name.clone());
+        let Some(whole_name) = whole_name else { continue };
+        let key = callers.clone().map(|caller| (caller.name.is_some(), caller.roles));
+        let is_distinguished = distinguished.contains(name, &prefixes);
+        if !is_distinguished
+            && let Some(kind) = kinds_by_roles.get(&key).and_then(|index| kinds.get_mut(*index))
+            && let Users::Listed(users) = &mut kind.users
+        {
+            users.push(whole_name);
+            continue;
+        }
+        if !is_distinguished {
+            kinds_by_roles.insert(key, kinds.len());
+        }
+        kinds.push(CallerKind { users: Users::Listed(vec![whole_name]), sides: callers });
+    }
+    if open.is_some() {
+        for (name, globs) in distinguished.unlisted(&names, &prefixes)? {
+            let sides = callers_on_sides(sides, on_sides, &name);
+            kinds.push(CallerKind { users: Users::Unlisted(globs), sides });
+        }
+    }
+    Ok(SourceCallers { source, kinds, attributes: attributes(sides, on_sides) })
+}
+
+/// The user of this name, which has no prefix, under each policy.
+fn callers_on_sides(
+    sides: &[Side<'_>; 2],
+    on_sides: &SourceOnSides<'_>,
+    name: &str,
+) -> [SideCaller; 2] {
+    let ([old, new], [old_source, new_source]) = (sides, on_sides);
+    [old.caller(old_source.as_ref(), name), new.caller(new_source.as_ref(), name)]
+}
+
+/// The roles and groups that tokens of a source can have and that one of the policies uses. Groups
+/// are the same if they are so without the prefix.
+fn attributes(
+    sides: &[Side<'_>; 2],
+    on_sides: &SourceOnSides<'_>,
+) -> Vec<(Attribute, [BTreeSet<RoleId>; 2])> {
+    let mut attributes: BTreeMap<(bool, String), (Attribute, [BTreeSet<RoleId>; 2])> =
+        BTreeMap::new();
+    for (index, (side, source)) in sides.iter().zip(on_sides).enumerate() {
+        let Some(source) = source else { continue };
+        for (attribute, roles) in source.attributes(side.policy, &side.grants) {
+            let key = match &attribute {
+                Attribute::Role(name) => (false, name.clone()),
+                Attribute::Group(name) => {
+                    let prefix = source.group_prefix().unwrap_or_default();
+                    (true, name.strip_prefix(prefix).unwrap_or(name).to_owned())
+                }
+            };
+            let entry =
+                attributes.entry(key).or_insert_with(|| (attribute.clone(), Default::default()));
+            entry.0 = attribute;
+            if let Some(roles_on_side) = entry.1.get_mut(index) {
+                roles_on_side.extend(side.with_extended(roles));
+            }
+        }
+    }
+    attributes.into_values().collect()
+}
+
+/// The names that rules with `{user}` or `{user.id}` distinguish: other patterns match them at the
 /// same place of a path.
-struct OwnNames<'p> {
+struct DistinguishedNames<'p> {
     words: BTreeSet<String>,
     globs: BTreeSet<&'p Glob>,
 }
 
-impl<'p> OwnNames<'p> {
+impl<'p> DistinguishedNames<'p> {
     fn new(sides: &[Side<'p>; 2]) -> Result<Self, TooComplex> {
-        let mut names = OwnNames { words: BTreeSet::new(), globs: BTreeSet::new() };
-        let all: Vec<&Pattern> = sides
+        let mut names = Self { words: BTreeSet::new(), globs: BTreeSet::new() };
+        let patterns: Vec<&Pattern> = sides
             .iter()
             .flat_map(|side| side.policy.rules().flat_map(|(_, _, rule, _)| &rule.resources))
             .collect();
-        let is_own = |segment: &Segment| matches!(segment, Segment::User | Segment::UserId(_));
-        let own: Vec<&Pattern> =
-            all.iter().copied().filter(|pattern| pattern.segments.iter().any(is_own)).collect();
-        if own.len().saturating_mul(all.len()) > MAX_PAIRS {
+        let with_user: Vec<&Pattern> = patterns
+            .iter()
+            .filter(|pattern| pattern.segments.iter().any(is_user))
+            .copied()
+            .collect();
+        if with_user.len().saturating_mul(patterns.len()) > MAX_PAIRS {
             return Err(TooComplex);
         }
-        for pattern in &all {
-            for with_own in &own {
-                for (own, other) in with_own.segments.iter().zip(&pattern.segments) {
-                    match (own, other) {
-                        (Segment::Literal(one), Segment::Literal(two)) if one != two => break,
+        for pattern in &patterns {
+            for with_user in &with_user {
+                for segments in with_user.segments.iter().zip(&pattern.segments) {
+                    match segments {
+                        (Segment::Literal(a), Segment::Literal(b)) if a != b => break,
                         (Segment::User | Segment::UserId(_), Segment::Literal(word)) => {
                             names.words.extend(String::from_utf8(decoded(word.as_bytes())));
                         }
@@ -367,58 +293,69 @@ impl<'p> OwnNames<'p> {
         Ok(names)
     }
 
-    /// Whether a pattern besides those with `{user}` tells this user, by its name without prefix,
-    /// from others.
-    fn matters(&self, raw: &str, prefixes: &BTreeSet<&str>) -> bool {
+    /// Whether a pattern without `{user}` matches this name, with one of the prefixes.
+    fn contains(&self, name: &str, prefixes: &BTreeSet<&str>) -> bool {
         prefixes.iter().any(|prefix| {
-            let name = format!("{prefix}{raw}");
-            let mut encoded = encodings(name.as_bytes());
+            let name = format!("{prefix}{name}");
+            let mut encoded = encodings(name.as_bytes()).into_iter();
             self.words.contains(&name)
                 || encoded.any(|text| self.globs.iter().any(|glob| glob.matches(text.as_bytes())))
         })
     }
 
-    /// A name besides these for each kind of names that the globs distinguish.
-    fn others(
+    /// For each kind of names that the globs distinguish, a name that is none of `names`.
+    fn unlisted(
         &self,
-        raw: &BTreeSet<String>,
+        names: &BTreeSet<String>,
         prefixes: &BTreeSet<&str>,
-    ) -> Result<Vec<(String, Vec<NameLike>)>, TooComplex> {
-        let pairs: Vec<(&Glob, &str)> = self
+    ) -> Result<Vec<(String, Vec<NameGlob>)>, TooComplex> {
+        let globs: Vec<(&Glob, &str)> = self
             .globs
             .iter()
             .flat_map(|glob| prefixes.iter().map(move |prefix| (*glob, *prefix)))
             .collect();
-        let encoded = |name: &str| encodings(name.as_bytes()).next().unwrap_or_default();
-        let readings: Result<Vec<Reading<'_>>, _> =
-            pairs.iter().map(|(glob, prefix)| Reading::new(glob, &encoded(prefix))).collect();
-        let known: Vec<String> = raw.iter().flat_map(|name| encodings(name.as_bytes())).collect();
-        let found = witnesses(&readings?, &known.iter().map(String::as_str).collect())?;
+        let states: Result<Vec<GlobStates<'_>>, _> =
+            globs.iter().map(|(glob, prefix)| GlobStates::new(glob, &encode(prefix))).collect();
+        let listed: Vec<String> =
+            names.iter().flat_map(|name| encodings(name.as_bytes())).collect();
+        let texts = witnesses(&states?, &listed.iter().map(String::as_str).collect())?;
         let names =
-            found.iter().filter_map(|text| String::from_utf8(decoded(text.as_bytes())).ok());
-        let like = |name: &str| {
-            let one = |(glob, prefix): &(&Glob, &str)| NameLike {
+            texts.iter().filter_map(|text| String::from_utf8(decoded(text.as_bytes())).ok());
+        let unlisted = names.map(|name| {
+            let globs = globs.iter().map(|(glob, prefix)| NameGlob {
                 glob: glob.0.join("*"),
                 prefix: (*prefix).to_owned(),
-                matches: glob.matches(encoded(&format!("{prefix}{name}")).as_bytes()),
-            };
-            pairs.iter().map(one).collect()
-        };
-        Ok(names.map(|name| (name.clone(), like(&name))).collect())
+                matches: glob.matches(encode(&format!("{prefix}{name}")).as_bytes()),
+            });
+            let globs = globs.collect();
+            (name, globs)
+        });
+        Ok(unlisted.collect())
     }
+}
+
+const fn is_user(segment: &Segment) -> bool {
+    matches!(segment, Segment::User | Segment::UserId(_))
 }
 
 /// The canonical forms of a name in a path: only unreserved characters are the same with and
 /// without encoding (RFC 3986, 2.2).
-pub(crate) fn encodings(name: &[u8]) -> impl Iterator<Item = String> + use<> {
-    let encoded = |also: &[u8]| -> String {
-        let is_plain = |byte: u8| {
-            byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte)
-        };
-        let one = |byte: &u8| {
-            if is_plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") }
-        };
-        name.iter().map(one).collect()
-    };
-    [encoded(b""), encoded(b"!$&'()*+,=:@")].into_iter()
+pub(crate) fn encodings(name: &[u8]) -> [String; 2] {
+    [encode_except(name, b"-._~"), encode_except(name, b"-._~!$&'()*+,=:@")]
+}
+
+fn encode(name: &str) -> String {
+    encode_except(name.as_bytes(), b"-._~")
+}
+
+fn encode_except(name: &[u8], plain: &[u8]) -> String {
+    let mut encoded = String::new();
+    for byte in name {
+        if byte.is_ascii_alphanumeric() || plain.contains(byte) {
+            encoded.push(char::from(*byte));
+        } else {
+            encoded += &format!("%{byte:02X}");
+        }
+    }
+    encoded
 }

@@ -1,8 +1,8 @@
 //! The kinds of paths that patterns distinguish, each with a representative.
 //!
-//! A walk over all patterns at the same time, segment by segment: it tries each segment that some
-//! pattern tells from the others, and goes on with the patterns that match. It follows only paths
-//! that a pattern of a changed rule can match.
+//! A walk over all patterns at the same time, segment by segment: it tries each segment that
+//! distinguishes patterns, and goes on with the patterns that match. It follows only paths that a
+//! pattern of a changed rule can match.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,59 +10,78 @@ use policy::pattern::{Glob, Pattern, PatternSubject, Segment};
 
 use crate::TooComplex;
 use crate::callers::encodings;
-use crate::segments::{Known, fresh_segment};
+use crate::segments::{WitnessCache, unused_segment};
 
 /// The maximum number of steps of a walk.
 const MAX_STEPS: usize = 2_000_000;
 
-/// A pattern, as it applies to the caller under one of the policies.
+/// A pattern, as it applies to a caller under one of the policies.
 pub(crate) struct Item<'p> {
     pub(crate) pattern: &'p Pattern,
     pub(crate) subject: Option<PatternSubject<'p>>,
-    /// Whether a rule that only one of the policies has for this caller has this pattern.
+    /// Whether it is in a rule that only one of the policies has for this caller.
     pub(crate) changed: bool,
 }
 
-/// A kind of paths: the patterns that match, by their place among the items.
+impl Item<'_> {
+    /// Whether the pattern ends at this depth, or before.
+    fn ends_by(&self, depth: usize) -> bool {
+        self.pattern.segments.len() <= depth
+    }
+
+    fn matches_segment(&self, depth: usize, text: &str) -> bool {
+        match self.pattern.segments.get(depth) {
+            Some(segment) => segment.matches(text.as_bytes(), self.subject),
+            None => self.pattern.rest,
+        }
+    }
+}
+
+/// A kind of paths: the indices of the items that match.
 pub(crate) type Cell = Vec<usize>;
 
 /// All kinds of paths that a changed pattern matches.
-pub(crate) fn cells(items: &[Item<'_>], known: &mut Known) -> Result<BTreeSet<Cell>, TooComplex> {
-    let mut walk = Walk { items, known, cells: BTreeSet::new(), visited: HashSet::new(), steps: 0 };
-    let (absolute, relative): (Vec<usize>, Vec<usize>) = (0..items.len())
-        .partition(|index| walk.item(*index).is_some_and(|item| item.pattern.absolute));
-    // The only canonical path that does not begin with a slash.
-    let matches = |item: &Item<'_>| item.pattern.matches(b"*", item.subject);
-    walk.add(relative.into_iter().filter(|index| items.get(*index).is_some_and(matches)).collect());
-    walk.below(0, absolute)?;
+pub(crate) fn cells(
+    items: &[Item<'_>],
+    witnesses: &mut WitnessCache,
+) -> Result<BTreeSet<Cell>, TooComplex> {
+    let mut walk =
+        Walk { items, witnesses, cells: BTreeSet::new(), visited: HashSet::new(), steps: 0 };
+    // `*` is the only canonical path that does not begin with a slash.
+    let indices: Vec<usize> = (0..items.len()).collect();
+    walk.add(walk.select(&indices, |item| {
+        !item.pattern.absolute && item.pattern.matches(b"*", item.subject)
+    }));
+    walk.visit(0, walk.select(&indices, |item| item.pattern.absolute))?;
     Ok(walk.cells)
 }
 
 struct Walk<'i, 'p> {
     items: &'i [Item<'p>],
-    known: &'i mut Known,
+    witnesses: &'i mut WitnessCache,
     cells: BTreeSet<Cell>,
-    visited: HashSet<(usize, Vec<usize>)>,
+    visited: HashSet<(usize, Cell)>,
     steps: usize,
 }
 
-impl Walk<'_, '_> {
-    fn item(&self, index: usize) -> Option<&Item<'_>> {
-        self.items.get(index)
+impl<'p> Walk<'_, 'p> {
+    fn select(&self, indices: &[usize], is_selected: impl Fn(&Item<'p>) -> bool) -> Cell {
+        let selected = |index: &usize| self.items.get(*index).is_some_and(&is_selected);
+        indices.iter().copied().filter(selected).collect()
     }
 
-    fn is_changed(&self, live: &[usize]) -> bool {
-        live.iter().any(|index| self.item(*index).is_some_and(|item| item.changed))
+    fn is_changed(&self, cell: &Cell) -> bool {
+        cell.iter().any(|index| self.items.get(*index).is_some_and(|item| item.changed))
     }
 
-    fn add(&mut self, matched: Cell) {
-        if self.is_changed(&matched) {
-            self.cells.insert(matched);
+    fn add(&mut self, cell: Cell) {
+        if self.is_changed(&cell) {
+            self.cells.insert(cell);
         }
     }
 
-    /// The paths below one whose `depth` segments these patterns match.
-    fn below(&mut self, depth: usize, live: Vec<usize>) -> Result<(), TooComplex> {
+    /// Visits the paths that go on after `depth` segments, which the patterns of `live` match.
+    fn visit(&mut self, depth: usize, live: Cell) -> Result<(), TooComplex> {
         if !self.is_changed(&live) || !self.visited.insert((depth, live.clone())) {
             return Ok(());
         }
@@ -70,65 +89,43 @@ impl Walk<'_, '_> {
         if self.steps > MAX_STEPS {
             return Err(TooComplex);
         }
-        let is_over = |index: &usize| {
-            self.item(*index).is_some_and(|item| item.pattern.segments.len() <= depth)
-        };
-        let (over, open): (Vec<usize>, Vec<usize>) = live.iter().copied().partition(is_over);
-        if open.is_empty() {
-            let has_rest = |index: &usize| self.item(*index).is_some_and(|item| item.pattern.rest);
-            self.add(over.into_iter().filter(has_rest).collect());
+        let unfinished = self.select(&live, |item| !item.ends_by(depth));
+        if unfinished.is_empty() {
+            self.add(self.select(&live, |item| item.pattern.rest));
             return Ok(());
         }
-        for segment in self.segments(depth, &open)? {
-            let matches = |index: &usize| {
-                self.item(*index).is_some_and(|item| match item.pattern.segments.get(depth) {
-                    Some(own) => own.matches(segment.as_bytes(), item.subject),
-                    None => item.pattern.rest,
-                })
-            };
-            let further: Vec<usize> = live.iter().copied().filter(matches).collect();
+        for segment in self.segments(depth, &unfinished)? {
+            let matching = self.select(&live, |item| item.matches_segment(depth, &segment));
             self.steps += live.len();
-            let ends = |index: &usize| {
-                self.item(*index).is_some_and(|item| item.pattern.segments.len() <= depth + 1)
-            };
-            self.add(further.iter().copied().filter(ends).collect());
-            self.below(depth + 1, further)?;
+            self.add(self.select(&matching, |item| item.ends_by(depth + 1)));
+            self.visit(depth + 1, matching)?;
         }
         Ok(())
     }
 
     /// A segment of each kind that these patterns distinguish at this depth.
-    fn segments(&mut self, depth: usize, open: &[usize]) -> Result<BTreeSet<String>, TooComplex> {
+    fn segments(&mut self, depth: usize, cell: &Cell) -> Result<BTreeSet<String>, TooComplex> {
         let mut words: BTreeSet<String> = BTreeSet::from([String::new()]);
         let mut globs: BTreeSet<&Glob> = BTreeSet::new();
         let items = self.items;
-        let own = open.iter().filter_map(|index| {
-            let item = items.get(*index)?;
-            Some((item.pattern.segments.get(depth)?, item.subject))
-        });
-        for (segment, subject) in own {
-            match segment {
-                Segment::Literal(literal) => _ = words.insert(literal.to_string()),
-                Segment::User => {
-                    words.extend(subject.iter().flat_map(|subject| encodings(subject.user)))
-                }
-                Segment::UserId(_) => {
-                    words.extend(subject.iter().flat_map(|subject| encodings(subject.id())))
-                }
-                Segment::Glob(glob) => _ = globs.insert(glob),
-                Segment::One(_) => {}
+        for item in cell.iter().filter_map(|index| items.get(*index)) {
+            match (item.pattern.segments.get(depth), item.subject) {
+                (Some(Segment::Literal(literal)), _) => _ = words.insert(literal.to_string()),
+                (Some(Segment::User), Some(subject)) => words.extend(encodings(subject.user)),
+                (Some(Segment::UserId(_)), Some(subject)) => words.extend(encodings(subject.id())),
+                (Some(Segment::Glob(glob)), _) => _ = globs.insert(glob),
+                (Some(Segment::User | Segment::UserId(_) | Segment::One(_)) | None, _) => {}
             }
         }
         let pieces = globs.iter().flat_map(|glob| glob.0.iter().map(|piece| &**piece));
-        let fresh = fresh_segment(words.iter().map(String::as_str).chain(pieces));
-        if globs.is_empty() {
-            words.insert(fresh);
-            return Ok(words);
+        let unused = unused_segment(words.iter().map(String::as_str).chain(pieces));
+        if !globs.is_empty() {
+            let matched =
+                words.iter().filter(|word| globs.iter().any(|glob| glob.matches(word.as_bytes())));
+            let matched = matched.cloned().collect();
+            words.extend(self.witnesses.witnesses(&globs, matched)?);
         }
-        let is_avoided = |word: &&String| globs.iter().any(|glob| glob.matches(word.as_bytes()));
-        let avoided = words.iter().filter(is_avoided).cloned().collect();
-        words.extend(self.known.witnesses(&globs, avoided)?.iter().cloned());
-        words.insert(fresh);
+        words.insert(unused);
         Ok(words)
     }
 }
@@ -138,7 +135,7 @@ mod tests {
     use policy::pattern::{Glob, Pattern, Segment};
 
     use super::{Item, cells};
-    use crate::segments::Known;
+    use crate::segments::WitnessCache;
 
     fn pattern(text: &str) -> Pattern {
         let mut segments: Vec<&str> = text.split('/').skip(1).collect();
@@ -161,7 +158,7 @@ mod tests {
         let patterns: Vec<Pattern> = texts.iter().map(|text| pattern(text)).collect();
         let items: Vec<Item<'_>> =
             patterns.iter().map(|pattern| Item { pattern, subject: None, changed: true }).collect();
-        cells(&items, &mut Known::default()).unwrap().into_iter().collect()
+        cells(&items, &mut WitnessCache::default()).unwrap().into_iter().collect()
     }
 
     #[test]
@@ -181,6 +178,6 @@ mod tests {
         let patterns: Vec<Pattern> = texts.iter().map(|text| pattern(text)).collect();
         let items: Vec<Item<'_>> =
             patterns.iter().map(|pattern| Item { pattern, subject: None, changed: true }).collect();
-        assert!(cells(&items, &mut Known::default()).is_err());
+        assert!(cells(&items, &mut WitnessCache::default()).is_err());
     }
 }

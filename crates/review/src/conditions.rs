@@ -1,7 +1,7 @@
-//! With which roles and groups of a token the answer to a request differs.
+//! The roles and groups of a token with which the answer to a request differs.
 //!
-//! Each name that a token can have allows a request, denies it, or means nothing to it, by each of
-//! the two policies.
+//! By each of the two policies, a name in a token allows a request, denies it, or means nothing to
+//! it.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +11,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// They may do what they could not do before.
+    /// Only the new policy allows it.
     Granted,
-    /// They may no longer do what they could do before.
+    /// Only the old policy allows it.
     Revoked,
 }
 
@@ -27,22 +27,22 @@ pub enum Attribute {
     Group(String),
 }
 
-/// What a token must have for a change to apply. It is about tokens that have no other role and
-/// group of the policies.
+/// The roles and groups that a token must have for a change to apply. The change is about tokens
+/// that have no other role and group of the policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Condition {
-    /// It has one of each list.
+    /// Lists from each of which the token needs an attribute.
     pub needs: Vec<Vec<Attribute>>,
 }
 
-/// Who has the rules that match a request: every caller of a kind, and those with an attribute.
+/// The callers of a kind who have a rule: all, or those with an attribute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holders {
-    pub(crate) all: bool,
+    pub(crate) everyone: bool,
     pub(crate) attributes: BTreeSet<usize>,
 }
 
-/// What the rules that match a request mean for callers of a kind.
+/// The callers whom the rules that match a request allow or deny.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Effects {
     pub(crate) allow: Holders,
@@ -50,58 +50,63 @@ pub(crate) struct Effects {
 }
 
 impl Holders {
-    pub(crate) fn add(&mut self, all: bool, attributes: &[usize]) {
-        self.all |= all;
+    pub(crate) fn add(&mut self, everyone: bool, attributes: &[usize]) {
+        self.everyone |= everyone;
         self.attributes.extend(attributes);
     }
 
-    fn include(&self, has: &[usize]) -> bool {
-        self.all || has.iter().any(|attribute| self.attributes.contains(attribute))
+    fn include(&self, attributes: &[usize]) -> bool {
+        self.everyone || attributes.iter().any(|attribute| self.attributes.contains(attribute))
     }
 }
 
 impl Effects {
-    fn allow(&self, has: &[usize]) -> bool {
-        self.allow.include(has) && !self.deny.include(has)
+    fn allow(&self, attributes: &[usize]) -> bool {
+        self.allow.include(attributes) && !self.deny.include(attributes)
     }
 }
 
 /// Whether the old and the new policy allow a request to callers of a kind with these attributes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    pub(crate) has: Vec<usize>,
+    pub(crate) attributes: Vec<usize>,
     pub(crate) allowed: [bool; 2],
 }
 
-/// The answers for no attribute and for each that means something, and for two where their answers
-/// differ and those for one do not.
-///
-/// More need not be asked: if the answers for some attributes differ, one of them allows by one
-/// policy, and by the other policy either that is not allowed for this one alone, or another one of
-/// them denies it.
-pub(crate) fn answers(old: &Effects, new: &Effects) -> Vec<Answer> {
-    let answer = |has: Vec<usize>| Answer { allowed: [old.allow(&has), new.allow(&has)], has };
-    let mut meaning = BTreeSet::new();
-    for holders in [&old.allow, &old.deny, &new.allow, &new.deny] {
-        meaning.extend(&holders.attributes);
+impl Answer {
+    fn new(attributes: Vec<usize>, old: &Effects, new: &Effects) -> Self {
+        Self { allowed: [old.allow(&attributes), new.allow(&attributes)], attributes }
     }
-    let mut all = vec![answer(Vec::new())];
-    all.extend(meaning.iter().map(|attribute| answer(vec![*attribute])));
-    let alone = all.clone();
-    for (place, one) in meaning.iter().enumerate() {
-        for other in meaning.iter().skip(place + 1) {
-            let both = answer(vec![*one, *other]);
-            let implied = |known: &Answer| {
-                known.allowed == both.allowed
-                    && known.has.iter().all(|attribute| both.has.contains(attribute))
-            };
-            let [before, after] = both.allowed;
-            if before != after && !alone.iter().any(implied) {
-                all.push(both);
+}
+
+/// The answers without attributes, with each attribute that means something, and with the pairs of
+/// attributes whose answers differ although no answer for fewer attributes shows that.
+///
+/// Pairs are enough. If the answers differ for a set of attributes, one policy allows by some
+/// attribute of it. The other policy does not allow that attribute alone, or denies by a second
+/// attribute of the set.
+pub(crate) fn answers(old: &Effects, new: &Effects) -> Vec<Answer> {
+    let mut attributes = BTreeSet::new();
+    for holders in [&old.allow, &old.deny, &new.allow, &new.deny] {
+        attributes.extend(&holders.attributes);
+    }
+    let mut answers = vec![Answer::new(Vec::new(), old, new)];
+    answers.extend(attributes.iter().map(|attribute| Answer::new(vec![*attribute], old, new)));
+    let mut pairs = Vec::new();
+    for (index, first) in attributes.iter().enumerate() {
+        for second in attributes.iter().skip(index + 1) {
+            let pair = Answer::new(vec![*first, *second], old, new);
+            let is_implied = answers.iter().any(|answer| {
+                answer.allowed == pair.allowed
+                    && answer.attributes.iter().all(|attribute| pair.attributes.contains(attribute))
+            });
+            if pair.allowed[0] != pair.allowed[1] && !is_implied {
+                pairs.push(pair);
             }
         }
     }
-    all
+    answers.extend(pairs);
+    answers
 }
 
 #[cfg(test)]
@@ -111,7 +116,7 @@ mod tests {
     /// Bit 0 is every caller, the others are attributes.
     fn holders(mask: usize) -> Holders {
         Holders {
-            all: mask & 1 == 1,
+            everyone: mask & 1 == 1,
             attributes: (0..3).filter(|bit| mask >> (bit + 1) & 1 == 1).collect(),
         }
     }
@@ -130,7 +135,7 @@ mod tests {
                 let allowed = [old.allow(&has), new.allow(&has)];
                 let said = found.iter().any(|answer| {
                     answer.allowed == allowed
-                        && answer.has.iter().all(|attribute| has.contains(attribute))
+                        && answer.attributes.iter().all(|attribute| has.contains(attribute))
                 });
                 assert!(allowed[0] == allowed[1] || said, "{has:?}: {old:?} {new:?}: {found:?}");
             }

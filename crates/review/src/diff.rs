@@ -10,29 +10,33 @@ use roaring::RoaringBitmap;
 use serde::Serialize;
 
 use crate::TooComplex;
-use crate::callers::{self, CallerSource, Kind, NameLike, Side, Source, Users};
+use crate::callers::{self, CallerKind, NameGlob, Side, SourceCallers, Users};
 use crate::cells;
 use crate::conditions::{Answer, Condition, Direction, Effects, answers};
-use crate::held::{Compared, Contents, Held, compare};
+use crate::grants::CallerSource;
 use crate::hosts::Hosts;
 use crate::regions::{Dimensions, Region};
-use crate::segments::Known;
+use crate::rules::{CallerRule, ComparedRules, RuleSets};
+use crate::segments::WitnessCache;
 use crate::settings::{self, SettingChange};
 
 /// The maximum number of kinds of requests that are compared for one kind of callers.
 const MAX_POINTS: u32 = 50_000_000;
 
-/// What a change of a policy means.
+/// How many more exceptions an exact description may have than a description that includes
+/// unchanged requests.
+const MAX_EXACT: usize = 2;
+
+/// The meaning of a change of a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
-    /// Who may do what they could not do before, then who may no longer do what they could do
-    /// before.
+    /// The requests that are granted, then those that are revoked.
     pub changes: Vec<Change>,
-    /// What else is different: users, passwords, issuers, keys, responses.
+    /// The other differences: users, passwords, issuers, keys, responses.
     pub settings: Vec<SettingChange>,
 }
 
-/// Requests for which the answer to some callers is another.
+/// Requests that only one policy allows to some callers.
 #[derive(Clone, Debug, Serialize)]
 pub struct Change {
     /// Whether they are granted or revoked.
@@ -48,7 +52,7 @@ pub struct Change {
     pub to_anyone: bool,
 }
 
-/// A rule that makes a difference: one that only one policy has, or that other callers have.
+/// A rule that makes a difference: only one policy has it, or it has other callers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Cause {
     /// The name of its role.
@@ -57,13 +61,13 @@ pub struct Cause {
     pub rule: String,
     /// Whether it is a `deny` rule.
     pub denies: bool,
-    /// Whether it is one of the new policy.
+    /// Whether the new policy has it.
     pub is_new: bool,
     /// Its place in that policy, as `file:line:column`.
     pub at: String,
 }
 
-/// Some callers of one source.
+/// Some callers of a source.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Who {
     /// How they authenticate.
@@ -73,9 +77,9 @@ pub struct Who {
     pub users: Option<Vec<String>>,
     /// User names to which this does not apply.
     pub except_users: Vec<String>,
-    /// What their names are like, where globs of rules distinguish them.
-    pub names_like: Vec<NameLike>,
-    /// What their tokens have.
+    /// The globs of rules that their names match, or do not match.
+    pub names_like: Vec<NameGlob>,
+    /// The roles and groups in their tokens.
     #[serde(flatten)]
     pub condition: Condition,
 }
@@ -94,62 +98,68 @@ impl Diff {
 /// If there are too many kinds of requests or callers to compare.
 pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
     let sides = [Side::new(old), Side::new(new)];
-    let contents = Contents::new(&sides);
-    let mut known = Known::default();
+    let rule_sets = RuleSets::new(&sides);
+    let mut witnesses = WitnessCache::default();
     let mut changes = Changes::default();
     for source in callers::sources(&sides)? {
-        let mut found = Vec::new();
+        let mut differences = Vec::new();
         for kind in &source.kinds {
-            let differs = contents.may_differ(kind, &source);
-            found.push(if differs {
-                differences(&sides, &source, kind, &mut known)?
+            differences.push(if rule_sets.may_differ(kind, &source) {
+                find_differences(&sides, &source, kind, &mut witnesses)?
             } else {
                 Vec::new()
             });
         }
-        changes.add(&source, &found);
+        changes.add(&source, differences);
     }
-    Ok(Diff { changes: changes.sorted(), settings: settings::changes(old, new) })
+    Ok(Diff { changes: changes.into_sorted(), settings: settings::changes(old, new) })
 }
 
-/// What is different for callers of a kind.
-type Differences = Vec<Difference>;
-
-/// Requests that callers of a kind may make under one of the policies only.
+/// A part of the requests, with the same answer by the same rule.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Difference {
+struct ChangeKey {
     direction: Direction,
-    /// The attributes of the tokens.
-    has: Vec<usize>,
     region: Region,
     cause: Cause,
 }
 
-fn differences(
+/// The requests that callers of a kind may make under one of the policies only, each with the
+/// attributes of the callers' tokens.
+type Differences = Vec<(ChangeKey, Vec<usize>)>;
+
+fn find_differences(
     sides: &[Side<'_>; 2],
-    source: &Source,
-    kind: &Kind,
-    known: &mut Known,
+    source: &SourceCallers,
+    kind: &CallerKind,
+    witnesses: &mut WitnessCache,
 ) -> Result<Differences, TooComplex> {
-    let compared = compare(sides, kind, source);
-    let cells = cells::cells(&compared.items, known)?;
-    let rules_of_items = compared.rules_of_items();
-    let rules_of_cells: Vec<BTreeSet<usize>> =
-        cells.iter().map(|cell| rules(cell, &rules_of_items)).collect();
-    let involved: BTreeSet<usize> = rules_of_cells.iter().flatten().copied().collect();
-    let involved = || involved.iter().filter_map(|index| compared.rules.get(*index));
-    let named = involved().flat_map(|held| match &held.rule.actions {
+    let compared = ComparedRules::new(sides, kind, source);
+    let cells = cells::cells(&compared.items, witnesses)?;
+    let rules_by_item = compared.rules_by_item();
+    let rules_by_cell: Vec<BTreeSet<usize>> = cells
+        .iter()
+        .map(|cell| {
+            let rules = cell.iter().filter_map(|item| rules_by_item.get(*item));
+            rules.flatten().copied().collect()
+        })
+        .collect();
+    let involved: BTreeSet<usize> = rules_by_cell.iter().flatten().copied().collect();
+    let involved: Vec<&CallerRule<'_>> =
+        involved.iter().filter_map(|index| compared.rules.get(*index)).collect();
+    let methods = involved.iter().flat_map(|caller_rule| match &caller_rule.rule.actions {
         Actions::Any => &[][..],
-        Actions::These(these) => these,
+        Actions::These(actions) => actions,
     });
-    let methods: BTreeSet<&str> = named.map(|method| &**method).collect();
+    let methods: BTreeSet<&str> = methods.map(|method| &**method).collect();
     let methods: Vec<&str> = methods.into_iter().collect();
-    let hosts = Hosts::new(involved().flat_map(|held| &held.rule.scopes));
+    let hosts = Hosts::new(involved.iter().flat_map(|caller_rule| &caller_rule.rule.scopes));
     let patterns: Vec<&Pattern> = compared.items.iter().map(|item| item.pattern).collect();
-    let mut cells_of = vec![RoaringBitmap::new(); patterns.len()];
+    let mut cells_by_pattern = vec![RoaringBitmap::new(); patterns.len()];
     for (number, cell) in (0..).zip(&cells) {
         for item in cell {
-            cells_of.get_mut(*item).into_iter().for_each(|cells| _ = cells.insert(number));
+            if let Some(cells) = cells_by_pattern.get_mut(*item) {
+                cells.insert(number);
+            }
         }
     }
     let [method_count, host_count, cell_count] =
@@ -166,206 +176,239 @@ fn differences(
         host_count,
         cell_count,
         patterns: &patterns,
-        cells_of: &cells_of,
+        cells_by_pattern: &cells_by_pattern,
     };
-    let meets: Vec<Meets> =
-        compared.rules.iter().map(|held| Meets::new(held, &methods, &hosts)).collect();
-    let mut asked = Asked { compared: &compared, meets: &meets, answers: HashMap::new() };
-    let mut sets: BTreeMap<Vec<usize>, Sets> = BTreeMap::from([(Vec::new(), Sets::default())]);
-    for (cell, rules) in (0..).zip(&rules_of_cells) {
+    let scopes: Vec<RuleScope> =
+        compared.rules.iter().map(|rule| RuleScope::new(rule, &methods, &hosts)).collect();
+    let mut evaluator =
+        Evaluator { rules: &compared.rules, scopes: &scopes, answers: HashMap::new() };
+    let mut points_by_attributes: BTreeMap<Vec<usize>, EvaluatedPoints> = BTreeMap::new();
+    for (cell, rules) in (0..).zip(&rules_by_cell) {
         for method in 0..method_count {
             for host in 0..host_count {
                 let point = dimensions.point(method, host, cell);
-                for answer in asked.answers(rules, method, host) {
-                    sets.entry(answer.has.clone()).or_default().add(point, answer.allowed);
+                for answer in evaluator.answers(rules, method, host) {
+                    let points = points_by_attributes.entry(answer.attributes.clone());
+                    points.or_default().add(point, answer.allowed);
                 }
             }
         }
     }
-    let base = sets.remove(&Vec::new()).unwrap_or_default();
+    let without_attributes = points_by_attributes.remove(&Vec::new()).unwrap_or_default();
     let mut differences = Vec::new();
-    let mut add = |has: &[usize], set: &Sets, base: Option<&Sets>| {
+    let mut describe = |attributes: Vec<usize>, points: &EvaluatedPoints, fewer: Option<_>| {
         for direction in [Direction::Granted, Direction::Revoked] {
-            let (changed, fitting) = set.changed(direction, base);
-            let may_have =
-                |held: &Held<'_>| held.all || has.iter().any(|has| held.attributes.contains(has));
-            let rules = compared.rules.iter().zip(&meets).filter(|(held, _)| may_have(held));
-            for (region, held) in
-                describe(&compared, rules, &dimensions, direction, changed, &fitting)
+            let (changed, same_answer) = points.changed(direction, fewer);
+            let describer =
+                Describer { compared: &compared, scopes: &scopes, dimensions: &dimensions };
+            for (region, rule) in describer.describe(direction, &attributes, changed, &same_answer)
             {
-                differences.push(Difference {
-                    direction,
-                    has: has.to_vec(),
-                    region,
-                    cause: cause(held),
-                });
+                let key = ChangeKey { direction, region, cause: Cause::new(rule) };
+                differences.push((key, attributes.clone()));
             }
         }
     };
-    add(&[], &base, None);
-    sets.iter().for_each(|(has, set)| add(has, set, Some(&base)));
+    describe(Vec::new(), &without_attributes, None);
+    for (attributes, points) in points_by_attributes {
+        describe(attributes, &points, Some(&without_attributes));
+    }
     Ok(differences)
 }
 
-/// The kinds of requests that were asked for some attributes, and those that each policy allows
-/// with them.
+/// The kinds of requests that were evaluated with some attributes, and those that each policy
+/// allows with them.
 #[derive(Default)]
-struct Sets {
-    asked: RoaringBitmap,
+struct EvaluatedPoints {
+    evaluated: RoaringBitmap,
     allowed: [RoaringBitmap; 2],
 }
 
-impl Sets {
+impl EvaluatedPoints {
     fn add(&mut self, point: u32, allowed: [bool; 2]) {
-        self.asked.insert(point);
-        for (set, allowed) in self.allowed.iter_mut().zip(allowed) {
+        self.evaluated.insert(point);
+        for (points, allowed) in self.allowed.iter_mut().zip(allowed) {
             if allowed {
-                set.insert(point);
+                points.insert(point);
             }
         }
     }
 
-    /// What is granted or revoked, but not with less attributes; and everything to which the new
-    /// policy answers like that.
-    fn changed(&self, direction: Direction, base: Option<&Self>) -> (RoaringBitmap, RoaringBitmap) {
+    fn difference(&self, direction: Direction) -> RoaringBitmap {
         let [old, new] = &self.allowed;
-        let mut changed = match direction {
+        match direction {
             Direction::Granted => new - old,
             Direction::Revoked => old - new,
-        };
-        let mut allowed = new.clone();
-        let mut asked = self.asked.clone();
-        if let Some(base) = base {
-            let [old, new] = &base.allowed;
-            changed -= match direction {
-                Direction::Granted => new - old,
-                Direction::Revoked => old - new,
-            };
-            allowed |= new - &self.asked;
-            asked |= &base.asked;
+        }
+    }
+
+    /// The requests that are granted or revoked, but not with `fewer` attributes; and all requests
+    /// with the same answer by the new policy.
+    fn changed(
+        &self,
+        direction: Direction,
+        fewer: Option<&Self>,
+    ) -> (RoaringBitmap, RoaringBitmap) {
+        let [_, new] = &self.allowed;
+        let (mut changed, mut allowed) = (self.difference(direction), new.clone());
+        let mut evaluated = self.evaluated.clone();
+        if let Some(fewer) = fewer {
+            let [_, new_with_fewer] = &fewer.allowed;
+            changed -= fewer.difference(direction);
+            allowed |= new_with_fewer - &self.evaluated;
+            evaluated |= &fewer.evaluated;
         }
         match direction {
             Direction::Granted => (changed, allowed),
-            Direction::Revoked => (changed, asked - allowed),
+            Direction::Revoked => (changed, evaluated - allowed),
         }
     }
 }
 
-/// The rules that match a kind of paths.
-fn rules(cell: &[usize], rules_of_items: &[Vec<usize>]) -> BTreeSet<usize> {
-    cell.iter().filter_map(|item| rules_of_items.get(*item)).flatten().copied().collect()
-}
-
-/// The methods and the hosts that a rule matches.
-struct Meets {
+/// The numbers of the methods and the hosts that a rule matches.
+struct RuleScope {
     methods: RoaringBitmap,
     hosts: RoaringBitmap,
 }
 
-impl Meets {
-    fn new(held: &Held<'_>, methods: &[&str], hosts: &Hosts) -> Self {
-        let others = u32::try_from(methods.len()).unwrap_or(u32::MAX);
-        let meets = |number: &u32| match (&held.rule.actions, methods.get(*number as usize)) {
+impl RuleScope {
+    fn new(CallerRule { rule, .. }: &CallerRule<'_>, methods: &[&str], hosts: &Hosts) -> Self {
+        // The last number is that of every method that no rule names.
+        let numbered = (0..).zip(methods.iter().copied().map(Some).chain([None]));
+        let methods = numbered.filter(|(_, method)| match (&rule.actions, method) {
             (Actions::Any, _) => true,
             (Actions::These(_), None) => false,
             (actions @ Actions::These(_), Some(method)) => actions.matches(method.as_bytes()),
-        };
-        let methods = (0..=others).filter(meets).collect();
-        let scopes = &held.rule.scopes;
-        let meets = |host: &str| {
-            scopes.is_empty() || scopes.iter().any(|scope| scope.matches(host.as_bytes()))
-        };
-        let hosts =
-            (0..).zip(hosts.witnesses()).filter(|(_, host)| meets(host)).map(|(number, _)| number);
-        Self { methods, hosts: hosts.collect() }
+        });
+        let hosts = (0..).zip(hosts.witnesses()).filter(|(_, host)| {
+            rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host.as_bytes()))
+        });
+        Self {
+            methods: methods.map(|(number, _)| number).collect(),
+            hosts: hosts.map(|(number, _)| number).collect(),
+        }
     }
 }
 
-/// Evaluates both policies for kinds of requests. Many have the same rules, so it remembers.
-struct Asked<'a, 'p> {
-    compared: &'a Compared<'p>,
-    meets: &'a [Meets],
+/// Evaluates both policies for kinds of requests. Many have the same rules, so it keeps answers.
+struct Evaluator<'a, 'p> {
+    rules: &'a [CallerRule<'p>],
+    scopes: &'a [RuleScope],
     answers: HashMap<Vec<usize>, Vec<Answer>>,
 }
 
-impl Asked<'_, '_> {
+impl Evaluator<'_, '_> {
     fn answers(&mut self, rules: &BTreeSet<usize>, method: u32, host: u32) -> &[Answer] {
-        let meets = |index: &&usize| {
-            let meets = self.meets.get(**index);
-            meets.is_some_and(|meets| meets.methods.contains(method) && meets.hosts.contains(host))
-        };
-        let matching: Vec<usize> = rules.iter().filter(meets).copied().collect();
-        let compared = self.compared;
+        let matching = rules.iter().copied().filter(|index| {
+            self.scopes
+                .get(*index)
+                .is_some_and(|scope| scope.methods.contains(method) && scope.hosts.contains(host))
+        });
+        let matching: Vec<usize> = matching.collect();
         self.answers.entry(matching).or_insert_with_key(|matching| {
-            let mut effects = [Effects::default(), Effects::default()];
-            for held in matching.iter().filter_map(|index| compared.rules.get(*index)) {
-                if let Some(of_side) = effects.get_mut(held.side) {
-                    let holders = match held.effect {
-                        Effect::Allow => &mut of_side.allow,
-                        Effect::Deny => &mut of_side.deny,
-                    };
-                    holders.add(held.all, &held.attributes);
-                }
+            let [mut old, mut new] = [Effects::default(), Effects::default()];
+            for rule in matching.iter().filter_map(|index| self.rules.get(*index)) {
+                let effects = if rule.side == 0 { &mut old } else { &mut new };
+                let holders = match rule.effect {
+                    Effect::Allow => &mut effects.allow,
+                    Effect::Deny => &mut effects.deny,
+                };
+                holders.add(rule.everyone, &rule.attributes);
             }
-            let [old, new] = &effects;
-            answers(old, new)
+            answers(&old, &new)
         })
     }
 }
 
-/// How many more exceptions an exact description may have than one that includes what does not
-/// change.
-const MAX_EXACT: usize = 2;
+/// Describes kinds of requests by the rules that make the difference.
+struct Describer<'c, 'p> {
+    compared: &'c ComparedRules<'p>,
+    scopes: &'c [RuleScope],
+    dimensions: &'c Dimensions<'c>,
+}
 
-/// Describes kinds of requests by the rules that make the difference: the rule that matches most of
-/// them first. `fitting` are all requests with the same answer by the new policy: they are included
-/// where that makes a description shorter.
-fn describe<'c, 'p: 'c>(
-    compared: &Compared<'p>,
-    rules: impl Iterator<Item = (&'c Held<'p>, &'c Meets)>,
-    dimensions: &Dimensions<'_>,
-    direction: Direction,
-    mut left: RoaringBitmap,
-    fitting: &RoaringBitmap,
-) -> Vec<(Region, &'c Held<'p>)> {
-    if left.is_empty() {
-        return Vec::new();
-    }
-    // What grants: a rule of the new policy that allows, or one of the old policy that denies. One
-    // of them has changed.
-    let allowing_side = usize::from(direction == Direction::Granted);
-    let makes_it = |held: &Held<'_>| {
-        held.changed && (held.side == allowing_side) == (held.effect == Effect::Allow)
-    };
-    let is_changed = |item: &usize| compared.items.get(*item).is_some_and(|item| item.changed);
-    let candidates = rules.filter(|(held, _)| makes_it(held));
-    let mut candidates: Vec<(&Held<'_>, Vec<usize>, RoaringBitmap)> = candidates
-        .map(|(held, meets)| {
-            let items: Vec<usize> = held.items.iter().copied().filter(is_changed).collect();
-            let points = points(&items, meets, dimensions);
-            (held, items, points)
-        })
-        .collect();
-    let mut found = Vec::new();
-    while !left.is_empty() {
-        candidates.retain(|(.., points)| !points.is_disjoint(&left));
-        let best =
-            candidates.iter().rev().max_by_key(|(.., points)| points.intersection_len(&left));
-        let Some((held, items, points)) = best else { break };
-        let exact = points & &left;
-        let wider = dimensions.widened(&exact, &(points & fitting));
-        let mut regions = dimensions.regions(&exact, items);
-        let with_unchanged = dimensions.regions(&wider, items);
-        if length(&regions) > length(&with_unchanged) + MAX_EXACT {
-            left -= &wider;
-            regions = with_unchanged;
-            regions.iter_mut().for_each(|region| region.in_part = true);
-        } else {
-            left -= &exact;
+impl<'c, 'p> Describer<'c, 'p> {
+    /// Describes the requests in `points`: the rule that matches most of them comes first. The
+    /// requests with the `same_answer` are included where that makes a description shorter.
+    fn describe(
+        &self,
+        direction: Direction,
+        attributes: &[usize],
+        mut points: RoaringBitmap,
+        same_answer: &RoaringBitmap,
+    ) -> Vec<(Region, &'c CallerRule<'p>)> {
+        if points.is_empty() {
+            return Vec::new();
         }
-        found.extend(regions.into_iter().map(|region| (region, *held)));
+        let mut candidates: Vec<_> = self
+            .compared
+            .rules
+            .iter()
+            .zip(self.scopes)
+            .filter(|(rule, _)| rule.makes(direction) && rule.is_possible_with(attributes))
+            .map(|(rule, scope)| {
+                let items = self.changed_items(rule);
+                let matched = self.points(&items, scope);
+                (rule, items, matched)
+            })
+            .collect();
+        let mut described = Vec::new();
+        while !points.is_empty() {
+            candidates.retain(|(.., matched)| !matched.is_disjoint(&points));
+            let best = candidates
+                .iter()
+                .rev()
+                .max_by_key(|(.., matched)| matched.intersection_len(&points));
+            let Some((rule, items, matched)) = best else { break };
+            let exact = matched & &points;
+            let wider = self.dimensions.widen(&exact, &(matched & same_answer));
+            let mut regions = self.dimensions.regions(&exact, items);
+            let wider_regions = self.dimensions.regions(&wider, items);
+            if length(&regions) > length(&wider_regions) + MAX_EXACT {
+                points -= &wider;
+                regions = wider_regions;
+                regions.iter_mut().for_each(|region| region.in_part = true);
+            } else {
+                points -= &exact;
+            }
+            described.extend(regions.into_iter().map(|region| (region, *rule)));
+        }
+        described
     }
-    found
+
+    fn changed_items(&self, rule: &CallerRule<'_>) -> Vec<usize> {
+        let items = rule.items.iter().copied();
+        items
+            .filter(|index| self.compared.items.get(*index).is_some_and(|item| item.changed))
+            .collect()
+    }
+
+    /// The kinds of requests that a rule matches by these patterns.
+    fn points(&self, items: &[usize], scope: &RuleScope) -> RoaringBitmap {
+        let mut cells = RoaringBitmap::new();
+        for matched in items.iter().filter_map(|item| self.dimensions.cells_by_pattern.get(*item)) {
+            cells |= matched;
+        }
+        let mut points = RoaringBitmap::new();
+        for method in &scope.methods {
+            for host in &scope.hosts {
+                points.extend(cells.iter().map(|cell| self.dimensions.point(method, host, cell)));
+            }
+        }
+        points
+    }
+}
+
+impl CallerRule<'_> {
+    /// Whether it has changed so that requests are granted or revoked. An `allow` rule of the new
+    /// policy grants, and so does a `deny` rule of the old policy.
+    fn makes(&self, direction: Direction) -> bool {
+        let allowing_side = usize::from(direction == Direction::Granted);
+        self.changed && (self.side == allowing_side) == (self.effect == Effect::Allow)
+    }
+
+    fn is_possible_with(&self, attributes: &[usize]) -> bool {
+        self.everyone || attributes.iter().any(|attribute| self.attributes.contains(attribute))
+    }
 }
 
 /// How much there is to read.
@@ -373,88 +416,81 @@ fn length(regions: &[Region]) -> usize {
     regions.iter().map(|region| 1 + region.also_matching.len() + region.except_paths.len()).sum()
 }
 
-/// The kinds of requests that a rule matches by these patterns.
-fn points(items: &[usize], meets: &Meets, dimensions: &Dimensions<'_>) -> RoaringBitmap {
-    let mut cells = RoaringBitmap::new();
-    items.iter().filter_map(|item| dimensions.cells_of.get(*item)).for_each(|of| cells |= of);
-    let mut points = RoaringBitmap::new();
-    for method in &meets.methods {
-        for host in &meets.hosts {
-            points.extend(cells.iter().map(|cell| dimensions.point(method, host, cell)));
+impl Cause {
+    fn new(CallerRule { side, role, rule, effect, .. }: &CallerRule<'_>) -> Self {
+        Self {
+            role: role.name.to_string(),
+            rule: rule.name.to_string(),
+            denies: *effect == Effect::Deny,
+            is_new: *side == 1,
+            at: rule.at.to_string(),
         }
-    }
-    points
-}
-
-fn cause(held: &Held<'_>) -> Cause {
-    Cause {
-        role: held.role.name.to_string(),
-        rule: held.rule.name.to_string(),
-        denies: held.effect == Effect::Deny,
-        is_new: held.side == 1,
-        at: held.rule.at.to_string(),
     }
 }
 
 /// The changes of all sources, each with all callers whom it concerns.
 #[derive(Default)]
 struct Changes {
-    order: Vec<(Direction, Region, Cause)>,
-    who: HashMap<(Direction, Region, Cause), Vec<Who>>,
+    order: Vec<ChangeKey>,
+    who: HashMap<ChangeKey, Vec<Who>>,
 }
 
 impl Changes {
-    /// Adds what is different for each kind of callers of a source.
-    fn add(&mut self, source: &Source, found: &[Differences]) {
-        type Key = (Direction, Region, Cause);
-        let mut order: Vec<Key> = Vec::new();
-        // For each attribute, or two of them, the kinds of callers.
-        let mut all: HashMap<Key, BTreeMap<&[usize], BTreeSet<usize>>> = HashMap::new();
-        for (kind, differences) in found.iter().enumerate() {
-            for Difference { direction, has, region, cause } in differences {
-                let key = (*direction, region.clone(), cause.clone());
-                if !all.contains_key(&key) {
+    /// Adds the differences for each kind of callers of a source.
+    fn add(&mut self, source: &SourceCallers, differences: Vec<Differences>) {
+        let mut order: Vec<ChangeKey> = Vec::new();
+        // For each attribute, or pair of attributes, the kinds of callers.
+        let mut kinds_by_key: HashMap<ChangeKey, BTreeMap<Vec<usize>, BTreeSet<usize>>> =
+            HashMap::new();
+        for (kind, differences) in differences.into_iter().enumerate() {
+            for (key, attributes) in differences {
+                if !kinds_by_key.contains_key(&key) {
                     order.push(key.clone());
                 }
-                all.entry(key).or_default().entry(has).or_default().insert(kind);
+                let kinds = kinds_by_key.entry(key).or_default().entry(attributes);
+                kinds.or_default().insert(kind);
             }
         }
         for key in order {
-            let mut kinds_by_needs: Vec<(BTreeSet<usize>, Vec<Vec<usize>>)> = Vec::new();
-            for (has, kinds) in all.remove(&key).into_iter().flatten() {
-                let known = kinds_by_needs
-                    .iter_mut()
-                    .find(|(known, needs)| *known == kinds && has.len() == 1 && needs.len() == 1);
-                match known {
-                    Some((_, needs)) => needs.iter_mut().for_each(|list| list.extend(has)),
-                    None => kinds_by_needs
-                        .push((kinds, has.iter().map(|attribute| vec![*attribute]).collect())),
+            // Single attributes of the same callers are alternatives.
+            let mut needs_by_kinds: Vec<(BTreeSet<usize>, Vec<Vec<usize>>)> = Vec::new();
+            for (attributes, kinds) in kinds_by_key.remove(&key).into_iter().flatten() {
+                let same_kinds = needs_by_kinds.iter_mut().find(|(same_kinds, needs)| {
+                    *same_kinds == kinds && attributes.len() == 1 && needs.len() == 1
+                });
+                match same_kinds {
+                    Some((_, needs)) => {
+                        needs.iter_mut().for_each(|need| need.extend(&attributes));
+                    }
+                    None => {
+                        let needs = attributes.into_iter().map(|attribute| vec![attribute]);
+                        needs_by_kinds.push((kinds, needs.collect()));
+                    }
                 }
             }
-            let named = |list: &Vec<usize>| {
-                list.iter()
-                    .filter_map(|index| Some(source.attributes.get(*index)?.0.clone()))
-                    .collect()
-            };
             if !self.who.contains_key(&key) {
                 self.order.push(key.clone());
             }
-            let concerned = self.who.entry(key).or_default();
-            for (kinds, needs) in kinds_by_needs {
-                let condition = Condition { needs: needs.iter().map(named).collect() };
-                concerned.extend(who(source, &kinds, &condition));
+            let who = self.who.entry(key).or_default();
+            for (kinds, needs) in needs_by_kinds {
+                let needs = needs.into_iter().map(|need| {
+                    let attributes = need.into_iter().filter_map(|i| source.attributes.get(i));
+                    attributes.map(|(attribute, _)| attribute.clone()).collect()
+                });
+                let condition = Condition { needs: needs.collect() };
+                who.extend(describe_kinds(source, &kinds, &condition));
             }
         }
     }
 
-    fn sorted(mut self) -> Vec<Change> {
+    fn into_sorted(mut self) -> Vec<Change> {
         let mut changes: Vec<Change> = Vec::new();
         for key in self.order {
             let Some(who) = self.who.remove(&key) else { continue };
-            let (direction, region, because) = key;
-            let is_anonymous = who.iter().any(|who| who.source == CallerSource::Anonymous);
-            let to_anyone = is_anonymous && direction == Direction::Granted;
-            changes.push(Change { direction, region, because, who, to_anyone });
+            let ChangeKey { direction, region, cause } = key;
+            let to_anyone = direction == Direction::Granted
+                && who.iter().any(|who| who.source == CallerSource::Anonymous);
+            changes.push(Change { direction, region, because: cause, who, to_anyone });
         }
         changes.sort_by_key(|change| (change.direction, !change.to_anyone));
         changes
@@ -462,47 +498,46 @@ impl Changes {
 }
 
 /// The callers of these kinds, in as few descriptions as possible.
-fn who(source: &Source, kinds: &BTreeSet<usize>, condition: &Condition) -> Vec<Who> {
-    let sorted = |mut names: Vec<String>| {
-        names.sort();
-        names
+fn describe_kinds(
+    source: &SourceCallers,
+    kinds: &BTreeSet<usize>,
+    condition: &Condition,
+) -> Vec<Who> {
+    let everyone = Who {
+        source: source.source.clone(),
+        users: None,
+        except_users: Vec::new(),
+        names_like: Vec::new(),
+        condition: condition.clone(),
     };
-    let one =
-        |users: Option<Vec<String>>, except_users: Vec<String>, names_like: Vec<NameLike>| Who {
-            source: source.source.clone(),
-            users: users.map(sorted),
-            except_users: sorted(except_users),
-            names_like,
-            condition: condition.clone(),
-        };
     if source.source == CallerSource::Anonymous {
-        return vec![one(None, Vec::new(), Vec::new())];
+        return vec![everyone];
     }
-    let (mut named, mut not_named, mut others, mut other_count) =
-        (Vec::new(), Vec::new(), Vec::new(), 0);
+    let (mut included, mut excluded, mut globs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unlisted_kinds = 0;
     for (index, kind) in source.kinds.iter().enumerate() {
         match &kind.users {
-            Users::Named(users) if kinds.contains(&index) => named.extend(users.iter().cloned()),
-            Users::Named(users) => not_named.extend(users.iter().cloned()),
-            Users::Others(like) => {
-                other_count += 1;
-                others.extend(kinds.contains(&index).then_some(like));
+            Users::Listed(users) if kinds.contains(&index) => included.extend_from_slice(users),
+            Users::Listed(users) => excluded.extend_from_slice(users),
+            Users::Unlisted(names_like) => {
+                unlisted_kinds += 1;
+                globs.extend(kinds.contains(&index).then_some(names_like));
             }
         }
     }
-    if other_count > 0 && others.len() == other_count {
-        return vec![one(None, not_named, Vec::new())];
+    included.sort();
+    excluded.sort();
+    if unlisted_kinds > 0 && globs.len() == unlisted_kinds {
+        return vec![Who { except_users: excluded, ..everyone }];
     }
-    let named = (!named.is_empty()).then(|| one(Some(named), Vec::new(), Vec::new()));
-    // Names that the policies mention are none of these.
-    let all_named: Vec<String> = source
-        .kinds
-        .iter()
-        .flat_map(|kind| match &kind.users {
-            Users::Named(users) => users.clone(),
-            Users::Others(_) => Vec::new(),
-        })
-        .collect();
-    let others = others.into_iter().map(|like| one(None, all_named.clone(), like.clone()));
-    named.into_iter().chain(others).collect()
+    let mut listed = [included.as_slice(), &excluded].concat();
+    listed.sort();
+    let unlisted = globs.into_iter().map(|names_like| Who {
+        except_users: listed.clone(),
+        names_like: names_like.clone(),
+        ..everyone.clone()
+    });
+    let included =
+        (!included.is_empty()).then(|| Who { users: Some(included), ..everyone.clone() });
+    included.into_iter().chain(unlisted).collect()
 }

@@ -1,87 +1,83 @@
 //! The kinds of hosts that rules distinguish, each with a representative, and sets of them in the
 //! words of a policy.
 //!
-//! Of two scopes, one includes the other or they share no host. So they form a tree, and a kind of
-//! hosts is what one scope includes and no scope below it.
+//! Of two scopes, the first includes the second, the second includes the first, or they share no
+//! host. So scopes form a tree. A kind of hosts is a scope without the scopes below it.
 
 use std::collections::BTreeSet;
 
 use policy::pattern::Scope;
 use serde::{Serialize, Serializer};
 
-/// Some hosts.
+/// A set of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct HostRegion {
-    /// Hosts, of which one must be met; none means any host.
-    #[serde(serialize_with = "texts")]
+    /// The hosts of the set; none means any host.
+    #[serde(serialize_with = "serialize_texts")]
     pub hosts: Vec<Scope>,
-    /// But none of these.
-    #[serde(serialize_with = "texts")]
+    /// The hosts that are not in it.
+    #[serde(serialize_with = "serialize_texts")]
     pub except: Vec<Scope>,
 }
 
 /// The kinds of hosts.
 pub(crate) struct Hosts {
-    /// The scope of each kind but the first, which is every other host, and a host of this kind.
+    /// The scope of each kind, and a host of the kind. The first kind, without a scope, is every
+    /// host in no scope.
     kinds: Vec<(Option<Scope>, String)>,
-    /// For each kind, the kind of the scope that includes it most closely.
+    /// For each kind, the kind of the innermost scope that includes it.
     parents: Vec<usize>,
 }
 
 impl HostRegion {
-    /// Whether this host, in canonical form, is one of them.
+    /// Whether the set has this host, which is in canonical form.
     #[must_use]
     pub fn includes(&self, host: &[u8]) -> bool {
-        let any = |scopes: &[Scope]| scopes.iter().any(|scope| scope.matches(host));
-        (self.hosts.is_empty() || any(&self.hosts)) && !any(&self.except)
+        (self.hosts.is_empty() || self.hosts.iter().any(|scope| scope.matches(host)))
+            && !self.except.iter().any(|scope| scope.matches(host))
     }
 }
 
-/// Serializes a list by its texts.
-pub(crate) fn texts<S: Serializer>(
-    all: &[impl ToString],
+pub(crate) fn serialize_texts<S: Serializer>(
+    items: &[impl ToString],
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(all.iter().map(ToString::to_string))
+    serializer.collect_seq(items.iter().map(ToString::to_string))
+}
+
+/// A host that ends with `end` and that no exact scope names.
+fn unnamed_host(scopes: &BTreeSet<&Scope>, end: &str) -> String {
+    let mut host = format!("x{end}");
+    while scopes.contains(&Scope::Exact(host.as_str().into())) {
+        host.insert(0, 'x');
+    }
+    host
 }
 
 impl Hosts {
     pub(crate) fn new<'r>(scopes: impl IntoIterator<Item = &'r Scope>) -> Self {
         let scopes: BTreeSet<&Scope> = scopes.into_iter().collect();
-        let is_taken = |host: &str| {
-            scopes.iter().any(|scope| matches!(scope, Scope::Exact(exact) if **exact == *host))
-        };
-        let fresh = |end: &str| {
-            let mut label = String::from("x");
-            while is_taken(&format!("{label}{end}")) {
-                label.push('x');
-            }
-            format!("{label}{end}")
-        };
-        let mut kinds = vec![(None, fresh(""))];
+        let mut kinds = vec![(None, unnamed_host(&scopes, ""))];
         kinds.extend(scopes.iter().map(|scope| {
             let host = match scope {
-                Scope::Exact(exact) => exact.to_string(),
-                Scope::Below(suffix) => fresh(&format!(".{suffix}")),
+                Scope::Exact(host) => host.to_string(),
+                Scope::Below(suffix) => unnamed_host(&scopes, &format!(".{suffix}")),
             };
             (Some((*scope).clone()), host)
         }));
-        let includes = |outer: &Option<Scope>, inner: usize, hosts: &[(Option<Scope>, String)]| {
-            let host = hosts.get(inner).map_or("", |(_, host)| host.as_str());
-            outer.as_ref().is_none_or(|scope| scope.matches(host.as_bytes()))
-        };
-        let parent = |index: usize| {
-            let outer = (0..kinds.len()).filter(|other| {
-                *other != index
-                    && kinds.get(*other).is_some_and(|(scope, _)| includes(scope, index, &kinds))
+        let including = |host: &str| -> Vec<usize> {
+            let kinds = kinds.iter().enumerate().filter(|(_, (scope, _))| {
+                scope.as_ref().is_none_or(|scope| scope.matches(host.as_bytes()))
             });
-            // The innermost scope is included in all others that include the host.
-            let closest = outer.max_by_key(|other| {
-                kinds.iter().filter(|(scope, _)| includes(scope, *other, &kinds)).count()
-            });
-            closest.unwrap_or(0)
+            kinds.map(|(kind, _)| kind).collect()
         };
-        let parents = (0..kinds.len()).map(parent).collect();
+        let depths: Vec<usize> = kinds.iter().map(|(_, host)| including(host).len()).collect();
+        // The innermost scope is the deepest: all others that include the host include it.
+        let parents = kinds.iter().enumerate().map(|(kind, (_, host))| {
+            let outer = including(host).into_iter().filter(|outer| *outer != kind);
+            outer.max_by_key(|outer| depths.get(*outer)).unwrap_or(0)
+        });
+        let parents = parents.collect();
         Self { kinds, parents }
     }
 
@@ -90,7 +86,7 @@ impl Hosts {
         self.kinds.iter().map(|(_, host)| host.as_str())
     }
 
-    /// A set of kinds as scopes, each without some that are below it.
+    /// Describes a set of kinds by scopes, each with exceptions below it.
     pub(crate) fn regions(&self, set: &BTreeSet<usize>) -> Vec<HostRegion> {
         let mut plain = HostRegion { hosts: Vec::new(), except: Vec::new() };
         let mut regions = Vec::new();
@@ -101,8 +97,8 @@ impl Hosts {
                 continue;
             }
             let except: Vec<Scope> = (1..self.kinds.len())
-                .filter(|other| !set.contains(other) && self.is_next_below(*other, kind, set))
-                .filter_map(|other| self.kinds.get(other)?.0.clone())
+                .filter(|inner| !set.contains(inner) && self.is_next_below(*inner, kind, set))
+                .filter_map(|inner| self.kinds.get(inner)?.0.clone())
                 .collect();
             match scope {
                 Some(scope) if except.is_empty() => plain.hosts.push(scope.clone()),
@@ -117,7 +113,7 @@ impl Hosts {
         regions
     }
 
-    /// Whether only kinds of the set are between a kind and one above it.
+    /// Whether `above` includes a kind, and all kinds between them are in the set.
     fn is_next_below(&self, kind: usize, above: usize, set: &BTreeSet<usize>) -> bool {
         let mut next = kind;
         while next != 0 {

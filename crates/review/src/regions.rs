@@ -1,8 +1,8 @@
 //! Sets of requests in the words of a policy: methods, hosts, and path patterns with exceptions.
 //!
-//! The answers of two policies differ for some of the requests that a rule matches. If for all, the
-//! rule's own patterns say which. If not, other patterns of the policies tell the rest apart: those
-//! that must not match, and, rarely, those that must match too.
+//! The answers of two policies may differ for all requests that a rule matches. Then the patterns
+//! of the rule describe them. Otherwise other patterns of the policies separate the requests that
+//! differ: patterns that must not match, and, rarely, patterns that must match too.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,40 +11,40 @@ use policy::pattern::{Pattern, Segment};
 use roaring::RoaringBitmap;
 use serde::Serialize;
 
-use crate::hosts::{HostRegion, Hosts, texts};
+use crate::hosts::{HostRegion, Hosts, serialize_texts};
 
-/// Some methods.
+/// A set of methods.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Methods {
-    /// These.
+    /// The methods of this list.
     Only(Vec<String>),
-    /// Every method but these.
+    /// Every method but the methods of this list.
     AllBut(Vec<String>),
 }
 
-/// Some requests.
+/// A set of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct Region {
     /// Their methods.
     pub methods: Methods,
     /// Their hosts.
     pub hosts: HostRegion,
-    /// Their paths: at least one of these patterns matches.
-    #[serde(serialize_with = "texts")]
+    /// Patterns of which any matches their paths.
+    #[serde(serialize_with = "serialize_texts")]
     pub paths: Vec<Pattern>,
-    /// All of these match too; usually there are none.
-    #[serde(serialize_with = "texts")]
+    /// Patterns that all match their paths, too; usually there are none.
+    #[serde(serialize_with = "serialize_texts")]
     pub also_matching: Vec<Pattern>,
-    /// None of these matches.
-    #[serde(serialize_with = "texts")]
+    /// Patterns that do not match their paths.
+    #[serde(serialize_with = "serialize_texts")]
     pub except_paths: Vec<Pattern>,
-    /// Whether the answer was the same before for some of them: those would take many exceptions.
+    /// Whether the answer to some of them is unchanged: to exclude them takes many exceptions.
     pub in_part: bool,
 }
 
 impl Methods {
-    /// Whether this method is one of them.
+    /// Whether the set has this method.
     #[must_use]
     pub fn include(&self, method: &str) -> bool {
         match self {
@@ -55,46 +55,48 @@ impl Methods {
 }
 
 impl Region {
-    /// The same region by the narrowest of the patterns that must match: whatever matches it
-    /// matches those around it.
+    /// Removes patterns that the narrowest pattern implies.
     fn narrowed(mut self) -> Self {
         while let [path] = self.paths.as_mut_slice()
-            && let Some(place) = self.also_matching.iter().position(|also| is_within(also, path))
+            && let Some(index) =
+                self.also_matching.iter().position(|pattern| is_within(pattern, path))
         {
-            *path = self.also_matching.remove(place);
+            *path = self.also_matching.remove(index);
         }
         if let [path] = self.paths.as_slice() {
-            self.also_matching.retain(|also| !is_within(path, also));
+            self.also_matching.retain(|pattern| !is_within(path, pattern));
         }
         self
     }
 }
 
-/// Whether a pattern matches only what another one matches too. It may be so where this says that
-/// it is not.
+/// Whether `outer` certainly matches every path that `inner` matches.
 fn is_within(inner: &Pattern, outer: &Pattern) -> bool {
-    let (fewest, least) = (inner.segments.len(), outer.segments.len());
-    let segment = |(inner, outer): (&Segment, &Segment)| match (inner, outer) {
-        (Segment::Literal(literal), outer) => outer.matches(literal.as_bytes(), None),
-        (_, Segment::One(_)) => true,
-        (inner, outer) => inner == outer,
+    let lengths_fit = if outer.rest {
+        outer.segments.len() <= inner.segments.len()
+    } else {
+        outer.segments.len() == inner.segments.len() && !inner.rest
     };
     inner.absolute == outer.absolute
-        && (if outer.rest { least <= fewest } else { least == fewest && !inner.rest })
-        && inner.segments.iter().zip(&outer.segments).all(segment)
+        && lengths_fit
+        && inner.segments.iter().zip(&outer.segments).all(|segments| match segments {
+            (Segment::Literal(literal), outer) => outer.matches(literal.as_bytes(), None),
+            (_, Segment::One(_)) => true,
+            (inner, outer) => inner == outer,
+        })
 }
 
-/// What requests are told apart by.
+/// The properties that distinguish requests.
 pub(crate) struct Dimensions<'d> {
-    /// The methods that the policies name; the method after the last one is any other.
+    /// The methods that the policies name; the next number is that of every other method.
     pub(crate) methods: &'d [&'d str],
     pub(crate) hosts: &'d Hosts,
     /// How many kinds of hosts and of paths there are.
     pub(crate) host_count: u32,
     pub(crate) cell_count: u32,
     pub(crate) patterns: &'d [&'d Pattern],
-    /// The kinds of paths that each pattern matches.
-    pub(crate) cells_of: &'d [RoaringBitmap],
+    /// For each pattern, the kinds of paths that it matches.
+    pub(crate) cells_by_pattern: &'d [RoaringBitmap],
 }
 
 /// A kind of requests, as one number: its method, its host and its kind of paths.
@@ -106,28 +108,26 @@ impl Dimensions<'_> {
         (method * self.host_count + host) * self.cell_count + cell
     }
 
-    /// These requests, and those of `more` that have the method and the host of one of them.
-    pub(crate) fn widened(&self, all: &RoaringBitmap, more: &RoaringBitmap) -> RoaringBitmap {
-        let pairs: BTreeSet<u32> = all.iter().map(|point| point / self.cell_count).collect();
-        all | more
-            .iter()
-            .filter(|point| pairs.contains(&(point / self.cell_count)))
-            .collect::<RoaringBitmap>()
+    /// Adds the requests of `more` that share method and host with a request of `points`.
+    pub(crate) fn widen(&self, points: &RoaringBitmap, more: &RoaringBitmap) -> RoaringBitmap {
+        let pairs: BTreeSet<u32> = points.iter().map(|point| point / self.cell_count).collect();
+        let more = more.iter().filter(|point| pairs.contains(&(point / self.cell_count)));
+        points | more.collect::<RoaringBitmap>()
     }
 
-    /// The requests of `all` that match one of these patterns, described by these patterns.
-    pub(crate) fn regions(&self, all: &RoaringBitmap, patterns: &[usize]) -> Vec<Region> {
+    /// Describes the requests of `points` that match any of these patterns.
+    pub(crate) fn regions(&self, points: &RoaringBitmap, patterns: &[usize]) -> Vec<Region> {
         let mut paths: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
-        for point in all {
-            let (rest, cell) = (point / self.cell_count, point % self.cell_count);
-            paths.entry((rest / self.host_count, rest % self.host_count)).or_default().push(cell);
+        for point in points {
+            let (pair, cell) = (point / self.cell_count, point % self.cell_count);
+            paths.entry((pair / self.host_count, pair % self.host_count)).or_default().push(cell);
         }
-        let mut same: BTreeMap<Vec<u32>, BTreeMap<u32, BTreeSet<u32>>> = BTreeMap::new();
+        let mut pairs_by_cells: BTreeMap<Vec<u32>, BTreeMap<u32, BTreeSet<u32>>> = BTreeMap::new();
         for ((method, host), cells) in paths {
-            same.entry(cells).or_default().entry(host).or_default().insert(method);
+            pairs_by_cells.entry(cells).or_default().entry(host).or_default().insert(method);
         }
         let mut regions = Vec::new();
-        for (cells, methods_by_host) in same {
+        for (cells, methods_by_host) in pairs_by_cells {
             let mut hosts_by_methods: BTreeMap<BTreeSet<u32>, BTreeSet<usize>> = BTreeMap::new();
             for (host, methods) in methods_by_host {
                 hosts_by_methods.entry(methods).or_default().insert(host as usize);
@@ -148,119 +148,112 @@ impl Dimensions<'_> {
     }
 
     fn methods(&self, set: &BTreeSet<u32>) -> Methods {
-        let others = u32::try_from(self.methods.len()).unwrap_or(u32::MAX);
-        let has_others = set.contains(&others);
-        let named =
-            (0..others).zip(self.methods).filter(|(index, _)| set.contains(index) != has_others);
-        let names = named.map(|(_, name)| (*name).to_owned()).collect();
-        if has_others { Methods::AllBut(names) } else { Methods::Only(names) }
+        let has_unnamed = set.last().is_some_and(|last| *last as usize == self.methods.len());
+        let names = (0..)
+            .zip(self.methods)
+            .filter(|(number, _)| set.contains(number) != has_unnamed)
+            .map(|(_, name)| (*name).to_owned())
+            .collect();
+        if has_unnamed { Methods::AllBut(names) } else { Methods::Only(names) }
     }
 
-    /// Those of `wanted` that match one of these patterns.
+    /// Describes the paths of `wanted` that match any of these patterns.
     fn paths(&self, wanted: &RoaringBitmap, patterns: &[usize]) -> Vec<Region> {
-        let mut left = wanted.clone();
-        let mut whole = Vec::new();
+        let mut remaining = wanted.clone();
+        let mut whole_patterns = Vec::new();
         let mut regions = Vec::new();
         for pattern in patterns {
-            let Some(all) = self.cells_of.get(*pattern) else { continue };
-            let others = all - wanted;
-            if others.is_empty() && !left.is_disjoint(all) {
-                whole.push(*pattern);
-                left -= all;
+            let Some(matched) = self.cells_by_pattern.get(*pattern) else { continue };
+            let unwanted = matched - wanted;
+            if unwanted.is_empty() && !remaining.is_disjoint(matched) {
+                whole_patterns.push(*pattern);
+                remaining -= matched;
             }
-            // The path that the fewest patterns match first: the description of a rule's rest is
-            // the shortest.
-            while let Some(first) =
-                (&left & all).iter().min_by_key(|cell| self.patterns_of(*cell).count())
+            // The path that the fewest patterns match comes first: the description of the
+            // remaining paths is then the shortest.
+            while let Some(cell) = (&remaining & matched)
+                .iter()
+                .min_by_key(|cell| self.patterns_matching(*cell).count())
             {
-                let (also, except) = self.apart(*pattern, first, &others, &(all & wanted));
-                let mut described = all.clone();
-                also.iter()
-                    .filter_map(|also| self.cells_of.get(*also))
-                    .for_each(|also| described &= also);
-                except
-                    .iter()
-                    .filter_map(|except| self.cells_of.get(*except))
-                    .for_each(|except| described -= except);
-                left -= described;
-                left.remove(first);
+                let (also, except) = self.separate(*pattern, cell, &unwanted, &(matched & wanted));
+                let mut described = matched.clone();
+                for cells in also.iter().filter_map(|also| self.cells_by_pattern.get(*also)) {
+                    described &= cells;
+                }
+                for cells in except.iter().filter_map(|except| self.cells_by_pattern.get(*except)) {
+                    described -= cells;
+                }
+                remaining -= described;
+                remaining.remove(cell);
                 regions.push(self.region(&[*pattern], &also, &except).narrowed());
             }
         }
-        if !whole.is_empty() {
-            regions.insert(0, self.region(&whole, &[], &[]));
+        if !whole_patterns.is_empty() {
+            regions.insert(0, self.region(&whole_patterns, &[], &[]));
         }
         regions
     }
 
-    /// The patterns that match a kind of paths.
-    fn patterns_of(&self, cell: u32) -> impl Iterator<Item = usize> {
-        self.cells_of
-            .iter()
-            .enumerate()
-            .filter(move |(_, cells)| cells.contains(cell))
-            .map(|(index, _)| index)
+    fn patterns_matching(&self, cell: u32) -> impl Iterator<Item = usize> {
+        let patterns = self.cells_by_pattern.iter().enumerate();
+        patterns.filter(move |(_, cells)| cells.contains(cell)).map(|(index, _)| index)
     }
 
-    /// What tells a path that a pattern matches from all of `others`, which it matches too:
-    /// patterns that must match, and patterns that must not. They leave as many as possible of
-    /// `wanted`.
-    fn apart(
+    /// Separates a kind of paths that a pattern matches from the `unwanted` kinds that it matches,
+    /// too: by patterns that must match, and patterns that must not. They keep as many kinds of
+    /// `wanted` as possible.
+    fn separate(
         &self,
         pattern: usize,
         cell: u32,
-        others: &RoaringBitmap,
+        unwanted: &RoaringBitmap,
         wanted: &RoaringBitmap,
     ) -> (Vec<usize>, Vec<usize>) {
-        let matching: BTreeSet<usize> =
-            self.patterns_of(cell).filter(|index| *index != pattern).collect();
-        let not_matching = self.cells_of.iter().enumerate();
-        let not_matching =
-            not_matching.filter(|(index, _)| *index != pattern && !matching.contains(index));
-        let not_matching: Vec<(usize, &RoaringBitmap)> = not_matching.collect();
-        // Those that match no other pattern can be told apart only by one that they do not match.
-        let mut alone = others.clone();
-        not_matching.iter().for_each(|(_, cells)| alone -= *cells);
-        let mut others = others.clone();
-        let mut also: Vec<usize> = Vec::new();
-        while !alone.is_empty() {
-            let candidates =
-                matching.iter().filter_map(|index| Some((*index, self.cells_of.get(*index)?)));
-            let best = candidates.min_by_key(|(_, cells)| alone.intersection_len(cells));
-            let Some((index, cells)) = best.filter(|(_, cells)| !alone.is_subset(cells)) else {
+        let (matching, not_matching): (Vec<_>, Vec<_>) = self
+            .cells_by_pattern
+            .iter()
+            .enumerate()
+            .filter(|(index, _)| *index != pattern)
+            .partition(|(_, cells)| cells.contains(cell));
+        // Kinds that match no further pattern: only a pattern that must match excludes them.
+        let mut plain = unwanted.clone();
+        not_matching.iter().for_each(|(_, cells)| plain -= *cells);
+        let mut unwanted = unwanted.clone();
+        let mut also = Vec::new();
+        while !plain.is_empty() {
+            let best = matching.iter().min_by_key(|(_, cells)| plain.intersection_len(cells));
+            let Some((index, cells)) = best.filter(|(_, cells)| !plain.is_subset(cells)) else {
                 break;
             };
-            also.push(index);
-            alone &= cells;
-            others &= cells;
+            also.push(*index);
+            plain &= *cells;
+            unwanted &= *cells;
         }
-        let mut except: Vec<usize> = Vec::new();
-        while !others.is_empty() {
-            let candidates = not_matching.iter().filter(|(_, cells)| !others.is_disjoint(cells));
+        let mut except = Vec::new();
+        while !unwanted.is_empty() {
+            let candidates = not_matching.iter().filter(|(_, cells)| !unwanted.is_disjoint(cells));
             let best = candidates.min_by_key(|(_, cells)| {
-                (wanted.intersection_len(cells), Reverse(others.intersection_len(cells)))
+                (wanted.intersection_len(cells), Reverse(unwanted.intersection_len(cells)))
             });
             let Some((index, cells)) = best else { break };
             except.push(*index);
-            others -= *cells;
+            unwanted -= *cells;
         }
         except.sort_unstable();
         (also, except)
     }
 
     fn region(&self, paths: &[usize], also: &[usize], except: &[usize]) -> Region {
-        let patterns = |all: &[usize]| {
-            all.iter()
-                .filter_map(|index| self.patterns.get(*index))
-                .map(|pattern| (*pattern).clone())
-                .collect()
-        };
+        let [paths, also_matching, except_paths] = [paths, also, except].map(|indices| {
+            let patterns = indices.iter().filter_map(|index| self.patterns.get(*index));
+            patterns.map(|pattern| (*pattern).clone()).collect()
+        });
         Region {
             methods: Methods::Only(Vec::new()),
             hosts: HostRegion { hosts: Vec::new(), except: Vec::new() },
-            paths: patterns(paths),
-            also_matching: patterns(also),
-            except_paths: patterns(except),
+            paths,
+            also_matching,
+            except_paths,
             in_part: false,
         }
     }

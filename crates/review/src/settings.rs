@@ -1,13 +1,13 @@
-//! The differences of two policies besides roles and grants: who is known and how, and the headers
-//! and bodies of responses. Passwords and keys are never shown.
+//! The differences of two policies besides roles and grants: users, issuers, headers and bodies of
+//! responses. Passwords and keys are never shown.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use policy::model::{
-    ANYONE, AUTHENTICATED, Basic, Bulk, ClaimPath, ContentType, DocumentSecurity, IdentityFormat,
-    IdentityHeader, Inventory, Issuer, Keys, Piece, RolesFromToken, Search, Separator, Template,
+    ANYONE, AUTHENTICATED, Basic, Bulk, DocumentSecurity, IdentityHeader, Inventory, Issuer, Keys,
+    Piece, RolesFromToken, Search, Separator, Template,
 };
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
@@ -30,55 +30,46 @@ pub struct SettingChange {
 
 /// The settings that are different.
 pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
-    let tell_roles = tells_role_names(old) && tells_role_names(new);
-    let (old_settings, new_settings) =
-        (Settings::new(old, tell_roles), Settings::new(new, tell_roles));
-    let (old_values, new_values) = (old_settings.by_path(), new_settings.by_path());
+    let with_roles = tells_role_names(old) && tells_role_names(new);
+    let [old_settings, new_settings] = [old, new].map(|policy| settings(policy, with_roles));
+    let paths: BTreeSet<&Vec<String>> = old_settings.keys().chain(new_settings.keys()).collect();
     let mut changes = Vec::new();
-    for (path, old_value) in &old_settings.0 {
+    for path in paths {
         let change = SettingChange {
             setting: path.join("."),
             old: None,
             new: None,
-            change: "removed",
+            change: "changed",
             warning: None,
         };
-        match new_values.get(path.as_slice()) {
-            None if is_within_missing(path, &old_values, &new_values) => {}
-            None => changes.push(change),
-            Some(new_value) if *new_value == old_value => {}
-            Some(new_value) => {
-                let (old, new) = (old_value.shown.clone(), new_value.shown.clone());
-                // Values that look the same differ in something that is not shown.
-                let (old, new) = if old == new { (None, None) } else { (old, new) };
-                changes.push(SettingChange { old, new, change: "changed", ..change });
+        match (old_settings.get(path), new_settings.get(path)) {
+            (Some(old), Some(new)) if old == new => {}
+            // Values that look the same differ in something that is not shown.
+            (Some(old), Some(new)) if old.shown == new.shown => changes.push(change),
+            (Some(old), Some(new)) => {
+                let (old, new) = (old.shown.clone(), new.shown.clone());
+                changes.push(SettingChange { old, new, ..change });
             }
+            (Some(_), None) if !is_within_missing(path, &old_settings, &new_settings) => {
+                changes.push(SettingChange { change: "removed", ..change });
+            }
+            (None, Some(_)) if !is_within_missing(path, &new_settings, &old_settings) => {
+                let is_audience = path.iter().any(|part| part.starts_with("audiences: "));
+                let warning = is_audience
+                    .then_some("tokens that were issued for this audience are accepted now");
+                changes.push(SettingChange { change: "added", warning, ..change });
+            }
+            _ => {}
         }
-    }
-    for (path, _) in &new_settings.0 {
-        if old_values.contains_key(path.as_slice())
-            || is_within_missing(path, &new_values, &old_values)
-        {
-            continue;
-        }
-        let is_audience = path.iter().any(|part| part.starts_with("audiences: "));
-        changes.push(SettingChange {
-            setting: path.join("."),
-            old: None,
-            new: None,
-            change: "added",
-            warning: is_audience
-                .then_some("tokens that were issued for this audience are accepted now"),
-        });
     }
     changes.sort_by(|change, next| change.setting.cmp(&next.setting));
     warn_of_open_headers(&mut changes, old, new);
     changes
 }
 
-/// The settings of a policy, each with its path. A setting whose path begins with the path of
-/// another one is a part of that one.
-struct Settings<'p>(Vec<(Vec<String>, Value<'p>)>);
+/// The settings of a policy by their paths. A setting is a part of another one if its path begins
+/// with that of the other.
+type Settings<'p> = BTreeMap<Vec<String>, Value<'p>>;
 
 /// The value of a setting.
 struct Value<'p> {
@@ -86,7 +77,7 @@ struct Value<'p> {
     compared: Compared<'p>,
 }
 
-/// What is compared of a value.
+/// The part of a value that is compared.
 #[derive(PartialEq, Eq)]
 enum Compared<'p> {
     /// The text that is shown.
@@ -97,12 +88,15 @@ enum Compared<'p> {
     Url(&'p KeyUrl, Duration),
 }
 
-type Values<'s, 'p> = HashMap<&'s [String], &'s Value<'p>>;
-
-/// Whether a setting is a part of one that only the same policy has: that one alone is named.
-fn is_within_missing(path: &[String], own: &Values<'_, '_>, other: &Values<'_, '_>) -> bool {
+/// Whether a setting is a part of a setting that only the same policy has. Then only the latter is
+/// reported.
+fn is_within_missing(
+    path: &[String],
+    settings: &Settings<'_>,
+    other_settings: &Settings<'_>,
+) -> bool {
     let mut outer = (1..path.len()).filter_map(|length| path.get(..length));
-    outer.any(|outer| own.contains_key(outer) && !other.contains_key(outer))
+    outer.any(|outer| settings.contains_key(outer) && !other_settings.contains_key(outer))
 }
 
 impl PartialEq for Value<'_> {
@@ -112,52 +106,51 @@ impl PartialEq for Value<'_> {
     }
 }
 
-impl<'p> Settings<'p> {
-    fn new(policy: &'p Policy, tell_roles: bool) -> Self {
-        let mut settings = Self(Vec::new());
+/// The settings of a policy. `with_roles` says whether the names of roles matter.
+fn settings(policy: &Policy, with_roles: bool) -> Settings<'_> {
+    let mut settings = SettingsBuilder(BTreeMap::new());
+    settings.add_policy(policy, with_roles);
+    settings.0
+}
+
+struct SettingsBuilder<'p>(Settings<'p>);
+
+impl<'p> SettingsBuilder<'p> {
+    fn add_policy(&mut self, policy: &'p Policy, with_roles: bool) {
         if let Some(basic) = &policy.identity.basic {
-            settings.add_basic(basic);
+            self.add_basic(basic);
         }
         for issuer in &policy.identity.jwt {
-            settings.add_issuer(issuer);
+            self.add_issuer(issuer);
         }
         if let Some(search) = &policy.search {
-            settings.add_search(search);
+            self.add_search(search);
         }
         let response = &policy.allow_response;
         for header in &response.set_headers {
             let path = format!("allow_response.set_headers.{}", header.name);
-            settings.show(&[&path], Some(template(&header.value)));
+            self.show(&[&path], Some(template(&header.value)));
         }
-        settings.list(&[], "allow_response.remove_headers", &response.remove_headers);
-        if tell_roles {
+        self.list(&[], "allow_response.remove_headers", &response.remove_headers);
+        if with_roles {
             let names = policy.roles.iter().map(|role| Arc::clone(&role.name));
             let names: Vec<_> =
                 names.filter(|name| ![ANYONE, AUTHENTICATED].contains(&&**name)).collect();
-            settings.list(&[], "role names for headers with `{roles}`", &names);
+            self.list(&[], "role names for headers with `{roles}`", &names);
         }
         let response = &policy.deny_response;
-        settings.hide(&["deny_response.body"], response.body.iter().map(|body| body.as_bytes()));
-        let content_type = match response.content_type {
-            ContentType::Json => "json",
-            ContentType::Text => "text",
-            ContentType::Html => "html",
-        };
-        settings.show(&["deny_response.content_type"], Some(content_type.to_owned()));
-        settings.show(&["deny_response.explain"], Some(response.explain.to_string()));
+        self.hide(&["deny_response.body"], response.body.iter().map(|body| body.as_bytes()));
+        let content_type = format!("{:?}", response.content_type).to_lowercase();
+        self.show(&["deny_response.content_type"], Some(content_type));
+        self.show(&["deny_response.explain"], Some(response.explain.to_string()));
         if let Some(header) = &policy.identity_header {
-            settings.add_identity_header(header);
+            self.add_identity_header(header);
         }
-        settings
-    }
-
-    fn by_path(&self) -> Values<'_, 'p> {
-        self.0.iter().map(|(path, value)| (path.as_slice(), value)).collect()
     }
 
     fn add(&mut self, path: &[&str], shown: Option<String>, compared: Compared<'p>) {
         let path = path.iter().map(|part| (*part).to_owned()).collect();
-        self.0.push((path, Value { shown, compared }));
+        self.0.insert(path, Value { shown, compared });
     }
 
     fn show(&mut self, path: &[&str], value: Option<String>) {
@@ -197,9 +190,9 @@ impl<'p> Settings<'p> {
         self.show(&[path], None);
         self.show(&[path, "user_prefix"], text(&issuer.user_prefix));
         self.show(&[path, "group_prefix"], text(&issuer.group_prefix));
-        self.show(&[path, "claims.user"], Some(claim(&claims.user)));
-        self.show(&[path, "claims.roles"], claims.roles.as_ref().map(claim));
-        self.show(&[path, "claims.groups"], claims.groups.as_ref().map(claim));
+        self.show(&[path, "claims.user"], Some(claims.user.to_string()));
+        self.show(&[path, "claims.roles"], claims.roles.as_ref().map(ToString::to_string));
+        self.show(&[path, "claims.groups"], claims.groups.as_ref().map(ToString::to_string));
         let separator = match claims.separator {
             Separator::Spaces => "space",
             Separator::Commas => "comma",
@@ -229,7 +222,7 @@ impl<'p> Settings<'p> {
         self.add(&[path, "keys"], Some(shown), compared);
     }
 
-    /// The search cluster's own files decide. They are not compared by what they mean.
+    /// Adds a search cluster. Its own files decide: they are compared as bytes.
     fn add_search(&mut self, search: &'p Search) {
         const PATH: &str = "search";
         self.show(&[PATH], None);
@@ -279,33 +272,24 @@ impl<'p> Settings<'p> {
         const PATH: &str = "identity_header";
         self.show(&[PATH], None);
         self.show(&[PATH, "name"], text(&header.name));
-        let format = match header.format {
-            IdentityFormat::Jwt => "jwt",
-            IdentityFormat::Compact => "compact",
-        };
-        self.show(&[PATH, "format"], Some(format.to_owned()));
+        let format = format!("{:?}", header.format).to_lowercase();
+        self.show(&[PATH, "format"], Some(format));
         self.show(&[PATH, "issuer"], text(&header.issuer));
         self.show(&[PATH, "audience"], text(&header.audience));
         self.show(&[PATH, "lifetime"], Some(format!("{}s", header.lifetime.as_secs())));
         self.hide(&[PATH, "keys"], header.keys.iter().map(|key| &*key.bytes));
-        let claims = header.claims.iter().map(|(name, path)| format!("{name}: {}", claim(path)));
+        let claims = header.claims.iter().map(|(name, path)| format!("{name}: {path}"));
         self.show(&[PATH, "claims"], Some(claims.collect::<Vec<_>>().join(", ")));
     }
 }
 
-/// Whether a header tells the application the names of roles: other names are a difference there.
+/// Whether a header tells the application the names of roles, so that a renamed role matters.
 fn tells_role_names(policy: &Policy) -> bool {
     policy.allow_response.set_headers.iter().any(|header| header.value.0.contains(&Piece::Roles))
 }
 
-/// Warns of each header that the old policy overwrote or removed on every request, and the new one
-/// does not.
+/// Warns of each header that only the old policy overwrote or removed on every request.
 fn warn_of_open_headers(changes: &mut [SettingChange], old: &Policy, new: &Policy) {
-    let closed_headers = |policy: &Policy| -> BTreeSet<Arc<str>> {
-        let set = policy.allow_response.set_headers.iter().map(|header| &header.name);
-        let identity = policy.identity_header.iter().map(|header| &header.name);
-        set.chain(&policy.allow_response.remove_headers).chain(identity).cloned().collect()
-    };
     for name in closed_headers(old).difference(&closed_headers(new)) {
         let mut settings = vec![
             format!("allow_response.set_headers.{name}"),
@@ -320,29 +304,26 @@ fn warn_of_open_headers(changes: &mut [SettingChange], old: &Policy, new: &Polic
     }
 }
 
+/// The headers that a client cannot send to the application.
+fn closed_headers(policy: &Policy) -> BTreeSet<Arc<str>> {
+    let set = policy.allow_response.set_headers.iter().map(|header| &header.name);
+    let identity = policy.identity_header.iter().map(|header| &header.name);
+    set.chain(&policy.allow_response.remove_headers).chain(identity).cloned().collect()
+}
+
 fn text(value: &Arc<str>) -> Option<String> {
     (!value.is_empty()).then(|| value.to_string())
 }
 
-fn claim(path: &ClaimPath) -> String {
-    match &*path.0 {
-        [name] => name.to_string(),
-        names => names
-            .iter()
-            .map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1")))
-            .collect(),
-    }
-}
-
 fn template(template: &Template) -> String {
-    let piece = |piece: &Piece| match piece {
+    let pieces = template.0.iter().map(|piece| match piece {
         Piece::Text(text) => text.replace('{', "{{").replace('}', "}}"),
         Piece::User => "{user}".to_owned(),
         Piece::Roles => "{roles}".to_owned(),
         Piece::Groups => "{groups}".to_owned(),
         Piece::Rule => "{rule}".to_owned(),
         Piece::Revision => "{revision}".to_owned(),
-        Piece::Claim(path) => format!("{{claims.{}}}", claim(path)),
-    };
-    template.0.iter().map(piece).collect()
+        Piece::Claim(path) => format!("{{claims.{path}}}"),
+    });
+    pieces.collect()
 }

@@ -1,19 +1,18 @@
-//! A small policy that allows the requests which were allowed, as a starting point for one.
+//! A small policy that allows the requests which were allowed, as a starting point.
 //!
-//! Each caller gets rules for its own requests. Segments that look like ids, of which there are
-//! several, become `{id}`, unless that allows a request that was denied.
+//! Each caller gets rules for its own requests. Where a path has several ids at the same place, they
+//! become `{id}`, unless that allows a request that was denied.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 
 use policy::canonical::{self, Buffers, decoded};
 use policy::written::{MAX_METHODS, is_method, literal, quoted};
 
-/// How many different ids at one place of a path become `{id}`.
-const SEVERAL_IDS: usize = 3;
+/// The minimum number of different ids at the same place of a path that become `{id}`.
+const MIN_IDS: usize = 3;
 
 /// Placeholders in the path of a rule. They begin with a character that no canonical path has: a
-/// client may send a path with the text `{id}`, which must not become one.
+/// client may send a path with the text `{id}`, which must not become a placeholder.
 const ID: &str = "\0id";
 const USER: &str = "\0user";
 const USER_ID: &str = "\0user.id";
@@ -61,8 +60,8 @@ struct Caller<'a> {
 }
 
 impl Usage {
-    /// Adds a request of this user; `None` is an anonymous caller. An invalid request is no use of
-    /// a policy. `id` is given if the source of the user has a prefix.
+    /// Adds a request of this user; `None` is an anonymous caller. An `id` is needed if the source
+    /// of the user has a prefix. Invalid requests are ignored.
     pub fn add(
         &mut self,
         (user, id): (Option<&str>, Option<UserId<'_>>),
@@ -78,19 +77,20 @@ impl Usage {
             return;
         }
         let id = id.map(|UserId { id, source }| (id.to_owned(), source.to_owned()));
-        let new = || Requests { id: id.clone(), ..Requests::default() };
-        let requests = self.callers.entry(user.map(str::to_owned)).or_insert_with(new);
-        // Users of two sources with the same name: a rule about those of one would not match the
-        // others.
+        let requests = self
+            .callers
+            .entry(user.map(str::to_owned))
+            .or_insert_with(|| Requests { id: id.clone(), ..Requests::default() });
+        // Two sources have a user of this name: a rule with `{user.id}` would match only one.
         if requests.id != id {
             requests.id = None;
         }
-        // All interpretations of a path must be allowed; a request is denied by its canonical one.
+        // All interpretations of a path must be allowed; the canonical one shows what was denied.
         let count = if allowed { usize::MAX } else { 1 };
         for path in paths.all().take(count) {
-            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let (host, path, method) = (text(host), text(path), method.to_owned());
-            let request = Request { host, path, method, user_id_from: String::new() };
+            let [host, path] = [host, path].map(|text| String::from_utf8_lossy(text).into_owned());
+            let request =
+                Request { host, path, method: method.to_owned(), user_id_from: String::new() };
             let set = if allowed { &mut requests.allowed } else { &mut requests.denied };
             self.count += usize::from(set.insert(request));
         }
@@ -120,19 +120,19 @@ impl Usage {
         self.callers.values().all(|requests| requests.allowed.is_empty())
     }
 
-    /// The roles and grants of a policy that allows what was allowed and denies what was denied.
+    /// The roles and grants of a policy that gives these requests the same answers.
     #[must_use]
     pub fn policy(&self) -> String {
         let anyone =
             self.callers.get(&None).map(|requests| self.rules(None, requests)).unwrap_or_default();
-        // Callers with the same rules have one role.
+        // Callers with the same rules share a role.
         let mut roles: BTreeMap<(BTreeSet<Request>, BTreeSet<Request>), Vec<&str>> =
             BTreeMap::new();
         for (user, requests) in &self.callers {
             let Some(user) = user else { continue };
             let mut allow = self.rules(Some(user), requests);
             allow.retain(|rule| !anyone.contains(rule));
-            // What anyone may do and this user may not.
+            // Requests that `anyone` may make and this user may not.
             let denied = requests.denied.difference(&requests.allowed);
             let deny: BTreeSet<Request> = denied
                 .filter(|denied| anyone.iter().any(|rule| rule.matches(denied, Caller::default())))
@@ -151,8 +151,7 @@ impl Usage {
             let name = format!("used-{number}");
             write_role(&mut text, &name, allow, deny);
             let users: Vec<String> = users.iter().map(|user| quoted(user)).collect();
-            // Writing to a `String` never fails.
-            let _ = writeln!(grants, "  {name}: {{ users: [{}] }}", users.join(", "));
+            grants += &format!("  {name}: {{ users: [{}] }}\n", users.join(", "));
         }
         if roles.is_empty() { text } else { text + &grants }
     }
@@ -160,36 +159,19 @@ impl Usage {
     /// The rules for the requests of a caller.
     fn rules(&self, user: Option<&str>, requests: &Requests) -> BTreeSet<Request> {
         let caller = requests.caller(user);
-        let with_user = |request: &Request| {
-            let mut user_id_from = String::new();
-            let own = |segment| {
-                if is_name(segment, caller.user) {
-                    return USER;
-                }
-                match &requests.id {
-                    Some((_, source)) if is_name(segment, caller.id) => {
-                        user_id_from.clone_from(source);
-                        USER_ID
-                    }
-                    _ => segment,
-                }
-            };
-            let path = request.path.split('/').map(own).collect::<Vec<_>>().join("/");
-            Request { path, user_id_from, ..request.clone() }
-        };
-        let exact: BTreeSet<Request> = requests.allowed.iter().map(with_user).collect();
+        let source = requests.id.as_ref().map_or("", |(_, source)| source);
+        let exact: BTreeSet<Request> =
+            requests.allowed.iter().map(|request| request.with_user(caller, source)).collect();
         let mut general: BTreeMap<Request, BTreeSet<&Request>> = BTreeMap::new();
         for rule in &exact {
             general.entry(rule.with_ids()).or_default().insert(rule);
         }
         let mut rules = BTreeSet::new();
-        for (_, of) in general {
-            for (rule, of) in with_several_ids(of) {
-                if of.len() > 1 && !self.is_denied(user, requests, &rule) {
-                    rules.insert(rule);
-                } else {
-                    rules.extend(of.into_iter().cloned());
-                }
+        for (rule, group) in general.into_values().flat_map(group_by_ids) {
+            if group.len() > 1 && !self.is_denied(user, requests, &rule) {
+                rules.insert(rule);
+            } else {
+                rules.extend(group.into_iter().cloned());
             }
         }
         rules
@@ -198,10 +180,10 @@ impl Usage {
     /// Whether a rule matches a request that was denied to this caller, or to any caller if it is
     /// for anyone.
     fn is_denied(&self, user: Option<&str>, requests: &Requests, rule: &Request) -> bool {
-        let any = |requests: &Requests| {
-            requests.denied.iter().any(|denied| rule.matches(denied, requests.caller(user)))
-        };
-        if user.is_some() { any(requests) } else { self.callers.values().any(any) }
+        match user {
+            Some(_) => requests.have_denied(user, rule),
+            None => self.callers.values().any(|requests| requests.have_denied(user, rule)),
+        }
     }
 }
 
@@ -210,9 +192,30 @@ impl Requests {
     fn caller<'a>(&'a self, user: Option<&'a str>) -> Caller<'a> {
         Caller { user, id: self.id.as_ref().map(|(id, _)| &**id) }
     }
+
+    fn have_denied(&self, user: Option<&str>, rule: &Request) -> bool {
+        self.denied.iter().any(|denied| rule.matches(denied, self.caller(user)))
+    }
 }
 
 impl Request {
+    /// The same with `{user}` or `{user.id}` for each segment that is the name of the caller.
+    fn with_user(&self, caller: Caller<'_>, source: &str) -> Self {
+        let mut user_id_from = String::new();
+        let segments = self.path.split('/').map(|segment| {
+            if is_name(segment, caller.user) {
+                USER
+            } else if is_name(segment, caller.id) {
+                source.clone_into(&mut user_id_from);
+                USER_ID
+            } else {
+                segment
+            }
+        });
+        let path = segments.collect::<Vec<_>>().join("/");
+        Self { path, user_id_from, ..self.clone() }
+    }
+
     /// The same with `{id}` for each segment that looks like an id.
     fn with_ids(&self) -> Self {
         self.with_ids_at(|_| true)
@@ -222,45 +225,45 @@ impl Request {
     fn with_ids_at(&self, is_general: impl Fn(usize) -> bool) -> Self {
         let segments = self.path.split('/').enumerate();
         let segments = segments
-            .map(|(at, segment)| if is_id(segment) && is_general(at) { ID } else { segment });
+            .map(|(place, segment)| if is_id(segment) && is_general(place) { ID } else { segment });
         Self { path: segments.collect::<Vec<_>>().join("/"), ..self.clone() }
     }
 
     /// Whether this, as a rule, matches a request of this caller.
     fn matches(&self, request: &Self, caller: Caller<'_>) -> bool {
-        let segment = |(rule, segment): (&str, &str)| match rule {
-            ID => !segment.is_empty(),
-            USER => is_name(segment, caller.user),
-            USER_ID => is_name(segment, caller.id),
-            literal => literal == segment,
-        };
         (&self.host, &self.method) == (&request.host, &request.method)
             && self.path.split('/').count() == request.path.split('/').count()
-            && self.path.split('/').zip(request.path.split('/')).all(segment)
+            && self.path.split('/').zip(request.path.split('/')).all(|(rule, segment)| match rule {
+                ID => !segment.is_empty(),
+                USER => is_name(segment, caller.user),
+                USER_ID => is_name(segment, caller.id),
+                literal => literal == segment,
+            })
     }
 }
 
 /// Splits requests that differ in ids alone into groups, each with its rule: `{id}` stands only
-/// where the group has several different ids. Where it has one or two, such as the only tenant of a
+/// where the group has several different ids. Where it has few, such as the only tenant of a
 /// caller, the rule has the id itself.
-fn with_several_ids(of: BTreeSet<&Request>) -> Vec<(Request, BTreeSet<&Request>)> {
+fn group_by_ids(requests: BTreeSet<&Request>) -> Vec<(Request, BTreeSet<&Request>)> {
     let mut ids: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
-    for request in &of {
-        for (at, segment) in
-            request.path.split('/').enumerate().filter(|(_, segment)| is_id(segment))
-        {
-            ids.entry(at).or_default().insert(segment);
+    for request in &requests {
+        for (place, segment) in request.path.split('/').enumerate() {
+            if is_id(segment) {
+                ids.entry(place).or_default().insert(segment);
+            }
         }
     }
-    let is_general = |at: usize| ids.get(&at).is_some_and(|ids| ids.len() >= SEVERAL_IDS);
     let mut groups: BTreeMap<Request, BTreeSet<&Request>> = BTreeMap::new();
-    for request in of {
-        groups.entry(request.with_ids_at(is_general)).or_default().insert(request);
+    for request in requests {
+        let rule =
+            request.with_ids_at(|place| ids.get(&place).is_some_and(|ids| ids.len() >= MIN_IDS));
+        groups.entry(rule).or_default().insert(request);
     }
     match groups.len() {
         0 | 1 => groups.into_iter().collect(),
-        // Each group has the same id at one place more, and may have fewer at the others.
-        _ => groups.into_values().flat_map(with_several_ids).collect(),
+        // Each group has the same id at a further place, and may have fewer ids at the others.
+        _ => groups.into_values().flat_map(group_by_ids).collect(),
     }
 }
 
@@ -269,59 +272,57 @@ fn is_name(segment: &str, name: Option<&str>) -> bool {
     name.is_some_and(|name| decoded(segment.as_bytes()) == name.as_bytes())
 }
 
-/// A number, or a UUID or another long hexadecimal one.
+/// Whether a segment is a number, a UUID, or a long hexadecimal number.
 fn is_id(segment: &str) -> bool {
-    let hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    !segment.is_empty()
-        && (segment.bytes().all(|byte| byte.is_ascii_digit())
-            || segment.len() >= 16 && hex(segment))
+    let mut bytes = segment.bytes();
+    match segment.len() {
+        0 => false,
+        1..16 => bytes.all(|byte| byte.is_ascii_digit()),
+        _ => bytes.all(|byte| byte.is_ascii_hexdigit() || byte == b'-'),
+    }
 }
 
 fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &BTreeSet<Request>) {
-    let _ = writeln!(text, "  {name}:");
+    *text += &format!("  {name}:\n");
     for (key, rules) in [("allow", allow), ("deny", deny)] {
         if rules.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "    {key}:");
-        // One rule for all methods of a path.
+        *text += &format!("    {key}:\n");
+        // The methods of a path share a rule.
         let mut methods: BTreeMap<(&str, &str, &str), Vec<String>> = BTreeMap::new();
         for Request { host, path, method, user_id_from } in rules {
             methods.entry((host, path, user_id_from)).or_default().push(quoted(method));
         }
-        for ((host, path, from), methods) in methods {
-            let from = if from.is_empty() {
-                String::new()
-            } else {
-                format!(", user_id_from: [{}]", quoted(from))
+        for ((host, path, source), methods) in methods {
+            let source = match source {
+                "" => String::new(),
+                source => format!(", user_id_from: [{}]", quoted(source)),
             };
-            let host = if host.is_empty() {
-                String::new()
-            } else {
-                format!(" hosts: [{}],", quoted(host))
+            let host = match host {
+                "" => String::new(),
+                host => format!(" hosts: [{}],", quoted(host)),
             };
             let path = quoted(&written(path));
             for methods in methods.chunks(MAX_METHODS) {
                 let methods = methods.join(", ");
-                let _ = writeln!(
-                    text,
-                    "      - {{ methods: [{methods}],{host} paths: [{path}]{from} }}"
-                );
+                *text +=
+                    &format!("      - {{ methods: [{methods}],{host} paths: [{path}]{source} }}\n");
             }
         }
     }
 }
 
-/// A path as a rule: characters that mean something there are encoded.
+/// A path as a rule has it: characters with a meaning there are encoded.
 fn written(path: &str) -> String {
-    let segment = |segment: &str| match segment {
+    let segments = path.split('/').map(|segment| match segment {
         ID => "{id}".to_owned(),
         USER => "{user}".to_owned(),
         USER_ID => "{user.id}".to_owned(),
         _ if path == "*" => segment.to_owned(),
         _ => literal(segment),
-    };
-    path.split('/').map(segment).collect::<Vec<String>>().join("/")
+    });
+    segments.collect::<Vec<String>>().join("/")
 }
 
 #[cfg(test)]

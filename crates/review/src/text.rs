@@ -2,9 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use crate::callers::{CallerSource, NameLike};
-use crate::conditions::{Attribute, Condition, Direction};
+use crate::callers::NameGlob;
+use crate::conditions::{Attribute, Direction};
 use crate::diff::{Cause, Change, Diff, Who};
+use crate::grants::{join, quote_names};
 use crate::regions::{Methods, Region};
 use crate::settings::SettingChange;
 
@@ -16,65 +17,60 @@ impl Display for Diff {
         if self.is_empty() {
             return f.write_str("no difference: everybody may do the same under both policies");
         }
-        let mut separator = "";
+        let mut lines: Vec<String> = Vec::new();
         for direction in [Direction::Granted, Direction::Revoked] {
-            for change in self.changes.iter().filter(|change| change.direction == direction) {
-                write!(f, "{separator}{change}")?;
-                separator = "\n";
-            }
+            let changes = self.changes.iter().filter(|change| change.direction == direction);
+            lines.extend(changes.map(ToString::to_string));
         }
-        for setting in &self.settings {
-            write!(f, "{separator}setting: {setting}")?;
-            separator = "\n";
-        }
-        Ok(())
+        lines.extend(self.settings.iter().map(|setting| format!("setting: {setting}")));
+        f.write_str(&lines.join("\n"))
     }
 }
 
 impl Display for Change {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let (what, to) = match self.direction {
+        let (verb, preposition) = match self.direction {
             Direction::Granted => ("granted", "to"),
             Direction::Revoked => ("revoked", "from"),
         };
-        write!(f, "{what}: {}", self.region)?;
-        if self.region.in_part {
-            f.write_str(match self.direction {
-                Direction::Granted => " (some of it was allowed before)",
-                Direction::Revoked => " (some of it was not allowed before)",
-            })?;
-        }
+        write!(f, "{verb}: {}{}", self.region, self.in_part_note())?;
         if self.to_anyone {
             f.write_str("\n  warning: anyone may do this, also without credentials")?;
         }
         write!(f, "\n  because: {}", self.because)?;
-        for who in &self.who {
-            write!(f, "\n  {to}: {who}")?;
+        self.who.iter().try_for_each(|who| write!(f, "\n  {preposition}: {who}"))
+    }
+}
+
+impl Change {
+    pub(crate) const fn in_part_note(&self) -> &'static str {
+        match (self.region.in_part, self.direction) {
+            (false, _) => "",
+            (true, Direction::Granted) => " (some of it was allowed before)",
+            (true, Direction::Revoked) => " (some of it was not allowed before)",
         }
-        Ok(())
     }
 }
 
 impl Display for Region {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.methods)?;
         let host = match self.hosts.hosts.as_slice() {
             [host] => host.to_string(),
             _ => String::new(),
         };
         let paths: Vec<String> = self.paths.iter().map(|path| format!("{host}{path}")).collect();
-        write!(f, "{}", paths.join(", "))?;
+        write!(f, "{} {}", self.methods, paths.join(", "))?;
         if self.hosts.hosts.len() > 1 {
-            write!(f, " on {}", joined(&self.hosts.hosts, "or"))?;
+            write!(f, " on {}", join(&self.hosts.hosts, "or"))?;
         }
         if !self.also_matching.is_empty() {
-            write!(f, ", where it is also {}", joined(&self.also_matching, "and"))?;
+            write!(f, ", where it is also {}", join(&self.also_matching, "and"))?;
         }
         if !self.except_paths.is_empty() {
-            write!(f, ", except {}", joined(&self.except_paths, "and"))?;
+            write!(f, ", except {}", join(&self.except_paths, "and"))?;
         }
         if !self.hosts.except.is_empty() {
-            write!(f, ", not on {}", joined(&self.hosts.except, "or"))?;
+            write!(f, ", not on {}", join(&self.hosts.except, "or"))?;
         }
         Ok(())
     }
@@ -85,53 +81,43 @@ impl Display for Methods {
         match self {
             Self::Only(names) => f.write_str(&names.join("|")),
             Self::AllBut(names) if names.is_empty() => f.write_str("*"),
-            Self::AllBut(names) => write!(f, "* (but not {})", joined(names, "or")),
+            Self::AllBut(names) => write!(f, "* (but not {})", join(names, "or")),
         }
     }
 }
 
 impl Display for Cause {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let does = match (self.is_new, self.denies) {
+        let effect = match (self.is_new, self.denies) {
             (true, false) => "allows it now",
             (true, true) => "denies it now",
             (false, false) => "no longer allows it",
             (false, true) => "no longer denies it",
         };
-        write!(f, "`{}: {}` {does} ({})", self.role, self.rule, self.at)
+        write!(f, "`{}: {}` {effect} ({})", self.role, self.rule, self.at)
     }
 }
 
 impl Display for Who {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match (&self.source, &self.users) {
-            (CallerSource::Anonymous, _) => f.write_str("anyone without credentials")?,
-            (CallerSource::Basic, Some(users)) => {
-                write!(f, "{} by Basic", the("user", users, "and"))?
-            }
-            (CallerSource::Basic, None) => f.write_str("any user by Basic")?,
-            (CallerSource::Token { issuer }, Some(users)) => {
-                write!(f, "any token of {issuer} for {}", the("user", users, "or"))?;
-            }
-            (CallerSource::Token { issuer }, None) => write!(f, "any token of {issuer}")?,
-        }
-        let Condition { needs } = &self.condition;
+        f.write_str(&self.source.describe_callers(self.users.as_deref(), MAX_NAMES))?;
         let mut separator = if self.users.is_some() { ", with" } else { " with" };
-        for needed in needs {
-            write!(f, "{separator} {}", any_of(needed))?;
+        for alternatives in &self.condition.needs {
+            write!(f, "{separator} {}", any_of(alternatives))?;
             separator = " and";
         }
-        for like in &self.names_like {
-            write!(f, ", {like}")?;
+        for glob in &self.names_like {
+            write!(f, ", {glob}")?;
         }
         if !self.except_users.is_empty() {
-            write!(f, ", except for {}", the("user", &self.except_users, "and"))?;
+            let users = quote_names("user", &self.except_users, "and", MAX_NAMES);
+            write!(f, ", except for {users}")?;
         }
         Ok(())
     }
 }
 
-impl Display for NameLike {
+impl Display for NameGlob {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let is = if self.matches { "is" } else { "is not" };
         write!(f, "whose name {is} like `{}`", self.glob)?;
@@ -142,24 +128,17 @@ impl Display for NameLike {
 impl Display for SettingChange {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.setting, self.change)?;
-        let shown = |value: &Option<String>| {
-            value.as_ref().map_or_else(|| "nothing".to_owned(), |value| format!("`{value}`"))
-        };
         if self.old.is_some() || self.new.is_some() {
-            write!(f, " from {} to {}", shown(&self.old), shown(&self.new))?;
+            let [old, new] = [&self.old, &self.new].map(|value| match value {
+                Some(value) => format!("`{value}`"),
+                None => "nothing".to_owned(),
+            });
+            write!(f, " from {old} to {new}")?;
         }
-        if let Some(warning) = self.warning {
-            write!(f, " (warning: {warning})")?;
+        match self.warning {
+            Some(warning) => write!(f, " (warning: {warning})"),
+            None => Ok(()),
         }
-        Ok(())
-    }
-}
-
-fn joined(all: &[impl ToString], last: &str) -> String {
-    let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-    match all.as_slice() {
-        [before @ .., end] if !before.is_empty() => format!("{} {last} {end}", before.join(", ")),
-        _ => all.concat(),
     }
 }
 
@@ -172,19 +151,10 @@ fn any_of(attributes: &[Attribute]) -> String {
             Attribute::Group(name) => groups.push(name.clone()),
         }
     }
-    let kinds = [("role", roles), ("group", groups)];
-    let kinds = kinds.iter().filter(|(_, names)| !names.is_empty());
-    kinds.map(|(kind, names)| the(kind, names, "or")).collect::<Vec<_>>().join(" or ")
-}
-
-/// `the user `a``, `the users `a`, `b` and `c``, `the users `a`, … and 92 more`.
-fn the(kind: &str, names: &[String], last: &str) -> String {
-    let plural = if names.len() == 1 { "" } else { "s" };
-    let more = names.len().saturating_sub(MAX_NAMES);
-    let mut quoted: Vec<String> =
-        names.iter().take(MAX_NAMES).map(|name| format!("`{name}`")).collect();
-    if more > 0 {
-        quoted.push(format!("{more} more"));
-    }
-    format!("the {kind}{plural} {}", joined(&quoted, last))
+    let kinds = [("role", roles), ("group", groups)].into_iter();
+    let texts: Vec<String> = kinds
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(kind, names)| quote_names(kind, &names, "or", MAX_NAMES))
+        .collect();
+    texts.join(" or ")
 }

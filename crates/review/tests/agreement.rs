@@ -15,7 +15,7 @@ use policy::model::{ClaimPath, Policy, SourceId};
 use policy::pattern::{Glob, PatternSubject};
 use policy::reference;
 use policy::{AccessRequest, Decision};
-use review::{Attribute, CallerSource, Change, Diff, Direction, NameLike, Who, diff};
+use review::{Attribute, CallerSource, Change, Diff, Direction, NameGlob, Who, diff};
 
 /// How many requests each pair of policies is asked.
 const REQUESTS: usize = 60;
@@ -92,14 +92,14 @@ fn includes(
         && !region.except_paths.iter().any(matches)
 }
 
-fn is_like(like: &NameLike, name: &str) -> bool {
-    let name = format!("{}{name}", like.prefix);
+fn is_like(glob: &NameGlob, name: &str) -> bool {
+    let name = format!("{}{name}", glob.prefix);
     let encoded = |byte: u8| match byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
         true => char::from(byte).to_string(),
         false => format!("%{byte:02X}"),
     };
     let encoded: String = name.bytes().map(encoded).collect();
-    Glob(like.glob.split('*').map(Into::into).collect()).matches(encoded.as_bytes()) == like.matches
+    Glob(glob.glob.split('*').map(Into::into).collect()).matches(encoded.as_bytes()) == glob.matches
 }
 
 /// Whether a description includes this caller. With `alone`, it has no roles and groups but those
@@ -123,7 +123,7 @@ fn is_one_of(who: &Who, caller: &OwnedCaller, alone: bool) -> bool {
     who.source == source
         && who.users.as_ref().is_none_or(|users| users.iter().any(|user| user == name))
         && !who.except_users.iter().any(|user| user == name)
-        && who.names_like.iter().all(|like| is_like(like, raw))
+        && who.names_like.iter().all(|glob| is_like(glob, raw))
         && who.condition.needs.iter().all(|list| any(list))
         && (!alone || has.len() <= who.condition.needs.len())
 }

@@ -1,0 +1,192 @@
+//! Sources of callers and the grants of a policy.
+//!
+//! `explain` uses these for `who-can`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
+
+use policy::Policy;
+use policy::model::{ANYONE, AUTHENTICATED, Basic, Identity, Issuer, RoleId, SourceId};
+use serde::Serialize;
+
+use crate::conditions::Attribute;
+
+/// How a caller authenticates.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(tag = "source", rename_all = "snake_case")]
+pub enum CallerSource {
+    /// Without credentials.
+    Anonymous,
+    /// With HTTP Basic.
+    Basic,
+    /// With a token.
+    Token {
+        /// Its issuer.
+        issuer: String,
+    },
+}
+
+impl CallerSource {
+    /// Callers of this source in words, such as ``any token of ISSUER for the user `ann` ``. At
+    /// most `max` users are listed; without `users`, the callers have any name.
+    #[must_use]
+    pub fn describe_callers(&self, users: Option<&[String]>, max: usize) -> String {
+        match (self, users) {
+            (Self::Anonymous, _) => "anyone without credentials".to_owned(),
+            (Self::Basic, Some(users)) => {
+                format!("{} by Basic", quote_names("user", users, "and", max))
+            }
+            (Self::Basic, None) => "any user by Basic".to_owned(),
+            (Self::Token { issuer }, Some(users)) => {
+                let users = quote_names("user", users, "or", max);
+                format!("any token of {issuer} for {users}")
+            }
+            (Self::Token { issuer }, None) => format!("any token of {issuer}"),
+        }
+    }
+}
+
+/// The roles that a policy grants, by user and by group.
+#[derive(Debug)]
+pub struct Grants<'p> {
+    /// The role of every caller.
+    pub anyone: Option<RoleId>,
+    authenticated: Option<RoleId>,
+    /// The grants to users, whose names have the prefix of their source.
+    pub by_user: HashMap<&'p str, Vec<RoleId>>,
+    /// The grants to groups.
+    pub by_group: BTreeMap<&'p str, Vec<RoleId>>,
+}
+
+impl<'p> Grants<'p> {
+    /// Indexes the grants of a policy.
+    #[must_use]
+    pub fn new(policy: &'p Policy) -> Self {
+        let mut by_user: HashMap<_, Vec<RoleId>> = HashMap::new();
+        let mut by_group: BTreeMap<_, Vec<RoleId>> = BTreeMap::new();
+        for grant in &policy.grants {
+            for user in &grant.users {
+                by_user.entry(&**user).or_default().push(grant.role);
+            }
+            for group in &grant.groups {
+                by_group.entry(&**group).or_default().push(grant.role);
+            }
+        }
+        let (anyone, authenticated) = (policy.role(ANYONE), policy.role(AUTHENTICATED));
+        Self { anyone, authenticated, by_user, by_group }
+    }
+
+    /// The roles that an authenticated caller is granted: without the roles in its token and those
+    /// that its roles extend. Without `user`, the caller has a name that no grant has.
+    pub fn roles(&self, user: Option<&str>, groups: &[String]) -> impl Iterator<Item = RoleId> {
+        let by_user = user.and_then(|user| self.by_user.get(user)).into_iter().flatten();
+        let by_group = groups.iter().filter_map(|group| self.by_group.get(&**group)).flatten();
+        self.anyone.into_iter().chain(self.authenticated).chain(by_user.chain(by_group).copied())
+    }
+}
+
+/// A source of authenticated callers, as a policy configures it.
+#[derive(Debug)]
+pub struct Source<'p> {
+    /// Its id in the policy.
+    pub id: SourceId,
+    /// How its callers authenticate.
+    pub kind: CallerSource,
+    /// The prefix of its user names.
+    pub user_prefix: &'p str,
+    /// The users whom it lists, by their names without prefix, and their groups with prefix.
+    pub listed: BTreeMap<&'p str, Vec<String>>,
+    /// Whether other users may come.
+    pub is_open: bool,
+    /// The issuer, if its callers have tokens.
+    pub issuer: Option<&'p Issuer>,
+}
+
+impl<'p> Source<'p> {
+    /// All sources of a policy.
+    pub fn all(identity: &'p Identity) -> impl Iterator<Item = Self> {
+        let basic = identity.basic.iter().map(|basic| Self {
+            id: SourceId::BASIC,
+            kind: CallerSource::Basic,
+            user_prefix: &basic.user_prefix,
+            listed: listed_users(basic),
+            is_open: !basic.verify,
+            issuer: None,
+        });
+        let issuers = identity.jwt.iter().enumerate().map(|(index, issuer)| Self {
+            id: SourceId::of_issuer(index),
+            kind: CallerSource::Token { issuer: issuer.issuer.to_string() },
+            user_prefix: &issuer.user_prefix,
+            listed: BTreeMap::new(),
+            is_open: true,
+            issuer: Some(issuer),
+        });
+        basic.chain(issuers)
+    }
+
+    /// Whether a user whom it does not list can have this name, which is without prefix.
+    #[must_use]
+    pub fn may_have_unlisted(&self, name: &str) -> bool {
+        // A Basic user name has no colon (RFC 7617, 2).
+        let has_forbidden_colon = self.kind == CallerSource::Basic && name.contains(':');
+        self.is_open && !name.is_empty() && !name.contains(char::is_control) && !has_forbidden_colon
+    }
+
+    /// The prefix of its groups, if tokens have groups.
+    #[must_use]
+    pub fn group_prefix(&self) -> Option<&'p str> {
+        let issuer = self.issuer.filter(|issuer| issuer.claims.groups.is_some());
+        issuer.map(|issuer| &*issuer.group_prefix)
+    }
+
+    /// The roles and groups in its tokens that the policy uses, each with the roles that it gives.
+    #[must_use]
+    pub fn attributes(
+        &self,
+        policy: &Policy,
+        grants: &Grants<'_>,
+    ) -> Vec<(Attribute, Vec<RoleId>)> {
+        let gives = |role: &str| self.issuer.is_some_and(|issuer| issuer.may_give(role));
+        let roles = policy.roles.entries().filter(|(_, role)| gives(&role.name));
+        let roles = roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![id]));
+        let groups = grants.by_group.iter().filter(|(group, _)| {
+            let name = self.group_prefix().and_then(|prefix| group.strip_prefix(prefix));
+            name.is_some_and(|name| !name.is_empty())
+        });
+        let groups =
+            groups.map(|(group, roles)| (Attribute::Group((*group).to_owned()), roles.clone()));
+        roles.chain(groups).collect()
+    }
+}
+
+fn listed_users(basic: &Basic) -> BTreeMap<&str, Vec<String>> {
+    let users = basic.users.iter().map(|user| {
+        let groups = user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix));
+        (&*user.name, groups.collect())
+    });
+    users.collect()
+}
+
+/// ``the users `a`, `b` and `c` ``; of more than `max` names the others are counted.
+#[must_use]
+pub fn quote_names(kind: &str, names: &[String], conjunction: &str, max: usize) -> String {
+    let plural = if names.len() == 1 { "" } else { "s" };
+    let more = names.len().saturating_sub(max);
+    let mut quoted: Vec<String> = names.iter().take(max).map(|name| format!("`{name}`")).collect();
+    if more > 0 {
+        quoted.push(format!("{more} more"));
+    }
+    format!("the {kind}{plural} {}", join(&quoted, conjunction))
+}
+
+/// `a, b and c`, with `and` as the conjunction.
+#[must_use]
+pub fn join(items: &[impl Display], conjunction: &str) -> String {
+    let texts: Vec<String> = items.iter().map(ToString::to_string).collect();
+    match texts.as_slice() {
+        [first @ .., last] if !first.is_empty() => {
+            format!("{} {conjunction} {last}", first.join(", "))
+        }
+        _ => texts.concat(),
+    }
+}
