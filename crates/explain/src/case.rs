@@ -6,15 +6,16 @@ use base64::prelude::BASE64_STANDARD;
 use identity::{CredentialsError, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
 
-use crate::subjects::{subject_named, subject_of_text};
-use crate::{Explainer, notes};
+use crate::Explainer;
+use crate::notes::Token;
+use crate::subjects::{subject_named, subject_of_claims};
 
 /// The outcome of a [`Case`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct CaseOutcome {
     /// The HTTP status; 200 for an allowed request.
     pub status: u16,
-    /// The rule that decided, as `role: rule`, if one did.
+    /// The rule that decided, as `role: rule`, if a rule did.
     pub rule: Option<String>,
     /// The name of the reason, if the request was denied.
     pub reason: Option<&'static str>,
@@ -23,7 +24,7 @@ pub struct CaseOutcome {
     pub headers: Vec<(String, String)>,
     /// How the outcome differs from the expected one, in words. Empty: the case passes.
     pub failures: Vec<String>,
-    /// What is probably a mistake in the case, although it may pass.
+    /// A likely mistake in the case, although it may pass.
     pub warning: Option<String>,
 }
 
@@ -38,7 +39,7 @@ impl Explainer<'_> {
             .iter()
             .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
             .collect();
-        let asked = Request {
+        let request = Request {
             method: case.request.method.as_bytes(),
             host: case.request.host.as_bytes(),
             path: case.request.path.as_bytes(),
@@ -47,18 +48,18 @@ impl Explainer<'_> {
             ..Request::default()
         };
         let mut scratch = Scratch::default();
-        let backend = self.authorizer.backend(asked.host);
+        let backend = self.authorizer.backend(request.host);
         let verdict = match &case.request.credentials {
             Credentials::Claims(claims) => {
-                let subject = subject_of_text(backend, claims);
-                self.authorizer.check_as(&asked, subject.map(Some), &mut scratch, now)
+                let subject = subject_of_claims(backend, claims);
+                self.authorizer.check_as(&request, subject.map(Some), &mut scratch, now)
             }
             Credentials::User { name, groups } => {
                 let subject = subject_named(backend, name, groups, &[]);
-                self.authorizer.check_as(&asked, subject.map(Some), &mut scratch, now)
+                self.authorizer.check_as(&request, subject.map(Some), &mut scratch, now)
             }
             Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {
-                self.authorizer.check_inline(&asked, &mut scratch, now)
+                self.authorizer.check_inline(&request, &mut scratch, now)
             }
         };
         let mut outcome = outcome(&verdict, &lines);
@@ -85,7 +86,7 @@ impl Explainer<'_> {
         ))
     }
 
-    /// Says so if a token with these claims would not be valid.
+    /// A warning if a token with these claims would not be valid.
     fn claims_warning(self, claims: &str, now: UnixTime) -> Option<String> {
         let claims = serde_json::from_str(claims).ok()?;
         let error = self.authorizer.rules().authenticator().check_claims(&claims, now).err()?;
@@ -95,11 +96,11 @@ impl Explainer<'_> {
         ))
     }
 
-    /// Names the roles in these claims that have no effect.
+    /// A warning if roles in these claims have no effect.
     fn roles_warning(self, claims: &str) -> Option<String> {
         let claims = serde_json::from_str(claims).ok()?;
         let subject = self.authorizer.rules().authenticator().subject_of(&claims).ok()?;
-        let notes = notes::roles_without_effect(self.policy(), &subject);
+        let notes = Token::new(self.policy(), &subject)?.roles_without_effect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 }
@@ -112,9 +113,9 @@ fn header_lines(case: &Case) -> Vec<(String, String)> {
         Credentials::None | Credentials::Claims(_) | Credentials::User { .. } => None,
     };
     let authorization = authorization.map(|value| ("authorization".to_owned(), value));
-    let others =
-        case.request.headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
-    authorization.into_iter().chain(others).collect()
+    let headers = case.request.headers.iter();
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
+    authorization.into_iter().chain(headers).collect()
 }
 
 fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
@@ -149,31 +150,33 @@ fn answer_headers(denied: &Denied<'_>) -> Vec<(String, String)> {
     denied.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect()
 }
 
-fn failures(expect: &Expect, got: &CaseOutcome) -> Vec<String> {
-    let mut failures = Vec::new();
-    let mut must_be = |what: &str, expected: &str, got: &str| {
-        if expected != got {
-            failures.push(format!("{what}: expected {}, got {}", shown(expected), shown(got)));
-        }
-    };
-    must_be("status", &expect.status.to_string(), &got.status.to_string());
-    if let Some(rule) = &expect.rule {
-        must_be("rule", rule, got.rule.as_deref().unwrap_or_default());
-    }
-    if let Some(reason) = &expect.reason {
-        must_be("reason", reason, got.reason.unwrap_or_default());
-    }
-    for (name, value) in &expect.headers {
-        must_be(&format!("header {name}"), value, &joined(&got.headers, name));
-    }
-    failures
+fn failures(expect: &Expect, outcome: &CaseOutcome) -> Vec<String> {
+    let mut compared =
+        vec![("status".to_owned(), expect.status.to_string(), outcome.status.to_string())];
+    compared.extend(
+        expect
+            .rule
+            .clone()
+            .map(|rule| ("rule".to_owned(), rule, outcome.rule.clone().unwrap_or_default())),
+    );
+    compared.extend(expect.reason.clone().map(|reason| {
+        ("reason".to_owned(), reason, outcome.reason.unwrap_or_default().to_owned())
+    }));
+    compared.extend(expect.headers.iter().map(|(name, value)| {
+        (format!("header {name}"), value.clone(), joined(&outcome.headers, name))
+    }));
+    compared.retain(|(_, expected, actual)| expected != actual);
+    let failures = compared.iter().map(|(subject, expected, actual)| {
+        format!("{subject}: expected {}, got {}", quoted(expected), quoted(actual))
+    });
+    failures.collect()
 }
 
-fn shown(value: &str) -> String {
+fn quoted(value: &str) -> String {
     if value.is_empty() { "none".to_owned() } else { format!("`{value}`") }
 }
 
-/// All values of one header, joined with commas (RFC 9110, 5.3).
+/// All values of a header, joined with commas (RFC 9110, 5.3).
 fn joined(headers: &[(String, String)], name: &str) -> String {
     let lines = headers.iter().filter(|(line, _)| line.eq_ignore_ascii_case(name));
     lines.map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(", ")

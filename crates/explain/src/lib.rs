@@ -1,55 +1,56 @@
 //! Answers questions of people about a policy: why a request is answered as it is, who may make it,
-//! and what a caller may do. Runs the test cases of a policy, too.
+//! and what a caller may do. Also runs the test cases of a policy.
 //!
-//! Everything here is slow and clear. It reads the policy itself, with the places of its rules, and
-//! asks the authorizer for each verdict: nothing here allows a request.
+//! The code is slow and clear. It reads the policy itself, with the places of its rules, and takes
+//! each verdict from the authorizer: nothing here allows a request.
 //!
 //! * `explanation`: why a request is answered as it is;
 //! * `who_can`, `what_can`: who may make a request, and what a caller may do;
-//! * `matched`: the rules that match a request; `extending`: which roles extend a role;
-//! * `notes`: likely mistakes in a request and in a token;
-//! * `subjects`, `named`: callers that are named and not authenticated, and which of the names are
-//!   likely mistakes;
+//! * `rules`: the rules that match a request, and the roles that extend a role;
+//! * `notes`: likely mistakes in a request and in a token; `names`: unknown names;
+//! * `subjects`: callers whom a person names, without authentication;
 //! * `mappings`: the role mappings of a search cluster, by role;
-//! * `case`: runs the test cases of a policy (`cases.yaml`); `case_names`: the names in one that
-//!   are probably mistakes.
+//! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod case;
-mod case_names;
 mod explanation;
-mod extending;
 mod mappings;
-mod matched;
-mod named;
+mod names;
 mod notes;
 mod one_line;
+mod rules;
 mod subjects;
 mod what_can;
 mod who_can;
 
-use authorizer::{Authorizer, Backend, Cluster};
+use std::sync::Arc;
+
+use authorizer::Authorizer;
 use policy::Policy;
 
 pub use case::CaseOutcome;
 pub use explanation::{
-    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole,
-    ExplainedSubject, Explanation, MissingPrivilege, NearRule, PermittingRole, RoleSource,
+    ExplainedCaller, ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed,
+    ExplainedRole, ExplainedSubject, Explanation, MissingPrivilege, NearRule, PermittingRole,
+    RoleSource,
 };
-pub use matched::{ExplainedRule, MissingRole};
-pub use named::{ImpossibleCaller, NamedCaller, impossible_user, split_target, unknown_roles};
+pub use names::{impossible_user, unknown_roles};
 pub use one_line::OneLine;
+pub use review::CallerSource;
+pub use rules::{ExplainedRule, MissingRole};
+pub use subjects::{ImpossibleCaller, NamedCaller, split_target, unverified_subject};
 pub use what_can::{
-    AskedClusterRoles, ClusterPermission, ClusterRole, ClusterRoles, HeldRule, MappedRole, WhatCan,
+    CallerRule, ClusterPermission, ClusterRole, ClusterRoleQuery, ClusterRoles, MappedRole, WhatCan,
 };
-pub use who_can::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
+pub use who_can::{Attribute, Callers, Condition, MatchingRule, WhoCan};
 
-/// The maximum number of names, roles, patterns and users of a search cluster that are looked at
-/// for a question on a page. A policy for which that takes too long must not stop the console.
+/// The maximum number of names, roles, patterns and users of a search cluster that are visited for
+/// an answer on a page. A cluster with more must not stop the console.
 const STEPS_PER_PAGE: usize = 2_000_000;
 
-/// The same for a command, whose reader may wait longer.
+/// The same for a command, which may take longer.
 const STEPS_PER_COMMAND: usize = 100 * STEPS_PER_PAGE;
 
 /// Answers questions about the policy of an authorizer.
@@ -70,19 +71,15 @@ impl<'a> Explainer<'a> {
     pub fn policy(self) -> &'a Policy {
         &self.authorizer.loaded().policy
     }
-
-    /// The search cluster, if it decides about requests to this host.
-    fn cluster_of(self, host: &[u8]) -> Option<&'a Cluster> {
-        match self.authorizer.backend(host) {
-            Backend::Cluster(cluster) => Some(cluster),
-            Backend::Rules(_) => None,
-        }
-    }
 }
 
 /// A text that may not be UTF-8, for people.
 fn lossy(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn texts(names: &[Arc<str>]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -1,24 +1,26 @@
 //! The role mappings of a search cluster, by role.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use search::Pattern;
 use search::config::{RoleMapping, SecurityConfig};
 
-/// Who has the roles.
+/// Who has which role of a search cluster.
 pub(crate) struct Mappings<'c> {
-    pub(crate) by_role: BTreeMap<&'c str, Vec<&'c RoleMapping>>,
-    /// Users who have roles without a mapping, by role.
-    pub(crate) direct: BTreeMap<&'c str, Vec<&'c str>>,
+    by_role: BTreeMap<&'c str, Vec<&'c RoleMapping>>,
+    /// The users who have a role without a mapping, by role.
+    direct: BTreeMap<&'c str, Vec<&'c str>>,
     /// How many patterns all mappings have.
-    pub(crate) patterns: usize,
+    pub(crate) pattern_count: usize,
 }
 
 impl<'c> Mappings<'c> {
     pub(crate) fn new(config: &'c SecurityConfig) -> Self {
-        let mut mappings = Self { by_role: BTreeMap::new(), direct: BTreeMap::new(), patterns: 0 };
+        let mut mappings =
+            Self { by_role: BTreeMap::new(), direct: BTreeMap::new(), pattern_count: 0 };
         for mapping in &config.mappings {
             mappings.by_role.entry(&mapping.role).or_default().push(mapping);
-            mappings.patterns += size(mapping);
+            mappings.pattern_count += count_patterns(mapping);
         }
         for user in &config.users {
             for role in &user.roles {
@@ -26,6 +28,11 @@ impl<'c> Mappings<'c> {
             }
         }
         mappings
+    }
+
+    /// The roles that somebody may have.
+    pub(crate) fn roles(&self) -> BTreeSet<&'c str> {
+        self.by_role.keys().chain(self.direct.keys()).copied().collect()
     }
 
     pub(crate) fn for_role(&self, role: &str) -> &[&'c RoleMapping] {
@@ -39,11 +46,32 @@ impl<'c> Mappings<'c> {
 
     /// How many patterns the mappings of a role have.
     pub(crate) fn size(&self, role: &str) -> usize {
-        self.for_role(role).iter().map(|mapping| size(mapping)).sum()
+        self.for_role(role).iter().map(|mapping| count_patterns(mapping)).sum()
+    }
+
+    /// Who has a role by its mappings, in words.
+    pub(crate) fn describe(&self, role: &str) -> Vec<String> {
+        self.for_role(role).iter().flat_map(|mapping| describe(mapping)).collect()
     }
 }
 
-fn size(mapping: &RoleMapping) -> usize {
+fn count_patterns(mapping: &RoleMapping) -> usize {
     let RoleMapping { users, backend_roles, and_backend_roles, hosts, .. } = mapping;
     1 + users.len() + backend_roles.len() + and_backend_roles.len() + hosts.len()
+}
+
+fn describe(mapping: &RoleMapping) -> Vec<String> {
+    let mut texts = Vec::new();
+    for (kind, patterns) in [
+        ("user", &mapping.users),
+        ("backend role", &mapping.backend_roles),
+        ("address", &mapping.hosts),
+    ] {
+        texts.extend(patterns.iter().map(|pattern| format!("the {kind} `{}`", pattern.text())));
+    }
+    if !mapping.and_backend_roles.is_empty() {
+        let patterns: Vec<&str> = mapping.and_backend_roles.iter().map(Pattern::text).collect();
+        texts.push(format!("all of the backend roles `{}`", patterns.join("`, `")));
+    }
+    texts
 }

@@ -1,114 +1,33 @@
-//! Hints at likely mistakes: in a request that a person wrote, such as one copied from a rule, and
-//! about the roles in a token.
+//! Hints at likely mistakes: in a request that a person wrote, such as a copy of a rule, and in the
+//! roles and groups of a token. They never show the value of a claim.
 
 use std::sync::Arc;
 
 use authorizer::Request;
 use identity::{Subject, excerpts};
 use policy::Policy;
-use policy::model::Issuer;
+use policy::model::{ClaimPath, Issuer};
+use serde_json::Value;
 
 use crate::Explainer;
 
-/// What was probably meant, where the request looks like a mistake or like a rule: a lower-case
-/// method, or a path with a placeholder.
+/// Hints, where the request looks like a mistake or like a rule: a lower-case method, or a path
+/// with a placeholder.
 pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
     let path = String::from_utf8_lossy(request.path);
     meant_method(request).into_iter().chain(meant_path(&path)).collect()
 }
 
-/// A method that is a common one in lower case.
+/// A hint at a common method that is in lower case.
 pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
     let method = String::from_utf8_lossy(request.method);
     let upper = method.to_ascii_uppercase();
-    let known = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
-    (upper != method && known.contains(&upper.as_str()))
+    let common = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
+    (upper != method && common.contains(&upper.as_str()))
         .then(|| format!("methods are in upper case: `{upper}` was probably meant, not `{method}`"))
 }
 
-/// The roles that the subject's token names and that have no effect, and the claims of the policy
-/// that it does not have. Nothing, if the subject has no claims.
-pub(crate) fn roles_without_effect(policy: &Policy, subject: &Subject) -> Vec<String> {
-    let Some(issuer) = issuer(policy, subject) else { return Vec::new() };
-    let named = identity::named_roles(subject, issuer);
-    let mut notes = ignored(policy, issuer, &named);
-    let is_role = |name: &str| policy.role(name).is_some();
-    notes.extend(identity::notes_on_claims(subject, issuer, &is_role));
-    if !named.is_empty() && named.iter().all(|role| policy.role(role).is_none()) {
-        notes.extend(identity::names_elsewhere(subject, issuer, &is_role));
-    }
-    notes
-}
-
-/// The claims of the policy that the subject's token does not have.
-pub(crate) fn missing_claims(policy: &Policy, subject: &Subject) -> Vec<String> {
-    let is_role = |name: &str| policy.role(name).is_some();
-    issuer(policy, subject)
-        .map(|issuer| identity::notes_on_claims(subject, issuer, &is_role))
-        .unwrap_or_default()
-}
-
-impl Explainer<'_> {
-    /// Why the roles and groups of a token give its subject none, as far as a line of the decision
-    /// log says it, which has no claims. Nothing on the hosts of a search cluster, which maps them.
-    #[must_use]
-    pub fn notes_on_logged(self, host: &[u8], subject: &Subject) -> Vec<String> {
-        let policy = self.policy();
-        let issuer = issuer(policy, subject).filter(|_| !self.is_of_cluster(host));
-        let Some(issuer) = issuer else { return Vec::new() };
-        if !subject.roles.is_empty() || !subject.groups.is_empty() {
-            let mut notes = ignored(policy, issuer, &subject.roles);
-            if !subject.roles.is_empty()
-                && subject.roles.iter().all(|role| policy.role(role).is_none())
-            {
-                notes.push(
-                    "the line has no claims: `explain --bearer` says whether the token has roles of the policy in another claim"
-                        .to_owned(),
-                );
-            }
-            return notes;
-        }
-        let (what, claims) = match (issuer.role_claim(), &issuer.claims.groups) {
-            (Some(_), Some(_)) => {
-                ("no role and no group", "`claims.roles` and `claims.groups` name")
-            }
-            (Some(_), None) => ("no role", "`claims.roles` names"),
-            (None, Some(_)) => ("no group", "`claims.groups` names"),
-            (None, None) => return Vec::new(),
-        };
-        let ask = "`explain --bearer` says whether the token has what";
-        vec![format!("the line has {what} of the token: {ask} {claims}")]
-    }
-}
-
-fn issuer<'a>(policy: &'a Policy, subject: &Subject) -> Option<&'a Issuer> {
-    policy.identity.jwt.iter().find(|known| Some(&known.issuer) == subject.issuer.as_ref())
-}
-
-/// The roles in a token that have no effect, and why.
-fn ignored(policy: &Policy, issuer: &Issuer, named: &[Arc<str>]) -> Vec<String> {
-    let (defined, undefined): (Vec<_>, Vec<_>) =
-        named.iter().partition(|role| policy.role(role).is_some());
-    let unlisted: Vec<_> = defined.into_iter().filter(|role| !issuer.may_give(role)).collect();
-    let of = |roles: &[&Arc<str>]| excerpts(roles.iter().map(|role| &***role));
-    let mut notes = Vec::new();
-    if !unlisted.is_empty() {
-        let roles = of(&unlisted);
-        notes.push(format!(
-            "ignored: {roles} in the token, because `roles_from_token` of `{}` does not list it",
-            issuer.issuer
-        ));
-    }
-    if !undefined.is_empty() {
-        notes.push(format!(
-            "ignored: {} in the token, because the policy defines no such role",
-            of(&undefined)
-        ));
-    }
-    notes
-}
-
-/// A path with a host before it, or with what is a placeholder in a rule.
+/// A hint at a path with a host before it, or with the placeholder of a rule.
 fn meant_path(path: &str) -> Option<String> {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if path.is_empty() || path == "*" {
@@ -123,4 +42,199 @@ fn meant_path(path: &str) -> Option<String> {
         segment.contains('*') || segment.starts_with('{') && segment.ends_with('}')
     })?;
     Some(format!("`{placeholder}` in the path is literal text: name the path of one request"))
+}
+
+impl Explainer<'_> {
+    /// Why a subject of the decision log has no roles and groups of its token. A line has no
+    /// claims, so it may not be certain. None on the hosts of a search cluster, which maps them.
+    #[must_use]
+    pub fn notes_on_logged(self, host: &[u8], subject: &Subject) -> Vec<String> {
+        let policy = self.policy();
+        let Some(token) = Token::new(policy, subject).filter(|_| !self.is_of_cluster(host)) else {
+            return Vec::new();
+        };
+        if !subject.roles.is_empty() || !subject.groups.is_empty() {
+            let mut notes = token.ignored(&subject.roles);
+            if token.are_undefined(&subject.roles) {
+                notes.push(
+                    "the line has no claims: `explain --bearer` says whether the token has roles \
+                     of the policy in another claim"
+                        .to_owned(),
+                );
+            }
+            return notes;
+        }
+        let claims = &token.issuer.claims;
+        let (lacks, claims) = match (token.issuer.role_claim(), &claims.groups) {
+            (Some(_), Some(_)) => {
+                ("no role and no group", "`claims.roles` and `claims.groups` name")
+            }
+            (Some(_), None) => ("no role", "`claims.roles` names"),
+            (None, Some(_)) => ("no group", "`claims.groups` names"),
+            (None, None) => return Vec::new(),
+        };
+        vec![format!(
+            "the line has {lacks} of the token: `explain --bearer` says whether the token has what \
+             {claims}"
+        )]
+    }
+}
+
+/// A token's roles and groups, and the policy that reads them.
+#[derive(Clone, Copy)]
+pub(crate) struct Token<'a> {
+    policy: &'a Policy,
+    issuer: &'a Issuer,
+    /// The subject with the claims of its token; with null if they are not known.
+    subject: &'a Subject,
+}
+
+impl<'a> Token<'a> {
+    /// `None` if the subject has no token of an issuer of the policy.
+    pub(crate) fn new(policy: &'a Policy, subject: &'a Subject) -> Option<Self> {
+        let mut issuers = policy.identity.jwt.iter();
+        let issuer = issuers.find(|issuer| Some(&issuer.issuer) == subject.issuer.as_ref())?;
+        Some(Self { policy, issuer, subject })
+    }
+
+    fn is_role(self, name: &str) -> bool {
+        self.policy.role(name).is_some()
+    }
+
+    /// Whether there are roles, and the policy defines none of them.
+    fn are_undefined(self, roles: &[Arc<str>]) -> bool {
+        !roles.is_empty() && roles.iter().all(|role| !self.is_role(role))
+    }
+
+    /// The roles that the token names and that have no effect, and the claims of the policy that it
+    /// does not have. Empty without claims.
+    pub(crate) fn roles_without_effect(self) -> Vec<String> {
+        let roles = identity::named_roles(self.subject, self.issuer);
+        let mut notes = self.ignored(&roles);
+        notes.extend(self.missing_claims());
+        if self.are_undefined(&roles) {
+            notes.extend(self.usual_claims().map(|claims| {
+                format!("the token also has {claims}, which `claims` does not name")
+            }));
+        }
+        notes
+    }
+
+    /// The roles of a token that have no effect, and why.
+    fn ignored(self, roles: &[Arc<str>]) -> Vec<String> {
+        let (defined, undefined): (Vec<&str>, Vec<&str>) =
+            roles.iter().map(|role| &**role).partition(|role| self.is_role(role));
+        let unlisted = defined.into_iter().filter(|role| !self.issuer.may_give(role));
+        let unlisted: Vec<&str> = unlisted.collect();
+        let mut notes = Vec::new();
+        if !unlisted.is_empty() {
+            let roles = excerpts(unlisted);
+            notes.push(format!(
+                "ignored: {roles} in the token, because `roles_from_token` of `{}` does not list \
+                 it",
+                self.issuer.issuer
+            ));
+        }
+        if !undefined.is_empty() {
+            let roles = excerpts(undefined);
+            notes.push(format!(
+                "ignored: {roles} in the token, because the policy defines no such role"
+            ));
+        }
+        notes
+    }
+
+    /// Notes on the claims that the policy reads roles or groups from and that are missing or
+    /// empty. Empty without claims.
+    pub(crate) fn missing_claims(self) -> Vec<String> {
+        if !self.subject.claims.is_object() {
+            return Vec::new();
+        }
+        let claims = &self.issuer.claims;
+        if claims.roles.is_none() && claims.groups.is_none() {
+            let usual = self.usual_claims().map(|usual| {
+                format!(
+                    "the policy reads no roles or groups from tokens of `{}`: `claims.roles` and \
+                     `claims.groups` are not set; the token has {usual}",
+                    self.issuer.issuer
+                )
+            });
+            return usual.into_iter().collect();
+        }
+        let read = [("roles", self.issuer.role_claim()), ("groups", claims.groups.as_ref())];
+        read.into_iter().filter_map(|(key, path)| self.missing_claim(key, path?)).collect()
+    }
+
+    fn missing_claim(self, key: &str, path: &ClaimPath) -> Option<String> {
+        match identity::claim(self.subject, path) {
+            None => {
+                let usual = self.usual_claims().map(|usual| format!("; it has {usual}"));
+                let usual = usual.unwrap_or_default();
+                Some(format!("the token has no claim `{path}`, which `claims.{key}` names{usual}"))
+            }
+            Some(value) if is_empty(value) => Some(format!(
+                "the claim `{path}` of the token, which `claims.{key}` names, is empty"
+            )),
+            Some(_) => None,
+        }
+    }
+
+    /// Where the token probably has roles or groups, if a claim that the policy reads them from is
+    /// malformed or is not in the token.
+    pub(crate) fn instead_of_malformed(self) -> Option<String> {
+        identity::malformed_names(self.subject.claims.as_object()?, self.issuer)?;
+        self.usual_claims().map(|claims| format!("the token has {claims}"))
+    }
+
+    /// The claims of this token in which identity providers usually put roles or groups, without
+    /// those that the policy names: Keycloak's, then common ones. If some have a role of the
+    /// policy, only these.
+    fn usual_claims(self) -> Option<String> {
+        let claims = self.subject.claims.as_object()?;
+        let realm = ClaimPath(vec!["realm_access".into(), "roles".into()]);
+        let clients = claims.get("resource_access").and_then(Value::as_object);
+        let clients = clients.into_iter().flat_map(|clients| clients.keys());
+        let clients = clients.map(|client| {
+            ClaimPath(vec!["resource_access".into(), client.as_str().into(), "roles".into()])
+        });
+        let common = ["groups", "roles", "scope", "permissions"];
+        let common = common.map(|name| ClaimPath(vec![name.into()]));
+        let read = [&self.issuer.claims.roles, &self.issuer.claims.groups];
+        let (mut with_role, mut without) = (Vec::new(), Vec::new());
+        for path in [realm].into_iter().chain(clients).chain(common) {
+            let Some(value) = identity::claim(self.subject, &path) else { continue };
+            if !has_names(value) || read.contains(&&Some(path.clone())) {
+                continue;
+            }
+            let has_role = names(value).any(|name| self.is_role(name));
+            let paths = if has_role { &mut with_role } else { &mut without };
+            paths.push(path.to_string());
+        }
+        let paths = if with_role.is_empty() { &without } else { &with_role };
+        let paths = excerpts(paths.iter().map(String::as_str));
+        match (with_role.is_empty(), without.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(paths),
+            (false, _) => Some(format!("roles of the policy in {paths}")),
+        }
+    }
+}
+
+/// The names in a claim.
+fn names(value: &Value) -> impl Iterator<Item = &str> {
+    let list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
+    list.chain(value.as_str().into_iter().flat_map(|text| text.split([' ', ','])))
+}
+
+fn has_names(value: &Value) -> bool {
+    let is_list = value.as_array().is_some_and(|list| list.iter().all(Value::is_string));
+    !is_empty(value) && (value.is_string() || is_list)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.trim_matches([' ', ',']).is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => false,
+    }
 }

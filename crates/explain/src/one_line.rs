@@ -2,9 +2,10 @@
 
 use std::fmt::{Display, Formatter, Result, Write};
 
-/// Shows a value in one line, without characters that a terminal obeys: control characters (also
-/// those of C1), ends of lines, and what changes the direction of writing are escaped, and so is
-/// what no text of YAML has. A client may put them into the name of an index, and operators read
+/// Shows a value in a single line, without characters that control a terminal or that YAML forbids.
+///
+/// Control characters (also of C1), ends of lines, and characters that change the direction of
+/// writing are escaped. A client may put them into the name of an index. Operators read
 /// explanations in a terminal, and suggested policies have such names in comments.
 #[derive(Clone, Copy, Debug)]
 pub struct OneLine<T>(pub T);
@@ -15,13 +16,13 @@ impl<T: Display> Display for OneLine<T> {
     }
 }
 
-/// Escapes what is written.
+/// A writer that escapes.
 struct Escaped<'f, 'w>(&'f mut Formatter<'w>);
 
 impl Write for Escaped<'_, '_> {
     fn write_str(&mut self, text: &str) -> Result {
-        for part in text.split_inclusive(is_obeyed) {
-            match part.chars().next_back().filter(|last| is_obeyed(*last)) {
+        for part in text.split_inclusive(is_escaped) {
+            match part.chars().next_back().filter(|last| is_escaped(*last)) {
                 Some(last) => {
                     self.0.write_str(part.strip_suffix(last).unwrap_or_default())?;
                     write!(self.0, "{}", last.escape_default())?;
@@ -33,9 +34,8 @@ impl Write for Escaped<'_, '_> {
     }
 }
 
-/// Whether a terminal obeys a character instead of showing it, or a comment in YAML cannot have it
-/// (YAML 1.2.2, 5.1 and 5.2).
-fn is_obeyed(character: char) -> bool {
+/// Whether a character controls a terminal, or YAML forbids it (YAML 1.2.2, 5.1 and 5.2).
+fn is_escaped(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_terminal_obeys_is_escaped() {
+    fn control_characters_are_escaped() {
         for (text, shown) in [
             ("", ""),
             ("logs-ü", "logs-ü"),

@@ -1,21 +1,72 @@
-//! Subjects that are named and not authenticated, and what the sources of callers know of them.
+//! Callers without authentication: a person names a user, the issuer of its token, its groups and
+//! roles, or the claims of a token. And the URL of a request.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use authorizer::{Backend, Cluster};
-use document::Suggestions;
 use identity::{CredentialsError, Subject};
-use policy::model::{Identity, SourceId};
+use policy::model::{Identity, Issuer, SourceId};
+use serde_json::Value;
 
 use crate::Explainer;
+use crate::names::unknown_issuer;
+
+/// A caller as a person names it. The names have the prefixes of its source.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamedCaller<'a> {
+    /// The user.
+    pub user: &'a str,
+    /// The issuer of its token; `None` for the source that its name can come from.
+    pub issuer: Option<&'a str>,
+    /// More groups than the policy gives it.
+    pub groups: &'a [String],
+    /// More roles than the policy gives it.
+    pub roles: &'a [String],
+}
+
+/// Why no caller can have these names, and the names to use instead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ImpossibleCaller(String);
 
 impl<'a> Explainer<'a> {
+    /// A user with more groups and roles than the policy gives it, as if it were authenticated: by
+    /// a token of this issuer, or by the source that its name can come from.
+    ///
+    /// The inner error is that of its requests, if Basic does not have the user.
+    ///
+    /// # Errors
+    /// If no credentials of that source can give these names.
+    pub fn named_caller(
+        self,
+        host: &str,
+        caller: NamedCaller<'_>,
+    ) -> Result<Result<Subject, CredentialsError>, ImpossibleCaller> {
+        let NamedCaller { user, issuer, groups, roles } = caller;
+        let Some(name) = issuer else {
+            let subject = self.subject_named(host.as_bytes(), user, groups, roles);
+            if let Ok(subject) = &subject {
+                caller.check_sources(self.identity_on(host.as_bytes()), subject.source)?;
+            }
+            return Ok(subject);
+        };
+        let issuers = &self.policy().identity.jwt;
+        let mut numbered = issuers.iter().enumerate();
+        let Some((index, issuer)) = numbered.find(|(_, issuer)| *issuer.issuer == *name) else {
+            return Err(ImpossibleCaller(unknown_issuer(name, self.policy())));
+        };
+        caller.check_token(issuer)?;
+        let issuer = Some(issuer.issuer.clone());
+        let subject = unverified_subject(user, Some(SourceId::of_issuer(index)), groups, roles);
+        Ok(Ok(Subject { issuer, ..subject }))
+    }
+
     /// The subject of a user on a host, as if it were authenticated, with more groups and roles
     /// than the policy gives it. The names have the prefixes of its source.
     ///
     /// # Errors
     /// [`CredentialsError::BadPassword`], which a request of this user would get, if the name can
-    /// only be that of a Basic user and the policy has none of that name: it is misspelt, or the
+    /// only be that of a Basic user and the policy has none of that name: it is misspelled, or the
     /// user was removed.
     pub fn subject_named<T: AsRef<str>>(
         self,
@@ -27,25 +78,85 @@ impl<'a> Explainer<'a> {
         subject_named(self.authorizer.backend(host), user, groups, roles)
     }
 
-    /// Whether the name can only be that of a Basic user, and no such user, whose password would be
-    /// verified, may make requests to this host.
+    /// Whether only Basic can have a user of this name and source, and has none. Its password would
+    /// be verified.
     #[must_use]
     pub fn is_unknown_to_basic(self, host: &[u8], user: &str, source: Option<SourceId>) -> bool {
-        let backend = self.authorizer.backend(host);
-        basic_user(backend, user).is_none() && is_of_basic(backend.identity(), source)
+        is_unknown_to_basic(self.authorizer.backend(host), user, source)
     }
 
-    /// How callers authenticate on this host: on those of the search cluster, its own users may
-    /// take the place of the policy's.
+    /// How callers authenticate on this host: a search cluster may have users of its own, in place
+    /// of the policy's.
     #[must_use]
     pub fn identity_on(self, host: &[u8]) -> &'a Identity {
         self.authorizer.backend(host).identity()
+    }
+
+    /// The search cluster, if its own roles decide about requests to this host.
+    pub(crate) fn cluster_of(self, host: &[u8]) -> Option<&'a Cluster> {
+        match self.authorizer.backend(host) {
+            Backend::Cluster(cluster) => Some(cluster),
+            Backend::Rules(_) => None,
+        }
     }
 
     /// Whether requests to this host are decided by a search cluster's own roles.
     #[must_use]
     pub fn is_of_cluster(self, host: &[u8]) -> bool {
         self.cluster_of(host).is_some()
+    }
+}
+
+impl NamedCaller<'_> {
+    /// Checks that the source that the name can come from can give these names. If several sources
+    /// may have the name, one of their issuers must be able to give these roles. Basic may have
+    /// more groups: the policy can add the user to them.
+    fn check_sources(
+        self,
+        identity: &Identity,
+        source: Option<SourceId>,
+    ) -> Result<(), ImpossibleCaller> {
+        let Self { user, roles, .. } = self;
+        let has_prefix = |issuer: &Issuer| user.starts_with(&*issuer.user_prefix);
+        if let (Some(SourceId::BASIC), Some(role)) = (source, roles.first()) {
+            let alternative = match identity.jwt.iter().any(has_prefix) {
+                true => ", or name the issuer of its token",
+                false => "",
+            };
+            return Err(ImpossibleCaller(format!(
+                "a user of Basic has only the roles that the policy grants: leave out the role \
+                 `{role}` of `{user}`{alternative}"
+            )));
+        }
+        let issuers = identity.jwt.iter().enumerate().filter(|(index, issuer)| match source {
+            Some(source) => source == SourceId::of_issuer(*index),
+            None => !roles.is_empty() && has_prefix(issuer),
+        });
+        let mut checks = issuers.map(|(_, issuer)| self.check_token(issuer)).peekable();
+        let Some(Err(first)) = checks.peek().cloned() else { return Ok(()) };
+        if checks.any(|check| check.is_ok()) { Ok(()) } else { Err(first) }
+    }
+
+    /// Checks that a token of this issuer can give these names.
+    fn check_token(self, issuer: &Issuer) -> Result<(), ImpossibleCaller> {
+        let Self { user, groups, roles, .. } = self;
+        let name = &issuer.issuer;
+        let groups_with_prefix = groups.iter().map(|group| (&issuer.group_prefix, group.as_str()));
+        let mut names = [(&issuer.user_prefix, user)].into_iter().chain(groups_with_prefix);
+        let problem = if let Some((prefix, name_without)) =
+            names.find(|(prefix, name)| !name.starts_with(&***prefix))
+        {
+            format!("names of `{name}` have a prefix: did you mean `{prefix}{name_without}`?")
+        } else if !roles.is_empty() && issuer.role_claim().is_none() {
+            format!("the policy takes no roles from tokens of `{name}`: leave them out")
+        } else if !groups.is_empty() && issuer.claims.groups.is_none() {
+            format!("the policy takes no groups from tokens of `{name}`: leave them out")
+        } else if let Some(role) = roles.iter().find(|role| !issuer.may_give(role)) {
+            format!("`roles_from_token` of `{name}` does not list the role `{role}`: leave it out")
+        } else {
+            return Ok(());
+        };
+        Err(ImpossibleCaller(problem))
     }
 }
 
@@ -56,32 +167,49 @@ pub(crate) fn subject_named<T: AsRef<str>>(
     groups: &[T],
     roles: &[T],
 ) -> Result<Subject, CredentialsError> {
-    let identity = backend.identity();
-    let source = identity.source_of(user);
-    let known = basic_user(backend, user);
-    if known.is_none() && is_of_basic(identity, source) {
+    let source = backend.identity().source_of(user);
+    if is_unknown_to_basic(backend, user, source) {
         return Err(CredentialsError::BadPassword);
     }
-    let mut subject = known.cloned().unwrap_or_else(|| Subject {
+    let Some(mut subject) = basic_user(backend, user).cloned() else {
+        return Ok(unverified_subject(user, source, groups, roles));
+    };
+    add_names(&mut subject.groups, groups);
+    add_names(&mut subject.roles, roles);
+    Ok(subject)
+}
+
+/// A subject of these names, without claims.
+#[must_use]
+pub fn unverified_subject<T: AsRef<str>>(
+    user: &str,
+    source: Option<SourceId>,
+    groups: &[T],
+    roles: &[T],
+) -> Subject {
+    let mut subject = Subject {
         user: user.into(),
         issuer: None,
         source,
         groups: Vec::new(),
         roles: Vec::new(),
-        claims: serde_json::Value::Null,
-    });
-    for (all, more) in [(&mut subject.groups, groups), (&mut subject.roles, roles)] {
-        for name in more.iter().map(AsRef::as_ref) {
-            if !all.iter().any(|known| **known == *name) {
-                all.push(name.into());
-            }
+        claims: Value::Null,
+    };
+    add_names(&mut subject.groups, groups);
+    add_names(&mut subject.roles, roles);
+    subject
+}
+
+fn add_names<T: AsRef<str>>(names: &mut Vec<Arc<str>>, more: &[T]) {
+    for name in more.iter().map(AsRef::as_ref) {
+        if !names.iter().any(|present| **present == *name) {
+            names.push(name.into());
         }
     }
-    Ok(subject)
 }
 
 /// The subject of a token with these claims, as JSON.
-pub(crate) fn subject_of_text(
+pub(crate) fn subject_of_claims(
     backend: Backend<'_>,
     claims: &str,
 ) -> Result<Subject, CredentialsError> {
@@ -99,52 +227,38 @@ fn basic_user<'a>(backend: Backend<'a>, user: &str) -> Option<&'a Subject> {
     }
 }
 
-/// Whether a name with this source can only be that of a Basic user whose password is verified.
-fn is_of_basic(identity: &Identity, source: Option<SourceId>) -> bool {
-    identity.basic.as_ref().is_some_and(|basic| basic.verify) && source == Some(SourceId::BASIC)
+/// Whether only Basic can have a user of this name and source, and has none.
+pub(crate) fn is_unknown_to_basic(
+    backend: Backend<'_>,
+    user: &str,
+    source: Option<SourceId>,
+) -> bool {
+    let verifies = backend.identity().basic.as_ref().is_some_and(|basic| basic.verify);
+    verifies && source == Some(SourceId::BASIC) && basic_user(backend, user).is_none()
 }
 
-/// Those of these names that a search cluster does not know, probably mistakes, each in words.
-pub(crate) fn unknown_on_cluster(
-    cluster: &Cluster,
-    user: Option<&str>,
-    backend_roles: &[String],
-) -> Vec<String> {
-    let (identity, backend) = (cluster.identity(), Backend::Cluster(cluster));
-    let is_unknown = |user: &&str| {
-        basic_user(backend, user).is_none() && is_of_basic(identity, identity.source_of(user))
-    };
-    let mut suggestions = Suggestions::for_a_page();
-    let user = user.filter(is_unknown).map(|user| unknown_user(cluster, user));
-    let patterns = || mapped_backend_roles(cluster);
-    // Many roles are mapped from the same few.
-    let known: BTreeSet<&str> = patterns().map(search::Pattern::text).collect();
-    let unmapped =
-        backend_roles.iter().filter(|name| !patterns().any(|pattern| pattern.matches(name)));
-    let unmapped = unmapped.map(|name| {
-        let meant = in_words(suggestions.closest(name, known.iter().copied()));
-        format!("no role of the search cluster is mapped from the backend role `{name}`{meant}")
-    });
-    user.into_iter().chain(unmapped).collect()
+/// Splits a URL into path and host. A URL without a path has the path `/` (RFC 9110, 4.2.3). Other
+/// texts are paths.
+#[must_use]
+pub fn split_target(target: &str) -> (String, Option<&str>) {
+    let url = target.strip_prefix("http://").or_else(|| target.strip_prefix("https://"));
+    let Some(url) = url else { return (target.to_owned(), None) };
+    let end = url.find(['/', '?', '#']).unwrap_or(url.len());
+    let (host, path) = url.split_at_checked(end).unwrap_or((url, ""));
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    (format!("{slash}{path}"), Some(host))
 }
 
-/// The backend roles from which roles of the search cluster are mapped.
-pub(crate) fn mapped_backend_roles(cluster: &Cluster) -> impl Iterator<Item = &search::Pattern> {
-    let mappings = cluster.config().mappings.iter();
-    mappings.flat_map(|mapping| mapping.backend_roles.iter().chain(&mapping.and_backend_roles))
-}
+#[cfg(test)]
+mod tests {
+    use super::split_target;
 
-/// That the search cluster has no user of this name, in words.
-pub(crate) fn unknown_user(cluster: &Cluster, user: &str) -> String {
-    let names = cluster
-        .identity()
-        .basic
-        .iter()
-        .flat_map(|basic| basic.users.iter().map(|user| &*user.name));
-    let meant = Suggestions::for_a_page().closest(user, names);
-    format!("the search cluster has no user `{user}`{}", in_words(meant))
-}
-
-fn in_words(meant: Option<&str>) -> String {
-    meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default()
+    #[test]
+    fn splits_a_url() {
+        assert_eq!(split_target("/a?b"), ("/a?b".to_owned(), None));
+        assert_eq!(split_target("https://h:1/a?b"), ("/a?b".to_owned(), Some("h:1")));
+        assert_eq!(split_target("http://h"), ("/".to_owned(), Some("h")));
+        assert_eq!(split_target("http://h?q"), ("/?q".to_owned(), Some("h")));
+        assert_eq!(split_target("*"), ("*".to_owned(), None));
+    }
 }

@@ -1,20 +1,23 @@
-//! Who may make a request: the reverse of authorizing one, computed from the policy itself.
+//! Who may make a request: the reverse of authorizing it, computed from the policy itself.
 //!
-//! `matches` finds the rules that match and the roles that have them, `callers` those who may have
-//! these roles; `text` prints them.
+//! `matches` finds the rules that match and the roles that have them, `callers` finds the callers
+//! who may have these roles, `cluster` does both for a search cluster, and `text` prints them.
 
 mod callers;
 mod cluster;
 mod matches;
 mod text;
 
+use std::collections::BTreeSet;
+
 use authorizer::{ParseScratch, Reason, Request};
 use identity::UnixTime;
+use review::CallerSource;
 use search::Steps;
 use serde::Serialize;
 
 use crate::explanation::ExplainedCluster;
-use crate::matched::ExplainedRule;
+use crate::rules::ExplainedRule;
 use crate::{Explainer, STEPS_PER_COMMAND, STEPS_PER_PAGE, is_false, is_zero, lossy, notes};
 use matches::Matches;
 
@@ -27,23 +30,23 @@ pub struct WhoCan {
     pub because: Option<String>,
     /// The interpretations of the path: a caller must be allowed on each of them.
     pub paths: Vec<String>,
-    /// Who may make the request. Whoever none of these describes may not, unless [some are left
+    /// The callers who may make the request. All others may not, unless [some callers are left
     /// out](Self::left_out).
     pub callers: Vec<Callers>,
-    /// Whether callers are left out, because finding all of them takes too many steps. A note says
+    /// Whether callers are left out, because to find all of them takes too many steps. A note says
     /// so, too.
     #[serde(skip_serializing_if = "is_false")]
     pub left_out: bool,
     /// Every rule that matches, in the order of the policy. Rules that deny win.
     pub rules: Vec<MatchingRule>,
-    /// What was probably meant, where the request looks like a mistake or like a rule.
+    /// Hints, where the request looks like a mistake or like a rule.
     pub notes: Vec<String>,
-    /// What a request to a search cluster needs; `None` for other requests.
+    /// The needs of a request to a search cluster; `None` for other requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Box<ExplainedCluster>>,
 }
 
-/// Callers who may make a request: those from one source who meet all conditions.
+/// Callers of a source who may make a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Callers {
     /// How they authenticate.
@@ -53,29 +56,22 @@ pub struct Callers {
     pub users: Option<Vec<String>>,
     /// User names to which this does not apply.
     pub except_users: Vec<String>,
-    /// What the token must have: at least one attribute of each list.
+    /// The condition that each of them meets.
+    #[serde(flatten)]
+    pub condition: Condition,
+}
+
+/// The attributes that a caller must have and must not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Condition {
+    /// Lists from each of which the caller has at least one attribute.
     pub needs: Vec<Vec<Attribute>>,
-    /// What the token must not have: a `deny` rule matches with each of these.
+    /// Attributes none of which the caller has: each makes a `deny` rule match, or hides documents.
     pub unless: Vec<Attribute>,
 }
 
-/// How a caller authenticates.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "source", rename_all = "snake_case")]
-pub enum CallerSource {
-    /// Not at all.
-    Anonymous,
-    /// With HTTP Basic.
-    Basic,
-    /// With a token.
-    Token {
-        /// Its issuer.
-        issuer: String,
-    },
-}
-
-/// What a token can have that the policy uses.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+/// An attribute of a caller that gives it roles.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Attribute {
     /// This role.
@@ -106,6 +102,15 @@ pub enum Attribute {
     },
 }
 
+impl From<review::Attribute> for Attribute {
+    fn from(attribute: review::Attribute) -> Self {
+        match attribute {
+            review::Attribute::Role(name) => Self::Role(name),
+            review::Attribute::Group(name) => Self::Group(name),
+        }
+    }
+}
+
 /// A rule that matches the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MatchingRule {
@@ -114,7 +119,7 @@ pub struct MatchingRule {
     pub rule: ExplainedRule,
     /// The interpretation of the path that it matches.
     pub path: String,
-    /// The roles that have it: its own role, and those that extend it.
+    /// The roles that have it: its own role, and the roles that extend it.
     pub roles: Vec<String>,
     /// How many more have it, if not all are listed.
     #[serde(skip_serializing_if = "is_zero")]
@@ -124,27 +129,27 @@ pub struct MatchingRule {
 }
 
 impl Explainer<'_> {
-    /// Who may make this request; only its body and headers that describe the body count beside
-    /// method, host and path. It lists users where the policy knows them, and says what a token
-    /// must have where only its issuer knows who has such a token.
+    /// Who may make this request. Beside method, host and path only its body counts, with the
+    /// headers that describe the body. Lists the users whom the policy knows, and the conditions
+    /// that other callers must meet.
     #[must_use]
     pub fn who_can(self, request: &Request<'_>, now: UnixTime) -> WhoCan {
         self.who_can_within(request, now, usize::MAX, STEPS_PER_COMMAND)
     }
 
-    /// The same for a page: with at most so many rules, and so many roles of each. A thousand rules
-    /// of roles that extend each other have half a million roles. On a search cluster it ends after
+    /// The same for a page: with at most `max` rules, and `max` roles of each. A thousand rules of
+    /// roles that extend each other have half a million roles. On a search cluster it ends after
     /// fewer steps.
     #[must_use]
-    pub fn who_can_listing(self, request: &Request<'_>, now: UnixTime, most: usize) -> WhoCan {
-        self.who_can_within(request, now, most, STEPS_PER_PAGE)
+    pub fn who_can_listing(self, request: &Request<'_>, now: UnixTime, max: usize) -> WhoCan {
+        self.who_can_within(request, now, max, STEPS_PER_PAGE)
     }
 
     fn who_can_within(
         self,
         request: &Request<'_>,
         now: UnixTime,
-        most: usize,
+        max: usize,
         max_steps: usize,
     ) -> WhoCan {
         if let Some(cluster) = self.cluster_of(request.host) {
@@ -152,28 +157,45 @@ impl Explainer<'_> {
         }
         let mut scratch = ParseScratch::default();
         let request = Request { headers: &[], ..*request };
-        let nobody = WhoCan { notes: notes::notes(&request), ..WhoCan::default() };
+        let mut answer = WhoCan { notes: notes::notes(&request), ..WhoCan::default() };
         let parsed = match authorizer::parse(&request, &mut scratch) {
             Ok(parsed) => parsed,
-            Err(reason) => return nobody.because_of(reason),
+            Err(reason) => return answer.because_of(reason),
         };
         let matches = Matches::new(self.policy(), &parsed);
-        let (rules, number) = matches.rules(most);
-        let more_rules = number.saturating_sub(rules.len());
-        let left_out =
-            (more_rules > 0).then(|| format!("{more_rules} more rules match and are not listed"));
-        WhoCan {
-            paths: parsed.paths.all().map(lossy).collect(),
-            callers: callers::callers(self.policy(), &matches),
-            rules,
-            notes: nobody.notes.iter().cloned().chain(left_out).collect(),
-            ..nobody
+        let count;
+        (answer.rules, count) = matches.rules(max);
+        if count > answer.rules.len() {
+            let more = count - answer.rules.len();
+            answer.notes.push(format!("{more} more rules match and are not listed"));
         }
+        answer.paths = parsed.paths.all().map(lossy).collect();
+        answer.callers = callers::callers(self.policy(), &matches);
+        answer
     }
 }
 
 impl WhoCan {
     fn because_of(self, reason: Reason) -> Self {
         Self { reason: Some(reason.name()), because: Some(reason.to_string()), ..self }
+    }
+}
+
+impl Callers {
+    fn new(source: CallerSource, condition: Condition) -> Self {
+        Self { source, users: None, except_users: Vec::new(), condition }
+    }
+}
+
+impl Condition {
+    /// Leaves out each list that has all attributes of another list: it needs nothing more.
+    fn new(needs: &BTreeSet<BTreeSet<Attribute>>, unless: BTreeSet<Attribute>) -> Self {
+        let narrowest = needs.iter().filter(|wide| {
+            !needs.iter().any(|narrow| narrow.len() < wide.len() && narrow.is_subset(wide))
+        });
+        Self {
+            needs: narrowest.map(|list| list.iter().cloned().collect()).collect(),
+            unless: unless.into_iter().collect(),
+        }
     }
 }

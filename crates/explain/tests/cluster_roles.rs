@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use authorizer::Authorizer;
-use explain::{AskedClusterRoles, ClusterRoles, Explainer};
+use explain::{ClusterRoleQuery, ClusterRoles, Explainer};
 
 const HASH: &str = "$2b$11$ZoaBbnHvrDS4zseU06GqZujX.QEt1xyWqTmO0kWabP8jJtkkov7fW";
 
@@ -38,7 +38,7 @@ fn names(roles: &ClusterRoles) -> Vec<&str> {
 #[test]
 fn roles_are_listed_with_those_who_may_have_them() {
     let authorizer = authorizer("version: 1\nsearch: { folder: os }\n");
-    let all = Explainer::new(&authorizer).cluster_roles(AskedClusterRoles::default(), 100).unwrap();
+    let all = Explainer::new(&authorizer).cluster_roles(ClusterRoleQuery::default(), 100).unwrap();
     assert_eq!(names(&all), ["gone", "masked", "own", "readall", "reader", "unused"]);
     let of = |name: &str| all.roles.iter().find(|role| role.role.role == name).unwrap();
     assert_eq!(
@@ -67,19 +67,19 @@ fn roles_are_searched_by_user_name_and_index() {
     let authorizer = authorizer("version: 1\nsearch: { folder: os }\n");
     let asked = |of_user, name_has, on_index| {
         Explainer::new(&authorizer)
-            .cluster_roles(AskedClusterRoles { of_user, name_has, on_index }, 2)
+            .cluster_roles(ClusterRoleQuery { of_user, name_has, on_index }, 2)
             .unwrap()
     };
     let first = asked("", "", "");
-    assert_eq!((names(&first), first.found), (vec!["gone", "masked"], 6), "at most two");
+    assert_eq!((names(&first), first.count), (vec!["gone", "masked"], 6), "at most two");
     assert_eq!(names(&asked("ann", "", "")), ["own", "reader"]);
-    assert_eq!(asked("bob", "", "").found, 4);
+    assert_eq!(asked("bob", "", "").count, 4);
     assert_eq!(names(&asked("", "read", "")), ["readall", "reader"]);
     assert_eq!(names(&asked("", "", "logs-1")), ["readall", "reader"]);
     assert_eq!(names(&asked("ann", "", "own-")), ["own"]);
     let unknown = asked("bobb", "", "");
     assert_eq!(unknown.notes, ["the search cluster has no user `bobb`: did you mean `bob`?"]);
-    assert_eq!(unknown.found, 0);
+    assert_eq!(unknown.count, 0);
 }
 
 #[test]
@@ -91,5 +91,5 @@ fn a_policy_without_a_search_cluster_has_none() {
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     let authorizer =
         Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0;
-    assert_eq!(Explainer::new(&authorizer).cluster_roles(AskedClusterRoles::default(), 100), None);
+    assert_eq!(Explainer::new(&authorizer).cluster_roles(ClusterRoleQuery::default(), 100), None);
 }

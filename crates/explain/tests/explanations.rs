@@ -70,7 +70,7 @@ fn an_allowed_request_is_explained_by_its_rule_and_the_sources_of_the_roles() {
     assert_eq!((&*rule.role, &*rule.rule, rule.denies), ("staff", "* /people/{id}", false));
     assert!(rule.at.starts_with("policy.yaml:7:"), "{}", rule.at);
     let roles: Vec<(&str, &[RoleSource])> =
-        why.roles.iter().map(|role| (&*role.name, &*role.from)).collect();
+        why.caller.roles.iter().map(|role| (&*role.name, &*role.from)).collect();
     let expected: [(&str, &[RoleSource]); 5] = [
         ("anyone", &[RoleSource::Everyone]),
         ("authenticated", &[RoleSource::EveryoneAuthenticated]),
@@ -120,10 +120,10 @@ fn a_request_that_no_rule_allows_is_explained_by_the_missing_roles() {
 fn an_anonymous_caller_has_only_the_role_anyone() {
     let why = explain("GET", "/people", ExplainedSubject::OfCredentials);
     assert_eq!(
-        (why.status, why.reason, why.user.as_deref()),
+        (why.status, why.reason, why.caller.user.as_deref()),
         (401, Some("missing_credentials"), None)
     );
-    assert_eq!(why.roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["anyone"]);
+    assert_eq!(why.caller.roles.iter().map(|role| &*role.name).collect::<Vec<_>>(), ["anyone"]);
     assert_eq!(why.missing.len(), 1);
 }
 

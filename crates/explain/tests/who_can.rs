@@ -214,9 +214,11 @@ fn who_can_agrees_with_asking_for_each_caller() {
                 continue;
             }
             nobody += usize::from(who.callers.is_empty());
-            unless += who.callers.iter().filter(|callers| !callers.unless.is_empty()).count();
+            unless +=
+                who.callers.iter().filter(|callers| !callers.condition.unless.is_empty()).count();
             except += who.callers.iter().filter(|callers| !callers.except_users.is_empty()).count();
-            several += who.callers.iter().filter(|callers| callers.needs.len() > 1).count();
+            several +=
+                who.callers.iter().filter(|callers| callers.condition.needs.len() > 1).count();
             let asked = (request.action.as_str(), request.scope.as_str(), path.as_str());
             // Every fourth, others for each policy: all would take a minute.
             let callers = every_caller(&policy.policy, &path, &mut rng).into_iter();
@@ -248,7 +250,7 @@ struct Asker {
 
 /// Whether this is one of the callers.
 fn includes(callers: &Callers, asker: &Asker) -> bool {
-    let Callers { source, users, except_users, needs, unless } = callers;
+    let Callers { source, users, except_users, condition } = callers;
     let Some(subject) = &asker.subject else { return *source == CallerSource::Anonymous };
     let user = subject.user.to_string();
     let has = |attribute: &Attribute| match attribute {
@@ -259,8 +261,8 @@ fn includes(callers: &Callers, asker: &Asker) -> bool {
     *source == asker.source
         && users.as_ref().is_none_or(|users| users.contains(&user))
         && !except_users.contains(&user)
-        && needs.iter().all(|one_of| one_of.iter().any(has))
-        && !unless.iter().any(has)
+        && condition.needs.iter().all(|one_of| one_of.iter().any(has))
+        && !condition.unless.iter().any(has)
 }
 
 /// What the reference evaluator says of each interpretation of the path.

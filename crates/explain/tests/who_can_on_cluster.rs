@@ -494,12 +494,15 @@ fn has(subject: &Subject, attribute: &Attribute, is_needed: bool) -> bool {
 }
 
 pub(crate) fn includes(callers: &Callers, source: &CallerSource, subject: &Subject) -> bool {
-    let Callers { source: of, users, except_users, needs, unless } = callers;
+    let Callers { source: of, users, except_users, condition } = callers;
     of == source
         && users.as_ref().is_none_or(|users| users.contains(&subject.name))
         && !except_users.contains(&subject.name)
-        && needs.iter().all(|any| any.iter().any(|attribute| has(subject, attribute, true)))
-        && !unless.iter().any(|attribute| has(subject, attribute, false))
+        && condition
+            .needs
+            .iter()
+            .all(|any| any.iter().any(|attribute| has(subject, attribute, true)))
+        && !condition.unless.iter().any(|attribute| has(subject, attribute, false))
 }
 
 /// A request without a body, as search reads it.
@@ -530,7 +533,7 @@ fn who_can_agrees_with_a_decision_for_each_caller() {
             let who = who_can(&policy, *asked);
             nobody += usize::from(who.callers.is_empty());
             with_unless +=
-                usize::from(who.callers.iter().any(|callers| !callers.unless.is_empty()));
+                usize::from(who.callers.iter().any(|callers| !callers.condition.unless.is_empty()));
             let request = read_by_search(*asked);
             let mut needs = Vec::new();
             search::read(&request, &mut needs).unwrap();

@@ -7,13 +7,11 @@
 mod claims;
 mod detail;
 mod issuer;
-mod role_claims;
 mod token;
 
 pub(crate) use claims::{check_given, subject, user};
 pub use claims::{claim, named_roles};
+pub use detail::malformed_names;
 pub(crate) use detail::{detail, malformed_claim};
 pub(crate) use issuer::{Issuer, VerifiedToken, find_issuer, verify};
-pub(crate) use role_claims::elsewhere;
-pub use role_claims::{names_elsewhere, notes_on_claims};
 pub(crate) use token::{MAX_BYTES, Unverified, parse_signed};

@@ -44,7 +44,7 @@ pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use cache::CacheSize;
 pub use credentials_error::CredentialsError;
 pub use excerpt::{excerpt, excerpts};
-pub use jwt::{claim, named_roles, names_elsewhere, notes_on_claims};
+pub use jwt::{claim, malformed_names, named_roles};
 pub use limits::Limits;
 pub use local_cache::{CacheLookups, LocalCache};
 pub use memory::{HeapSize, allocated};

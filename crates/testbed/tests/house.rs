@@ -37,7 +37,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("identity", &["document", "policy"]),
     ("identity-header", &[]),
     ("authorizer", &["document", "policy", "engine", "identity", "identity-header", "search"]),
-    ("explain", &["document", "policy", "engine", "identity", "authorizer", "search"]),
+    ("explain", &["document", "policy", "engine", "identity", "authorizer", "search", "review"]),
     ("search", &["document"]),
     ("envoy", &[]),
     ("bundle", &["document"]),

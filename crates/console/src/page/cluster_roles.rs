@@ -1,7 +1,7 @@
 //! The roles of the search cluster, with those whom they are mapped to.
 
 use authorizer::Authorizer;
-use explain::{AskedClusterRoles, ClusterPermission, ClusterRoles, Explainer, MappedRole};
+use explain::{ClusterPermission, ClusterRoleQuery, ClusterRoles, Explainer, MappedRole};
 use maud::{Markup, html};
 
 use super::{list, table};
@@ -12,13 +12,13 @@ const MAX_PERMISSIONS: usize = 20;
 
 /// Nothing, if the policy has no search cluster.
 pub(super) fn section(authorizer: &Authorizer, fields: &RuleFields, max: usize) -> Markup {
-    let asked = AskedClusterRoles {
+    let query = ClusterRoleQuery {
         of_user: &fields.of_user,
         name_has: &fields.of_role,
         on_index: index(&fields.on_path),
     };
-    let listed = Explainer::new(authorizer).cluster_roles(asked, max);
-    let Some(ClusterRoles { roles, found, left_out, notes }) = listed else {
+    let listed = Explainer::new(authorizer).cluster_roles(query, max);
+    let Some(ClusterRoles { roles, count, left_out, notes }) = listed else {
         return html! {};
     };
     let hosts = authorizer.loaded().policy.search.as_ref().map(|search| search.hosts.as_slice());
@@ -26,8 +26,8 @@ pub(super) fn section(authorizer: &Authorizer, fields: &RuleFields, max: usize) 
         h3 { "Roles of the search cluster" }
         @for note in &notes { p.trouble.warning { strong { "! Note: " } (note) } }
         p.hint role="status" {
-            (super::counted(found, "role"))
-            @if found > roles.len() { "; the first " (roles.len()) " are shown: narrow the search" }
+            (super::counted(count, "role"))
+            @if count > roles.len() { "; the first " (roles.len()) " are shown: narrow the search" }
             @if left_out { ", and more that are left out: too many to find for one page" }
             ". They decide, instead of the rules, on requests to "
             @match hosts {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use authorizer::Authorizer;
-use explain::{AskedClusterRoles, Explainer};
+use explain::{ClusterRoleQuery, Explainer};
 use maud::{Markup, html};
 use runtime::status::{Facts, KeyFacts, PolicyFacts};
 
@@ -22,10 +22,10 @@ pub(super) fn section(
             counted(policy.roles.len(), "role"),
             counted(policy.rules().count(), "rule")
         );
-        match Explainer::new(authorizer).cluster_roles(AskedClusterRoles::default(), 0) {
+        match Explainer::new(authorizer).cluster_roles(ClusterRoleQuery::default(), 0) {
             Some(roles) => {
                 let at_least = if roles.left_out { "at least " } else { "" };
-                format!("{size}, {at_least}{} of the search cluster", counted(roles.found, "role"))
+                format!("{size}, {at_least}{} of the search cluster", counted(roles.count, "role"))
             }
             None => size,
         }

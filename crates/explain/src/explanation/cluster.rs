@@ -1,52 +1,53 @@
 //! Why a request to the search cluster is answered as it is.
 
-mod needs;
-
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::HashSet;
 
 use authorizer::{Cluster, NEEDS_PER_CHUNK, Request, denied_for};
 use identity::{Subject, UnixTime};
-use search::config::RoleMapping;
-use search::{Missing, Need, Privileges, Steps, Target, Verdict as ClusterVerdict};
+use search::explain::{self, Restriction};
+use search::{Action, Answer, Missing, Need, Privileges, Reason, Steps, Target, Verdict};
 use serde::Serialize;
 
-use super::{ExplainedRole, Explanation, RoleSource};
-use crate::{STEPS_PER_PAGE, is_false, is_zero, lossy};
+use super::{ExplainedCaller, ExplainedRole, Explanation, RoleSource};
+use crate::mappings::Mappings;
+use crate::{STEPS_PER_PAGE, is_false, is_zero, lossy, texts};
 
 /// How many steps it takes to make the set of roles of a caller with another role.
-const STEPS_FOR_A_ROLE: usize = 300;
+const STEPS_PER_ROLE: usize = 300;
 
-/// The most roles that are listed as permitting a denied request.
-const MOST_ROLES: usize = 20;
+/// The maximum number of roles that are listed as permitting a denied request.
+const MAX_ROLES: usize = 20;
 
-/// The most needs, and names of each, that are looked up for what grants them.
-const MOST_GRANTED: usize = 20;
+/// The maximum number of needs, and of names of each, whose permissions are looked up.
+const MAX_GRANTED: usize = 20;
 
-/// What a request to a search cluster needs, and what the caller lacks.
+/// The maximum number of names that a pattern or an alias is said to stand for.
+const MAX_NAMES: usize = 5;
+
+/// The needs of a request to a search cluster, and the privileges that the caller lacks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ExplainedCluster {
-    /// The operation, such as `indices.create`; `None` if it is not known what the request needs.
+    /// The operation, such as `indices.create`; `None` if it is unknown.
     pub operation: Option<&'static str>,
-    /// What it needs.
+    /// Its needs.
     pub needs: Vec<ExplainedNeed>,
     /// The caller's backend roles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub backend_roles: Vec<String>,
-    /// If it is permitted: by which permissions; the first ones.
+    /// If it is permitted: the first permissions that permit it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub granted: Vec<ExplainedGrant>,
-    /// What is not permitted, the first ones of each need.
+    /// The first privileges of each need that are not permitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
-    /// If it is denied: the roles each of which would permit it, in addition to those that the
-    /// caller has; the first ones.
+    /// If it is denied: the first roles each of which would permit it, in addition to the caller's
+    /// roles.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
     /// Whether other roles may permit it, too, because there are too many to try each.
     #[serde(skip_serializing_if = "is_false")]
     pub roles_left_out: bool,
-    /// If it is permitted on some of its indices only: these.
+    /// The indices on which it is permitted, if not on all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitted_in_part: Vec<String>,
     /// Permissions of the caller that show only some documents or fields of an index of the
@@ -55,7 +56,7 @@ pub struct ExplainedCluster {
     pub filters: Vec<ExplainedFilter>,
     /// How many names the inventory has; `None` without one.
     pub inventory: Option<u32>,
-    /// Whether what the request needs depends on its body.
+    /// Whether its needs depend on its body.
     pub depends_on_body: bool,
 }
 
@@ -66,10 +67,10 @@ pub struct ExplainedNeed {
     pub actions: Vec<&'static str>,
     /// The indices as the request names them; empty for the cluster.
     pub on: String,
-    /// What the target is: `cluster`, `index`, `indices`, `new_index` or `new_alias`.
+    /// The kind of the target: `cluster`, `index`, `indices`, `new_index` or `new_alias`.
     pub target: &'static str,
-    /// If that is known and not the same: the names that it stands for, such as the indices of an
-    /// alias; the first ones.
+    /// The first names that it stands for, such as the indices of an alias, if they are known and
+    /// not the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stands_for: Vec<String>,
     /// How many more there are.
@@ -102,7 +103,7 @@ pub struct MissingPrivilege {
     pub name: String,
     /// Why.
     pub because: String,
-    /// The roles that would grant it; the first ones.
+    /// The first roles that would grant it.
     pub granted_by: Vec<String>,
 }
 
@@ -131,8 +132,8 @@ pub struct ExplainedFilter {
 }
 
 impl Explanation {
-    /// Adds what a request to a search cluster needs, and what its caller has; no caller if the
-    /// credentials are invalid.
+    /// Adds the needs of a request to a search cluster, and its caller; `None` if the credentials
+    /// are invalid, `Some(None)` if the caller is anonymous.
     pub(super) fn add_cluster(
         &mut self,
         cluster: &Cluster,
@@ -148,10 +149,8 @@ impl Explanation {
             caller.map(|subject| cluster.subject_at(cluster.subject(subject), request.client));
         let mut explained = ExplainedCluster::new(cluster, request, subject.as_ref(), now);
         if let (Some(caller), Some(subject)) = (caller, subject) {
-            self.user = Some(caller.user.to_string());
-            self.issuer = caller.issuer.as_ref().map(ToString::to_string);
-            self.groups = caller.groups.iter().map(ToString::to_string).collect();
-            self.roles = cluster_roles(cluster, &subject);
+            let roles = cluster_roles(cluster, &subject);
+            self.caller = ExplainedCaller::new(caller).with_roles(roles);
             explained.backend_roles = subject.backend_roles;
         }
         self.cluster = Some(Box::new(explained));
@@ -161,17 +160,17 @@ impl Explanation {
 /// The cluster's roles of a subject, with why it has them.
 pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec<ExplainedRole> {
     let config = cluster.config();
-    let sources = search::explain::role_sources(config, subject).into_iter();
-    let role = |(name, from): (Arc<str>, Vec<search::explain::RoleSource>)| ExplainedRole {
+    let roles = explain::role_sources(config, subject).into_iter();
+    let roles = roles.map(|(name, sources)| ExplainedRole {
         is_missing: !config.roles.contains_key(&name),
         name: name.to_string(),
-        from: from.into_iter().map(RoleSource::OfCluster).collect(),
-    };
-    sources.map(role).collect()
+        from: sources.into_iter().map(RoleSource::OfCluster).collect(),
+    });
+    roles.collect()
 }
 
 impl ExplainedCluster {
-    /// What a request needs, and what of it a caller lacks.
+    /// The needs of a request, and those that a caller lacks.
     pub(crate) fn new(
         cluster: &Cluster,
         request: &Request<'_>,
@@ -183,18 +182,13 @@ impl ExplainedCluster {
             inventory: privileges.inventory().map(search::Inventory::len),
             ..Self::default()
         };
-        let Ok(search_request) = cluster.search_request(request, now) else { return explained };
-        explained.depends_on_body = search::depends_on_body(&search_request);
+        let Ok(request) = cluster.search_request(request, now) else { return explained };
+        explained.depends_on_body = search::depends_on_body(&request);
         let mut needs = Vec::new();
-        explained.operation = cluster.read(&search_request, &mut needs).ok();
-        explained.needs = needs::explained_needs(privileges, &needs);
+        explained.operation = cluster.read(&request, &mut needs).ok();
+        explained.needs = explain_needs(privileges, &needs);
         if let Some(caller) = caller.filter(|_| explained.operation.is_some()) {
-            explained.add_answer(
-                cluster,
-                (&search_request, &needs),
-                caller,
-                &mut Steps::new(STEPS_PER_PAGE),
-            );
+            explained.add_answer(cluster, &request, &needs, caller);
         }
         explained
     }
@@ -202,220 +196,237 @@ impl ExplainedCluster {
     fn add_answer(
         &mut self,
         cluster: &Cluster,
-        (search_request, needs): (&search::Request<'_>, &[Need<'_>]),
+        request: &search::Request<'_>,
+        needs: &[Need<'_>],
         subject: &search::Subject,
-        steps: &mut Steps,
     ) {
         let privileges = cluster.privileges();
         let caller = privileges.uncached_caller(subject);
-        // What is missing is worked out for the first needs that are not permitted, as for the
-        // answer to the request.
-        let mut first = None;
-        for some in needs.chunks(NEEDS_PER_CHUNK) {
-            let answer = privileges.decide(&caller, some);
-            let is_denied = answer.verdict != ClusterVerdict::Permitted;
-            // What is hidden by a role is explained where all is permitted.
-            if is_denied || (first.is_none() && answer != PERMITTED) {
-                first = Some((some, answer));
-            }
-            if is_denied {
-                break;
-            }
-        }
-        let first = match first {
-            Some((some, answer)) if answer.verdict != ClusterVerdict::Permitted => {
-                Some((some, answer))
-            }
-            first => {
-                let missing = privileges.shown_by_patterns(&caller, needs);
-                let is_forwarded =
-                    || privileges.forwarded(&caller, search_request, needs).is_some();
-                let denied = missing.filter(|_| !is_forwarded()).map(denied_for);
-                denied.map(|answer| (needs, answer)).or(first)
-            }
-        };
-        if first.as_ref().is_none_or(|(_, answer)| answer.verdict == ClusterVerdict::Permitted) {
+        let decided = decide(privileges, &caller, request, needs);
+        if decided.as_ref().is_none_or(|(_, answer)| answer.verdict == Verdict::Permitted) {
             self.granted = grants(privileges, &caller, needs);
         }
-        let Some((needs, answer)) = first else { return };
-        let missing = |Missing { action, name, reason }: &Missing| MissingPrivilege {
+        let Some((needs, answer)) = decided else { return };
+        let missing = answer.missing.iter();
+        let missing = missing.map(|Missing { action, name, reason }| MissingPrivilege {
             action: action.name(),
             name: name.clone(),
             because: reason.to_string(),
             granted_by: Vec::new(),
-        };
-        self.missing = answer.missing.iter().map(missing).collect();
-        if let ClusterVerdict::PermittedInPart(parts) = &answer.verdict {
+        });
+        self.missing = missing.collect();
+        if let Verdict::PermittedInPart(parts) = &answer.verdict {
             self.permitted_in_part = parts.iter().flat_map(|part| part.names.clone()).collect();
         }
-        let mut restricted: Vec<&str> = answer.filters.iter().map(|filter| &*filter.name).collect();
-        restricted.extend(
-            answer.missing.iter().filter(|cell| is_filter(cell.reason)).map(|cell| &*cell.name),
-        );
+        let filtered = answer.filters.iter().map(|filter| &*filter.name);
+        let missing = answer.missing.iter().filter(|missing| is_about_filter(missing.reason));
+        let mut restricted: Vec<&str> = filtered.chain(missing.map(|cell| &*cell.name)).collect();
         restricted.dedup();
         for name in restricted {
-            let filters = search::explain::restrictions(privileges, &caller, name).into_iter();
-            self.filters.extend(filters.map(|restriction| explained_filter(name, restriction)));
+            let restrictions = explain::restrictions(privileges, &caller, name).into_iter();
+            self.filters.extend(restrictions.map(|restriction| explain_filter(name, restriction)));
         }
-        if answer.verdict != ClusterVerdict::Permitted {
-            let (mut roles, left_out) = with_each_role(privileges, subject, needs, steps);
-            self.roles_left_out = left_out;
-            roles.sort_by_key(|(role, _)| search::is_builtin_role(role));
-            for (missing, cell) in self.missing.iter_mut().zip(&answer.missing) {
-                let granting =
-                    roles.iter().filter(|(_, with)| !with.missing.contains(cell)).take(MOST_ROLES);
-                missing.granted_by = granting.map(|(role, _)| role.to_string()).collect();
-            }
-            let permitting =
-                roles.iter().filter(|(_, with)| with.verdict == ClusterVerdict::Permitted);
-            self.permitting = permitting
-                .take(MOST_ROLES)
-                .map(|(role, _)| PermittingRole {
-                    name: role.to_string(),
-                    mapped_from: mapped_from_all(cluster, role),
-                })
-                .collect();
+        if answer.verdict != Verdict::Permitted {
+            self.add_permitting_roles(cluster, subject, needs, &answer);
         }
+    }
+
+    /// Adds the roles that would permit a denied request, and those that would grant each missing
+    /// privilege. Built-in roles come last.
+    fn add_permitting_roles(
+        &mut self,
+        cluster: &Cluster,
+        subject: &search::Subject,
+        needs: &[Need<'_>],
+        answer: &Answer,
+    ) {
+        let privileges = cluster.privileges();
+        let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
+        let steps_per_role = STEPS_PER_ROLE + needs.len().saturating_mul(1 + names / 64);
+        let mut steps = Steps::new(STEPS_PER_PAGE);
+        let mut answers = explain::with_each_role(privileges, subject, needs).peekable();
+        let mut roles = Vec::new();
+        while answers.peek().is_some() && steps.take(steps_per_role).is_some() {
+            roles.extend(answers.next());
+        }
+        self.roles_left_out = answers.peek().is_some();
+        roles.sort_by_key(|(role, _)| search::is_builtin_role(role));
+        for (privilege, missing) in self.missing.iter_mut().zip(&answer.missing) {
+            let granting = roles.iter().filter(|(_, with)| !with.missing.contains(missing));
+            privilege.granted_by =
+                granting.take(MAX_ROLES).map(|(role, _)| role.to_string()).collect();
+        }
+        let mappings = Mappings::new(cluster.config());
+        let permitting = roles.iter().filter(|(_, with)| with.verdict == Verdict::Permitted);
+        let permitting = permitting.take(MAX_ROLES).map(|(role, _)| PermittingRole {
+            name: role.to_string(),
+            mapped_from: mappings.describe(role),
+        });
+        self.permitting = permitting.collect();
     }
 }
 
-/// The answers with each other role in addition, and whether roles are left out because that takes
-/// too many steps.
-fn with_each_role<'p>(
-    privileges: &'p Privileges,
-    subject: &search::Subject,
-    needs: &[Need<'_>],
-    steps: &mut Steps,
-) -> (Vec<(&'p Arc<str>, search::Answer)>, bool) {
-    let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
-    let for_each = STEPS_FOR_A_ROLE + needs.len().saturating_mul(1 + names / 64);
-    let (mut answers, mut left) =
-        (Vec::new(), search::explain::with_each_role(privileges, subject, needs));
-    while steps.take(for_each).is_some() {
-        match left.next() {
-            Some(answer) => answers.push(answer),
-            None => return (answers, false),
+/// The answer to a request with the needs that it is about: to the first needs that are denied, as
+/// the authorizer answers; otherwise to the first needs of which a role hides something. `None` if
+/// all is permitted and shown.
+fn decide<'n>(
+    privileges: &Privileges,
+    caller: &search::Caller,
+    request: &search::Request<'_>,
+    needs: &'n [Need<'n>],
+) -> Option<(&'n [Need<'n>], Answer)> {
+    let mut filtered = None;
+    for chunk in needs.chunks(NEEDS_PER_CHUNK) {
+        let answer = privileges.decide(caller, chunk);
+        if answer.verdict != Verdict::Permitted {
+            return Some((chunk, answer));
+        }
+        if filtered.is_none() && !(answer.missing.is_empty() && answer.filters.is_empty()) {
+            filtered = Some((chunk, answer));
         }
     }
-    (answers, left.next().is_some())
+    match privileges.shown_by_patterns(caller, needs) {
+        Some(missing) if privileges.forwarded(caller, request, needs).is_none() => {
+            Some((needs, denied_for(missing)))
+        }
+        Some(_) | None => filtered,
+    }
 }
 
-/// By which permissions the needs of a request are permitted.
+/// The needs of a request that count, without duplicates.
+fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
+    let mut explained = Vec::new();
+    // A request may have 50,000 needs, and may name the same list in thousands of them: it is
+    // looked up once.
+    let (mut distinct_needs, mut distinct_texts) = (HashSet::new(), HashSet::new());
+    for need in needs {
+        if !explain::counts(privileges, need)
+            || !distinct_needs.insert((need.actions, &need.target))
+        {
+            continue;
+        }
+        let on = need.target.text();
+        let mut stands_for = explain::names_of(privileges, &need.target);
+        let parts: HashSet<&str> = on.split(',').collect();
+        if stands_for.iter().all(|name| parts.contains(name)) {
+            stands_for.clear();
+        }
+        let creates_index =
+            need.actions.iter().all(|action| action.name() == "indices:admin/create");
+        let explained_need = ExplainedNeed {
+            actions: need.actions.iter().map(|action| action.name()).collect(),
+            on: on.to_owned(),
+            target: match need.target {
+                Target::Cluster => "cluster",
+                Target::Name(_) => "index",
+                // The index is created beside another one, whether its name is free or not.
+                Target::AddedName(_) if creates_index => "index",
+                Target::Indices(_) | Target::Fixed(_) => "indices",
+                Target::Missing(_) => "new_index",
+                Target::AddedName(_) => "new_alias",
+            },
+            stands_for: stands_for.iter().take(MAX_NAMES).map(ToString::to_string).collect(),
+            stands_for_more: stands_for.len().saturating_sub(MAX_NAMES),
+        };
+        // Several targets may have the same text.
+        if distinct_texts.insert(explained_need.clone()) {
+            explained.push(explained_need);
+        }
+    }
+    explained
+}
+
+/// The permissions that permit the needs of a request.
 fn grants(
     privileges: &Privileges,
     caller: &search::Caller,
     needs: &[Need<'_>],
 ) -> Vec<ExplainedGrant> {
     let mut grants: Vec<ExplainedGrant> = Vec::new();
-    let mut add = |action: search::Action, name: Option<&str>| {
-        let Some(granting) = search::explain::granting_permission(privileges, caller, action, name)
-        else {
-            return;
-        };
-        let new = ExplainedGrant {
-            actions: vec![action.name()],
-            names: name.iter().map(ToString::to_string).collect(),
-            role: granting.role.to_owned(),
-            pattern: granting.pattern.map(str::to_owned),
-            through: granting.through.map(str::to_owned),
-        };
-        let has_room = grants.len() < MOST_ROLES;
-        match grants.iter_mut().find(|grant| grant.is_beside(&new) && grant.actions == new.actions)
-        {
-            Some(grant) => new.names.into_iter().for_each(|name| {
-                if !grant.names.contains(&name) {
-                    grant.names.push(name);
-                }
-            }),
-            None if has_room => grants.push(new),
-            None => {}
-        }
-    };
-    for need in
-        needs.iter().filter(|need| search::explain::counts(privileges, need)).take(MOST_GRANTED)
-    {
+    let counting = needs.iter().filter(|need| explain::counts(privileges, need));
+    for need in counting.take(MAX_GRANTED) {
+        let mut names: Vec<Option<&str>> = Vec::new();
+        names.extend((need.target == Target::Cluster).then_some(None));
+        let indices = explain::names_of(privileges, &need.target).into_iter();
+        names.extend(indices.take(MAX_GRANTED).map(Some));
         for action in need.actions {
-            if need.target == Target::Cluster {
-                add(*action, None);
-            }
-            for name in
-                search::explain::names_of(privileges, &need.target).into_iter().take(MOST_GRANTED)
-            {
-                add(*action, Some(name));
+            for name in &names {
+                let grant = ExplainedGrant::new(privileges, caller, *action, *name);
+                let Some(grant) = grant else { continue };
+                let has_room = grants.len() < MAX_ROLES;
+                let same = grants.iter_mut().find(|previous| {
+                    previous.is_same_permission(&grant) && previous.actions == grant.actions
+                });
+                match same {
+                    Some(same) if grant.names.iter().all(|name| same.names.contains(name)) => {}
+                    Some(same) => same.names.extend(grant.names),
+                    None if has_room => grants.push(grant),
+                    None => {}
+                }
             }
         }
     }
-    // Actions on the same names are one line.
+    // Actions on the same names are shown in one line.
     let mut merged: Vec<ExplainedGrant> = Vec::new();
     for grant in grants {
-        match merged.iter_mut().find(|other| other.is_beside(&grant) && other.names == grant.names)
-        {
-            Some(other) => other.actions.extend(grant.actions),
+        let same = merged
+            .iter_mut()
+            .find(|previous| previous.is_same_permission(&grant) && previous.names == grant.names);
+        match same {
+            Some(same) => same.actions.extend(grant.actions),
             None => merged.push(grant),
         }
     }
     merged
 }
 
-/// Who has a role by its mapping, in words.
-fn mapped_from_all(cluster: &Cluster, role: &str) -> Vec<String> {
-    let of_role = cluster.config().mappings.iter().filter(|mapping| *mapping.role == *role);
-    of_role.flat_map(mapped_from).collect()
-}
-
-/// From whom a role is mapped, in words.
-pub(crate) fn mapped_from(mapping: &RoleMapping) -> Vec<String> {
-    let mut texts = Vec::new();
-    let mut add = |what: &str, patterns: &[search::Pattern]| {
-        texts.extend(patterns.iter().map(|pattern| format!("the {what} `{}`", pattern.text())));
-    };
-    add("user", &mapping.users);
-    add("backend role", &mapping.backend_roles);
-    add("address", &mapping.hosts);
-    let all: Vec<&str> = mapping.and_backend_roles.iter().map(search::Pattern::text).collect();
-    texts.extend(
-        (!all.is_empty()).then(|| format!("all of the backend roles `{}`", all.join("`, `"))),
-    );
-    texts
-}
-
 impl ExplainedGrant {
-    /// Whether this and another are of the same permission.
-    fn is_beside(&self, other: &Self) -> bool {
+    /// The permission for an action on this name, or on the cluster.
+    fn new(
+        privileges: &Privileges,
+        caller: &search::Caller,
+        action: Action,
+        name: Option<&str>,
+    ) -> Option<Self> {
+        let permission = explain::granting_permission(privileges, caller, action, name)?;
+        Some(Self {
+            actions: vec![action.name()],
+            names: name.iter().map(ToString::to_string).collect(),
+            role: permission.role.to_owned(),
+            pattern: permission.pattern.map(str::to_owned),
+            through: permission.through.map(str::to_owned),
+        })
+    }
+
+    fn is_same_permission(&self, other: &Self) -> bool {
         self.role == other.role && self.pattern == other.pattern && self.through == other.through
     }
 }
 
-/// The answer to what is permitted as it is.
-const PERMITTED: search::Answer = search::Answer {
-    verdict: ClusterVerdict::Permitted,
-    missing: BTreeSet::new(),
-    filters: BTreeSet::new(),
-};
-
-const fn is_filter(reason: search::Reason) -> bool {
+const fn is_about_filter(reason: Reason) -> bool {
     match reason {
-        search::Reason::NeedsFilter
-        | search::Reason::CannotFilter
-        | search::Reason::UncertainFilter
-        | search::Reason::MissingVariable
-        | search::Reason::HiddenTerms => true,
-        search::Reason::NotGranted
-        | search::Reason::SystemIndex
-        | search::Reason::SecurityIndex
-        | search::Reason::ServiceAccount
-        | search::Reason::TenantNotGranted
-        | search::Reason::AllIndices
-        | search::Reason::OtherTenant => false,
+        Reason::NeedsFilter
+        | Reason::CannotFilter
+        | Reason::UncertainFilter
+        | Reason::MissingVariable
+        | Reason::HiddenTerms => true,
+        Reason::NotGranted
+        | Reason::SystemIndex
+        | Reason::SecurityIndex
+        | Reason::ServiceAccount
+        | Reason::TenantNotGranted
+        | Reason::AllIndices
+        | Reason::OtherTenant => false,
     }
 }
 
-fn explained_filter(name: &str, restriction: search::explain::Restriction<'_>) -> ExplainedFilter {
-    let texts = |list: &[Arc<str>]| list.iter().map(ToString::to_string).collect();
-    let permission = restriction.permission;
+fn explain_filter(
+    name: &str,
+    Restriction { role, permission }: Restriction<'_>,
+) -> ExplainedFilter {
     ExplainedFilter {
         name: name.to_owned(),
-        role: restriction.role.to_string(),
+        role: role.to_string(),
         query: permission.document_query.as_ref().map(|query| query.text().to_owned()),
         fields: texts(&permission.fields),
         masked_fields: texts(&permission.masked_fields),

@@ -13,19 +13,19 @@ use serde::Serialize;
 
 use super::ExplainedRole;
 use crate::lossy;
-use crate::matched::{ExplainedRule, explained_rule, has_path};
+use crate::rules::{ExplainedRule, has_path, is_for_host};
 
 /// The maximum number of rules that are shown.
 const MAX_RULES: usize = 3;
 
-/// A rule that would allow the request if one thing were different, and, of another role, if the
-/// caller had it.
+/// A rule that would allow the request if one thing were different; a rule of another role, if the
+/// caller also had that role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NearRule {
     /// The rule.
     #[serde(flatten)]
     pub rule: ExplainedRule,
-    /// What is different, in words.
+    /// The difference, in words.
     pub difference: String,
 }
 
@@ -53,7 +53,7 @@ enum SegmentDifference {
 
 /// The request that a rule is compared with.
 #[derive(Clone, Copy)]
-pub(super) struct Compared<'a> {
+pub(super) struct RequestOfSubject<'a> {
     pub(super) policy: &'a Policy,
     pub(super) method: &'a [u8],
     pub(super) host: &'a [u8],
@@ -61,58 +61,45 @@ pub(super) struct Compared<'a> {
     pub(super) subject: Option<PatternSubject<'a>>,
 }
 
-/// The `allow` rules of these roles that nearly match.
-pub(super) fn nearly(roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
-    let own = names(roles);
-    request.near_rules(|role| own.contains(role), |_| true)
-}
-
-/// The `allow` rules of other roles than these that match but for how the path is written.
-pub(super) fn nearly_of_others(roles: &[ExplainedRole], request: Compared<'_>) -> Vec<NearRule> {
-    let own = names(roles);
-    let mut near = request.near_rules(|role| !own.contains(role), |cause| cause == Cause::Path);
-    for NearRule { rule, difference } in &mut near {
-        *difference += &format!("; and the caller does not have the role `{}`", rule.role);
+impl RequestOfSubject<'_> {
+    /// The `allow` rules of these roles that nearly match.
+    pub(super) fn near_rules(self, roles: &[ExplainedRole]) -> Vec<NearRule> {
+        self.find(roles, true)
     }
-    near
-}
 
-fn names(roles: &[ExplainedRole]) -> HashSet<&str> {
-    roles.iter().map(|role| role.name.as_str()).collect()
-}
+    /// The `allow` rules of all other roles that match but for how the path is written.
+    pub(super) fn near_rules_of_other_roles(self, roles: &[ExplainedRole]) -> Vec<NearRule> {
+        let mut near = self.find(roles, false);
+        for NearRule { rule, difference } in &mut near {
+            *difference += &format!("; and the caller does not have the role `{}`", rule.role);
+        }
+        near
+    }
 
-impl Compared<'_> {
-    fn near_rules(
-        self,
-        is_role: impl Fn(&str) -> bool,
-        is_cause: impl Fn(Cause) -> bool,
-    ) -> Vec<NearRule> {
+    fn find(self, roles: &[ExplainedRole], of_caller: bool) -> Vec<NearRule> {
+        let roles: HashSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
         let mut suggestions = Suggestions::for_a_page();
         let mut near: Vec<(Cause, NearRule)> = Vec::new();
         for (_, role, rule, effect) in self.policy.rules() {
             if effect == Effect::Allow
-                && is_role(&role.name)
+                && roles.contains(&*role.name) == of_caller
                 && let Some((cause, difference)) = self.difference(rule, &mut suggestions)
-                && is_cause(cause)
+                && (of_caller || cause == Cause::Path)
             {
-                near.push((
-                    cause,
-                    NearRule { rule: explained_rule(role, rule, effect), difference },
-                ));
+                let rule = ExplainedRule::new(role, rule, effect);
+                near.push((cause, NearRule { rule, difference }));
             }
         }
         near.sort_by_key(|(cause, _)| *cause);
         near.into_iter().take(MAX_RULES).map(|(_, rule)| rule).collect()
     }
 
-    /// The one respect in which the rule does not match, also in words; `None` if there are more,
+    /// The only respect in which the rule does not match, also in words; `None` if there are more,
     /// or none.
     fn difference(self, rule: &Rule, suggestions: &mut Suggestions) -> Option<(Cause, String)> {
-        let method = rule.actions.matches(self.method);
-        let host =
-            rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(self.host));
-        let path = has_path(rule, self.path, self.subject);
-        match (method, host, path) {
+        let has_method = rule.actions.matches(self.method);
+        let has_host = is_for_host(rule, self.host);
+        match (has_method, has_host, has_path(rule, self.path, self.subject)) {
             (false, true, true) => {
                 let method = lossy(self.method);
                 Some((Cause::Method, format!("it is for `{}`, not `{method}`", rule.actions)))
@@ -145,8 +132,8 @@ impl Compared<'_> {
         }
         let name = self.path.strip_prefix(b"/").filter(|_| pattern.absolute)?;
         let segments: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
-        let rest = segments.len().checked_sub(pattern.segments.len())?;
-        if rest > 0 && !pattern.rest {
+        let further = segments.len().checked_sub(pattern.segments.len())?;
+        if further > 0 && !pattern.rest {
             return None;
         }
         let mut differences = Vec::new();
@@ -176,7 +163,6 @@ impl Compared<'_> {
         use SegmentDifference::{Case, Spelling, User};
 
         let text = lossy(&decoded(name));
-        let own = |own: &[u8]| format!("`{segment}` is `{}`, the path has `{text}`", lossy(own));
         match (segment, self.subject) {
             (Segment::Literal(literal), _) => {
                 let literal = lossy(&decoded(literal.as_bytes()));
@@ -197,27 +183,32 @@ impl Compared<'_> {
                 User,
                 format!("`{segment}` is nobody without credentials, the path has `{text}`"),
             )),
-            (Segment::User, Some(subject)) => Some((User, own(subject.user))),
+            (Segment::User, Some(subject)) => Some((
+                User,
+                format!("`{segment}` is `{}`, the path has `{text}`", lossy(subject.user)),
+            )),
             (Segment::UserId(sources), Some(subject)) if segment_is_name(name, subject.id()) => {
                 Some((User, self.source_difference(sources, subject.source)))
             }
-            (Segment::UserId(_), Some(subject)) => Some((User, own(subject.id()))),
+            (Segment::UserId(_), Some(subject)) => Some((
+                User,
+                format!("`{segment}` is `{}`, the path has `{text}`", lossy(subject.id())),
+            )),
             (Segment::One(_), _) => None,
         }
     }
 
-    /// `{user.id}` is for callers of these sources, and the caller's is another one.
+    /// That `{user.id}` is for callers of these sources, and the caller's source is none of them.
     fn source_difference(self, sources: &[SourceId], source: Option<SourceId>) -> String {
         let identity = &self.policy.identity;
-        let named = |id: &SourceId| {
-            identity.sources().find(|(of, ..)| of == id).map(|(_, name, _)| format!("`{name}`"))
-        };
-        let sources: Vec<String> = sources.iter().filter_map(named).collect();
-        let other = match source.as_ref().and_then(named) {
-            Some(source) => format!("not of {source}"),
+        let name = |id: SourceId| identity.sources().find(|(source, ..)| *source == id);
+        let names = sources.iter().filter_map(|id| name(*id));
+        let names: Vec<String> = names.map(|(_, name, _)| format!("`{name}`")).collect();
+        let source = match source.and_then(name) {
+            Some((_, source, _)) => format!("not of `{source}`"),
             None => "and the caller's source is not known: `--issuer` names it".to_owned(),
         };
-        format!("`{{user.id}}` is for callers of {}, {other}", sources.join(" or "))
+        format!("`{{user.id}}` is for callers of {}, {source}", names.join(" or "))
     }
 }
 

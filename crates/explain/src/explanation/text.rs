@@ -5,8 +5,8 @@ use std::fmt::{Display, Formatter, Result};
 use crate::one_line::OneLine;
 
 use super::{
-    ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, ExplainedRole, Explanation,
-    RoleSource,
+    ExplainedCaller, ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed,
+    ExplainedRole, Explanation, RoleSource,
 };
 
 impl Display for Explanation {
@@ -55,10 +55,10 @@ impl Display for Explanation {
 
 impl Explanation {
     fn fmt_request(&self, f: &mut Formatter<'_>) -> Result {
-        let Some((canonical, others)) = self.paths.split_first() else { return Ok(()) };
+        let Some((canonical, more)) = self.paths.split_first() else { return Ok(()) };
         let host = self.host.as_deref().unwrap_or_default();
         write!(f, "\nrequest: {}", OneLine(format_args!("{} {host}{canonical}", self.method)))?;
-        for path in others {
+        for path in more {
             write!(f, "\n         may also be read as {}", OneLine(path))?;
         }
         if let Some(operation) = self.cluster.as_ref().and_then(|cluster| cluster.operation) {
@@ -74,25 +74,38 @@ impl Explanation {
         if self.decided_on.is_none() {
             return Ok(());
         }
-        write!(f, "\ncaller:  {}", OneLine(self.user.as_deref().unwrap_or("anonymous")))?;
+        let backend_roles = self.cluster.as_ref().map(|cluster| cluster.backend_roles.as_slice());
+        f.write_str("\n")?;
+        self.caller.fmt_line(f, "anonymous", backend_roles)?;
+        if self.caller.roles.is_empty() {
+            write!(f, "\nroles:   none")?;
+        }
+        self.caller.fmt_roles(f)
+    }
+}
+
+impl ExplainedCaller {
+    /// Writes the line of the caller. A caller on a search cluster has backend roles.
+    pub(crate) fn fmt_line(
+        &self,
+        f: &mut Formatter<'_>,
+        without_user: &str,
+        backend_roles: Option<&[String]>,
+    ) -> Result {
+        write!(f, "caller:  {}", OneLine(self.user.as_deref().unwrap_or(without_user)))?;
         if let Some(issuer) = &self.issuer {
             write!(f, ", by a token of {}", OneLine(issuer))?;
         }
-        match &self.cluster {
-            Some(cluster) if cluster.backend_roles.is_empty() => {}
-            Some(cluster) => {
-                write!(f, ", with the backend roles {}", OneLine(cluster.backend_roles.join(", ")))?
-            }
-            None if self.groups.is_empty() => {}
-            None => write!(f, ", in {}", OneLine(self.groups.join(", ")))?,
+        match backend_roles {
+            Some([]) => Ok(()),
+            Some(names) => write!(f, ", with the backend roles {}", OneLine(names.join(", "))),
+            None if self.groups.is_empty() => Ok(()),
+            None => write!(f, ", in {}", OneLine(self.groups.join(", "))),
         }
-        if self.roles.is_empty() {
-            write!(f, "\nroles:   none")?;
-        }
-        for role in &self.roles {
-            write!(f, "\nroles:   {}", OneLine(role))?;
-        }
-        Ok(())
+    }
+
+    pub(crate) fn fmt_roles(&self, f: &mut Formatter<'_>) -> Result {
+        self.roles.iter().try_for_each(|role| write!(f, "\nroles:   {}", OneLine(role)))
     }
 }
 

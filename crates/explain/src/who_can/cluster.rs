@@ -1,37 +1,38 @@
-//! Who may make a request to the search cluster: users by name, and what a token must have for the
-//! roles that permit it.
+//! Who may make a request to the search cluster: users by name, and the attributes that a token
+//! must have for the roles that permit it.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use authorizer::{Cluster, Reason, Request};
-use identity::{Subject, UnixTime};
-use policy::model::{Basic, DocumentSecurity, Issuer, RolesFromToken};
+use identity::UnixTime;
+use policy::model::{DocumentSecurity, RolesFromToken};
+use review::{CallerSource, Source};
 use search::config::RoleMapping;
 use search::explain::{self, HeldRole, Requirement};
-use search::{Need, Pattern, Privileges, Steps};
-use serde_json::Value;
+use search::{Need, Pattern, Steps};
 
-use super::{Attribute, CallerSource, Callers, WhoCan};
+use super::{Attribute, Callers, Condition, WhoCan};
 use crate::explanation::ExplainedCluster;
 use crate::mappings::Mappings;
-use crate::{Explainer, notes};
+use crate::subjects::unverified_subject;
+use crate::{Explainer, lossy, notes};
 
-/// What is said where callers are left out.
-const LEFT_OUT: &str = "not all who may are listed: the cluster has so many roles, indices, mappings or users that finding \
-                        them takes too many steps";
+/// The note of an answer that leaves callers out.
+const LEFT_OUT: &str = "not all who may are listed: the cluster has so many roles, indices, \
+                        mappings or users that finding them takes too many steps";
 
-/// What is said where a request may be reduced.
-const REDUCED: &str = "callers to whom it is permitted in part only are not listed: their requests may be reduced to those of \
-                       its indices on which it is permitted, or to none";
+/// The note where a request may be reduced.
+const REDUCED: &str = "callers to whom it is permitted in part only are not listed: their requests \
+                       may be reduced to those of its indices on which it is permitted, or to none";
 
-/// What is said where the items of a request may be separated.
-const SEPARATED: &str = "callers to whom only some of its items are permitted are not listed: inside Envoy their requests are \
-                         forwarded with these items (`bulk: per-item`)";
+/// The note where the items of a request may be separated.
+const SEPARATED: &str = "callers to whom only some of its items are permitted are not listed: \
+                         inside Envoy their requests are forwarded with these items \
+                         (`bulk: per-item`)";
 
-/// What is said where a role that hides documents or fields does not always stand in the way.
-const HIDDEN: &str = "callers from whom a role hides documents or fields of an index are not listed, even if their requests \
-                      are permitted";
+/// The note where a role that hides documents or fields does not always lead to a denial.
+const HIDDEN: &str = "callers from whom a role hides documents or fields of an index are not \
+                      listed, even if their requests are permitted";
 
 impl Explainer<'_> {
     pub(super) fn who_can_on_cluster(
@@ -39,468 +40,364 @@ impl Explainer<'_> {
         cluster: &Cluster,
         request: &Request<'_>,
         now: UnixTime,
-        mut steps: Steps,
+        steps: Steps,
     ) -> WhoCan {
-        let nobody = WhoCan {
-            paths: vec![String::from_utf8_lossy(request.path).into_owned()],
+        let mut answer = WhoCan {
+            paths: vec![lossy(request.path)],
             notes: notes::meant_method(request).into_iter().collect(),
             cluster: Some(Box::new(ExplainedCluster::new(cluster, request, None, now))),
             ..WhoCan::default()
         };
         if !authorizer::is_method(request.method) {
-            return nobody.because_of(Reason::InvalidMethod);
+            return answer.because_of(Reason::InvalidMethod);
         }
         let mut needs = Vec::new();
         let read = cluster
             .search_request(request, now)
-            .and_then(|asked| cluster.read(&asked, &mut needs).map(|_| asked));
-        let asked = match read {
-            Ok(asked) => asked,
-            Err(problem) => return nobody.because_of(Reason::Cluster(problem)),
+            .and_then(|request| cluster.read(&request, &mut needs).map(|_| request));
+        let request = match read {
+            Ok(request) => request,
+            Err(problem) => return answer.because_of(Reason::Cluster(problem)),
         };
-        let mut callers = Vec::new();
-        let is_whole =
-            self.callers_on_cluster(cluster, (&asked, &needs), &mut callers, &mut steps).is_some();
-        let mut who = WhoCan { callers, left_out: !is_whole, ..nobody };
-        if !is_whole {
-            who.notes.push(LEFT_OUT.to_owned());
-        }
-        if explain::may_be_reduced(cluster.privileges(), &needs) {
-            who.notes.push(REDUCED.to_owned());
-        }
-        if cluster.separates_items(&asked, &needs) {
-            who.notes.push(SEPARATED.to_owned());
-        }
-        let section = self.policy().search.as_ref();
-        if section.is_some_and(|section| {
+        let mappings = Mappings::new(cluster.config());
+        let mut finder = Finder {
+            cluster,
+            needs: &needs,
+            mappings,
+            steps,
+            listed: BTreeMap::new(),
+            unlisted: Vec::new(),
+        };
+        answer.left_out = finder.find(&request).is_none();
+        answer.callers = finder.into_callers();
+        let hides = self.policy().search.as_ref().is_some_and(|section| {
             section.dfm_empty_overrides_all || section.document_security != DocumentSecurity::Deny
-        }) {
-            who.notes.push(HIDDEN.to_owned());
-        }
-        who
-    }
-
-    /// Finds callers. `None` if finding all takes too many steps.
-    fn callers_on_cluster(
-        self,
-        cluster: &Cluster,
-        (request, needs): (&search::Request<'_>, &[Need<'_>]),
-        callers: &mut Vec<Callers>,
-        steps: &mut Steps,
-    ) -> Option<()> {
-        let config = cluster.config();
-        let mapped = Mappings::new(config);
-        let can_be_held =
-            |role: &str| mapped.by_role.contains_key(role) || mapped.direct.contains_key(role);
-        let requirements =
-            Requirements::new(cluster.privileges(), (request, needs), can_be_held, steps)?;
-        let identity = cluster.identity();
-        if let Some(basic) = &identity.basic {
-            self.users_on_cluster(
-                cluster,
-                (basic, needs),
-                (&mapped, &requirements),
-                callers,
-                steps,
-            )?;
-            if !basic.verify {
-                let unlisted = Source::from_unlisted_basic(basic);
-                let listed =
-                    basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name));
-                let listed: Vec<String> = listed.collect();
-                let any = unlisted
-                    .all_callers(&mapped, &requirements, &CallerSource::Basic, steps)?
-                    .into_iter();
-                // What is required of a listed user is known.
-                let any =
-                    any.filter(|any| !any.users.iter().flatten().any(|user| listed.contains(user)));
-                callers.extend(any.map(|any| {
-                    let except_users =
-                        if any.users.is_none() { listed.clone() } else { Vec::new() };
-                    Callers { except_users, ..any }
-                }));
-            }
-        }
-        for issuer in &identity.jwt {
-            let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
-            callers.extend(Source::from_issuer(issuer).all_callers(
-                &mapped,
-                &requirements,
-                &source,
-                steps,
-            )?);
-        }
-        Some(())
-    }
-
-    /// Adds the users by their names, together where the same addresses are needed. `None` if that
-    /// takes too many steps: then the first ones are added.
-    fn users_on_cluster(
-        self,
-        cluster: &Cluster,
-        (basic, needs): (&Basic, &[Need<'_>]),
-        (mapped, requirements): (&Mappings<'_>, &Requirements<'_>),
-        found: &mut Vec<Callers>,
-        steps: &mut Steps,
-    ) -> Option<()> {
-        let privileges = cluster.privileges();
-        let for_each = 1 + mapped.patterns + requirements.size();
-        for user in &basic.users {
-            steps.take(for_each.saturating_mul(1 + user.groups.len()) + found.len())?;
-            let name = format!("{}{}", basic.user_prefix, user.name);
-            let groups =
-                user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix).into());
-            let known = cluster.authenticator().basic_user(&name).cloned();
-            let subject = known.unwrap_or_else(|| unlisted(&name, groups.collect()));
-            let subject = cluster.subject(&subject);
-            let conditions = if subject.is_service {
-                let caller = privileges.uncached_caller(&subject);
-                let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
-                steps.take(needs.len().saturating_mul(1 + names / 64))?;
-                let permits =
-                    privileges.decide(&caller, needs).verdict == search::Verdict::Permitted;
-                permits.then(|| (Vec::new(), Vec::new())).into_iter().collect()
-            } else {
-                let mut all: Vec<Conditions> = Vec::new();
-                for requirement in requirements.for_user(&name) {
-                    let more = addresses_for(privileges, mapped, requirement, &subject, steps)?;
-                    all.extend(more.filter(|more| !all.contains(more)));
-                }
-                // Who may do it from anywhere is not listed with addresses, too.
-                match all.iter().any(|(needs, unless)| needs.is_empty() && unless.is_empty()) {
-                    true => vec![(Vec::new(), Vec::new())],
-                    false => all,
-                }
-            };
-            for (needs, unless) in conditions {
-                match found
-                    .iter_mut()
-                    .find(|callers| callers.needs == needs && callers.unless == unless)
-                {
-                    Some(callers) => callers.users.get_or_insert_default().push(name.clone()),
-                    None => found.push(Callers {
-                        source: CallerSource::Basic,
-                        users: Some(vec![name.clone()]),
-                        except_users: Vec::new(),
-                        needs,
-                        unless,
-                    }),
-                }
-            }
-        }
-        Some(())
+        });
+        let notes = [
+            (answer.left_out, LEFT_OUT),
+            (explain::may_be_reduced(cluster.privileges(), &needs), REDUCED),
+            (cluster.separates_items(&request, &needs), SEPARATED),
+            (hides, HIDDEN),
+        ];
+        let notes = notes.into_iter().filter(|(applies, _)| *applies);
+        answer.notes.extend(notes.map(|(_, note)| note.to_owned()));
+        answer
     }
 }
 
-/// The roles that a request requires.
-struct Requirements<'p> {
+/// Finds the callers who may make a request. Its methods return `None` if that takes too many
+/// steps; then the callers found so far are listed.
+struct Finder<'a> {
+    cluster: &'a Cluster,
+    needs: &'a [Need<'a>],
+    mappings: Mappings<'a>,
+    steps: Steps,
+    /// The users of Basic whom the policy lists, by the condition that they must meet.
+    listed: BTreeMap<Condition, Vec<String>>,
+    /// Users of Basic whom the policy does not list, and callers with tokens.
+    unlisted: Vec<Callers>,
+}
+
+/// The roles that a request requires, as alternatives.
+struct Requirements<'a> {
     usual: Vec<Requirement>,
-    /// The user that Dashboards itself is, with those that it needs, if these are others.
-    server: Option<(&'p str, Vec<Requirement>)>,
+    /// The user that Dashboards itself has, with its alternatives if they are others.
+    dashboards: Option<(&'a str, Vec<Requirement>)>,
 }
 
-impl<'p> Requirements<'p> {
-    /// `None` if finding them takes too many steps.
-    fn new(
-        privileges: &'p Privileges,
-        (request, needs): (&search::Request<'_>, &[Need<'_>]),
-        can_be_held: impl Fn(&str) -> bool,
-        steps: &mut Steps,
-    ) -> Option<Self> {
-        let usual =
-            explain::requirement_for(privileges, request, (needs, false), &can_be_held, steps)?;
-        let server = match explain::dashboards_server(privileges, needs) {
-            Some(name) => {
-                let own = explain::requirement_for(
-                    privileges,
-                    request,
-                    (needs, true),
-                    &can_be_held,
-                    steps,
-                )?;
-                (own != usual).then(|| (name, own.alternatives()))
-            }
+impl<'a> Requirements<'a> {
+    fn new(finder: &mut Finder<'a>, request: &search::Request<'_>) -> Option<Self> {
+        let Finder { cluster, needs, mappings, steps, .. } = finder;
+        let privileges = cluster.privileges();
+        let mapped = mappings.roles();
+        let mut required = |is_dashboards| {
+            let needs = (*needs, is_dashboards);
+            let can_be_held = |role: &str| mapped.contains(role);
+            explain::requirement_for(privileges, request, needs, can_be_held, steps)
+        };
+        let usual = required(false)?;
+        let dashboards = match explain::dashboards_server(privileges, needs) {
+            Some(user) => Some((user, required(true)?)).filter(|(_, special)| *special != usual),
             None => None,
         };
-        Some(Self { usual: usual.alternatives(), server })
+        Some(Self {
+            usual: usual.alternatives(),
+            dashboards: dashboards.map(|(user, special)| (user, special.alternatives())),
+        })
     }
 
-    /// Those of a user.
     fn for_user(&self, name: &str) -> &[Requirement] {
-        match &self.server {
-            Some((server, own)) if *server == name => own,
+        match &self.dashboards {
+            Some((user, special)) if *user == name => special,
             Some(_) | None => &self.usual,
         }
     }
 
-    /// How many steps it takes at most to find out whether a caller meets one.
+    /// The maximum number of steps to find out whether a caller meets them.
     fn size(&self) -> usize {
-        let own = self.server.iter().flat_map(|(_, own)| own);
-        self.usual.iter().chain(own).map(Requirement::size).sum()
+        let special = self.dashboards.iter().flat_map(|(_, special)| special);
+        self.usual.iter().chain(special).map(Requirement::size).sum()
     }
 }
 
-fn unlisted(name: &str, groups: Vec<Arc<str>>) -> Subject {
-    Subject {
-        user: name.into(),
-        issuer: None,
-        source: None,
-        groups,
-        roles: Vec::new(),
-        claims: Value::Null,
-    }
-}
-
-/// Conditions: one of each of the first, none of the second.
-type Conditions = (Vec<Vec<Attribute>>, Vec<Attribute>);
-
-/// From which addresses a user may make a request; nothing if from none. `None` if finding out
-/// takes too many steps.
-fn addresses_for(
-    privileges: &Privileges,
-    mapped: &Mappings<'_>,
-    requirement: &Requirement,
-    subject: &search::Subject,
-    steps: &mut Steps,
-) -> Option<Option<Conditions>> {
-    let roles = privileges.config().roles_of(subject);
-    let variables = subject.variables(&roles, privileges.evaluation());
-    let counts = |held: &&HeldRole| held.counts_for(&variables);
-    let addresses = |held: &HeldRole| -> Vec<Attribute> {
-        let hosts = mapped.for_role(&held.role).iter().flat_map(|mapping| &mapping.hosts);
-        hosts.map(|pattern| Attribute::Address(pattern.text().to_owned())).collect()
-    };
-    let mut needs = Vec::new();
-    for any in &requirement.all {
-        let mut counting = any.iter().filter(counts);
-        if counting.clone().any(|held| roles.contains(&held.role)) {
-            continue;
-        }
-        let from: Vec<Attribute> = counting.by_ref().flat_map(addresses).collect();
-        if from.is_empty() {
-            return Some(None);
-        }
-        push_new(&mut needs, from, steps)?;
-    }
-    let mut unless = Vec::new();
-    for held in requirement.none.iter().filter(counts) {
-        if roles.contains(&held.role) {
-            return Some(None);
-        }
-        for address in addresses(held) {
-            push_new(&mut unless, address, steps)?;
-        }
-    }
-    Some(Some((needs, unless)))
-}
-
-/// Adds what a list does not have. `None` if looking for it takes too many steps.
-fn push_new<T: PartialEq>(list: &mut Vec<T>, item: T, steps: &mut Steps) -> Option<()> {
-    steps.take(1 + list.len())?;
-    if !list.contains(&item) {
-        list.push(item);
-    }
-    Some(())
-}
-
-/// The first of each that are the same.
-fn distinct<T: Ord + Clone>(mut list: Vec<T>) -> Vec<T> {
-    let mut seen = BTreeSet::new();
-    list.retain(|item| seen.insert(item.clone()));
-    list
-}
-
-/// Without the conditions that are wider than another one: who meets the narrower meets the wider.
-/// `None` if finding them takes too many steps.
-fn narrowest(needs: Vec<Vec<Attribute>>, steps: &mut Steps) -> Option<Vec<Vec<Attribute>>> {
-    for wide in &needs {
-        // Each attribute of a shorter list is looked for.
-        let shorter = needs.iter().map(Vec::len).filter(|length| *length < wide.len());
-        steps.take(needs.len() + shorter.sum::<usize>().saturating_mul(wide.len()))?;
-    }
-    let is_wider = |wide: &[Attribute], narrow: &[Attribute]| {
-        narrow.len() < wide.len() && narrow.iter().all(|attribute| wide.contains(attribute))
-    };
-    let mut narrowest = needs.clone();
-    narrowest.retain(|wide| !needs.iter().any(|narrow| is_wider(wide, narrow)));
-    Some(narrowest)
-}
-
-/// What is known of the callers of a source before they come.
-#[derive(Clone, Copy)]
-struct Source<'s> {
-    user_prefix: &'s str,
-    /// The name of the only user in question.
-    user: Option<&'s str>,
-    /// Whether a name of its own may have a colon: one of Basic may not (RFC 7617, 2).
-    allows_colons: bool,
-    /// That of groups; `None` if they have none.
-    group_prefix: Option<&'s str>,
-    /// Whose tokens name roles.
-    issuer: Option<&'s Issuer>,
-}
-
-impl<'s> Source<'s> {
-    fn from_issuer(issuer: &'s Issuer) -> Self {
-        Self {
-            user_prefix: &issuer.user_prefix,
-            user: None,
-            allows_colons: true,
-            group_prefix: issuer.claims.groups.is_some().then_some(&*issuer.group_prefix),
-            issuer: issuer.role_claim().is_some().then_some(issuer),
-        }
-    }
-
-    /// Users of Basic whose passwords are not verified, and whom the policy may not list.
-    fn from_unlisted_basic(basic: &'s Basic) -> Self {
-        let user_prefix = &basic.user_prefix;
-        Self { user_prefix, user: None, allows_colons: false, group_prefix: None, issuer: None }
-    }
-
-    /// The same, of which only this user is in question; `None` if it can have no such user.
-    fn only(self, user: &'s str) -> Option<Self> {
-        let own = user
-            .strip_prefix(self.user_prefix)
-            .filter(|own| self.allows_colons || !own.contains(':'))?;
-        (!own.is_empty() && !own.contains(char::is_control))
-            .then_some(Self { user: Some(user), ..self })
-    }
-
-    /// Those callers of this source who meet what is required of them. `None` if finding out takes
-    /// too many steps.
-    fn all_callers(
-        &self,
-        mapped: &Mappings<'_>,
-        requirements: &Requirements<'_>,
-        source: &CallerSource,
-        steps: &mut Steps,
-    ) -> Option<Vec<Callers>> {
-        let mut all = Vec::new();
-        for requirement in &requirements.usual {
-            all.extend(self.callers(mapped, requirement, source, steps)?);
-        }
-        let server = requirements.server.as_ref();
-        if let Some((only, own)) = server.and_then(|(server, own)| Some((self.only(server)?, own)))
-        {
-            for requirement in own {
-                let more = only.callers(mapped, requirement, source, steps)?;
-                steps.take(all.len())?;
-                // What is said of every user is not said again of this one.
-                let is_said = |more: &Callers| {
-                    all.iter().any(|said: &Callers| {
-                        said.needs == more.needs && said.unless == more.unless
-                    })
-                };
-                all.extend(more.filter(|more| !is_said(more)));
+impl<'a> Finder<'a> {
+    fn find(&mut self, request: &search::Request<'_>) -> Option<()> {
+        let requirements = Requirements::new(self, request)?;
+        for source in Source::all(self.cluster.identity()) {
+            self.find_listed(&source, &requirements)?;
+            if source.is_open {
+                self.find_unlisted(&source, &requirements)?;
             }
         }
-        Some(all)
+        Some(())
     }
 
-    /// Those callers of this source who meet a requirement; nothing if nobody can. `None` if
-    /// finding out takes too many steps.
-    fn callers(
-        &self,
-        mapped: &Mappings<'_>,
-        requirement: &Requirement,
-        source: &CallerSource,
-        steps: &mut Steps,
-    ) -> Option<Option<Callers>> {
-        let mut unless = Vec::new();
-        for held in &requirement.none {
-            unless.extend(self.attributes(mapped, held, steps)?);
+    fn into_callers(self) -> Vec<Callers> {
+        let listed = self.listed.into_iter().map(|(condition, users)| Callers {
+            users: Some(users),
+            ..Callers::new(CallerSource::Basic, condition)
+        });
+        listed.chain(self.unlisted).collect()
+    }
+
+    /// Finds the users whom the policy lists, and the addresses from which they may make the
+    /// request.
+    fn find_listed(&mut self, source: &Source<'_>, requirements: &Requirements<'_>) -> Option<()> {
+        let cluster = self.cluster;
+        let steps_per_group = 1 + self.mappings.pattern_count + requirements.size();
+        for (name, groups) in &source.listed {
+            self.steps.take(steps_per_group.saturating_mul(1 + groups.len()))?;
+            let name = format!("{}{name}", source.user_prefix);
+            let subject = cluster
+                .authenticator()
+                .basic_user(&name)
+                .cloned()
+                .unwrap_or_else(|| unverified_subject(&name, Some(source.id), groups, &[]));
+            let subject = cluster.subject(&subject);
+            let mut conditions = BTreeSet::new();
+            if subject.is_service {
+                if self.permits_service(&subject)? {
+                    conditions.insert(Condition::default());
+                }
+            } else {
+                for requirement in requirements.for_user(&name) {
+                    conditions.extend(self.addresses_for(requirement, &subject)?);
+                }
+            }
+            // A user who may make the request from anywhere is not listed with addresses, too.
+            if conditions.contains(&Condition::default()) {
+                conditions = BTreeSet::from([Condition::default()]);
+            }
+            for condition in conditions {
+                self.listed.entry(condition).or_default().push(name.clone());
+            }
         }
-        let unless = distinct(unless);
-        let refused: BTreeSet<&Attribute> = unless.iter().collect();
+        Some(())
+    }
+
+    fn permits_service(&mut self, subject: &search::Subject) -> Option<bool> {
+        let privileges = self.cluster.privileges();
+        let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
+        self.steps.take(self.needs.len().saturating_mul(1 + names / 64))?;
+        let answer = privileges.decide(&privileges.uncached_caller(subject), self.needs);
+        Some(answer.verdict == search::Verdict::Permitted)
+    }
+
+    /// The condition on the addresses of a user who meets a requirement; empty if the user cannot.
+    fn addresses_for(
+        &mut self,
+        requirement: &Requirement,
+        subject: &search::Subject,
+    ) -> Option<Option<Condition>> {
+        let privileges = self.cluster.privileges();
+        let roles = privileges.config().roles_of(subject);
+        let variables = subject.variables(&roles, privileges.evaluation());
+        let mut needs = BTreeSet::new();
+        for alternatives in &requirement.all {
+            let counting: Vec<&HeldRole> =
+                alternatives.iter().filter(|role| role.counts_for(&variables)).collect();
+            if counting.iter().any(|role| roles.contains(&role.role)) {
+                continue;
+            }
+            let addresses: BTreeSet<Attribute> =
+                counting.iter().flat_map(|role| self.addresses(role)).collect();
+            if addresses.is_empty() {
+                return Some(None);
+            }
+            self.steps.take(1)?;
+            needs.insert(addresses);
+        }
+        let mut unless = BTreeSet::new();
+        for role in requirement.none.iter().filter(|role| role.counts_for(&variables)) {
+            if roles.contains(&role.role) {
+                return Some(None);
+            }
+            unless.extend(self.addresses(role));
+        }
+        self.condition(&needs, unless).map(Some)
+    }
+
+    /// The addresses of clients that have a role.
+    fn addresses(&self, role: &HeldRole) -> impl Iterator<Item = Attribute> {
+        let patterns = self.mappings.for_role(&role.role).iter().flat_map(|mapping| &mapping.hosts);
+        patterns.map(|pattern| Attribute::Address(pattern.text().to_owned()))
+    }
+
+    fn condition(
+        &mut self,
+        needs: &BTreeSet<BTreeSet<Attribute>>,
+        unless: BTreeSet<Attribute>,
+    ) -> Option<Condition> {
+        let size = needs.len() + needs.iter().map(BTreeSet::len).sum::<usize>();
+        self.steps.take(needs.len().saturating_mul(size))?;
+        Some(Condition::new(needs, unless))
+    }
+
+    /// Finds the callers of a source whom the policy does not list.
+    fn find_unlisted(
+        &mut self,
+        source: &Source<'_>,
+        requirements: &Requirements<'_>,
+    ) -> Option<()> {
+        let mut callers: Vec<Callers> = Vec::new();
+        let any_user = UnlistedCaller { source, user: None };
+        for requirement in &requirements.usual {
+            callers.extend(self.callers_meeting(requirement, any_user)?);
+        }
+        if let Some((user, alternatives)) = &requirements.dashboards
+            && let Some(name) = user.strip_prefix(source.user_prefix)
+            && source.may_have_unlisted(name)
+            && !source.listed.contains_key(name)
+        {
+            let dashboards = UnlistedCaller { source, user: Some(user) };
+            for requirement in alternatives {
+                let special = self.callers_meeting(requirement, dashboards)?;
+                self.steps.take(callers.len())?;
+                // A condition for every user is not repeated for this user.
+                let special = special.filter(|special| {
+                    callers.iter().all(|callers| callers.condition != special.condition)
+                });
+                callers.extend(special);
+            }
+        }
+        let listed = source.listed.keys().map(|name| format!("{}{name}", source.user_prefix));
+        let listed: Vec<String> = listed.collect();
+        for callers in callers.iter_mut().filter(|callers| callers.users.is_none()) {
+            callers.except_users.clone_from(&listed);
+        }
+        self.unlisted.extend(callers);
+        Some(())
+    }
+
+    /// The callers of a source who meet a requirement; empty if nobody can.
+    fn callers_meeting(
+        &mut self,
+        requirement: &Requirement,
+        caller: UnlistedCaller<'_>,
+    ) -> Option<Option<Callers>> {
+        let mut unless = BTreeSet::new();
+        for role in &requirement.none {
+            unless.extend(self.attributes(role, caller)?);
+        }
         if unless.contains(&Attribute::Anyone) {
             return Some(None);
         }
-        let mut needs: Vec<Vec<Attribute>> = Vec::new();
-        for any in &requirement.all {
-            let mut attributes = Vec::new();
-            for held in any {
-                attributes.extend(self.attributes(mapped, held, steps)?);
+        let mut needs = BTreeSet::new();
+        for alternatives in &requirement.all {
+            let mut attributes = BTreeSet::new();
+            for role in alternatives {
+                attributes.extend(self.attributes(role, caller)?);
             }
             if attributes.contains(&Attribute::Anyone) {
                 continue;
             }
-            attributes.retain(|attribute| !refused.contains(attribute));
+            attributes.retain(|attribute| !unless.contains(attribute));
             if attributes.is_empty() {
                 return Some(None);
             }
-            needs.push(distinct(attributes));
+            needs.insert(attributes);
         }
-        let needs = narrowest(distinct(needs), steps)?;
-        let users = self.user.map(|user| vec![user.to_owned()]);
-        Some(Some(Callers {
-            source: source.clone(),
-            users,
-            except_users: Vec::new(),
-            needs,
-            unless,
-        }))
+        let condition = self.condition(&needs, unless)?;
+        let users = caller.user.map(|user| vec![user.to_owned()]);
+        Some(Some(Callers { users, ..Callers::new(caller.source.kind.clone(), condition) }))
     }
 
-    /// What gives a caller a role that counts.
+    /// The attributes each of which gives a caller a role that counts.
     fn attributes(
-        &self,
-        mapped: &Mappings<'_>,
-        held: &HeldRole,
-        steps: &mut Steps,
+        &mut self,
+        role: &HeldRole,
+        caller: UnlistedCaller<'_>,
     ) -> Option<Vec<Attribute>> {
-        let mappings = mapped.for_role(&held.role);
-        steps.take(mapped.size(&held.role).saturating_mul(held.size()))?;
-        let attributes = mappings.iter().flat_map(|mapping| self.attributes_of(mapping));
-        let Some(matching) = &held.matching else { return Some(attributes.collect()) };
-        match (matching.user(), self.user) {
+        self.steps.take(self.mappings.size(&role.role).saturating_mul(role.size()))?;
+        let mappings = self.mappings.for_role(&role.role);
+        let attributes = mappings.iter().flat_map(|mapping| caller.attributes(mapping));
+        let Some(matching) = &role.matching else { return Some(attributes.collect()) };
+        match (matching.user(), caller.user) {
             (Some(user), Some(only)) if user == only => return Some(attributes.collect()),
             (Some(_), Some(_)) => return Some(Vec::new()),
-            (Some(user), None) if !user.starts_with(self.user_prefix) => return Some(Vec::new()),
+            (Some(user), None) if !user.starts_with(caller.source.user_prefix) => {
+                return Some(Vec::new());
+            }
             (Some(_) | None, _) => {}
         }
-        let names: Vec<String> = matching.names().map(str::to_owned).collect();
         let attributes = attributes.map(|attribute| Attribute::Where {
             attribute: Box::new(attribute),
             pattern: matching.template.text().to_owned(),
-            names: names.clone(),
+            names: matching.names().map(str::to_owned).collect(),
             user: matching.user().map(str::to_owned),
         });
         Some(attributes.collect())
     }
+}
 
-    fn attributes_of(&self, mapping: &RoleMapping) -> Vec<Attribute> {
+/// The callers of a source whom the policy does not list.
+#[derive(Clone, Copy)]
+struct UnlistedCaller<'s> {
+    source: &'s Source<'s>,
+    /// The only user who counts, if not all do.
+    user: Option<&'s str>,
+}
+
+impl UnlistedCaller<'_> {
+    /// The attributes each of which gives a caller the role of a mapping.
+    fn attributes(&self, mapping: &RoleMapping) -> Vec<Attribute> {
         let mut attributes = Vec::new();
         for pattern in &mapping.users {
-            if self.user.map_or_else(|| pattern.is_anything(), |user| pattern.matches(user)) {
+            let matches_all = match self.user {
+                Some(user) => pattern.matches(user),
+                None => pattern.is_anything(),
+            };
+            if matches_all {
                 attributes.push(Attribute::Anyone);
-            } else if self.user.is_none() && pattern.may_overlap(&format!("{}*", self.user_prefix))
-            {
+            } else if self.user.is_none() && may_overlap(pattern, self.source.user_prefix) {
                 attributes.push(Attribute::Name(pattern.text().to_owned()));
             }
         }
-        let possible = |pattern: &&Pattern| self.may_have(pattern);
-        let backend_roles = mapping.backend_roles.iter().filter(possible);
+        let possible = mapping.backend_roles.iter().filter(|pattern| self.may_have(pattern));
         attributes
-            .extend(backend_roles.map(|pattern| Attribute::BackendRole(pattern.text().to_owned())));
-        if !mapping.and_backend_roles.is_empty()
-            && mapping.and_backend_roles.iter().all(|one| self.may_have(one))
-        {
-            let texts = mapping.and_backend_roles.iter().map(|pattern| pattern.text().to_owned());
+            .extend(possible.map(|pattern| Attribute::BackendRole(pattern.text().to_owned())));
+        let joint = &mapping.and_backend_roles;
+        if !joint.is_empty() && joint.iter().all(|pattern| self.may_have(pattern)) {
+            let texts = joint.iter().map(|pattern| pattern.text().to_owned());
             attributes.push(Attribute::BackendRoles(texts.collect()));
         }
-        attributes
-            .extend(mapping.hosts.iter().map(|host| Attribute::Address(host.text().to_owned())));
+        let addresses = mapping.hosts.iter().map(|host| Attribute::Address(host.text().to_owned()));
+        attributes.extend(addresses);
         attributes
     }
 
     /// Whether a caller can have a backend role that matches.
     fn may_have(&self, pattern: &Pattern) -> bool {
-        let is_group =
-            self.group_prefix.is_some_and(|prefix| pattern.may_overlap(&format!("{prefix}*")));
-        let is_role = self.issuer.is_some_and(|issuer| match &issuer.roles_from_token {
+        let issuer = self.source.issuer.filter(|issuer| issuer.role_claim().is_some());
+        let is_role = issuer.is_some_and(|issuer| match &issuer.roles_from_token {
             RolesFromToken::All => true,
             RolesFromToken::Only(listed) => listed.iter().any(|role| pattern.matches(&role.name)),
         });
-        is_role || is_group
+        is_role || self.source.group_prefix().is_some_and(|prefix| may_overlap(pattern, prefix))
     }
+}
+
+/// Whether a pattern may match a name with this prefix.
+fn may_overlap(pattern: &Pattern, prefix: &str) -> bool {
+    pattern.may_overlap(&format!("{prefix}*"))
 }

@@ -1,6 +1,6 @@
-//! The rules that match a request, and what each role means for it.
+//! The rules that match a request, and the effects of each role on it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use authorizer::ParsedRequest;
 use policy::Policy;
@@ -9,51 +9,51 @@ use policy::model::{Effect, Role, RoleId, Rule, SourceId};
 use policy::pattern::{PatternSubject, Segment};
 
 use super::MatchingRule;
-use crate::extending::Extending;
 use crate::lossy;
-use crate::matched::{explained_rule, has_path, is_for};
+use crate::rules::{ExplainedRule, Extending, has_path, is_for};
 
 /// The rules that match a request, whoever makes it.
 pub(super) struct Matches<'a> {
     policy: &'a Policy,
     /// How many interpretations of the path must be allowed.
-    pub(super) paths: usize,
+    pub(super) path_count: usize,
     extending: Extending,
-    /// The rules that match for everyone.
-    for_everyone: Matched<'a>,
-    /// For each user for whom more rules match than for everyone: these rules. Such a name, with or
-    /// without its prefix, is a segment of the path.
-    for_user: BTreeMap<(SourceId, String), Matched<'a>>,
+    /// The rules that match for every caller.
+    for_everyone: UserMatches<'a>,
+    /// For each user whose name, with or without its prefix, is a segment of the path: the rules
+    /// that match only for this user.
+    for_user: BTreeMap<(SourceId, String), UserMatches<'a>>,
 }
 
-/// The rules that match for a user, and what each role means by them.
-struct Matched<'a> {
-    rules: Vec<Match<'a>>,
-    /// Of those that mean something.
+/// The rules that match for a user.
+struct UserMatches<'a> {
+    rules: Vec<PathMatch<'a>>,
+    /// The effects of these rules and of those that match for every caller, by role.
     effects: BTreeMap<RoleId, Effects>,
 }
 
-/// What roles mean for a request.
+/// The effects of roles on a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Effects {
-    /// The interpretations of the path on which a rule allows the request.
+    /// The indices of the interpretations of the path on which a rule allows the request.
     pub(super) allowed_on: BTreeSet<usize>,
     /// Whether a rule denies it.
     pub(super) denied: bool,
 }
 
 /// A rule that matches an interpretation of the path.
-struct Match<'a> {
-    /// The place of the interpretation among those that must be allowed; `None` if only `deny`
+#[derive(Clone, Copy)]
+struct PathMatch<'a> {
+    /// The index of the interpretation among those that must be allowed; `None` if only `deny`
     /// rules count on it.
-    place: Option<usize>,
+    index: Option<usize>,
     path: &'a [u8],
-    of: Candidate<'a>,
+    rule: RoleRule<'a>,
 }
 
-/// A rule for the method and the host of the request.
+/// A rule of a role.
 #[derive(Clone, Copy)]
-struct Candidate<'a> {
+struct RoleRule<'a> {
     id: RoleId,
     role: &'a Role,
     rule: &'a Rule,
@@ -63,186 +63,192 @@ struct Candidate<'a> {
 impl<'a> Matches<'a> {
     pub(super) fn new(policy: &'a Policy, request: &ParsedRequest<'a>) -> Self {
         let extending = Extending::new(policy);
-        let candidates = candidates(policy, request);
-        let all = matching(&candidates, request, None);
-        let for_everyone = Matched { effects: effects(&all, &extending), rules: all };
-        let personal: Vec<Candidate<'_>> =
-            candidates.into_iter().filter(|candidate| names_the_user(candidate.rule)).collect();
+        let rules: Vec<RoleRule<'a>> = policy
+            .roles
+            .entries()
+            .flat_map(|(id, role)| {
+                let allow = role.allow.iter().map(|rule| (rule, Effect::Allow));
+                let deny = role.deny.iter().map(|rule| (rule, Effect::Deny));
+                allow.chain(deny).map(move |(rule, effect)| RoleRule { id, role, rule, effect })
+            })
+            .filter(|rule| is_for(rule.rule, request.method, request.host))
+            .collect();
+        let matches = path_matches(&rules, request, None);
+        let for_everyone =
+            UserMatches { effects: effects_by_role(&matches, &extending), rules: matches };
+        let rules: Vec<RoleRule<'a>> =
+            rules.into_iter().filter(|rule| !user_places(rule.rule).is_empty()).collect();
+        let places = rules.iter().flat_map(|rule| user_places(rule.rule)).collect();
         let mut for_user = BTreeMap::new();
-        for ((source, user), prefix) in users(policy, request, &places_of_user(&personal)) {
+        for ((source, user), prefix) in users_in_path(policy, request, &places) {
             let subject = PatternSubject { user: user.as_bytes(), prefix, source: Some(source) };
-            let own = matching(&personal, request, Some(subject));
-            if !own.is_empty() {
-                let effects = effects(for_everyone.rules.iter().chain(&own), &extending);
-                for_user.insert((source, user), Matched { rules: own, effects });
+            let matches = path_matches(&rules, request, Some(subject));
+            if !matches.is_empty() {
+                let effects =
+                    effects_by_role(for_everyone.rules.iter().chain(&matches), &extending);
+                for_user.insert((source, user), UserMatches { rules: matches, effects });
             }
         }
-        Self { policy, paths: request.paths.all().count(), for_everyone, for_user, extending }
+        Self { policy, path_count: request.paths.all().count(), extending, for_everyone, for_user }
     }
 
-    /// The user names of this source for which other rules may match than for everyone.
+    /// The users of this source for whom more rules match than for everyone.
     pub(super) fn users(&self, source: SourceId) -> impl Iterator<Item = &str> {
-        self.for_user.keys().filter(move |(of, _)| *of == source).map(|(_, user)| user.as_str())
+        let users = self.for_user.keys().filter(move |(id, _)| *id == source);
+        users.map(|(_, user)| user.as_str())
     }
 
-    /// Whether other rules may match for this user of this source than for everyone.
+    /// Whether more rules match for this user than for everyone.
     pub(super) fn has_user(&self, source: SourceId, user: &str) -> bool {
         self.for_user.contains_key(&(source, user.to_owned()))
     }
 
-    /// What these roles, with those that they extend, mean for a request of this user of this
-    /// source.
+    /// The effects of these roles, and of the roles that they extend, on a request of this user.
     pub(super) fn effects(
         &self,
         user: Option<(SourceId, &str)>,
         roles: impl IntoIterator<Item = RoleId>,
     ) -> Effects {
-        let matched = user.and_then(|(source, user)| self.for_user.get(&(source, user.to_owned())));
-        let matched = matched.unwrap_or(&self.for_everyone);
-        let effects = roles.into_iter().filter_map(|role| matched.effects.get(&role));
-        effects.fold(Effects::default(), Effects::and)
-    }
-
-    /// The rules that match, in the order of the policy; those for one user come last. At most so
-    /// many, each with at most so many roles; and how many there are.
-    pub(super) fn rules(&self, most: usize) -> (Vec<MatchingRule>, usize) {
-        let of_users = self
-            .for_user
-            .iter()
-            .flat_map(|((_, user), own)| own.rules.iter().map(move |rule| (rule, Some(user))));
-        let all = self.for_everyone.rules.iter().map(|rule| (rule, None)).chain(of_users);
-        // Two sources may have a user of the same name.
-        let mut known = HashSet::new();
-        let different = all.filter(|(found, user)| {
-            known.insert((found.path, std::ptr::from_ref(found.of.rule), *user))
-        });
-        let (mut rules, mut number) = (Vec::new(), 0);
-        for (found, user) in different {
-            if number < most {
-                rules.push(self.matching_rule(found, user, most));
-            }
-            number += 1;
+        let matches = user.and_then(|(source, user)| self.for_user.get(&(source, user.to_owned())));
+        let matches = matches.unwrap_or(&self.for_everyone);
+        let mut effects = Effects::default();
+        for role in roles {
+            effects.extend(matches.effects.get(&role));
         }
-        (rules, number)
+        effects
     }
 
-    fn matching_rule(&self, found: &Match<'_>, user: Option<&String>, most: usize) -> MatchingRule {
-        let having = self.extending.having(found.of.id);
-        let names = having.iter().take(most).map(|id| self.policy.roles.at(*id).name.to_string());
+    /// The rules that match, in the order of the policy, then those that match for a user only: at
+    /// most `max`, each with at most `max` roles. And how many rules match.
+    pub(super) fn rules(&self, max: usize) -> (Vec<MatchingRule>, usize) {
+        let for_everyone = self.for_everyone.rules.iter().map(|matched| (matched, None));
+        let for_user = self.for_user.iter().flat_map(|((_, user), matches)| {
+            matches.rules.iter().map(move |matched| (matched, Some(user)))
+        });
+        // Two sources may have a user of the same name.
+        let mut distinct = HashSet::new();
+        let (mut rules, mut count) = (Vec::new(), 0);
+        for (matched, user) in for_everyone.chain(for_user) {
+            if distinct.insert((matched.path, std::ptr::from_ref(matched.rule.rule), user)) {
+                if count < max {
+                    rules.push(self.matching_rule(matched, user, max));
+                }
+                count += 1;
+            }
+        }
+        (rules, count)
+    }
+
+    fn matching_rule(
+        &self,
+        matched: &PathMatch<'_>,
+        user: Option<&String>,
+        max: usize,
+    ) -> MatchingRule {
+        let RoleRule { id, role, rule, effect } = matched.rule;
+        let roles = self.extending.with_extending(id);
+        let names = roles.iter().take(max).map(|id| self.policy.roles.at(*id).name.to_string());
         MatchingRule {
-            rule: explained_rule(found.of.role, found.of.rule, found.of.effect),
-            path: lossy(found.path),
+            rule: ExplainedRule::new(role, rule, effect),
+            path: lossy(matched.path),
             roles: names.collect(),
-            more_roles: having.len().saturating_sub(most),
+            more_roles: roles.len().saturating_sub(max),
             user: user.cloned(),
         }
     }
 }
 
-impl Effects {
-    fn and(mut self, other: &Self) -> Self {
-        self.allowed_on.extend(&other.allowed_on);
-        self.denied |= other.denied;
-        self
+impl<'e> Extend<&'e Effects> for Effects {
+    fn extend<T: IntoIterator<Item = &'e Effects>>(&mut self, effects: T) {
+        for more in effects {
+            self.allowed_on.extend(&more.allowed_on);
+            self.denied |= more.denied;
+        }
     }
 }
 
-fn candidates<'a>(policy: &'a Policy, request: &ParsedRequest<'a>) -> Vec<Candidate<'a>> {
-    let ids: HashMap<&str, RoleId> =
-        policy.roles.entries().map(|(id, role)| (&*role.name, id)).collect();
-    let rules = policy.rules().filter(|(_, _, rule, _)| is_for(rule, request.method, request.host));
-    let of = |(_, role, rule, effect): (_, &'a Role, &'a Rule, Effect)| {
-        Some(Candidate { id: *ids.get(&*role.name)?, role, rule, effect })
-    };
-    rules.filter_map(of).collect()
-}
-
-fn names_the_user(rule: &Rule) -> bool {
-    rule.resources.iter().flat_map(|pattern| &pattern.segments).any(is_the_user)
-}
-
-const fn is_the_user(segment: &Segment) -> bool {
-    match segment {
+/// The places of segments that must be the name of the user.
+fn user_places(rule: &Rule) -> BTreeSet<usize> {
+    let segments = rule.resources.iter().flat_map(|pattern| pattern.segments.iter().enumerate());
+    let user = segments.filter(|(_, segment)| match segment {
         Segment::User | Segment::UserId(_) => true,
         Segment::Literal(_) | Segment::One(_) | Segment::Glob(_) => false,
-    }
-}
-
-/// Which segments of a path must be the name of the user, by one of these rules.
-fn places_of_user(rules: &[Candidate<'_>]) -> BTreeSet<usize> {
-    let patterns = rules.iter().flat_map(|of| &of.rule.resources);
-    let segments = patterns.flat_map(|pattern| pattern.segments.iter().enumerate());
-    segments.filter(|(_, segment)| is_the_user(segment)).map(|(place, _)| place).collect()
+    });
+    user.map(|(place, _)| place).collect()
 }
 
 /// The rules that match for everyone; or those that match for this user, and not for everyone.
-fn matching<'a>(
-    candidates: &[Candidate<'a>],
+fn path_matches<'a>(
+    rules: &[RoleRule<'a>],
     request: &ParsedRequest<'a>,
     user: Option<PatternSubject<'_>>,
-) -> Vec<Match<'a>> {
-    let all = request.paths.all().enumerate().map(|(place, path)| (Some(place), path));
+) -> Vec<PathMatch<'a>> {
+    let allowed = request.paths.all().enumerate().map(|(index, path)| (Some(index), path));
     let deny_only = request.paths.deny_only().map(|path| (None, path));
-    let mut found = Vec::new();
-    for (place, path) in all.chain(deny_only) {
-        let counting = candidates.iter().filter(|of| place.is_some() || of.effect == Effect::Deny);
-        let matching = counting.filter(|of| {
-            has_path(of.rule, path, user) && (user.is_none() || !has_path(of.rule, path, None))
-        });
-        found.extend(matching.map(|of| Match { place, path, of: *of }));
+    let mut matches = Vec::new();
+    for (index, path) in allowed.chain(deny_only) {
+        for rule in rules {
+            let counts = index.is_some() || rule.effect == Effect::Deny;
+            let is_for_everyone = || user.is_some() && has_path(rule.rule, path, None);
+            if counts && has_path(rule.rule, path, user) && !is_for_everyone() {
+                matches.push(PathMatch { index, path, rule: *rule });
+            }
+        }
     }
-    found
+    matches
 }
 
-/// What each role means, with those that it extends. A rule concerns its own role and those that
-/// extend it, so the cost does not depend on how many roles each role has.
-fn effects<'r>(
-    rules: impl IntoIterator<Item = &'r Match<'r>>,
+/// The effects of each role, with the roles that it extends. A rule affects its own role and the
+/// roles that extend it, so the cost does not depend on how many roles each role has.
+fn effects_by_role<'r>(
+    matches: impl IntoIterator<Item = &'r PathMatch<'r>>,
     extending: &Extending,
 ) -> BTreeMap<RoleId, Effects> {
-    let mut all: BTreeMap<RoleId, Effects> = BTreeMap::new();
-    for Match { place, of, .. } in rules {
-        let effects = all.entry(of.id).or_default();
-        match of.effect {
-            Effect::Allow => effects.allowed_on.extend(*place),
+    let mut by_role: BTreeMap<RoleId, Effects> = BTreeMap::new();
+    for PathMatch { index, rule, .. } in matches {
+        let effects = by_role.entry(rule.id).or_default();
+        match rule.effect {
+            Effect::Allow => effects.allowed_on.extend(*index),
             Effect::Deny => effects.denied = true,
         }
     }
-    let mut to_visit: Vec<RoleId> = all.keys().copied().collect();
+    let mut to_visit: Vec<RoleId> = by_role.keys().copied().collect();
     while let Some(role) = to_visit.pop() {
-        let effects = all.get(&role).cloned().unwrap_or_default();
+        let effects = by_role.get(&role).cloned().unwrap_or_default();
         for role in extending.directly(role) {
-            let known = all.entry(role).or_default();
-            let both = known.clone().and(&effects);
-            if both != *known {
-                *known = both;
+            let previous = by_role.entry(role).or_default();
+            let mut merged = previous.clone();
+            merged.extend([&effects]);
+            if merged != *previous {
+                *previous = merged;
                 to_visit.push(role);
             }
         }
     }
-    all
+    by_role
 }
 
-/// The users for which a rule with `{user}` or `{user.id}` could match, each with the length of its
-/// prefix: those whose name is a segment of the path at one of these places, with or without the
-/// prefix of their source.
-fn users(
+/// The users for whom a rule with `{user}` or `{user.id}` could match, each with the length of its
+/// prefix: their name is a segment of the path at one of these places, with or without the prefix
+/// of their source.
+fn users_in_path(
     policy: &Policy,
     request: &ParsedRequest<'_>,
     places: &BTreeSet<usize>,
 ) -> BTreeMap<(SourceId, String), usize> {
-    let paths = request.paths.all().chain(request.paths.deny_only());
-    let names = paths.map(|path| path.strip_prefix(b"/").unwrap_or(path));
-    let segments = names.flat_map(|name| name.split(|byte| *byte == b'/').enumerate());
-    let names = segments.filter(|(place, _)| places.contains(place));
-    let names: BTreeSet<String> =
-        names.filter_map(|(_, segment)| String::from_utf8(decoded(segment)).ok()).collect();
     let mut users = BTreeMap::new();
-    for name in names.iter().filter(|name| !name.is_empty()) {
-        for (source, _, prefix) in policy.identity.sources() {
-            users.insert((source, format!("{prefix}{name}")), prefix.len());
-            if name.len() > prefix.len() && name.starts_with(prefix) {
-                users.insert((source, name.clone()), prefix.len());
+    for path in request.paths.all().chain(request.paths.deny_only()) {
+        let path = path.strip_prefix(b"/").unwrap_or(path);
+        for (place, segment) in path.split(|byte| *byte == b'/').enumerate() {
+            if segment.is_empty() || !places.contains(&place) {
+                continue;
+            }
+            let Ok(name) = String::from_utf8(decoded(segment)) else { continue };
+            for (source, _, prefix) in policy.identity.sources() {
+                users.insert((source, format!("{prefix}{name}")), prefix.len());
+                if name.len() > prefix.len() && name.starts_with(prefix) {
+                    users.insert((source, name.clone()), prefix.len());
+                }
             }
         }
     }

@@ -2,14 +2,24 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use review::{CallerSource, quote_names};
+
+use super::{Attribute, Callers, MatchingRule, WhoCan};
 use crate::one_line::OneLine;
 
-use super::{Attribute, CallerSource, Callers, MatchingRule, WhoCan};
+/// The maximum number of names that a pattern is said to match.
+const MAX_NAMES: usize = 3;
 
 impl Display for WhoCan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            write!(f, "nobody: {}{} ({name})", before(name), OneLine(because))?;
+            // The reasons of a search cluster say themselves whether the request is invalid.
+            let prefix = match name {
+                "unknown_operation" | "unsupported_operation" | "body_needed" => "",
+                "invalid_operation" => "the request is ",
+                _ => "the request is invalid: ",
+            };
+            write!(f, "nobody: {prefix}{} ({name})", OneLine(because))?;
         } else if self.callers.is_empty() {
             f.write_str(if self.left_out {
                 "not known: finding those who may takes too many steps"
@@ -21,11 +31,8 @@ impl Display for WhoCan {
                 "nobody: no caller can have a role that allows it without one that denies it"
             })?;
         }
-        let mut separator = "";
-        for callers in &self.callers {
-            write!(f, "{separator}{callers}")?;
-            separator = "\n";
-        }
+        let callers: Vec<String> = self.callers.iter().map(ToString::to_string).collect();
+        f.write_str(&callers.join("\n"))?;
         for need in self.cluster.iter().flat_map(|cluster| &cluster.needs) {
             write!(f, "\nneeds: {}", OneLine(need))?;
         }
@@ -39,94 +46,70 @@ impl Display for WhoCan {
     }
 }
 
-/// What is said before a reason for which a request is denied to everybody: the reasons of a search
-/// cluster say themselves whether the request is invalid.
-fn before(reason: &str) -> &'static str {
-    match reason {
-        "unknown_operation" | "unsupported_operation" | "body_needed" => "",
-        "invalid_operation" => "the request is ",
-        _ => "the request is invalid: ",
-    }
-}
-
 impl Display for Callers {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        let is_for_users =
-            matches!((&self.source, &self.users), (CallerSource::Token { .. }, Some(_)));
-        match (&self.source, &self.users) {
-            (CallerSource::Anonymous, _) => f.write_str("anyone without credentials")?,
-            (CallerSource::Basic, Some(users)) => {
-                write!(f, "{} by Basic", the("user", users, "and"))?
-            }
-            (CallerSource::Basic, None) => f.write_str("any user by Basic")?,
-            (CallerSource::Token { issuer }, Some(users)) => {
-                write!(f, "any token of {issuer} for {}", the("user", users, "or"))?;
-            }
-            (CallerSource::Token { issuer }, None) => write!(f, "any token of {issuer}")?,
-        }
+        f.write_str(&self.source.describe_callers(self.users.as_deref(), usize::MAX))?;
         let needs: Vec<Alternatives> =
-            self.needs.iter().map(|any| Alternatives::new(any, true)).collect();
-        let unless = Alternatives::new(&self.unless, false);
+            self.condition.needs.iter().map(|list| Alternatives::new(list, true)).collect();
+        let unless = Alternatives::new(&self.condition.unless, false);
         let except = match self.except_users.as_slice() {
             [] => String::new(),
-            users => format!(", except for {}", the("user", users, "and")),
+            users => format!(", except for {}", quote_names("user", users, "and", usize::MAX)),
         };
-        if is_plain(&needs) {
-            let mut separator = if is_for_users { ", " } else { " " };
-            for needed in &needs {
-                write!(f, "{separator}with {}", needed.sentence())?;
+        // A sentence has no "or" beside an "and".
+        let fit_in_a_sentence = match needs.as_slice() {
+            [] => true,
+            [list] => list.fit_in_a_sentence(),
+            lists => {
+                lists.iter().all(|list| list.texts.len() == 1 && !list.sentence().contains(" or `"))
+            }
+        };
+        let separator = if fit_in_a_sentence {
+            let has_tokens_of_users =
+                matches!(self.source, CallerSource::Token { .. }) && self.users.is_some();
+            let mut separator = if has_tokens_of_users { ", " } else { " " };
+            for list in &needs {
+                write!(f, "{separator}with {}", list.sentence())?;
                 separator = " and ";
             }
             f.write_str(&except)?;
-            return match unless.texts.as_slice() {
-                [] => Ok(()),
-                _ if unless.is_plain() => write!(f, ", unless with {}", unless.sentence()),
-                texts => list(f, ", unless with one of these:", texts),
-            };
-        }
-        match needs.as_slice() {
-            [any] => list(f, &format!("{except} with one of these:"), &any.texts)?,
-            all => {
-                let texts: Vec<String> = all.iter().map(Alternatives::item).collect();
-                list(f, &format!("{except} with all of these:"), &texts)?;
+            ", "
+        } else {
+            match needs.as_slice() {
+                [list] => write_list(f, &format!("{except} with one of these:"), &list.texts)?,
+                lists => {
+                    let items: Vec<String> = lists.iter().map(Alternatives::item).collect();
+                    write_list(f, &format!("{except} with all of these:"), &items)?;
+                }
             }
-        }
-        match unless.texts.as_slice() {
-            [] => Ok(()),
-            _ if unless.is_plain() => write!(f, "\n  unless with {}", unless.sentence()),
-            texts => list(f, "\n  unless with one of these:", texts),
+            "\n  "
+        };
+        if unless.texts.is_empty() {
+            Ok(())
+        } else if unless.fit_in_a_sentence() {
+            write!(f, "{separator}unless with {}", unless.sentence())
+        } else {
+            write_list(f, &format!("{separator}unless with one of these:"), &unless.texts)
         }
     }
 }
 
-/// Conditions of which one must be met, in words.
+fn write_list(f: &mut Formatter<'_>, heading: &str, items: &[String]) -> Result {
+    f.write_str(heading)?;
+    items.iter().try_for_each(|item| write!(f, "\n  - {item}"))
+}
+
+/// Attributes as alternatives, in words.
 struct Alternatives {
     texts: Vec<String>,
     /// Whether all are names of roles and groups.
     are_names: bool,
 }
 
-/// Whether conditions that must all be met can be said in one sentence: with no "or" beside an
-/// "and".
-fn is_plain(needs: &[Alternatives]) -> bool {
-    match needs {
-        [] => true,
-        [any] => any.is_plain(),
-        all => all.iter().all(|any| any.texts.len() == 1 && !any.sentence().contains(" or `")),
-    }
-}
-
-/// A text with a list below it.
-fn list(f: &mut Formatter<'_>, head: &str, items: &[String]) -> Result {
-    f.write_str(head)?;
-    items.iter().try_for_each(|item| write!(f, "\n  - {item}"))
-}
-
 impl Alternatives {
-    /// Those that these attributes are. `is_needed` says whether a caller must have one, or none of
-    /// them.
+    /// `is_needed` says whether a caller needs one of the attributes, or must have none of them.
     fn new(attributes: &[Attribute], is_needed: bool) -> Self {
-        let (mut roles, mut groups, mut others) = (vec![], vec![], vec![]);
+        let (mut roles, mut groups, mut described) = (vec![], vec![], vec![]);
         let (mut backend_roles, mut names, mut addresses) = (vec![], vec![], vec![]);
         for attribute in attributes {
             match attribute {
@@ -136,24 +119,29 @@ impl Alternatives {
                 Attribute::Name(pattern) => names.push(format!("`{pattern}`")),
                 Attribute::Address(pattern) => addresses.push(format!("`{pattern}`")),
                 Attribute::Anyone | Attribute::BackendRoles(_) | Attribute::Where { .. } => {
-                    others.push(described(attribute, is_needed));
+                    described.push(describe(attribute, is_needed));
                 }
             }
         }
-        let kinds = [("role", roles), ("group", groups)];
-        let kinds = kinds.iter().filter(|(_, names)| !names.is_empty());
-        let mut texts: Vec<String> = kinds.map(|(kind, names)| the(kind, names, "or")).collect();
-        let names_alone = texts.len();
-        let matching =
-            [("a role or group", backend_roles), ("a name", names), ("an address", addresses)];
-        for (what, patterns) in matching.iter().filter(|(_, patterns)| !patterns.is_empty()) {
-            texts.push(format!("{what} that matches {}", patterns.join(" or ")));
+        let mut texts = Vec::new();
+        for (kind, names) in [("role", roles), ("group", groups)] {
+            if !names.is_empty() {
+                texts.push(quote_names(kind, &names, "or", usize::MAX));
+            }
         }
-        texts.extend(others);
-        Self { are_names: names_alone == texts.len(), texts }
+        let name_texts = texts.len();
+        for (kind, patterns) in
+            [("a role or group", backend_roles), ("a name", names), ("an address", addresses)]
+        {
+            if !patterns.is_empty() {
+                texts.push(format!("{kind} that matches {}", patterns.join(" or ")));
+            }
+        }
+        texts.extend(described);
+        Self { are_names: name_texts == texts.len(), texts }
     }
 
-    fn is_plain(&self) -> bool {
+    fn fit_in_a_sentence(&self) -> bool {
         self.are_names || self.texts.len() <= 1
     }
 
@@ -174,7 +162,8 @@ impl Alternatives {
 
 impl Display for MatchingRule {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "{} on {}, a rule of {}", self.rule, self.path, the("role", &self.roles, "and"))?;
+        let roles = quote_names("role", &self.roles, "and", usize::MAX);
+        write!(f, "{} on {}, a rule of {roles}", self.rule, self.path)?;
         if self.more_roles > 0 {
             write!(f, " (and {} more)", self.more_roles)?;
         }
@@ -185,9 +174,9 @@ impl Display for MatchingRule {
     }
 }
 
-/// An attribute in words. A pattern with values must match all names where the attribute is needed,
-/// and one where it must not be.
-fn described(attribute: &Attribute, is_needed: bool) -> String {
+/// An attribute in words. A pattern with values of the caller must match all names if the attribute
+/// is needed; if the caller must not have it, it must match none of them.
+fn describe(attribute: &Attribute, is_needed: bool) -> String {
     match attribute {
         Attribute::Role(name) => format!("the role `{name}`"),
         Attribute::Group(name) => format!("the group `{name}`"),
@@ -204,36 +193,24 @@ fn described(attribute: &Attribute, is_needed: bool) -> String {
             format!("the name `{user}`")
         }
         Attribute::Where { attribute, user: Some(user), .. } => {
-            format!("the name `{user}`, together with {}", described(attribute, is_needed))
+            format!("the name `{user}`, together with {}", describe(attribute, is_needed))
         }
         Attribute::Where { attribute, pattern, names, user: None } => {
-            let more = names.len().saturating_sub(MOST_NAMES);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let which = match (names.len(), is_needed) {
+            let quantifier = match (names.len(), is_needed) {
                 (0 | 1, _) => "",
                 (_, true) => "each of ",
                 (_, false) => "one of ",
             };
-            let names: Vec<&str> = names.iter().take(MOST_NAMES).map(String::as_str).collect();
-            let what = described(attribute, is_needed);
+            let more = match names.len().saturating_sub(MAX_NAMES) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let names: Vec<&str> = names.iter().take(MAX_NAMES).map(String::as_str).collect();
             format!(
-                "{what}, where `{pattern}` with the caller's values matches {which}{}{more}",
+                "{}, where `{pattern}` with the caller's values matches {quantifier}{}{more}",
+                describe(attribute, is_needed),
                 names.join(", ")
             )
         }
     }
-}
-
-/// How many names a pattern is shown to match.
-const MOST_NAMES: usize = 3;
-
-/// `the user `a``, `the users `a`, `b` and `c``.
-fn the(kind: &str, names: &[String], last: &str) -> String {
-    let plural = if names.len() == 1 { "" } else { "s" };
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    let list = match quoted.as_slice() {
-        [before @ .., end] if !before.is_empty() => format!("{} {last} {end}", before.join(", ")),
-        _ => quoted.concat(),
-    };
-    format!("the {kind}{plural} {list}")
 }

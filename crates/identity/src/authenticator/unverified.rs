@@ -52,16 +52,6 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Where a token, which is malformed because its roles or groups are, probably has them: for
-    /// people who explain a request.
-    #[must_use]
-    pub fn roles_elsewhere(&self, authorization: &[u8]) -> Option<String> {
-        let Scheme::Bearer(token) = authorization::parse(authorization) else { return None };
-        let claims = jwt::Unverified::decode(token).payload.ok()?;
-        let issuer = jwt::find_issuer(&self.issuers, claims.get("iss")).ok()?;
-        jwt::elsewhere(&claims, &issuer.settings)
-    }
-
     /// What is malformed in these claims, which are not of a verified token: for people who test a
     /// policy.
     #[must_use]

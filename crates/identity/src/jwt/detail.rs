@@ -129,13 +129,14 @@ pub(crate) fn malformed_claim(claims: &Members, issuer: &model::Issuer) -> Strin
         Some(Value::String(_)) => {}
         Some(_) => return format!("{} is not a text", shown(user)),
     }
-    wrong_names(claims, issuer)
+    malformed_names(claims, issuer)
         .unwrap_or_else(|| "a name of a group or a role has a control character".to_owned())
 }
 
-/// What is wrong with the first claim of groups or roles that is neither absent, nor a text, nor a
-/// list of names.
-pub(super) fn wrong_names(claims: &Members, issuer: &model::Issuer) -> Option<String> {
+/// What is wrong with the first claim of groups or roles that is malformed: it is neither absent,
+/// nor a text, nor a list of names.
+#[must_use]
+pub fn malformed_names(claims: &Members, issuer: &model::Issuer) -> Option<String> {
     let paths = [issuer.claims.groups.as_ref(), issuer.role_claim()];
     paths.into_iter().flatten().find_map(|path| wrong_name(claims, path))
 }
@@ -163,11 +164,8 @@ fn wrong_name(claims: &Members, path: &model::ClaimPath) -> Option<String> {
 }
 
 /// A claim as a policy names it: a pointer (RFC 6901) if it is inside another one.
-pub(super) fn shown(path: &model::ClaimPath) -> String {
-    match &*path.0 {
-        [name] => format!("`{name}`"),
-        names => format!("`/{}`", names.join("/")),
-    }
+fn shown(path: &model::ClaimPath) -> String {
+    format!("`{path}`")
 }
 
 fn skew(issuer: &Issuer) -> String {

@@ -1,7 +1,5 @@
 //! `rolegate what-can`: lists what a role or a user may do.
 
-use std::sync::Arc;
-
 use explain::{Explainer, NamedCaller, WhatCan};
 use identity::Subject;
 use policy::Policy;
@@ -56,15 +54,8 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Comma
         });
     }
     let is_anonymous = groups.is_empty() && roles.iter().all(|role| role == ANYONE);
-    let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-    let subject = (!is_anonymous).then(|| Subject {
-        user: "".into(),
-        issuer: None,
-        source: None,
-        groups: names(groups),
-        roles: names(token_roles),
-        claims: serde_json::Value::Null,
-    });
+    let subject =
+        (!is_anonymous).then(|| explain::unverified_subject("", None, groups, token_roles));
     Ok(listed(subject.as_ref()))
 }
 

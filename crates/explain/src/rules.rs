@@ -1,0 +1,133 @@
+//! The rules that match a request, and the roles that extend a role.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fmt;
+
+use policy::Policy;
+use policy::model::{Effect, Role, RoleId, Rule};
+use policy::pattern::PatternSubject;
+use serde::Serialize;
+
+/// The maximum number of extending roles that are listed.
+const MAX_LISTED: usize = 3;
+/// The maximum number of extending roles that are visited for a role.
+const MAX_VISITED: usize = 64;
+
+/// A rule of a role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ExplainedRule {
+    /// The name of its role.
+    pub role: String,
+    /// Its name.
+    pub rule: String,
+    /// Whether it is a `deny` rule.
+    pub denies: bool,
+    /// Its place in the policy, as `file:line:column`.
+    pub at: String,
+}
+
+/// A rule that would allow a request, if the caller had its role or a role that extends it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MissingRole {
+    /// The rule.
+    #[serde(flatten)]
+    pub rule: ExplainedRule,
+    /// The first few roles that extend its role and would help as well.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub extended_by: Vec<String>,
+}
+
+/// Whether a rule is for this method and this host.
+pub(crate) fn is_for(rule: &Rule, method: &[u8], host: &[u8]) -> bool {
+    rule.actions.matches(method) && is_for_host(rule, host)
+}
+
+/// Whether a rule is for this host.
+pub(crate) fn is_for_host(rule: &Rule, host: &[u8]) -> bool {
+    rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host))
+}
+
+/// Whether a path of a rule matches for this subject.
+pub(crate) fn has_path(rule: &Rule, path: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
+    rule.resources.iter().any(|resource| resource.matches(path, subject))
+}
+
+impl ExplainedRule {
+    pub(crate) fn new(role: &Role, rule: &Rule, effect: Effect) -> Self {
+        Self {
+            role: role.name.to_string(),
+            rule: rule.name.to_string(),
+            denies: effect == Effect::Deny,
+            at: rule.at.to_string(),
+        }
+    }
+}
+
+/// For each role, the roles that extend it directly.
+pub(crate) struct Extending(HashMap<RoleId, Vec<RoleId>>);
+
+impl Extending {
+    pub(crate) fn new(policy: &Policy) -> Self {
+        let mut extending: HashMap<RoleId, Vec<RoleId>> = HashMap::new();
+        for (id, role) in policy.roles.entries() {
+            for extended in &role.extends {
+                extending.entry(*extended).or_default().push(id);
+            }
+        }
+        Self(extending)
+    }
+
+    pub(crate) fn directly(&self, role: RoleId) -> impl Iterator<Item = RoleId> {
+        self.0.get(&role).into_iter().flatten().copied()
+    }
+
+    /// A role, and the roles that extend it, directly or not.
+    pub(crate) fn with_extending(&self, role: RoleId) -> BTreeSet<RoleId> {
+        self.nearest(role, usize::MAX).into_iter().collect()
+    }
+
+    /// The names of the first few roles that extend a role, directly or not, and are useful.
+    pub(crate) fn names(
+        &self,
+        policy: &Policy,
+        role: &Role,
+        is_useful: impl Fn(&Role) -> bool,
+    ) -> Vec<String> {
+        let Some(role) = policy.role(&role.name) else { return Vec::new() };
+        let extending = self.nearest(role, MAX_VISITED);
+        let extending = extending.iter().skip(1).map(|id| policy.roles.at(*id));
+        let useful = extending.filter(|role| is_useful(role)).take(MAX_LISTED);
+        useful.map(|role| role.name.to_string()).collect()
+    }
+
+    /// A role, and the roles that extend it, the most direct first. Goes on from at most
+    /// `max_visited` of them.
+    fn nearest(&self, role: RoleId, max_visited: usize) -> Vec<RoleId> {
+        let (mut distinct, mut roles) = (HashSet::from([role]), vec![role]);
+        let mut visited = 0;
+        while let Some(role) = roles.get(visited).copied().filter(|_| visited < max_visited) {
+            visited += 1;
+            roles.extend(self.directly(role).filter(|extending| distinct.insert(*extending)));
+        }
+        roles
+    }
+}
+
+impl fmt::Display for MissingRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, extended_by } = self;
+        write!(f, "the role `{}`, ", rule.role)?;
+        if !extended_by.is_empty() {
+            write!(f, "or `{}`, which extend", extended_by.join("`, `"))?;
+            f.write_str(if extended_by.len() == 1 { "s it, " } else { " it, " })?;
+        }
+        write!(f, "by {rule}")
+    }
+}
+
+impl fmt::Display for ExplainedRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let effect = if self.denies { "denied" } else { "allowed" };
+        write!(f, "`{}: {}` ({effect} at {})", self.role, self.rule, self.at)
+    }
+}
