@@ -16,6 +16,15 @@ impl<T: Display> Display for OneLine<T> {
     }
 }
 
+/// Writes a line for each item, after a label.
+pub(crate) fn write_lines<T: Display>(
+    f: &mut Formatter<'_>,
+    label: &str,
+    items: impl IntoIterator<Item = T>,
+) -> Result {
+    items.into_iter().try_for_each(|item| write!(f, "\n{label}{}", OneLine(item)))
+}
+
 /// A writer that escapes.
 struct Escaped<'f, 'w>(&'f mut Formatter<'w>);
 

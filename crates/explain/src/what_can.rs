@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::Explainer;
 use crate::explanation::ExplainedCaller;
+use crate::one_line::write_lines;
 use crate::rules::{ExplainedRule, is_for_host};
 pub use cluster::{ClusterPermission, ClusterRole};
 pub use roles::{ClusterRoleQuery, ClusterRoles, MappedRole};
@@ -184,17 +185,15 @@ impl fmt::Display for WhatCan {
         let without_user = if self.anonymous { "anonymous" } else { "everyone with these roles" };
         let backend_roles = self.cluster.as_ref().map(|_| self.caller.groups.as_slice());
         self.caller.fmt_line(f, without_user, backend_roles)?;
-        self.caller.fmt_roles(f)?;
-        for rule in &self.rules {
-            write!(f, "\nrule:    {rule}")?;
-        }
+        write_lines(f, "roles:   ", &self.caller.roles)?;
+        write_lines(f, "rule:    ", &self.rules)?;
         for role in self.cluster.iter().flatten() {
             write!(f, "{role}")?;
         }
-        let notes: String = self.notes.iter().map(|note| format!("\nnote:    {note}")).collect();
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
             // A note says why: there is no such user.
-            return write!(f, "{notes}\nnothing: every request gets 401: {because} ({name})");
+            write_lines(f, "note:    ", &self.notes)?;
+            return write!(f, "\nnothing: every request gets 401: {because} ({name})");
         }
         if !self.allows_something() {
             f.write_str(match self.cluster {
@@ -202,7 +201,7 @@ impl fmt::Display for WhatCan {
                 None => "\nnothing: no rule allows anything",
             })?;
         }
-        f.write_str(&notes)
+        write_lines(f, "note:    ", &self.notes)
     }
 }
 

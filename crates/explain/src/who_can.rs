@@ -189,7 +189,7 @@ impl Callers {
 
 impl Condition {
     /// Leaves out each list that has all attributes of another list: it needs nothing more.
-    fn new(needs: &BTreeSet<BTreeSet<Attribute>>, unless: BTreeSet<Attribute>) -> Self {
+    fn new(needs: &[BTreeSet<Attribute>], unless: BTreeSet<Attribute>) -> Self {
         let narrowest = needs.iter().filter(|wide| {
             !needs.iter().any(|narrow| narrow.len() < wide.len() && narrow.is_subset(wide))
         });

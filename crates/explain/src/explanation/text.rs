@@ -2,12 +2,11 @@
 
 use std::fmt::{Display, Formatter, Result};
 
-use crate::one_line::OneLine;
-
 use super::{
     ExplainedCaller, ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed,
-    ExplainedRole, Explanation, RoleSource,
+    ExplainedRole, Explanation, MissingPrivilege, PermittingRole, RoleSource,
 };
+use crate::one_line::{OneLine, write_lines};
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -15,30 +14,18 @@ impl Display for Explanation {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
             write!(f, ": {} ({name})", OneLine(because))?;
         }
-        if let Some(detail) = &self.detail {
-            write!(f, "\nbecause: {}", OneLine(detail))?;
-        }
+        write_lines(f, "because: ", &self.detail)?;
         self.fmt_request(f)?;
         self.fmt_caller(f)?;
-        if let Some(rule) = &self.rule {
-            write!(f, "\nrule:    {}", OneLine(rule))?;
-        }
-        if let Some(path) = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path))
-        {
-            write!(f, "\n         with the path read as {}", OneLine(path))?;
-        }
-        for missing in &self.missing {
-            write!(f, "\nmissing: {}", OneLine(missing))?;
-        }
-        for near in &self.nearly {
-            write!(f, "\nnearly:  {}", OneLine(near))?;
-        }
+        write_lines(f, "rule:    ", &self.rule)?;
+        let decided_on = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path));
+        write_lines(f, "         with the path read as ", decided_on)?;
+        write_lines(f, "missing: ", &self.missing)?;
+        write_lines(f, "nearly:  ", &self.nearly)?;
         if let Some(cluster) = &self.cluster {
             write!(f, "{cluster}")?;
         }
-        for note in &self.notes {
-            write!(f, "\nnote:    {}", OneLine(note))?;
-        }
+        write_lines(f, "note:    ", &self.notes)?;
         for (name, value) in &self.set_headers {
             write!(f, "\nsets:    {name}: {}", OneLine(value))?;
         }
@@ -58,16 +45,11 @@ impl Explanation {
         let Some((canonical, more)) = self.paths.split_first() else { return Ok(()) };
         let host = self.host.as_deref().unwrap_or_default();
         write!(f, "\nrequest: {}", OneLine(format_args!("{} {host}{canonical}", self.method)))?;
-        for path in more {
-            write!(f, "\n         may also be read as {}", OneLine(path))?;
-        }
+        write_lines(f, "         may also be read as ", more)?;
         if let Some(operation) = self.cluster.as_ref().and_then(|cluster| cluster.operation) {
             write!(f, "\n         the operation `{operation}` of the search cluster")?;
         }
-        for path in &self.deny_only_paths {
-            write!(f, "\n         must not be denied as {}", OneLine(path))?;
-        }
-        Ok(())
+        write_lines(f, "         must not be denied as ", &self.deny_only_paths)
     }
 
     fn fmt_caller(&self, f: &mut Formatter<'_>) -> Result {
@@ -80,7 +62,7 @@ impl Explanation {
         if self.caller.roles.is_empty() {
             write!(f, "\nroles:   none")?;
         }
-        self.caller.fmt_roles(f)
+        write_lines(f, "roles:   ", &self.caller.roles)
     }
 }
 
@@ -102,10 +84,6 @@ impl ExplainedCaller {
             None if self.groups.is_empty() => Ok(()),
             None => write!(f, ", in {}", OneLine(self.groups.join(", "))),
         }
-    }
-
-    pub(crate) fn fmt_roles(&self, f: &mut Formatter<'_>) -> Result {
-        self.roles.iter().try_for_each(|role| write!(f, "\nroles:   {}", OneLine(role)))
     }
 }
 
@@ -134,34 +112,22 @@ impl Display for RoleSource {
 
 impl Display for ExplainedCluster {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        for need in &self.needs {
-            write!(f, "\nneeds:   {}", OneLine(need))?;
-        }
+        write_lines(f, "needs:   ", &self.needs)?;
         if self.operation.is_some() && self.needs.is_empty() {
             f.write_str("\nneeds:   nothing: every authenticated caller may")?;
         }
-        for grant in &self.granted {
-            write!(f, "\ngranted: {}", OneLine(grant))?;
-        }
-        for missing in &self.missing {
-            let name = if missing.name.is_empty() { "the cluster" } else { &missing.name };
-            write!(f, "\nmissing: {} on {} ({})", missing.action, OneLine(name), missing.because)?;
-            if !missing.granted_by.is_empty() {
-                write!(f, ": granted by {}", missing.granted_by.join(", "))?;
-            }
-        }
+        write_lines(f, "granted: ", &self.granted)?;
+        write_lines(f, "missing: ", &self.missing)?;
         if !self.permitted_in_part.is_empty() {
             write!(f, "\nin part: permitted on {}", OneLine(self.permitted_in_part.join(", ")))?;
         }
-        for filter in &self.filters {
-            write!(f, "\nfilter:  {}", OneLine(filter))?;
-        }
-        for role in &self.permitting {
-            write!(f, "\npermits: the role `{}`, mapped from ", role.name)?;
-            match role.mapped_from.as_slice() {
-                [] => f.write_str("nobody")?,
-                from => f.write_str(&from.join(", "))?,
-            }
+        write_lines(f, "filter:  ", &self.filters)?;
+        for PermittingRole { name, mapped_from } in &self.permitting {
+            let mapped_from = match mapped_from.as_slice() {
+                [] => "nobody".to_owned(),
+                callers => callers.join(", "),
+            };
+            write!(f, "\npermits: the role `{name}`, mapped from {mapped_from}")?;
         }
         if self.roles_left_out {
             f.write_str("\npermits: maybe other roles, too: there are too many to try each")?;
@@ -171,6 +137,17 @@ impl Display for ExplainedCluster {
             None => {
                 f.write_str("\ncluster: no inventory, so it is not known what patterns stand for")
             }
+        }
+    }
+}
+
+impl Display for MissingPrivilege {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        let name = if self.name.is_empty() { "the cluster" } else { &self.name };
+        write!(f, "{} on {name} ({})", self.action, self.because)?;
+        match self.granted_by.as_slice() {
+            [] => Ok(()),
+            roles => write!(f, ": granted by {}", roles.join(", ")),
         }
     }
 }
@@ -212,24 +189,15 @@ impl Display for ExplainedGrant {
 
 impl Display for ExplainedFilter {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write!(f, "the role `{}` shows on {}", self.role, self.name)?;
-        let mut separator = " only";
-        if let Some(query) = &self.query {
-            write!(f, "{separator} documents that match {query}")?;
-            separator = ", and only";
+        let query = self.query.iter().map(|query| format!("only documents that match {query}"));
+        let mut parts: Vec<String> = query.collect();
+        for (label, fields) in
+            [("only the fields", &self.fields), ("masked the fields", &self.masked_fields)]
+        {
+            if !fields.is_empty() {
+                parts.push(format!("{label} {}", fields.join(", ")));
+            }
         }
-        if !self.fields.is_empty() {
-            write!(f, "{separator} the fields {}", self.fields.join(", "))?;
-            separator = ", and";
-        }
-        if !self.masked_fields.is_empty() {
-            write!(
-                f,
-                "{} masked the fields {}",
-                separator.trim_end_matches(" only"),
-                self.masked_fields.join(", ")
-            )?;
-        }
-        Ok(())
+        write!(f, "the role `{}` shows on {} {}", self.role, self.name, parts.join(", and "))
     }
 }

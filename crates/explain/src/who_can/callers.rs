@@ -133,6 +133,6 @@ impl SourceCallers<'_> {
             }
             needs.insert(attributes);
         }
-        Some(Condition::new(&needs, unless))
+        Some(Condition::new(&Vec::from_iter(needs), unless))
     }
 }

@@ -212,7 +212,7 @@ impl<'a> Finder<'a> {
         let privileges = self.cluster.privileges();
         let roles = privileges.config().roles_of(subject);
         let variables = subject.variables(&roles, privileges.evaluation());
-        let mut needs = BTreeSet::new();
+        let mut needs = Vec::new();
         for alternatives in &requirement.all {
             let counting: Vec<&HeldRole> =
                 alternatives.iter().filter(|role| role.counts_for(&variables)).collect();
@@ -224,8 +224,7 @@ impl<'a> Finder<'a> {
             if addresses.is_empty() {
                 return Some(None);
             }
-            self.steps.take(1)?;
-            needs.insert(addresses);
+            self.add_need(&mut needs, addresses)?;
         }
         let mut unless = BTreeSet::new();
         for role in requirement.none.iter().filter(|role| role.counts_for(&variables)) {
@@ -243,9 +242,21 @@ impl<'a> Finder<'a> {
         patterns.map(|pattern| Attribute::Address(pattern.text().to_owned()))
     }
 
+    fn add_need(
+        &mut self,
+        needs: &mut Vec<BTreeSet<Attribute>>,
+        attributes: BTreeSet<Attribute>,
+    ) -> Option<()> {
+        self.steps.take(1 + needs.len())?;
+        if !needs.contains(&attributes) {
+            needs.push(attributes);
+        }
+        Some(())
+    }
+
     fn condition(
         &mut self,
-        needs: &BTreeSet<BTreeSet<Attribute>>,
+        needs: &[BTreeSet<Attribute>],
         unless: BTreeSet<Attribute>,
     ) -> Option<Condition> {
         let size = needs.len() + needs.iter().map(BTreeSet::len).sum::<usize>();
@@ -302,7 +313,7 @@ impl<'a> Finder<'a> {
         if unless.contains(&Attribute::Anyone) {
             return Some(None);
         }
-        let mut needs = BTreeSet::new();
+        let mut needs = Vec::new();
         for alternatives in &requirement.all {
             let mut attributes = BTreeSet::new();
             for role in alternatives {
@@ -315,7 +326,7 @@ impl<'a> Finder<'a> {
             if attributes.is_empty() {
                 return Some(None);
             }
-            needs.insert(attributes);
+            self.add_need(&mut needs, attributes)?;
         }
         let condition = self.condition(&needs, unless)?;
         let users = caller.user.map(|user| vec![user.to_owned()]);

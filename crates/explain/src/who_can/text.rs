@@ -5,7 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 use review::{CallerSource, quote_names};
 
 use super::{Attribute, Callers, MatchingRule, WhoCan};
-use crate::one_line::OneLine;
+use crate::one_line::{OneLine, write_lines};
 
 /// The maximum number of names that a pattern is said to match.
 const MAX_NAMES: usize = 3;
@@ -33,16 +33,10 @@ impl Display for WhoCan {
         }
         let callers: Vec<String> = self.callers.iter().map(ToString::to_string).collect();
         f.write_str(&callers.join("\n"))?;
-        for need in self.cluster.iter().flat_map(|cluster| &cluster.needs) {
-            write!(f, "\nneeds: {}", OneLine(need))?;
-        }
-        for rule in &self.rules {
-            write!(f, "\nrule:  {rule}")?;
-        }
-        for note in &self.notes {
-            write!(f, "\nnote:  {}", OneLine(note))?;
-        }
-        Ok(())
+        let needs = self.cluster.iter().flat_map(|cluster| &cluster.needs);
+        write_lines(f, "needs: ", needs)?;
+        write_lines(f, "rule:  ", &self.rules)?;
+        write_lines(f, "note:  ", &self.notes)
     }
 }
 
