@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::{CredentialsError, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
+use serde_json::Value;
 
 use crate::Explainer;
 use crate::notes::Token;
@@ -64,32 +65,27 @@ impl Explainer<'_> {
         };
         let mut outcome = outcome(&verdict, &lines);
         outcome.failures = failures(&case.expect, &outcome);
-        if let Credentials::Claims(claims) = &case.request.credentials {
+        if let Credentials::Claims(claims) = &case.request.credentials
+            && let Ok(claims) = serde_json::from_str(claims)
+        {
             let malformed = Reason::InvalidCredentials(CredentialsError::MalformedClaims);
+            let authenticator = self.authorizer.rules().authenticator();
             if !outcome.failures.is_empty() && outcome.reason == Some(malformed.name()) {
-                outcome.failures.extend(self.malformed_claim(claims));
+                let claim = authenticator.malformed_claim(&claims);
+                outcome.failures.extend(claim.map(|claim| format!("claims: {claim}")));
             }
             outcome.warning = match verdict {
-                Verdict::Allowed(_) => self.claims_warning(claims, now),
+                Verdict::Allowed(_) => self.claims_warning(&claims, now),
                 Verdict::Denied(_) if outcome.failures.is_empty() => None,
-                Verdict::Denied(_) => self.roles_warning(claims),
+                Verdict::Denied(_) => self.roles_warning(&claims),
             };
         }
         outcome
     }
 
-    fn malformed_claim(self, claims: &str) -> Option<String> {
-        let claims = serde_json::from_str(claims).ok()?;
-        Some(format!(
-            "claims: {}",
-            self.authorizer.rules().authenticator().malformed_claim(&claims)?
-        ))
-    }
-
     /// A warning if a token with these claims would not be valid.
-    fn claims_warning(self, claims: &str, now: UnixTime) -> Option<String> {
-        let claims = serde_json::from_str(claims).ok()?;
-        let error = self.authorizer.rules().authenticator().check_claims(&claims, now).err()?;
+    fn claims_warning(self, claims: &Value, now: UnixTime) -> Option<String> {
+        let error = self.authorizer.rules().authenticator().check_claims(claims, now).err()?;
         let (because, name) = (Reason::InvalidCredentials(error), error.name());
         Some(format!(
             "claims are taken as verified, but a token with these would get 401: {because} ({name})"
@@ -97,9 +93,8 @@ impl Explainer<'_> {
     }
 
     /// A warning if roles in these claims have no effect.
-    fn roles_warning(self, claims: &str) -> Option<String> {
-        let claims = serde_json::from_str(claims).ok()?;
-        let subject = self.authorizer.rules().authenticator().subject_of(&claims).ok()?;
+    fn roles_warning(self, claims: &Value) -> Option<String> {
+        let subject = self.authorizer.rules().authenticator().subject_of(claims).ok()?;
         let notes = Token::new(self.policy(), &subject)?.roles_without_effect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }

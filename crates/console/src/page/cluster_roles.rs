@@ -18,9 +18,7 @@ pub(super) fn section(authorizer: &Authorizer, fields: &RuleFields, max: usize) 
         on_index: index(&fields.on_path),
     };
     let listed = Explainer::new(authorizer).cluster_roles(query, max);
-    let Some(ClusterRoles { roles, count, left_out, notes }) = listed else {
-        return html! {};
-    };
+    let Some(ClusterRoles { roles, count, notes }) = listed else { return html! {} };
     let hosts = authorizer.loaded().policy.search.as_ref().map(|search| search.hosts.as_slice());
     html! {
         h3 { "Roles of the search cluster" }
@@ -28,7 +26,6 @@ pub(super) fn section(authorizer: &Authorizer, fields: &RuleFields, max: usize) 
         p.hint role="status" {
             (super::counted(count, "role"))
             @if count > roles.len() { "; the first " (roles.len()) " are shown: narrow the search" }
-            @if left_out { ", and more that are left out: too many to find for one page" }
             ". They decide, instead of the rules, on requests to "
             @match hosts {
                 Some(hosts) if !hosts.is_empty() => code { (list(hosts)) },

@@ -24,8 +24,7 @@ pub(super) fn section(
         );
         match Explainer::new(authorizer).cluster_roles(ClusterRoleQuery::default(), 0) {
             Some(roles) => {
-                let at_least = if roles.left_out { "at least " } else { "" };
-                format!("{size}, {at_least}{} of the search cluster", counted(roles.count, "role"))
+                format!("{size}, {} of the search cluster", counted(roles.count, "role"))
             }
             None => size,
         }
