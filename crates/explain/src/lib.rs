@@ -8,7 +8,7 @@
 //! * `who_can`, `what_can`: who may make a request, and what a caller may do;
 //! * `rules`: the rules that match a request, and the roles that extend a role;
 //! * `notes`: likely mistakes in a request and in a token; `names`: unknown names;
-//! * `subjects`: callers whom a person names, without authentication;
+//! * `subjects`: subjects without authentication; `named`: callers as a person names them;
 //! * `mappings`: the role mappings of a search cluster, by role;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
@@ -17,6 +17,7 @@
 mod case;
 mod explanation;
 mod mappings;
+mod named;
 mod names;
 mod notes;
 mod one_line;
@@ -36,11 +37,12 @@ pub use explanation::{
     ExplainedRole, ExplainedSubject, Explanation, MissingPrivilege, NearRule, PermittingRole,
     RoleSource,
 };
+pub use named::{ImpossibleCaller, NamedCaller};
 pub use names::{impossible_user, unknown_roles};
 pub use one_line::OneLine;
 pub use review::CallerSource;
 pub use rules::{ExplainedRule, MissingRole};
-pub use subjects::{ImpossibleCaller, NamedCaller, split_target, unverified_subject};
+pub use subjects::{split_target, unverified_subject};
 pub use what_can::{
     CallerRule, ClusterPermission, ClusterRole, ClusterRoleQuery, ClusterRoles, MappedRole, WhatCan,
 };
