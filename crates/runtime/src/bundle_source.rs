@@ -18,7 +18,7 @@ use crate::threads::catch;
 mod cache;
 mod object;
 
-pub(crate) use cache::Cache;
+use cache::Cache;
 pub(crate) use object::{BundleObject, Object, StoreError};
 
 /// Maximum size of a file with keys, certificates or credentials, in bytes.
@@ -48,10 +48,18 @@ impl BundleSource {
         let object = BundleObject::parse(url)
             .map_err(|(fault, help)| not_fetchable(url, format!("{fault}: {help}")))?;
         if settings.public_keys.is_empty() {
-            tracing::warn!(%url, "policy bundles need no signature: anyone who can write to this server decides who may do what; set `bundle-public-key`");
+            tracing::warn!(
+                %url,
+                "policy bundles need no signature: anyone who can write to this server decides who \
+                 may do what; set `bundle-public-key`"
+            );
         }
         if object.is_some() && settings.credentials.is_some() {
-            tracing::warn!(%url, "`bundle-credentials` has no effect on an object in a store: its credentials are in the environment");
+            tracing::warn!(
+                %url,
+                "`bundle-credentials` has no effect on an object in a store: its credentials are \
+                 in the environment"
+            );
         }
         let cache = settings.cache.as_deref().map(|folder| Arc::new(Cache::new(folder, url)));
         let client = HttpsClient::default();

@@ -93,7 +93,10 @@ impl BundleFetcher {
             next = next_fetch(failures, self.source.settings.interval.max(MIN_INTERVAL));
             if let Err(error) = result {
                 let (wait, active) = (seconds_until(next), self.status.still_active());
-                tracing::warn!(%url, %error, "policy bundle not fetched: {active}; next try in {wait} s");
+                tracing::warn!(
+                    %url, %error,
+                    "policy bundle not fetched: {active}; next try in {wait} s"
+                );
             }
         }
     }

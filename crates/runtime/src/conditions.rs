@@ -80,7 +80,7 @@ pub struct Observed<'a> {
     pub shadow: Option<&'a Facts>,
     /// The lines of the decision log.
     pub decision_lines: &'a Counts,
-    /// How long the certificate of TLS is still valid, if there is one.
+    /// How long the TLS certificate is still valid; `None` without TLS.
     pub certificate: Option<Duration>,
 }
 
@@ -105,7 +105,7 @@ pub fn conditions(observed: &Observed<'_>) -> Vec<Condition> {
     conditions
 }
 
-/// What is wrong with the policy, and with what is fetched for it.
+/// The conditions of the policy, its keys, its inventory and its bundle.
 pub(crate) fn policy_conditions(facts: &Facts) -> Vec<Condition> {
     let mut conditions = Vec::from_iter(not_loaded(facts, "policy"));
     conditions.extend(facts.keys.values().filter_map(bad_keys));
@@ -122,8 +122,8 @@ pub(crate) fn policy_conditions(facts: &Facts) -> Vec<Condition> {
     conditions
 }
 
-/// `which` is "policy" or "shadow policy". The shadow policy never decides, so nothing that is wrong
-/// with it is a problem.
+/// `which` is "policy" or "shadow policy". The shadow policy never decides, so its conditions are
+/// warnings.
 fn not_loaded(facts: &Facts, which: &str) -> Option<Condition> {
     let policy = &facts.policy;
     let since = policy.failing_since?;

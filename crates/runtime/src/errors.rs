@@ -10,12 +10,16 @@ use document::Problem;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the error texts say it")]
 pub enum LoadError {
-    #[error("the policy does not compile\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    #[error("the policy does not compile\n{}", in_lines(.0))]
     Policy(Vec<Problem>),
-    #[error("the shadow policy does not compile\n{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    #[error("the shadow policy does not compile\n{}", in_lines(.0))]
     Shadow(Vec<Problem>),
     #[error("{0}")]
     Setting(String),
+}
+
+fn in_lines(problems: &[Problem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl From<Vec<Problem>> for LoadError {
@@ -31,17 +35,17 @@ impl LoadError {
     }
 }
 
-/// Describes an error of the system while threads and sockets are created. That it has no further
-/// thread is only "Resource temporarily unavailable" in its words, so this
-/// says what to change: `settings` names those that lower the number of threads.
+/// Describes an error of the system while threads and sockets are created. For a thread that cannot
+/// be created it is only "Resource temporarily unavailable". This adds the remedy: `settings` names
+/// those that lower the number of threads.
 #[must_use]
 pub fn start_error(error: &io::Error, settings: &str) -> String {
     if error.kind() != io::ErrorKind::WouldBlock {
         return error.to_string();
     }
     format!(
-        "{error}: no further thread can be created. Set {settings} to fewer, or raise the limit of tasks (`TasksMax` of \
-         systemd, the limit of processes of a container, `ulimit -u`)"
+        "{error}: no further thread can be created. Set {settings} to fewer, or raise the limit of \
+         tasks (`TasksMax` of systemd, the limit of processes of a container, `ulimit -u`)"
     )
 }
 

@@ -59,8 +59,8 @@ impl Fingerprints {
         self.0.iter().all(|(path, recorded)| *recorded == path.fingerprint_now())
     }
 
-    /// The files and folders whose results differ from those in `before`, or that only one of the
-    /// two has. Without the folder of such a file.
+    /// The files and folders whose results differ from those in `before`. A folder is left out if
+    /// it has such a file.
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
         let paths = self.0.keys().chain(before.0.keys());
         let changed: BTreeSet<&ReadPath> =
@@ -82,7 +82,7 @@ impl Fingerprints {
     }
 
     /// The folders in which a change can change a result, each once. First those that the paths
-    /// name, which stay the same while a file is missing, then those after following symbolic links.
+    /// name, which stay the same while a file is missing, then those behind symbolic links.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         let mut real_folders = Vec::new();

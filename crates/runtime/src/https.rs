@@ -188,7 +188,7 @@ fn with_roots(provider: CryptoProvider) -> Result<HttpsConnectorBuilder<WantsSch
     }
 }
 
-/// The certificate authorities in a PEM text; at least one.
+/// The certificate authorities in a PEM text, which must not be empty.
 pub(crate) fn trusted_ca(pem: &[u8]) -> Result<RootCertStore, TrustedCaError> {
     let mut store = RootCertStore::empty();
     for (number, certificate) in (1..).zip(CertificateDer::pem_slice_iter(pem)) {
@@ -232,7 +232,7 @@ pub(crate) fn grpc_client(
         .build(connector))
 }
 
-/// A usual cause in plain words, or the innermost error: the outer ones only say that a request
+/// A usual cause in plain words, or the innermost error: the outer errors only say that a request
 /// failed. `trusts_file` if the server's authorities are in a file of its own.
 pub(crate) fn reason(error: &(dyn Error + 'static), trusts_file: bool) -> String {
     match chain(error).find_map(|error| usual_cause(error, trusts_file)) {
@@ -289,9 +289,9 @@ fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'stati
 
 const UNTRUSTED: &str = "its certificate was not issued by a trusted authority: name a private one \
                          in `ca_file` of the issuer, in `bundle-ca` or in `otlp-ca`";
-const UNTRUSTED_BY_FILE: &str = "its certificate was not issued by an authority in the file that is \
-                                 configured for it: name the authority itself there, and let the \
-                                 server send all certificates between that and its own";
+const UNTRUSTED_BY_FILE: &str = "its certificate was not issued by an authority in the file that \
+                                 is configured for it: name the authority itself there, and let \
+                                 the server send all certificates between that and its own";
 const CLOSED: &str =
     "the server closed the connection without an answer: if it speaks TLS, write `https:`";
 

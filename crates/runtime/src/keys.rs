@@ -50,10 +50,11 @@ pub(crate) struct Fetcher {
 impl Fetcher {
     /// Fetches from these URLs, following their changes. Never returns.
     pub(crate) async fn run(self, urls: watch::Receiver<KeyUrls>) {
-        let follow = || self.follow_changes(urls.clone());
-        keep_running_task("fetching", follow, |panicked, pause| {
-            tracing::error!("{panicked}: it starts again in {pause:.1?}");
-        })
+        keep_running_task(
+            "fetching",
+            || self.follow_changes(urls.clone()),
+            |panicked, pause| tracing::error!("{panicked}: it starts again in {pause:.1?}"),
+        )
         .await;
     }
 
@@ -80,7 +81,7 @@ impl Fetcher {
     }
 }
 
-/// The fetch task of one URL. Dropping this aborts the task.
+/// The fetch task of a URL. Dropping this aborts the task.
 #[derive(Debug)]
 struct Task {
     source: KeySource,
@@ -103,8 +104,12 @@ struct Fetches {
 
 impl Fetches {
     async fn run(self) {
-        let on_panic = |panicked: &Panicked, pause| self.note_panic(panicked, pause);
-        keep_running_task("fetching", || self.fetch_repeatedly(), on_panic).await;
+        keep_running_task(
+            "fetching",
+            || self.fetch_repeatedly(),
+            |panicked, pause| self.note_panic(panicked, pause),
+        )
+        .await;
     }
 
     fn note_panic(&self, panicked: &Panicked, pause: Duration) {
@@ -154,7 +159,8 @@ impl Fetches {
             let kid = early.first_kid();
             if is_early {
                 early.begin(last);
-                tracing::info!(%url, issuers, kid, "a token has an unknown key id: fetching keys early");
+                let text = "a token has an unknown key id: fetching keys early";
+                tracing::info!(%url, issuers, kid, "{text}");
             }
             let result = self.fetch().await;
             // Failed early fetches change nothing: no token makes the regular ones more frequent.
@@ -172,8 +178,8 @@ impl Fetches {
                         let wait = early::BACKOFF.as_secs();
                         tracing::info!(
                             %url, issuers, kid,
-                            "no such key id in the fetched keys, which have not changed: tokens with it \
-                             get 401; it is looked for again after {wait} s or more"
+                            "no such key id in the fetched keys, which have not changed: tokens \
+                             with it get 401; it is looked for again after {wait} s or more"
                         );
                     }
                     early.fetched(Instant::now());
@@ -195,7 +201,8 @@ impl Fetches {
             format!("the fetched {kind} cannot be used")
         } else if url.is_inventory() {
             if matches!(error, FetchError::Status(401 | 403)) {
-                hint = "; the account of `credentials_file` needs `indices:admin/resolve/index` on `*`";
+                hint = "; the account of `credentials_file` needs \
+                        `indices:admin/resolve/index` on `*`";
             }
             let consequence = if loaded {
                 "the last one is used until it is too old"

@@ -1,6 +1,6 @@
 //! Keeps a policy active and current, for a process that answers requests. It knows no transport:
-//! `server` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* is one that
-//! answers requests. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything,
+//! `server` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* answers
+//! requests. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything,
 //! then [`ThreadAuthorizer`], with which a worker thread answers. The other modules:
 //!
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`] and

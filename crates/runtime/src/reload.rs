@@ -71,6 +71,10 @@ pub(crate) struct Policies {
     pub(crate) loads: Sender<LoadEvent>,
     /// For fetched keys.
     pub(crate) keys: Sender<KeyEvent>,
+    /// The URLs to fetch keys from.
+    pub(crate) key_urls: watch::Receiver<KeyUrls>,
+    /// The source of the policy, if it is fetched as a bundle.
+    pub(crate) bundle: Option<Arc<BundleSource>>,
 }
 
 /// A policy that was loaded once, before the threads start.
@@ -124,18 +128,6 @@ impl Reloader {
         Ok(Self { current, loader, loads })
     }
 
-    /// The URLs to fetch keys from, and their changes.
-    pub(crate) fn key_urls(&self) -> watch::Receiver<KeyUrls> {
-        self.current.lock().key_urls.subscribe()
-    }
-
-    pub(crate) fn bundle(&self) -> Option<Arc<BundleSource>> {
-        match &self.loader {
-            Loader::Files(_) => None,
-            Loader::Bundle(loader) => Some(loader.source.clone()),
-        }
-    }
-
     pub(crate) fn start(self) -> io::Result<Policies> {
         let (policies, load, take_keys) = self.into_threads();
         spawn("policy-load", Priority::Policy, load)?;
@@ -147,6 +139,11 @@ impl Reloader {
     fn into_threads(self) -> (Policies, impl FnOnce() + Send, impl FnOnce() + Send) {
         let Self { current, mut loader, loads: (loads, load_events) } = self;
         let (keys, key_events) = channel();
+        let key_urls = current.lock().key_urls.subscribe();
+        let bundle = match &loader {
+            Loader::Files(_) => None,
+            Loader::Bundle(loader) => Some(loader.source.clone()),
+        };
         let loaded = current.clone();
         let load = move || {
             let run = || match &mut loader {
@@ -160,7 +157,7 @@ impl Reloader {
             let job = "keeping the policy current";
             keep_running(job, run, |panic, pause| current.note_panic(panic, pause));
         };
-        (Policies { loads, keys }, load, take_keys)
+        (Policies { loads, keys, key_urls, bundle }, load, take_keys)
     }
 }
 
@@ -195,7 +192,7 @@ fn give_memory_back() {
     drop(black_box(Vec::<u8>::with_capacity(1 << 20)));
 }
 
-/// Logs each problem, with its place and related ones.
+/// Logs each problem, with its place and related places.
 pub fn log_problems(problems: &[Problem]) {
     for problem in problems {
         let help = problem.help.as_deref();

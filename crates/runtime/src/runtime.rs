@@ -1,4 +1,4 @@
-//! Starts and stops what keeps a policy active and current.
+//! Starts and stops the threads that keep a policy active and current.
 
 use std::io;
 use std::sync::Arc;
@@ -13,9 +13,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{Instrument, Span};
 
 use crate::active_policy::ActivePolicy;
-use crate::bundle_source::BundleSource;
 use crate::bundles::BundleFetcher;
-use crate::compiled_policy::KeyUrls;
 use crate::decisions::{Decisions, Masks};
 use crate::denials::RecentDenials;
 use crate::errors::LoadError;
@@ -85,8 +83,6 @@ pub struct Runtime {
     pub denials: Option<Arc<RecentDenials>>,
     snapshot: Arc<ArcSwapOption<Authorizer>>,
     policies: Policies,
-    key_urls: watch::Receiver<KeyUrls>,
-    bundle: Option<Arc<BundleSource>>,
     /// Tells the fetchers to fetch all keys and the bundle now.
     key_requests: watch::Sender<()>,
     /// The writers of the decision log, and those that export.
@@ -183,9 +179,6 @@ impl LoadedPolicy {
             let runtime = shadow_span().in_scope(|| shadow.start()).map(Box::new)?;
             running = Some(RunningShadow { runtime, stats });
         }
-        let key_urls = reloader.key_urls();
-        let bundle = reloader.bundle();
-        let policies = reloader.start()?;
         Ok(Runtime {
             policy,
             status,
@@ -193,9 +186,7 @@ impl LoadedPolicy {
             otlp,
             denials,
             snapshot,
-            policies,
-            key_urls,
-            bundle,
+            policies: reloader.start()?,
             key_requests: watch::Sender::default(),
             writers,
             shadow: running,
@@ -272,8 +263,8 @@ impl Runtime {
             status: self.status.clone(),
             requests: self.key_requests.subscribe(),
         };
-        let keys = fetcher.run(self.key_urls.clone());
-        let bundle = self.bundle.clone().map(|source| {
+        let keys = fetcher.run(self.policies.key_urls.clone());
+        let bundle = self.policies.bundle.clone().map(|source| {
             let (events, requests) = (self.policies.loads.clone(), self.key_requests.subscribe());
             BundleFetcher { source, events, status: self.status.clone(), requests }.run()
         });
@@ -281,7 +272,8 @@ impl Runtime {
     }
 
     /// Waits for the first attempt to fetch the bundle, the keys and the inventory, so that the
-    /// first requests find them. Not longer: requests that need no keys must not wait for an issuer.
+    /// first requests find them. It does not wait for success: requests that need no keys must not
+    /// wait for an issuer.
     pub fn first_keys(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
         async move {

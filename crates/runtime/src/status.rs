@@ -28,23 +28,23 @@ pub struct Status {
     was_complete: AtomicBool,
 }
 
-/// The status at one moment.
+/// A copy of the status.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// The policy.
     pub policy: PolicyFacts,
     /// The fetched keys, by URL.
     pub keys: BTreeMap<KeyUrl, KeyFacts>,
-    /// The fetched inventory of the search cluster, if the policy has the URL of one.
+    /// The fetched inventory of the search cluster, if the policy has its URL.
     pub inventory: Option<KeyFacts>,
-    /// The bundle, if the policy is fetched as one.
+    /// The bundle, if the policy is fetched as a bundle.
     pub bundle: Option<BundleFacts>,
 }
 
 /// The status of the bundle that the policy is fetched as.
 #[derive(Clone, Debug, Default)]
 pub struct BundleFacts {
-    /// Whether each bundle must be signed by one of the configured keys.
+    /// Whether each bundle must be signed.
     pub must_be_signed: bool,
     /// The revision number of the active bundle.
     pub revision: Option<u64>,
@@ -120,7 +120,7 @@ impl BundleFacts {
 pub struct PolicyFacts {
     /// The revision of the active policy and its keys; `None` if no policy is active.
     pub revision: Option<Revision>,
-    /// The public keys of its identity header as a JWK Set, if it has one that is a JWT.
+    /// The public keys of its identity header as a JWK Set, if the header is a JWT.
     pub identity_keys: Option<Arc<str>>,
     /// When it became active, since the Unix epoch.
     pub loaded: Duration,
@@ -150,7 +150,7 @@ impl PolicyFacts {
     }
 }
 
-/// The status of the keys of one URL.
+/// The status of the keys of a URL.
 #[derive(Clone, Debug, Default)]
 pub struct KeyFacts {
     /// The issuers of the keys.

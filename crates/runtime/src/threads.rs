@@ -137,7 +137,7 @@ pub(crate) async fn keep_running_task<F: Future<Output = ()>>(
     }
 }
 
-/// Maximum number of threads of [`run_within`] of one kind.
+/// Maximum number of threads of [`run_within`] with the same counter.
 const MAX_RUNNING: usize = 8;
 
 /// Why [`run_within`] has no result.
@@ -159,7 +159,7 @@ pub enum Unfinished {
 
 /// Runs work on files on a thread of its own, with a time limit: a file system may not answer, such
 /// as that of an NFS server, or a named pipe without a writer. A late result is dropped.
-/// `running` counts such threads of one kind.
+/// `running` counts such threads.
 pub fn run_within<T: Send + 'static>(
     limit: Duration,
     running: &'static AtomicUsize,

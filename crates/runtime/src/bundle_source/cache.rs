@@ -49,7 +49,8 @@ impl Cache {
         if !self.folder.exists() {
             fs::create_dir_all(&self.folder)?;
             // Where a volume was to be mounted, it is lost with the container.
-            tracing::info!(folder = %self.folder.display(), "the folder of `bundle-cache` did not exist: created");
+            let folder = self.folder.display();
+            tracing::info!(%folder, "the folder of `bundle-cache` did not exist: created");
         }
         // Replicas, or a policy and its shadow policy, may store at the same time.
         let _locked = self.lock()?;

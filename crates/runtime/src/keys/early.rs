@@ -37,7 +37,7 @@ impl EarlyFetches {
         self.wanted.extend(&unknown);
     }
 
-    /// The beginning of one of them, for a log line.
+    /// The beginning of a wanted `kid`, for a log line.
     pub(super) fn first_kid(&self) -> Option<String> {
         self.wanted.kids().next().map(identity::excerpt)
     }

@@ -29,8 +29,10 @@ pub struct Client(HttpsClient);
 pub enum FetchError {
     #[error(transparent)]
     Http(#[from] HttpsError),
-    #[error("status {status}{}", if matches!(.0, 300..=399) { ": redirects are not followed" } else { "" }, status = .0)]
+    #[error("status {0}")]
     Status(u16),
+    #[error("status {0}: redirects are not followed")]
+    Redirect(u16),
     #[error("no complete answer within 10 s")]
     Timeout,
     #[error("what was fetched cannot be used")]
@@ -49,7 +51,11 @@ impl FetchError {
         match self {
             Self::KeySet(_) | Self::Unusable => true,
             Self::Discovered(_, error) => error.is_of_key_set(),
-            Self::Http(_) | Self::Status(_) | Self::Timeout | Self::Discovery(_) => false,
+            Self::Http(_)
+            | Self::Status(_)
+            | Self::Redirect(_)
+            | Self::Timeout
+            | Self::Discovery(_) => false,
         }
     }
 }
@@ -88,8 +94,10 @@ impl Client {
         headers
             .extend(url.credentials().map(basic).transpose()?.map(|value| (AUTHORIZATION, value)));
         let answer = self.0.get(url, headers).await?;
-        if answer.status() != StatusCode::OK {
-            return Err(FetchError::Status(answer.status().as_u16()));
+        match answer.status() {
+            StatusCode::OK => {}
+            status if status.is_redirection() => return Err(FetchError::Redirect(status.as_u16())),
+            status => return Err(FetchError::Status(status.as_u16())),
         }
         let max_size = if url.is_inventory() { MAX_INVENTORY } else { MAX_KEY_SET };
         Ok(body(url, answer, max_size).await?)

@@ -1,4 +1,4 @@
-//! The active snapshot, and the replaced ones that a request still holds.
+//! The active snapshot, and the replaced snapshots that requests still hold.
 
 use std::sync::Arc;
 

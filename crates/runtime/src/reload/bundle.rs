@@ -1,5 +1,4 @@
-//! The policy as a bundle: verified, compared with the active one, compiled, activated and kept for
-//! a restart.
+//! Verifies, compiles and activates a fetched bundle of the policy, and stores it for a restart.
 
 use std::fmt::Display;
 use std::io;
@@ -13,7 +12,7 @@ use bundle::{Bundle, BundleError, PublicKey};
 
 use super::LoadEvent;
 use super::current::SharedPolicy;
-use crate::bundle_source::{BundleSource, Cache};
+use crate::bundle_source::BundleSource;
 use crate::clock;
 use crate::compiled_policy;
 use crate::status::{BundleFacts, BundleResult};
@@ -45,11 +44,11 @@ pub(crate) enum BundleOutcome {
 pub(super) struct BundleLoader {
     current: SharedPolicy,
     pub(super) source: Arc<BundleSource>,
-    /// The newest bundle that was verified: the active one, or one that was in the cache, where
-    /// another rolegate may store newer ones. No older one is accepted.
+    /// The newest verified bundle. It is active, or was in the cache, where another rolegate may
+    /// store newer bundles. No older bundle is accepted.
     newest: Option<Version>,
     active: Option<Version>,
-    last: Option<Last>,
+    last: Option<LastFetch>,
     /// The bytes of the active bundle, while they are not in the cache.
     uncached: Option<Arc<[u8]>>,
     max_cache_time: Duration,
@@ -64,7 +63,7 @@ struct Version {
 
 /// The bundle that was fetched last, the keys that it was verified with, and the result.
 #[derive(Debug)]
-struct Last {
+struct LastFetch {
     sha256: String,
     keys: Vec<PublicKey>,
     result: BundleResult,
@@ -81,7 +80,7 @@ enum NotAccepted {
 }
 
 impl BundleLoader {
-    /// Activates the cached bundle, if there is one that is still accepted.
+    /// Activates the cached bundle, if it is still accepted.
     pub(super) fn new(current: SharedPolicy, source: Arc<BundleSource>) -> Self {
         let mut loader = Self {
             current,
@@ -92,7 +91,7 @@ impl BundleLoader {
             uncached: None,
             max_cache_time: MAX_CACHE_TIME,
         };
-        loader.look_at_cache();
+        loader.check_cache();
         let settings = &loader.source.settings;
         let facts = BundleFacts {
             must_be_signed: !settings.public_keys.is_empty(),
@@ -145,7 +144,7 @@ impl BundleLoader {
     /// `None` if an unchanged bundle must be fetched again, because the public keys have changed.
     fn result(&mut self, fetched: &FetchedBundle) -> Option<BundleResult> {
         if self.active.is_none() {
-            self.look_at_cache();
+            self.check_cache();
         }
         match fetched {
             FetchedBundle::Failed => Some(BundleResult::Failed),
@@ -177,7 +176,7 @@ impl BundleLoader {
         }
         // Without a policy, this was done just before.
         if self.active.is_some() {
-            self.look_at_cache();
+            self.check_cache();
         }
         // After a panic it is fetched whole: it may be active or not.
         self.last = None;
@@ -185,7 +184,7 @@ impl BundleLoader {
             self.log_not_accepted(&error);
             error.result()
         });
-        self.last = Some(Last { sha256, keys, result });
+        self.last = Some(LastFetch { sha256, keys, result });
         result
     }
 
@@ -213,7 +212,8 @@ impl BundleLoader {
             tracing::info!(%url, revision, key, "policy bundle active");
             BundleResult::Activated
         } else {
-            tracing::error!(%url, revision, "policy bundle not accepted: its policy does not compile");
+            let text = "policy bundle not accepted: its policy does not compile";
+            tracing::error!(%url, revision, "{text}");
             return Ok(BundleResult::DoesNotCompile);
         };
         self.newest = Some(version.clone());
@@ -229,11 +229,11 @@ impl BundleLoader {
         self.current.lock().activate(result, &fetched, &[])
     }
 
-    /// Looks at the cache, where another rolegate may have stored a newer bundle: no older bundle is
+    /// Reads the cache, where another rolegate may have stored a newer bundle: no older bundle is
     /// accepted from then on. Without a policy the cached bundle is used, at the start and later. A
     /// cached bundle that cannot be read or is not accepted stops no new bundle: otherwise damage
     /// to the cache could stop all of them.
-    fn look_at_cache(&mut self) {
+    fn check_cache(&mut self) {
         let (Some(cache), Ok(keys)) = (self.source.cache.clone(), self.source.public_keys()) else {
             return;
         };
@@ -265,19 +265,34 @@ impl BundleLoader {
         }
     }
 
-    /// Stores the active bundle if it is not in the cache. Returns whether it is there; `None`
-    /// without a cache.
+    /// Stores the active bundle, unless it is in the cache or a newer bundle is. Returns whether it
+    /// is there; `None` without a cache.
     fn store(&mut self) -> Option<bool> {
         let cache = self.source.cache.clone()?;
         let (Some(bytes), Some(active)) = (self.uncached.clone(), self.active.clone()) else {
             return Some(self.active.is_some());
         };
         let (source, file) = (self.source.clone(), cache.file.display().to_string());
-        match self.with_cache(move || store(&source, &cache, &bytes, &active)) {
+        let result = self.with_cache(move || {
+            let keys = source.public_keys().map_err(io::Error::other)?;
+            cache.store(&bytes, source.max_compressed(), |stored| {
+                match source.open(stored, &keys) {
+                    Ok(stored) => active.check_not_older_than(&Version::new(&stored)).is_ok(),
+                    // Another rolegate, with other keys or sizes, may have stored it.
+                    Err(error) => {
+                        let text = "the cached policy bundle is replaced: it is not accepted";
+                        tracing::warn!(%error, "{text}");
+                        true
+                    }
+                }
+            })
+        });
+        match result {
             Ok(true) => self.uncached = None,
             Ok(false) => tracing::warn!(
                 file,
-                "the active policy bundle is not cached: the one there is newer, or another one of its revision"
+                "the active policy bundle is not cached: the one there is newer, or another one of \
+                 its revision"
             ),
             Err(error) => tracing::warn!(
                 file, %error,
@@ -298,31 +313,12 @@ impl BundleLoader {
     }
 }
 
-/// Stores the bundle of this version in the cache, unless the one there is newer.
-fn store(
-    source: &BundleSource,
-    cache: &Cache,
-    bytes: &[u8],
-    version: &Version,
-) -> io::Result<bool> {
-    let keys = source.public_keys().map_err(io::Error::other)?;
-    cache.store(bytes, source.max_compressed(), |cached| match source.open(cached, &keys) {
-        Ok(cached) => version.check_not_older_than(&Version::new(&cached)).is_ok(),
-        // It would not be used at a start. Another rolegate, with other keys or sizes, may have
-        // stored it, so the log names it.
-        Err(error) => {
-            tracing::warn!(%error, "the cached policy bundle is replaced: it is not accepted");
-            true
-        }
-    })
-}
-
 impl Version {
     fn new(bundle: &Bundle) -> Self {
         Self { revision: bundle.manifest.revision, digest: bundle.digest() }
     }
 
-    /// Only a newer version, or the same, may take the place of the newest one.
+    /// Only a newer version, or the same, may replace the newest version.
     fn check_not_older_than(&self, newest: &Self) -> Result<(), NotAccepted> {
         if self.revision < newest.revision {
             return Err(NotAccepted::Old { revision: self.revision, newest: newest.revision });

@@ -1,4 +1,4 @@
-//! What a reload grants or revokes, in numbers.
+//! The numbers of users, grants, roles and so on that a reload adds, removes or changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -108,7 +108,7 @@ impl<'s> ItemHashes<'s> {
         self.hashes.insert((kind, self.seed.hash_one(name), self.seed.hash_one(content)));
     }
 
-    /// Every field is named, so that a new one cannot be forgotten. Places do not count.
+    /// Every field is named, so that a new field cannot be forgotten. Places do not count.
     fn add_issuer(&mut self, issuer: &Issuer) {
         let Issuer {
             issuer,
@@ -161,8 +161,8 @@ impl<'s> ItemHashes<'s> {
     }
 }
 
-/// What a pattern matches, to be hashed: its segments, and for `{user.id}` the names of the
-/// sources. Their ids change with the list of issuers.
+/// A pattern to be hashed. A segment `{user.id}` has the names of its sources in place of their
+/// ids, which change with the list of issuers.
 fn with_source_names<'p>(pattern: &'p Pattern, policy: &'p Policy) -> impl Hash + use<'p> {
     let Pattern { absolute, segments, rest } = pattern;
     let mut described: Vec<(Option<&Segment>, BTreeSet<&str>)> = Vec::new();

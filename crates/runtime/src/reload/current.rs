@@ -1,4 +1,4 @@
-//! The current policy: the last good policy, and what was fetched for it, with their ages.
+//! The last good policy, and the keys that were fetched for it, with their ages.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -97,7 +97,7 @@ impl SharedPolicy {
         result
     }
 
-    /// Reports a panic of one of the two threads.
+    /// Reports a panic of either thread.
     pub(super) fn note_panic(&self, panicked: &Panicked, pause: Duration) {
         let mut current = self.lock();
         current.end_reading();
@@ -109,8 +109,7 @@ impl SharedPolicy {
 }
 
 impl CurrentPolicy {
-    /// Notices what has become too old or takes too long, logs what is wrong, and frees replaced
-    /// snapshots.
+    /// Checks ages and the time of a load, logs conditions, and frees replaced snapshots.
     pub(super) fn tick(&mut self, now: Instant) {
         self.check_reading(now);
         let facts = self.status.facts().policy;
@@ -167,9 +166,9 @@ impl CurrentPolicy {
         self.publish(false);
     }
 
-    /// Activates a policy that compiles, or keeps the last good one. Returns whether it is active.
-    /// It was compiled with the keys of `fetched`. `changed` are the files that differ from those
-    /// of the last good policy.
+    /// Activates a policy that compiles, or keeps the last good policy. Returns whether it is
+    /// active. It was compiled with the keys of `fetched`. `changed` are the files that differ from
+    /// those of the last good policy.
     pub(super) fn activate(
         &mut self,
         result: Result<CompiledPolicy, Vec<Problem>>,
@@ -234,7 +233,8 @@ impl CurrentPolicy {
         });
         let loaded = if again { "reloaded" } else { "loaded" };
         let Revision { policy, keys } = authorizer.revision();
-        tracing::info!(file = %self.file.display(), %policy, keys = keys.as_deref(), "policy {loaded}");
+        let (file, keys) = (self.file.display(), keys.as_deref());
+        tracing::info!(%file, %policy, keys, "policy {loaded}");
         log_problems(warnings);
     }
 
@@ -250,7 +250,8 @@ impl CurrentPolicy {
         match self.status.facts().policy.revision {
             Some(Revision { policy, keys }) => {
                 let keys = keys.as_deref();
-                tracing::error!(%file, %policy, keys, "policy not reloaded: the last good one stays active");
+                let text = "policy not reloaded: the last good one stays active";
+                tracing::error!(%file, %policy, keys, "{text}");
             }
             None => tracing::error!(%file, "policy not reloaded: no policy is active"),
         }

@@ -18,7 +18,7 @@ use crate::settings::OnStale;
 /// The result of fetched keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeysOutcome {
-    /// They differ from the last ones, and are active.
+    /// They differ from the last keys, and are active.
     Changed,
     Unchanged,
     /// They cannot be used.
@@ -68,7 +68,7 @@ impl CurrentPolicy {
         });
     }
 
-    /// Recompiles the policy with fetched keys, or keeps the last good ones.
+    /// Recompiles the policy with fetched keys, or keeps the last good keys.
     pub(super) fn take_keys(&mut self, url: &KeyUrl, keys: Arc<[u8]>) -> KeysOutcome {
         if !self.wanted_urls().contains_key(url) {
             return KeysOutcome::Unchanged;
@@ -106,12 +106,15 @@ impl CurrentPolicy {
         if url.is_inventory() {
             tracing::error!(
                 %url,
-                "the fetched inventory is not used: the last good one stays active until it is too old"
+                "the fetched inventory is not used: the last good one stays active until it is too \
+                 old"
             );
-        } else if matches!(self.fetched.get(url), Some(Some(_))) {
-            tracing::error!(%url, %issuers, "fetched keys not used: the last good ones stay active");
         } else {
-            tracing::error!(%url, %issuers, "fetched keys not used: tokens of {issuers} get 401");
+            let consequence = match self.fetched.get(url) {
+                Some(Some(_)) => "the last good ones stay active".to_owned(),
+                Some(None) | None => format!("tokens of {issuers} get 401"),
+            };
+            tracing::error!(%url, %issuers, "fetched keys not used: {consequence}");
         }
     }
 
@@ -161,12 +164,12 @@ impl CurrentPolicy {
         self.fetched = fetched;
         self.apply(self.status.facts().policy.stale);
         if let Some(Revision { policy, keys }) = self.status.facts().policy.revision {
-            let what = if url.is_inventory() { "another inventory" } else { "other keys" };
-            tracing::info!(%policy, keys = keys.as_deref(), "policy active with {what}");
+            let source = if url.is_inventory() { "another inventory" } else { "other keys" };
+            tracing::info!(%policy, keys = keys.as_deref(), "policy active with {source}");
         }
     }
 
-    /// Marks as stale what was fetched too long ago.
+    /// Marks keys as stale that were fetched too long ago.
     pub(super) fn check_fetched(&mut self, now: Instant) {
         let urls = self.wanted_urls();
         let mut stale = Vec::new();
@@ -190,7 +193,7 @@ impl CurrentPolicy {
             fetched.insert(url.clone(), None);
             match self.compile(&fetched) {
                 Ok(compiled) => self.replace(compiled, fetched, url),
-                // A bug. No policy is better than one with stale keys.
+                // A bug. No policy is better than a policy with stale keys.
                 Err(problems) => {
                     log_problems(&problems);
                     self.good = None;
@@ -203,8 +206,8 @@ impl CurrentPolicy {
         if url.is_inventory() {
             tracing::error!(
                 %url,
-                "the inventory exceeds its `max_age`: patterns are permitted only where one pattern \
-                 of a role covers them"
+                "the inventory exceeds its `max_age`: patterns are permitted only where one \
+                 pattern of a role covers them"
             );
         } else {
             let action =
@@ -228,7 +231,7 @@ fn warn_of_shorter_interval(url: &KeyUrl, source: &KeySource) {
     };
     tracing::warn!(
         %url, issuers,
-        "{fetched} fetched every {interval:?}, not every {refresh:?} (`refresh`), because {limit} is \
-         {max_age:?}"
+        "{fetched} fetched every {interval:?}, not every {refresh:?} (`refresh`), because {limit} \
+         is {max_age:?}"
     );
 }

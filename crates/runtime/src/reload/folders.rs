@@ -34,7 +34,7 @@ struct Changes {
     is_sent: bool,
     /// The paths of the watched folders.
     folders: BTreeSet<PathBuf>,
-    /// Whether one of them was removed, moved or replaced, or events were lost.
+    /// Whether a watched folder was removed, moved or replaced, or events were lost.
     has_moved: bool,
     /// The files that somebody has changed and not closed yet, with the time of the first change.
     /// Files that stay open are few, so this needs no limit.
@@ -42,8 +42,8 @@ struct Changes {
 }
 
 /// Maximum time that a file being written is not read. Half of a policy, as during an upload, may
-/// be a valid one without the rules that deny; but a revoked permission must not wait for a file
-/// that is kept open.
+/// be valid without the rules that deny. But a revoked permission must not wait for a file that is
+/// kept open.
 pub(super) const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 type Identity = (u64, u64);
@@ -54,8 +54,8 @@ impl Folders {
         Self { events, watcher: None, watched, is_incomplete: false, changes }
     }
 
-    /// Watches exactly these folders, and returns whether one of them was not watched before, or is
-    /// watched anew. A folder that cannot be watched now is tried again on the next call.
+    /// Watches exactly these folders, and returns whether the watch is a new one, which may have
+    /// missed changes. A folder that cannot be watched now is tried again on the next call.
     pub(super) fn watch(&mut self, folders: &[PathBuf]) -> bool {
         let has_moved = {
             let mut changes = lock(&self.changes);
@@ -101,7 +101,7 @@ impl Folders {
         true
     }
 
-    /// Whether somebody writes a file in one of the folders.
+    /// Whether a file in the folders is being written.
     pub(super) fn is_written(&self) -> bool {
         lock(&self.changes).written.values().any(|since| since.elapsed() < MAX_WRITE_TIME)
     }

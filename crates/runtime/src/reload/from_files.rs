@@ -101,7 +101,7 @@ impl FileLoader {
         current.read(|| {
             // Watched first: a change from now on is reported. A missing folder may exist now.
             folders.watch(&fingerprints.folders());
-            // Where files are written all the time, one after the other, no moment is better.
+            // Limited for folders in which files are always being written.
             if cause != Cause::Request
                 && folders.is_written()
                 && awaits_writer.get_or_insert_with(Instant::now).elapsed() < MAX_WRITE_TIME
@@ -114,7 +114,7 @@ impl FileLoader {
     }
 
     /// Whether to load unchanged files: after a hang or a panic, and if a reload is requested and
-    /// they do not load. The log then says again what is wrong with them.
+    /// they do not load. The log then repeats their errors.
     fn must_load_unchanged(&self, cause: Cause) -> bool {
         let current = self.current.lock();
         if cause != Cause::Request || current.must_load {
@@ -124,7 +124,8 @@ impl FileLoader {
         let is_active = facts.failing_since.is_none() && facts.revision.is_some();
         if is_active {
             current.status.note(|facts| facts.policy.unchanged += 1);
-            tracing::info!(file = %self.file.display(), "reload requested: the files are unchanged");
+            let file = self.file.display();
+            tracing::info!(%file, "reload requested: the files are unchanged");
         }
         !is_active
     }

@@ -12,7 +12,7 @@ pub struct Entry {
     pub name: String,
     /// The id of its flag.
     pub id: String,
-    /// Its values, at least one.
+    /// Its values; never empty.
     pub values: Vec<String>,
 }
 

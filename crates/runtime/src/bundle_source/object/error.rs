@@ -95,7 +95,8 @@ impl Cloud {
     pub(super) fn credentials(self) -> &'static str {
         match self {
             Self::Amazon => {
-                "check `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or the role of the service account"
+                "check `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or the role of the service \
+                 account"
             }
             Self::Google => {
                 "check the file of `GOOGLE_APPLICATION_CREDENTIALS`, or the service account"
