@@ -51,14 +51,10 @@ impl<'n> Filters<'n> {
         self.authorizers.iter().map(|(_, filter)| filter)
     }
 
-    /// The filters before the first that authorizes, the filters from it on, each with its
-    /// position, and its name.
-    #[expect(clippy::type_complexity, reason = "two parts of a list, which are iterated over")]
-    fn split(&self) -> Option<(&[Filter<'n>], Vec<(usize, &Filter<'n>)>, &'n str)> {
-        let (first, authorizer) = self.authorizers.first()?;
-        let name = authorizer.view.text_of("name").unwrap_or("rolegate");
-        let later = self.filters.iter().enumerate().skip(*first).collect();
-        Some((self.filters.get(..*first)?, later, name))
+    /// The position and the name of the first filter that authorizes.
+    fn first_authorizer(&self) -> Option<(usize, &'n str)> {
+        let (position, authorizer) = self.authorizers.first()?;
+        Some((*position, authorizer.view.text_of("name").unwrap_or("rolegate")))
     }
 
     /// Reports filters before the first that authorizes, and filters behind it that change what was
@@ -69,16 +65,17 @@ impl<'n> Filters<'n> {
         own_routes: &[&View<'_>],
         findings: &mut Findings,
     ) {
-        let Some((earlier, later, authorizer)) = self.split() else { return };
-        for filter in earlier.iter().filter(|filter| is_on(filter, routes)) {
+        let Some((first, authorizer)) = self.first_authorizer() else { return };
+        for filter in self.filters.iter().take(first).filter(|filter| is_on(filter, routes)) {
             lint_early(filter, authorizer, findings);
         }
         let authorizes = |at: &usize| self.authorizers.iter().any(|(position, _)| position == at);
-        let behind = later.iter().filter(|(at, _)| !authorizes(at)).map(|(_, filter)| *filter);
+        let later = self.filters.iter().enumerate().skip(first);
+        let behind = later.clone().filter(|(at, _)| !authorizes(at)).map(|(_, filter)| filter);
         for filter in behind.chain(&self.router).filter(|filter| is_on(filter, routes)) {
             rewrites::lint_filter(filter, findings);
         }
-        self.lint_cleared_routes(&later, own_routes, findings);
+        self.lint_cleared_routes(later, own_routes, findings);
     }
 
     /// Reports `ext_authz` beside a library.
@@ -93,11 +90,11 @@ impl<'n> Filters<'n> {
     /// Reports that no filter answers preflights before the first that authorizes, where one of
     /// these `routes` has a policy for them.
     pub(crate) fn lint_preflights(&self, routes: &[&View<'_>], findings: &mut Findings) {
-        let Some((earlier, _, authorizer)) = self.split() else { return };
+        let Some((first, authorizer)) = self.first_authorizer() else { return };
         let Some(policy) = routes.iter().find_map(|routes| routes::cors_policy(routes)) else {
             return;
         };
-        if !earlier.iter().any(|filter| filter.kind() == "cors") {
+        if !self.filters.iter().take(first).any(|filter| filter.kind() == "cors") {
             let message = format!(
                 "no filter `cors` runs before `{authorizer}`: a preflight has no credentials, so \
                  it gets 401, and browsers send no request"
@@ -109,12 +106,14 @@ impl<'n> Filters<'n> {
 
     /// Reports filters that may choose another route than one of these `routes` for a request,
     /// where these have configurations of a filter that authorizes.
-    fn lint_cleared_routes(
+    fn lint_cleared_routes<'f>(
         &self,
-        filters: &[(usize, &Filter<'n>)],
+        filters: impl Iterator<Item = (usize, &'f Filter<'n>)>,
         routes: &[&View<'_>],
         findings: &mut Findings,
-    ) {
+    ) where
+        'n: 'f,
+    {
         let differs = |name: &&str| routes.iter().any(|routes| routes::differ(routes, name));
         let mut names = self.authorizers().filter_map(|filter| filter.view.text_of("name"));
         let Some(authorizer) = names.find(differs) else { return };
@@ -130,7 +129,7 @@ impl<'n> Filters<'n> {
             let is_library = self
                 .authorizers
                 .iter()
-                .any(|(at, authorizer)| at == position && authorizer.ext_authz().is_none());
+                .any(|(at, authorizer)| *at == position && authorizer.ext_authz().is_none());
             if is_off || is_library {
                 continue;
             }

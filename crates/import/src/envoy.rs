@@ -9,8 +9,8 @@ mod routes;
 use document::{Problem, View};
 
 use crate::Options;
-use crate::expr::{Expr, Notes as _};
-use crate::lower::{Alternative, Original};
+use crate::expr::Notes as _;
+use crate::lower::Original;
 use crate::note::Effect;
 
 /// Reads a bootstrap, a listener, or the configuration of an RBAC filter.
@@ -21,10 +21,12 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
     if chains.is_empty() {
         let filter = Filter::new(root);
         if !filter.is_rbac() {
-            let help = "give a bootstrap, a listener, or the `typed_config` of the filter `envoy.filters.http.rbac`";
-            let message = match has_type(root, &MAY_BE_RBAC) {
-                true => "an RBAC filter is not read in this form",
-                false => "there is no RBAC filter here",
+            let help = "give a bootstrap, a listener, or the `typed_config` of the filter \
+                        `envoy.filters.http.rbac`";
+            let message = if has_type(root, &MAY_BE_RBAC) {
+                "an RBAC filter is not read in this form"
+            } else {
+                "there is no RBAC filter here"
             };
             return Err(Problem::error(root.place(), message).help(help));
         }
@@ -38,7 +40,8 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
     if original.allow.is_empty() {
         // Envoy would allow all that no other filter denies.
         let message = "no RBAC filter here is active";
-        let help = "leave `disabled` out, or give only the `typed_config` of the filter that routes enable";
+        let help = "leave `disabled` out, or give only the `typed_config` of the filter that \
+                    routes enable";
         return Err(Problem::error(chain.manager.place(), message).help(help));
     }
     Ok(original)
@@ -47,11 +50,10 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
 /// The HTTP filters of a listener.
 #[derive(Debug)]
 struct Chain<'n> {
-    listener: Option<String>,
+    listener: Option<&'n str>,
     /// The HTTP connection manager.
     manager: View<'n>,
-    filters: Vec<View<'n>>,
-    /// The lists of filters that kinds of upgrades have in the place of these.
+    /// Lists of filters that kinds of upgrades have in the place of those of the manager.
     upgrades: Vec<View<'n>>,
     /// The filters of connections, with that of HTTP.
     network: Vec<View<'n>>,
@@ -61,32 +63,25 @@ struct Chain<'n> {
 /// connections.
 fn find_chains<'n>(
     view: &View<'n>,
-    (listener, network): (Option<&str>, &[View<'n>]),
+    (listener, network): (Option<&'n str>, &[View<'n>]),
     chains: &mut Vec<Chain<'n>>,
 ) {
     let is_listener =
         view.get("filter_chains").is_some() || view.get("default_filter_chain").is_some();
     let listener = if is_listener { view.text_of("name") } else { listener };
-    if let Some(filters) = view.get("http_filters") {
-        let upgrades =
-            view.list("upgrade_configs").into_iter().filter_map(|upgrade| upgrade.get("filters"));
-        chains.push(Chain {
-            listener: listener.map(str::to_owned),
-            manager: view.clone(),
-            filters: filters.one_or_more(),
-            // With an empty list, upgrades have the others.
-            upgrades: upgrades.filter(|filters| !filters.one_or_more().is_empty()).collect(),
-            network: network.to_vec(),
-        });
+    if view.get("http_filters").is_some() {
+        let configs = view.list("upgrade_configs");
+        let mut upgrades: Vec<View<'n>> =
+            configs.iter().filter_map(|upgrade| upgrade.get("filters")).collect();
+        // With an empty list, upgrades have the filters of the manager.
+        upgrades.retain(|filters| !filters.one_or_more().is_empty());
+        chains.push(Chain { listener, manager: view.clone(), upgrades, network: network.to_vec() });
         return;
     }
     let filters = view.get("filters").map(|filters| filters.one_or_more());
     let inside = (listener, filters.as_deref().unwrap_or(network));
-    for (_, value) in view.entries() {
+    for value in view.entries().into_iter().map(|(_, value)| value).chain(view.items()) {
         find_chains(&value, inside, chains);
-    }
-    for item in view.items() {
-        find_chains(&item, inside, chains);
     }
 }
 
@@ -97,36 +92,31 @@ fn choose_chain<'n>(
     mut chains: Vec<Chain<'n>>,
     options: &Options,
 ) -> Result<Chain<'n>, Problem> {
-    let has_rbac = |chain: &Chain<'_>| {
-        let upgrades = chain.upgrades.iter().flat_map(View::one_or_more);
-        chain.filters.iter().cloned().chain(upgrades).any(|filter| {
-            let filter = Filter::new(&filter);
-            filter.is_rbac() || filter.is_in_other_form(&MAY_BE_RBAC)
-        })
-    };
     chains.retain(|chain| {
-        (options.listener.is_none() || chain.listener == options.listener) && has_rbac(chain)
+        let upgrades = chain.upgrades.iter().flat_map(View::one_or_more);
+        let mut filters = chain.manager.list("http_filters").into_iter().chain(upgrades);
+        (options.listener.is_none() || chain.listener == options.listener.as_deref())
+            && filters.any(|filter| {
+                let filter = Filter::new(&filter);
+                filter.is_rbac() || filter.is_in_other_form(&MAY_BE_RBAC)
+            })
     });
-    let names =
-        chains.iter().filter_map(|chain| chain.listener.clone()).collect::<Vec<_>>().join("`, `");
-    match (chains.pop(), chains.is_empty()) {
-        (Some(chain), true) => Ok(chain),
-        (Some(chain), false) => {
-            let help = format!("import one at a time by `--listener`: `{names}`");
-            Err(Problem::error(
-                chain.manager.place(),
-                "there are several lists of HTTP filters with RBAC",
-            )
-            .help(help))
-        }
-        (None, _) => {
-            Err(Problem::error(root.place(), "there is no listener with an RBAC filter here"))
-        }
+    let names: Vec<&str> = chains.iter().filter_map(|chain| chain.listener).collect();
+    let help = format!("import one at a time by `--listener`: `{}`", names.join("`, `"));
+    let Some(chain) = chains.pop() else {
+        let message = "there is no listener with an RBAC filter here";
+        return Err(Problem::error(root.place(), message));
+    };
+    if !chains.is_empty() {
+        let message = "there are several lists of HTTP filters with RBAC";
+        return Err(Problem::error(chain.manager.place(), message).help(help));
     }
+    Ok(chain)
 }
 
 fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
-    let mut filters: Vec<Filter<'_>> = chain.filters.iter().map(Filter::new).collect();
+    let views = chain.manager.list("http_filters");
+    let mut filters: Vec<Filter<'_>> = views.iter().map(Filter::new).collect();
     retain_first(&mut filters, original);
     // The sources first: conditions on callers refer to them.
     for filter in &filters {
@@ -141,7 +131,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
             None => {
                 let message = "a filter that may deny requests is not read in this form";
                 let condition = filter.view.inexpressible(message);
-                original.allow.push(vec![unnamed(&filter.view, "not read", condition)]);
+                original.require(&filter.view, "not read", condition);
             }
         }
     }
@@ -153,12 +143,12 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
             Some(Kind::BasicAuth) => basic_auth::requirement(&filter.config, original),
             None => continue,
         }
-        names.extend(filter.view.text_of("name").map(str::to_owned));
+        names.extend(filter.view.text_of("name"));
     }
     for filter in filters.iter().filter(|filter| filter.is_disabled && filter.is_imported()) {
         let message = "a disabled filter is not imported: routes that enable it are named below";
         original.notes.push(filter.view.note(Effect::Same, message));
-        names.extend(filter.view.text_of("name").map(str::to_owned));
+        names.extend(filter.view.text_of("name"));
     }
     for filter in chain.network.iter().map(Filter::new) {
         if filter.config.get("http_filters").is_none()
@@ -172,29 +162,28 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
     }
     routes::read(&chain.manager, &names, options, original);
     if !chain.manager.is_true("normalize_path") || !chain.manager.is_true("merge_slashes") {
-        let message = "without `normalize_path` and `merge_slashes`, Envoy compares paths as they are written; \
-                       rolegate compares their canonical form, so other spellings of an allowed path are allowed";
+        let message = "without `normalize_path` and `merge_slashes`, Envoy compares paths as they \
+                       are written; rolegate compares their canonical form, so other spellings of \
+                       an allowed path are allowed";
         original.notes.push(chain.manager.note(Effect::Unexpected, message));
     }
 }
 
-/// Of several filters that authenticate callers in one way, keeps the first one.
+/// Of several filters that authenticate callers in the same way, keeps the first.
 fn retain_first(filters: &mut Vec<Filter<'_>>, original: &mut Original) {
-    let mut sources = Vec::new();
-    filters.retain(|filter| {
-        let Some(kind) = filter.kind.filter(|kind| *kind != Kind::Rbac && !filter.is_disabled)
-        else {
-            return true;
-        };
-        let is_first = !sources.contains(&kind);
-        if !is_first {
-            // What each verifies, and where, would be that of the other.
-            let condition =
-                filter.view.inexpressible("of several such filters, only the first one is read");
-            original.allow.push(vec![unnamed(&filter.view, "several", condition)]);
+    let mut kinds = Vec::new();
+    filters.retain(|filter| match filter.kind {
+        Some(kind @ (Kind::JwtAuthn | Kind::BasicAuth)) if !filter.is_disabled => {
+            let is_first = !kinds.contains(&kind);
+            if !is_first {
+                // The callers that each verifies, and where, would be those of the other.
+                let message = "of several such filters, only the first one is read";
+                original.require(&filter.view, "several", filter.view.inexpressible(message));
+            }
+            kinds.push(kind);
+            is_first
         }
-        sources.push(kind);
-        is_first
+        _ => true,
     });
 }
 
@@ -212,19 +201,17 @@ fn note_http(filter: &Filter<'_>, original: &mut Original) {
 /// on an upgrade, so a request that this list denies must not be allowed at all.
 fn read_upgrade(list: &View<'_>, original: &mut Original) {
     let views = list.one_or_more();
-    let filters: Vec<Filter<'_>> = views.iter().map(Filter::new).collect();
-    if filters.iter().any(Filter::is_imported) {
-        let condition =
-            list.inexpressible("upgrades have filters of their own, and no rule depends on them");
-        original.allow.push(vec![unnamed(list, "upgrade", condition)]);
-    } else {
-        let message = "upgrades have filters of their own, which do not authorize them; the policy does: less is allowed";
+    let (imported, ignored): (Vec<Filter<'_>>, Vec<_>) =
+        views.iter().map(Filter::new).partition(Filter::is_imported);
+    if imported.is_empty() {
+        let message = "upgrades have filters of their own, which do not authorize them; the policy \
+                       does: less is allowed";
         original.notes.push(list.note(Effect::Stricter, message));
+    } else {
+        let message = "upgrades have filters of their own, and no rule depends on them";
+        original.require(list, "upgrade", list.inexpressible(message));
     }
-    filters
-        .iter()
-        .filter(|filter| !filter.is_imported())
-        .for_each(|filter| note_http(filter, original));
+    ignored.iter().for_each(|filter| note_http(filter, original));
 }
 
 /// The note about a filter that is not imported and may deny requests or connections.
@@ -247,8 +234,9 @@ struct Filter<'n> {
     is_disabled: bool,
 }
 
-/// Parts of the types of filters that are imported.
+/// Parts of the types of filters that are imported, and of a filter that may have one in it.
 const IMPORTED: [&str; 3] = ["rbac", "jwt_authn", "basic_auth"];
+const MAY_BE_IMPORTED: [&str; 4] = ["rbac", "jwt_authn", "basic_auth", "composite"];
 
 /// Parts of the types of filters that are, or may choose, an RBAC filter.
 const MAY_BE_RBAC: [&str; 2] = ["rbac", "composite"];
@@ -279,9 +267,7 @@ impl<'n> Filter<'n> {
     /// form that is not read: behind a matcher, from another server, in a `TypedStruct`, or of an
     /// older version of Envoy. Which requests it denies is not known.
     fn is_unreadable(&self) -> bool {
-        self.kind.is_none()
-            && (self.is_rbac()
-                || self.is_in_other_form(&["rbac", "jwt_authn", "basic_auth", "composite"]))
+        self.kind.is_none() && (self.is_rbac() || self.is_in_other_form(&MAY_BE_IMPORTED))
     }
 
     fn is_imported(&self) -> bool {
@@ -296,8 +282,7 @@ impl<'n> Filter<'n> {
             && (has_type(&self.view, names) || !has_type(&self.view, &[""]) && is_named())
     }
 
-    /// Whether this filter may deny: it is none of Envoy's own filters of this layer with these
-    /// names.
+    /// Whether this filter may deny: it is not among Envoy's own `harmless` filters of this layer.
     fn may_deny(&self, layer: &str, harmless: &str) -> bool {
         let name = match type_name(&self.config) {
             Some(name) => name.strip_prefix("envoy.extensions.filters."),
@@ -309,7 +294,7 @@ impl<'n> Filter<'n> {
         parts.next() != Some(layer)
             || !parts
                 .next()
-                .is_some_and(|name| harmless.split_whitespace().any(|known| known == name))
+                .is_some_and(|name| harmless.split_whitespace().any(|filter| filter == name))
     }
 }
 
@@ -323,7 +308,7 @@ fn contains_one(text: &str, names: &[&str]) -> bool {
     names.iter().any(|name| text.contains(name))
 }
 
-/// Whether a value, or one in it, has a type with one of these names in it.
+/// Whether a value, or a value in it, has a type with one of these names in it.
 fn has_type(view: &View<'_>, names: &[&str]) -> bool {
     view.any(&|value| {
         let types = ["@type", "type_url", "type_urls"].iter().flat_map(|key| value.list(key));
@@ -331,7 +316,7 @@ fn has_type(view: &View<'_>, names: &[&str]) -> bool {
     })
 }
 
-/// HTTP filters that deny nobody by who they are. Each other one, also one that is not known, may:
+/// HTTP filters that deny nobody by who they are. Each other filter may, also if it is unknown:
 /// also `fault` and limits of rates, which can depend on headers, on addresses, or on another
 /// service.
 const HARMLESS: &str = "\
@@ -341,8 +326,3 @@ const HARMLESS: &str = "\
 
 /// Network filters that deny nobody by who they are.
 const HARMLESS_NETWORK: &str = "connection_limit http_connection_manager tcp_proxy";
-
-/// A condition without a name of its own.
-fn unnamed(view: &View<'_>, name: &str, condition: Expr) -> Alternative {
-    Alternative { name: name.to_owned(), origin: (view.place(), view.path.clone()), condition }
-}

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use document::{Place, View};
-use policy::pattern::Scope;
 
 use crate::note::{Effect, MORE_DENIED, Note};
 use crate::term::{self, Caller, Literal, Term};
@@ -11,17 +10,17 @@ use crate::term::{self, Caller, Literal, Term};
 /// A condition on a request and its caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Expr {
-    /// One of these holds.
+    /// At least one holds.
     Any(Vec<Expr>),
     /// All of these hold.
     All(Vec<Expr>),
     /// This does not hold.
     Not(Box<Expr>),
-    /// A part of the request or the caller is one of these.
+    /// A part of the request or the caller is in a set.
     Is(Literal),
-    /// A condition that cannot be expressed: `under` implies it, and it implies `over`. With a note
-    /// that it is wider, `under` is a bit more. `acceptable`: that can be accepted by an option.
-    /// With a note that it is the same, another note says what `under` lacks.
+    /// A condition that cannot be expressed: `under` implies it, and it implies `over`. With the
+    /// effect `Wider`, `under` is a bit more than the condition. With the effect `Same`, another
+    /// note says what `under` lacks. `acceptable`: an option accepts the wider `under`.
     Between { under: Box<Expr>, over: Box<Expr>, note: Note, acceptable: bool },
 }
 
@@ -50,29 +49,39 @@ impl Expr {
         Self::Any(Vec::new())
     }
 
-    pub(crate) fn is_never(&self) -> bool {
-        matches!(self, Self::Any(all) if all.is_empty())
-            || matches!(self, Self::Is(literal) if literal.is_empty())
+    pub(crate) fn is_always(&self) -> bool {
+        matches!(self, Self::All(conditions) if conditions.is_empty())
     }
 
-    /// One of these; alternatives of the same part of a request become one literal.
-    pub(crate) fn any(alternatives: Vec<Self>) -> Self {
+    pub(crate) fn is_never(&self) -> bool {
+        match self {
+            Self::Any(alternatives) => alternatives.is_empty(),
+            Self::Is(literal) => literal.is_empty(),
+            Self::All(_) | Self::Not(_) | Self::Between { .. } => false,
+        }
+    }
+
+    /// At least one holds; alternatives of the same part of a request become one literal.
+    pub(crate) fn any(alternatives: impl IntoIterator<Item = Self>) -> Self {
         let mut merged: Vec<Self> = Vec::new();
         for alternative in alternatives {
-            match (merged.last_mut(), alternative) {
-                (Some(Self::Is(Literal::Methods(all))), Self::Is(Literal::Methods(more))) => {
-                    all.extend(more)
-                }
-                (Some(Self::Is(Literal::Hosts(all))), Self::Is(Literal::Hosts(more))) => {
-                    all.extend(more)
-                }
-                (Some(Self::Is(Literal::Paths(all))), Self::Is(Literal::Paths(more))) => {
-                    all.extend(more)
-                }
-                (_, alternative) => merged.push(alternative),
+            let Self::Is(literal) = alternative else {
+                merged.push(alternative);
+                continue;
+            };
+            match (merged.last_mut(), literal) {
+                (Some(Self::Is(Literal::Methods(all))), Literal::Methods(more)) => all.extend(more),
+                (Some(Self::Is(Literal::Hosts(all))), Literal::Hosts(more)) => all.extend(more),
+                (Some(Self::Is(Literal::Paths(all))), Literal::Paths(more)) => all.extend(more),
+                (_, literal) => merged.push(Self::Is(literal)),
             }
         }
         Self::Any(merged)
+    }
+
+    /// All of these hold.
+    pub(crate) fn all(conditions: impl IntoIterator<Item = Self>) -> Self {
+        Self::All(conditions.into_iter().collect())
     }
 
     pub(crate) fn negated(self) -> Self {
@@ -96,28 +105,33 @@ pub(crate) struct Lost {
 /// Resolves conditions to terms, and collects notes about approximations.
 #[derive(Debug)]
 pub(crate) struct Resolver<'r> {
-    pub(crate) notes: &'r mut BTreeSet<Note>,
-    pub(crate) bound: Bound,
+    notes: &'r mut BTreeSet<Note>,
+    bound: Bound,
     /// The place and path of the condition, for notes about combinations.
-    pub(crate) origin: &'r (Place, String),
+    origin: &'r (Place, String),
     /// The conjunctions that were left out, with the bound `Under`.
     pub(crate) lost: Vec<Lost>,
 }
 
-impl Resolver<'_> {
-    /// The terms of which one holds if and only if the condition does, up to the bound.
-    pub(crate) fn terms(&mut self, expr: &Expr) -> Result<Vec<Term>, TooComplex> {
-        self.resolve(expr, false)
+impl<'r> Resolver<'r> {
+    pub(crate) fn new(
+        notes: &'r mut BTreeSet<Note>,
+        bound: Bound,
+        origin: &'r (Place, String),
+    ) -> Self {
+        Self { notes, bound, origin, lost: Vec::new() }
     }
 
-    fn resolve(&mut self, expr: &Expr, negated: bool) -> Result<Vec<Term>, TooComplex> {
+    /// Terms of which at least one holds if and only if the condition, or its negation, does, up to
+    /// the bound.
+    pub(crate) fn terms(&mut self, expr: &Expr, negated: bool) -> Result<Vec<Term>, TooComplex> {
         match expr {
-            Expr::Not(inner) => self.resolve(inner, !negated),
-            Expr::Is(literal) => Ok(if negated { Term::not(literal) } else { Term::is(literal) }),
+            Expr::Not(inner) => self.terms(inner, !negated),
+            Expr::Is(literal) => Ok(Term::alternatives(literal, negated)),
             Expr::Between { under, over, note, acceptable } => {
                 let is_under = (self.bound == Bound::Under) != negated;
                 if note.effect == Effect::Same && is_under {
-                    return self.resolve(under, negated);
+                    return self.terms(under, negated);
                 }
                 let mut note = note.clone();
                 if note.effect != Effect::Wider || !is_under {
@@ -135,18 +149,18 @@ impl Resolver<'_> {
                     note.message = format!("{}{hint}: {effect}", note.message);
                 }
                 self.notes.insert(note);
-                self.resolve(if is_under { under } else { over }, negated)
+                self.terms(if is_under { under } else { over }, negated)
             }
-            Expr::Any(all) if !negated => self.sum(all, negated),
-            Expr::All(all) if negated => self.sum(all, negated),
-            Expr::Any(all) | Expr::All(all) => self.product(all, negated),
+            Expr::Any(exprs) if !negated => self.sum(exprs, negated),
+            Expr::All(exprs) if negated => self.sum(exprs, negated),
+            Expr::Any(exprs) | Expr::All(exprs) => self.product(exprs, negated),
         }
     }
 
-    fn sum(&mut self, all: &[Expr], negated: bool) -> Result<Vec<Term>, TooComplex> {
+    fn sum(&mut self, exprs: &[Expr], negated: bool) -> Result<Vec<Term>, TooComplex> {
         let mut terms = Vec::new();
-        for expr in all {
-            terms.extend(self.resolve(expr, negated)?);
+        for expr in exprs {
+            terms.extend(self.terms(expr, negated)?);
             if terms.len() > MAX_TERMS {
                 return Err(TooComplex);
             }
@@ -154,81 +168,78 @@ impl Resolver<'_> {
         Ok(terms)
     }
 
-    fn product(&mut self, all: &[Expr], negated: bool) -> Result<Vec<Term>, TooComplex> {
+    fn product(&mut self, exprs: &[Expr], negated: bool) -> Result<Vec<Term>, TooComplex> {
         let mut terms = vec![Term::default()];
-        for expr in all {
-            let more = self.resolve(expr, negated)?;
-            if terms.len().saturating_mul(more.len()) > MAX_TERMS {
+        for expr in exprs {
+            let factors = self.terms(expr, negated)?;
+            if terms.len().saturating_mul(factors.len()) > MAX_TERMS {
                 return Err(TooComplex);
             }
-            let both = terms.iter().flat_map(|term| more.iter().map(move |other| (term, other)));
-            let both = both.filter_map(|(term, other)| self.both(term, other));
-            let both = both.filter_map(|mut term| term.simplify().then_some(term)).collect();
-            terms = term::without_redundant(both, |term| term);
+            let mut products = Vec::new();
+            for (term, factor) in terms.iter().flat_map(|t| factors.iter().map(move |f| (t, f))) {
+                let product = self.intersection(term, factor);
+                products.extend(product.and_then(|mut term| term.simplify().then_some(term)));
+            }
+            terms = term::without_redundant(products, |term| term);
         }
         Ok(terms)
     }
 
     /// Both terms at once; `None` if that is impossible, or cannot be expressed and the bound is
     /// `Under`.
-    fn both(&mut self, one: &Term, other: &Term) -> Option<Term> {
-        let common_methods = |one: &BTreeSet<String>, other: &BTreeSet<String>| one & other;
-        let methods =
-            common_limit(&one.methods, &other.methods, common_methods, BTreeSet::is_empty)?;
-        let common_hosts = |one: &Vec<Scope>, other: &Vec<Scope>| term::common_hosts(one, other);
-        let hosts = common_limit(&one.hosts, &other.hosts, common_hosts, Vec::is_empty)?;
-        // If the common paths cannot be written as patterns, the result has both lists.
-        let (paths, are_paths_known) = match (&one.paths, &other.paths) {
-            (None, paths) | (paths, None) => (vec![paths.clone()], true),
-            (Some(one), Some(other)) => match term::common_paths(one, other) {
-                Some(all) if all.is_empty() => return None,
-                Some(all) => (vec![Some(all)], true),
-                None => (vec![Some(one.clone()), Some(other.clone())], false),
+    fn intersection(&mut self, a: &Term, b: &Term) -> Option<Term> {
+        let methods = common_limit(&a.methods, &b.methods, |a, b| a & b, BTreeSet::is_empty)?;
+        let common_hosts = |a: &Vec<_>, b: &Vec<_>| term::common_hosts(a, b);
+        let hosts = common_limit(&a.hosts, &b.hosts, common_hosts, Vec::is_empty)?;
+        // If the intersection of paths or callers cannot be written, `paths` or `callers` are both.
+        let mut reasons = Vec::new();
+        let paths = match (&a.paths, &b.paths) {
+            (None, paths) | (paths, None) => vec![paths.clone()],
+            (Some(a), Some(b)) => match term::common_paths(a, b) {
+                Some(common) if common.is_empty() => return None,
+                Some(common) => vec![Some(common)],
+                None => {
+                    reasons.push(
+                        "two patterns of paths must match at once, which cannot be expressed",
+                    );
+                    vec![Some(a.clone()), Some(b.clone())]
+                }
             },
         };
-        let (callers, is_caller_known) = match term::common_caller(&one.caller, &other.caller) {
-            Ok(caller) => (vec![caller?], true),
-            Err(term::Unknown) => (vec![one.caller.clone(), other.caller.clone()], false),
-        };
-        let mut not = one.not.clone();
-        not.extend(other.not.iter().filter(|literal| !one.not.contains(literal)).cloned());
-        let over: Vec<Term> = paths
-            .iter()
-            .flat_map(|paths| callers.iter().map(move |caller| (paths.clone(), caller.clone())))
-            .map(|(paths, caller)| Term {
-                methods: methods.clone(),
-                hosts: hosts.clone(),
-                paths,
-                caller,
-                not: not.clone(),
-            })
-            .collect();
-        let mut is_exact = true;
-        for (is_known, message) in [
-            (
-                are_paths_known,
-                "two patterns of paths must match at once, which cannot be expressed",
-            ),
-            (is_caller_known, "a caller that must be two of these at once cannot be expressed"),
-        ] {
-            if !is_known {
-                is_exact = false;
-                self.inexpressible(message, &over);
+        let callers = match term::common_caller(&a.caller, &b.caller) {
+            Ok(caller) => vec![caller?],
+            Err(term::Unknown) => {
+                reasons.push("a caller that must be two of these at once cannot be expressed");
+                vec![a.caller.clone(), b.caller.clone()]
             }
+        };
+        let mut not = a.not.clone();
+        not.extend(b.not.iter().filter(|literal| !a.not.contains(literal)).cloned());
+        let term = Term { methods, hosts, not, ..Term::default() };
+        let mut over = Vec::new();
+        for paths in paths {
+            over.extend(callers.iter().cloned().map(|caller| Term {
+                paths: paths.clone(),
+                caller,
+                ..term.clone()
+            }));
         }
-        if is_exact || self.bound == Bound::Over { over.into_iter().next() } else { None }
+        for reason in &reasons {
+            self.note_inexpressible(reason, &over);
+        }
+        let is_exact = reasons.is_empty();
+        over.into_iter().next().filter(|_| is_exact || self.bound == Bound::Over)
     }
 
     /// Notes that a conjunction cannot be expressed, which implies each of `over`.
-    fn inexpressible(&mut self, message: &str, over: &[Term]) {
-        let effect = match self.bound {
-            Bound::Under => "nothing is allowed by it",
-            Bound::Over => MORE_DENIED,
-        };
-        let note = Note::new(self.origin, Effect::Stricter, format!("{message}: {effect}"));
+    fn note_inexpressible(&mut self, reason: &str, over: &[Term]) {
+        let note = |effect| Note::new(self.origin, Effect::Stricter, format!("{reason}: {effect}"));
         match self.bound {
-            Bound::Under => self.lost.push(Lost { note, over: over.to_vec() }),
-            Bound::Over => _ = self.notes.insert(note),
+            Bound::Under => {
+                let note = note("nothing is allowed by it");
+                self.lost.push(Lost { note, over: over.to_vec() });
+            }
+            Bound::Over => _ = self.notes.insert(note(MORE_DENIED)),
         }
     }
 }
@@ -239,17 +250,14 @@ impl Resolver<'_> {
     reason = "the outer one is whether there is a term, the inner one a limit"
 )]
 fn common_limit<T: Clone>(
-    one: &Option<T>,
-    other: &Option<T>,
+    a: &Option<T>,
+    b: &Option<T>,
     common: impl Fn(&T, &T) -> T,
     is_empty: impl Fn(&T) -> bool,
 ) -> Option<Option<T>> {
-    match (one, other) {
+    match (a, b) {
         (None, limit) | (limit, None) => Some(limit.clone()),
-        (Some(one), Some(other)) => {
-            let both = common(one, other);
-            (!is_empty(&both)).then_some(Some(both))
-        }
+        (Some(a), Some(b)) => Some(common(a, b)).filter(|common| !is_empty(common)).map(Some),
     }
 }
 
@@ -262,15 +270,21 @@ pub(crate) mod reason {
     pub(crate) const OTHER: &str = "this condition cannot be expressed";
     pub(crate) const SERVER_ADDRESS: &str =
         "a rule does not depend on the address and the port of the server";
+    pub(crate) const UNKNOWN_FIELD: &str = "a field that is not known";
 }
 
 /// Notes about a value, and conditions that cannot be expressed exactly because of it.
 pub(crate) trait Notes {
     fn view(&self) -> &View<'_>;
 
+    /// The place and path of this value.
+    fn origin(&self) -> (Place, String) {
+        (self.view().place(), self.view().path.clone())
+    }
+
     /// A note about this value.
     fn note(&self, effect: Effect, message: impl Into<String>) -> Note {
-        Note::new(&(self.view().place(), self.view().path.clone()), effect, message)
+        Note::new(&self.origin(), effect, message)
     }
 
     /// A condition that cannot be expressed at all.
@@ -282,13 +296,12 @@ pub(crate) trait Notes {
     /// the others match.
     fn unknown(&self, known: &str) -> Option<Expr> {
         let unknown = self.view().besides(known);
-        let conditions =
-            unknown.iter().map(|field| field.inexpressible("a field that is not known"));
-        (!unknown.is_empty()).then(|| Expr::All(conditions.collect()))
+        let conditions = unknown.iter().map(|field| field.inexpressible(reason::UNKNOWN_FIELD));
+        (!unknown.is_empty()).then(|| Expr::all(conditions))
     }
 
-    /// The items of a list, which is the only field of this, combined. Without an item, or with
-    /// another field, it is not known what this matches: an empty conjunction would always hold.
+    /// The items of a list, which is the only field of this, combined. A missing list or another
+    /// field cannot be expressed: an empty conjunction would always hold.
     fn combined(&self, key: &str, combine: impl FnOnce(&[View<'_>]) -> Expr) -> Expr {
         let items = self.view().list(key);
         if items.is_empty() {
@@ -300,14 +313,10 @@ pub(crate) trait Notes {
     /// A condition that is nearly this one, in which a bit more may hold: that is not allowed
     /// unless it is accepted.
     fn nearly(&self, nearly: Expr, over: Expr, is_accepted: bool, message: &str) -> Expr {
-        let effect = if is_accepted { Effect::Wider } else { Effect::Stricter };
-        let under = if is_accepted { nearly } else { Expr::never() };
-        Expr::Between {
-            under: Box::new(under),
-            over: Box::new(over),
-            note: self.note(effect, message),
-            acceptable: !is_accepted,
-        }
+        let (effect, under) =
+            if is_accepted { (Effect::Wider, nearly) } else { (Effect::Stricter, Expr::never()) };
+        let (under, over) = (Box::new(under), Box::new(over));
+        Expr::Between { under, over, note: self.note(effect, message), acceptable: !is_accepted }
     }
 
     /// A condition between two others.

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use document::{Place, Problem, View};
 
 use crate::Options;
-use crate::expr::{Expr, Notes as _};
+use crate::expr::{Expr, Notes as _, reason};
 use crate::lower::{Alternative, Original};
 use crate::note::{Effect, Note};
 
@@ -34,20 +34,21 @@ pub(crate) fn read(
     }
     let namespace = workload_namespace(policies.iter().chain(&authentications), options)?;
     let options = &Options { namespace, ..options.clone() };
-    let is_given = !policies.is_empty();
-    let allowing =
-        policies.iter().find(|policy| allows(&policy.view)).map(|policy| policy.view.place());
+    let has_policies = !policies.is_empty();
+    let allowing = policies.iter().find(|policy| allows(&policy.view));
+    let allowing = allowing.map(|policy| policy.view.place());
     retain_workload(&mut policies, options, &mut original);
-    if is_given && policies.is_empty() {
+    if has_policies && policies.is_empty() {
         // Istio would allow it everything; more likely is a typing error.
         let message = "no `AuthorizationPolicy` here is for this workload";
-        return Err(
-            Problem::error(start.clone(), message).help("check `--namespace` and `--label`")
-        );
+        let help = "check `--namespace` and `--label`";
+        return Err(Problem::error(start.clone(), message).help(help));
     }
     if let Some(at) = allowing.filter(|_| !policies.iter().any(|policy| allows(&policy.view))) {
-        let message = "no `ALLOW` policy here is for this workload, so that it would be allowed all that is not denied";
-        let help = "check `--namespace` and `--label`; if it needs none, give only the files of this workload";
+        let message = "no `ALLOW` policy here is for this workload, so that it would be allowed \
+                       all that is not denied";
+        let help = "check `--namespace` and `--label`; if it needs none, give only the files of \
+                    this workload";
         return Err(Problem::error(at, message).help(help));
     }
     retain_workload(&mut authentications, options, &mut original);
@@ -75,16 +76,9 @@ struct Resource<'n> {
     view: View<'n>,
     namespace: Option<&'n str>,
     labels: BTreeMap<String, &'n str>,
-    /// The objects to which `targetRefs` refers. A `Gateway` and a `Service` may have one name.
-    targets: BTreeSet<Target<'n>>,
-}
-
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Target<'n> {
-    group: &'n str,
-    kind: &'n str,
-    name: &'n str,
-    namespace: &'n str,
+    /// The objects to which `targetRefs` refers: group, kind, name and namespace of each. A
+    /// `Gateway` and a `Service` may have the same name.
+    targets: BTreeSet<[&'n str; 4]>,
 }
 
 impl<'n> Resource<'n> {
@@ -92,20 +86,20 @@ impl<'n> Resource<'n> {
         check_workload_fields(&view)?;
         let namespace =
             view.text_of("metadata/namespace").filter(|namespace| !namespace.is_empty());
-        let labels = view.named_entries_of("spec/selector/match_labels");
-        let labels = labels
-            .into_iter()
-            .map(|(key, value)| (key, value.text().unwrap_or_default()))
-            .collect();
-        let targets = view.list("spec/target_refs").into_iter().chain(view.get("spec/target_ref"));
-        let target = |target: View<'n>| {
-            let text = |key| target.text_of(key).unwrap_or_default();
+        let mut labels = BTreeMap::new();
+        for (key, value) in view.named_entries_of("spec/selector/match_labels") {
+            labels.insert(key, value.text().unwrap_or_default());
+        }
+        let mut targets = BTreeSet::new();
+        for target in view.list("spec/target_refs").into_iter().chain(view.get("spec/target_ref")) {
+            let [group, kind, name] =
+                ["group", "kind", "name"].map(|key| target.text_of(key).unwrap_or_default());
             // The group of Kubernetes itself has no name, and is the default.
-            let group = Some(text("group")).filter(|group| *group != "core").unwrap_or_default();
+            let group = if group == "core" { "" } else { group };
             let namespace = target.text_of("namespace").or(namespace).unwrap_or_default();
-            Target { group, kind: text("kind"), name: text("name"), namespace }
-        };
-        Ok(Self { namespace, labels, targets: targets.map(target).collect(), view })
+            targets.insert([group, kind, name, namespace]);
+        }
+        Ok(Self { view, namespace, labels, targets })
     }
 
     /// Whether it is in the namespace that counts for all others.
@@ -114,37 +108,38 @@ impl<'n> Resource<'n> {
     }
 }
 
-/// Checks the fields that say for which workloads a resource is, and the list of issuers: if one
-/// were taken for missing, a policy would allow more workloads, or deny none.
+/// Checks the fields that say for which workloads a resource is, and the list of issuers: if a
+/// field were taken for missing, a policy would allow more workloads, or deny none.
 fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
     resource.in_one_spelling()?;
-    let mappings =
-        ["metadata", "spec", "spec/selector", "spec/selector/match_labels", "spec/target_ref"];
-    let targets =
-        resource.get("spec/target_refs").map(|targets| targets.items()).unwrap_or_default();
-    let mut mappings = mappings.iter().filter_map(|path| resource.get(path)).chain(targets);
-    let mut lists =
-        ["spec/target_refs", "spec/jwt_rules"].iter().filter_map(|path| resource.get(path));
-    let labels = resource.named_entries_of("spec/selector/match_labels");
-    let no_text = labels.into_iter().map(|(_, value)| value).find(|value| value.text().is_none());
-    let no_text =
-        no_text.or_else(|| resource.get("spec/selector/match_labels").filter(View::lacks_a_value));
-    let namespace =
-        resource.get("metadata/namespace").filter(|namespace| namespace.text().is_none());
+    let get_all = |paths: &[&str]| -> Vec<View<'_>> {
+        paths.iter().filter_map(|path| resource.get(path)).collect()
+    };
+    let label_map = "spec/selector/match_labels";
+    let mut mappings =
+        get_all(&["metadata", "spec", "spec/selector", label_map, "spec/target_ref"]);
+    mappings.extend(resource.get("spec/target_refs").iter().flat_map(View::items));
+    let labels = resource.named_entries_of(label_map).into_iter().map(|(_, label)| label);
+    let wrong_label = labels
+        .filter(|label| label.text().is_none())
+        .chain(resource.get(label_map).filter(View::lacks_a_value))
+        .next();
+    let lists = get_all(&["spec/target_refs", "spec/jwt_rules"]);
+    let namespace = resource.get("metadata/namespace");
     let wrong = [
-        (mappings.find(|view| !view.is_mapping()), "a mapping"),
-        (lists.find(|view| !view.is_list()), "a list"),
-        (no_text, "a text for each label"),
-        (namespace, "a text"),
+        (mappings.into_iter().find(|view| !view.is_mapping()), "a mapping"),
+        (lists.into_iter().find(|view| !view.is_list()), "a list"),
+        (wrong_label, "a text for each label"),
+        (namespace.filter(|namespace| namespace.text().is_none()), "a text"),
     ];
-    match wrong.into_iter().find_map(|(view, expected)| Some((view?, expected))) {
-        Some((view, expected)) => {
+    for (view, expected) in wrong {
+        if let Some(view) = view {
             let message = format!("`{}`: {expected} is expected here", view.path);
-            Err(Problem::error(view.place(), message)
-                .help("correct it: Kubernetes would refuse this resource"))
+            let help = "correct it: Kubernetes would refuse this resource";
+            return Err(Problem::error(view.place(), message).help(help));
         }
-        None => Ok(()),
     }
+    Ok(())
 }
 
 /// The namespace of the workload: that of the options, or if only its labels are given, that of the
@@ -172,46 +167,48 @@ fn workload_namespace<'v, 'n: 'v>(
     // The labels count also where all resources are for each namespace.
     let Some(first) = resources.next() else { return Ok(Some(options.root_namespace.clone())) };
     let namespace = first.namespace.unwrap_or_default();
-    match resources.find(|resource| resource.namespace != first.namespace) {
-        None => Ok(Some(namespace.to_owned())),
-        Some(second) => {
-            let other = second.namespace.unwrap_or_default();
-            let message =
-                format!("the resources are in the namespaces `{namespace}` and `{other}`");
-            let help = "name that of the workload by `--namespace`; one that counts for all workloads is \
-                        `--root-namespace`";
-            Err(Problem::error(second.view.place(), message).help(help))
-        }
-    }
+    let Some(second) = resources.find(|resource| resource.namespace != first.namespace) else {
+        return Ok(Some(namespace.to_owned()));
+    };
+    let message = format!(
+        "the resources are in the namespaces `{namespace}` and `{}`",
+        second.namespace.unwrap_or_default()
+    );
+    let help = "name that of the workload by `--namespace`; one that counts for all workloads is \
+                `--root-namespace`";
+    Err(Problem::error(second.view.place(), message).help(help))
 }
 
 /// Retains the resources for the workload of the options. Properties of the workload that the
 /// options do not name must be the same for all ([`check_same_workload`]).
 fn retain_workload(resources: &mut Vec<Resource<'_>>, options: &Options, original: &mut Original) {
-    let has_label = |(key, value): (&String, &&str)| {
-        options.labels.iter().any(|(name, text)| name == key && text == value)
-    };
     resources.retain(|resource| {
-        let own = options.namespace.as_deref();
-        let is_in_namespace = own.is_none_or(|own| resource.namespace.unwrap_or_default() == own)
-            || resource.is_in_root(options);
-        let is_selected = options.labels.is_empty() || resource.labels.iter().all(has_label);
-        let message = match (is_in_namespace, is_selected) {
-            (true, true) => return true,
-            (true, false) => "this is for workloads with other labels than those of `--label`".to_owned(),
-            (false, _) => format!(
-                "this is for workloads of another namespace, as the root namespace is `{}` (`--root-namespace`)",
+        let is_in_namespace = options.namespace.as_deref().is_none_or(|namespace| {
+            resource.namespace.unwrap_or_default() == namespace || resource.is_in_root(options)
+        });
+        let is_selected = options.labels.is_empty()
+            || resource.labels.iter().all(|(key, value)| {
+                options.labels.iter().any(|(name, text)| name == key && text == value)
+            });
+        let message = if !is_in_namespace {
+            format!(
+                "this is for workloads of another namespace, as the root namespace is `{}` \
+                 (`--root-namespace`)",
                 options.root_namespace
-            ),
+            )
+        } else if !is_selected {
+            "this is for workloads with other labels than those of `--label`".to_owned()
+        } else {
+            return true;
         };
         original.notes.push(resource.view.note(Effect::Same, message));
         false
     });
 }
 
-/// The namespace and the labels of the workload, where the options do not name them, must be the
-/// same for all resources: rules for another workload would allow more. Resources without a
-/// selector are for each workload of their namespace, also for the one that others select, and
+/// Checks that the namespace and the labels of the workload, where the options do not name them,
+/// are the same for all resources: rules for another workload would allow more. Resources without a
+/// selector are for each workload of their namespace, also for the workload that others select, and
 /// those of the root namespace for each workload.
 fn check_same_workload<'v, 'n: 'v>(
     resources: impl Iterator<Item = &'v Resource<'n>>,
@@ -229,9 +226,9 @@ fn check_same_workload<'v, 'n: 'v>(
             || !is_included && *namespace.get_or_insert(resource.namespace) != resource.namespace
             || has_labels && selected.get_or_insert(resource).labels != resource.labels
         {
-            let help = "name one by `--namespace` and `--label`, or give only its files; a policy with `targetRefs` is \
-                        imported with others of the same targets";
             let message = "this is for other workloads than those before";
+            let help = "name one by `--namespace` and `--label`, or give only its files; a policy \
+                        with `targetRefs` is imported with others of the same targets";
             return Err(Problem::error(resource.view.place(), message).help(help));
         }
     }
@@ -247,21 +244,24 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
     let mut allow = Vec::new();
     for policy in policies {
         if let Some(annotation) = dry_run(policy) {
-            let message = "a dry run decides nothing and is not imported: try a policy by `rolegate serve --shadow`";
+            let message = "a dry run decides nothing and is not imported: try a policy by \
+                           `rolegate serve --shadow`";
             original.notes.push(annotation.note(Effect::Same, message));
             continue;
         }
-        let alternatives = rules(policy, policy.get("spec").as_ref(), options, original);
+        let alternatives = rules(policy, options, original);
         match action(policy) {
             "ALLOW" => allow.extend(alternatives),
             "DENY" => original.deny.extend(alternatives),
-            "AUDIT" => original
-                .notes
-                .push(policy.note(Effect::Same, "`AUDIT` decides nothing and is not imported")),
-            // `CUSTOM`, or an action that is not known, may deny what its rules match.
+            "AUDIT" => {
+                let message = "`AUDIT` decides nothing and is not imported";
+                original.notes.push(policy.note(Effect::Same, message));
+            }
+            // `CUSTOM`, or an unknown action, may deny the requests that its rules match.
             _ => {
                 let at = policy.get("spec/action").unwrap_or_else(|| policy.clone());
-                let message = "what an external authorizer decides is not imported, and all about which it is asked is denied";
+                let message = "what an external authorizer decides is not imported, and all about \
+                               which it is asked is denied";
                 original.deny.extend(alternatives.into_iter().map(|alternative| {
                     let condition = at.between(Expr::never(), alternative.condition, message);
                     Alternative { condition, ..alternative }
@@ -270,18 +270,13 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
         }
     }
     if !policies.iter().any(allows) {
-        // So it is in Istio; but a file may be missing.
-        let origin = policies.first().map_or_else(
-            || (start.clone(), String::new()),
-            |policy| (policy.place(), policy.path.clone()),
-        );
+        // Istio does the same; but a file may be missing.
+        let origin =
+            policies.first().map_or_else(|| (start.clone(), String::new()), |view| view.origin());
         let message = "no `ALLOW` policy is for this workload: all that is not denied is allowed";
         original.notes.push(Note::new(&origin, Effect::Same, message));
-        allow.push(Alternative {
-            name: "no ALLOW policy".to_owned(),
-            origin,
-            condition: Expr::always(),
-        });
+        let (name, condition) = ("no ALLOW policy".to_owned(), Expr::always());
+        allow.push(Alternative { name, origin, condition });
     }
     original.allow.push(allow);
 }
@@ -299,14 +294,12 @@ fn allows(policy: &View<'_>) -> bool {
 /// The annotation by which a policy decides nothing. Istio reads it with `strconv.ParseBool` of Go:
 /// other texts than these, such as `yes`, are false.
 fn dry_run<'n>(policy: &View<'n>) -> Option<View<'n>> {
-    let is_true =
-        |value: &View<'_>| matches!(value.text(), Some("1" | "t" | "T" | "TRUE" | "true" | "True"));
     let annotations = policy.named_entries_of("metadata/annotations");
-    let annotation = annotations.into_iter().find(|(key, _)| key == "istio.io/dry-run");
-    annotation.map(|(_, value)| value).filter(is_true)
+    let (_, value) = annotations.into_iter().find(|(key, _)| key == "istio.io/dry-run")?;
+    matches!(value.text(), Some("1" | "t" | "T" | "TRUE" | "true" | "True")).then_some(value)
 }
 
-/// The fields besides these and those that say for which workloads a resource is. What is not known
+/// The fields besides these and those that say for which workloads a resource is. An unknown field
 /// may limit it to fewer.
 fn unknown_fields<'n>(spec: &View<'n>, known: &str) -> Vec<View<'n>> {
     let selector = spec.get("selector").map(|selector| selector.besides("match_labels"));
@@ -315,35 +308,18 @@ fn unknown_fields<'n>(spec: &View<'n>, known: &str) -> Vec<View<'n>> {
 }
 
 /// The rules of a policy; without any, it matches nothing.
-fn rules(
-    policy: &View<'_>,
-    spec: Option<&View<'_>>,
-    options: &Options,
-    original: &mut Original,
-) -> Vec<Alternative> {
-    let Some(spec) = spec else { return Vec::new() };
-    let name = policy.text_of("metadata/name").unwrap_or("policy").to_owned();
-    let unknown = unknown_fields(spec, "rules action provider");
-    let rules = match rule::items(spec, "rules") {
+fn rules(policy: &View<'_>, options: &Options, original: &Original) -> Vec<Alternative> {
+    let Some(spec) = policy.get("spec") else { return Vec::new() };
+    let name = policy.text_of("metadata/name").unwrap_or("policy");
+    let rules = match rule::items(&spec, "rules") {
         Ok(rules) => rules,
-        Err(condition) => {
-            return vec![Alternative {
-                name,
-                origin: (spec.place(), spec.path.clone()),
-                condition,
-            }];
-        }
+        Err(condition) => return vec![Alternative::new(&spec, name, condition)],
     };
-    let rules = rules.into_iter().map(|rule| {
-        let limits =
-            unknown.iter().map(|unknown| unknown.inexpressible("a field that is not known"));
-        let condition = Expr::All(
-            [rule::condition(&rule, options, &original.sources)]
-                .into_iter()
-                .chain(limits)
-                .collect(),
-        );
-        Alternative { name: name.clone(), origin: (rule.place(), rule.path.clone()), condition }
+    let unknown = unknown_fields(&spec, "rules action provider");
+    let limits = unknown.iter().map(|field| field.inexpressible(reason::UNKNOWN_FIELD));
+    let rules = rules.iter().map(|rule| {
+        let condition = rule::condition(rule, options, &original.sources);
+        Alternative::new(rule, name, Expr::all([condition].into_iter().chain(limits.clone())))
     });
     rules.collect()
 }

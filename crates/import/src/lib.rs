@@ -1,8 +1,8 @@
 //! A policy with the same answers as the configuration of another system (Envoy's RBAC filter, or
 //! Istio), apart from listed exceptions.
 //!
-//! The original becomes a condition (`expr`) on parts of the request and on the caller. What
-//! rolegate cannot express is approximated from below where it allows, and from above where it
+//! The original becomes a condition (`expr`) on parts of the request and on the caller. A condition
+//! that rolegate cannot express is approximated from below where it allows, and from above where it
 //! denies, so that the imported policy never allows more, except where a note says so, where
 //! `--allow-wider` accepts it, and in other spellings of an allowed path (`/a//b`): rolegate
 //! compares canonical paths. For Envoy a note says so; for Istio only `import istio --help` does,
@@ -32,16 +32,17 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use document::{Mark, Place, Problem, Reader, View};
+use document::{Place, Problem, Reader, View};
 
 pub use note::{Effect, Note};
 
 use lower::Original;
 
-/// What to import, and how.
+/// The choices of the person who imports.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Also import what rolegate compares less strictly than the original; each is a [`Note`].
+    /// Also import conditions that rolegate compares less strictly than the original; each is a
+    /// [`Note`].
     pub allow_wider: bool,
     /// The audiences of issuers for which the original names none.
     pub audiences: Vec<String>,
@@ -99,20 +100,13 @@ impl Imported {
 pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Imported, Vec<Problem>> {
     let file: Arc<Path> = file.into();
     let mut reader = Reader::new(file.clone());
-    let Some(root) =
-        reader.parse_nonempty(bytes, "give the configuration of Envoy, as YAML or JSON")
-    else {
-        return Err(reader.finish());
+    let help = "give the configuration of Envoy, as YAML or JSON";
+    let root = match reader.parse_nonempty(bytes, help) {
+        Some(root) if reader.errors() == 0 => root,
+        Some(_) | None => return Err(reader.finish()),
     };
-    if reader.errors() > 0 {
-        return Err(reader.finish());
-    }
-    let root = View::root(&root, &file);
-    let start = reader.place(Mark::START);
-    as_strict_as_possible(options, |options| {
-        let original = envoy::read(&root, options).map_err(|problem| vec![problem])?;
-        import(original, &start)
-    })
+    let (root, start) = (View::root(&root, &file), Place::start_of(&file));
+    as_strict_as_possible(options, &start, |options| envoy::read(&root, options))
 }
 
 /// Imports `AuthorizationPolicy` and `RequestAuthentication` of Istio, from files with any number
@@ -126,8 +120,7 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
     for (file, bytes) in files {
         let file: Arc<Path> = file.as_path().into();
         let mut reader = Reader::new(file.clone());
-        let roots = reader.parse_foreign(bytes);
-        match roots {
+        match reader.parse_foreign(bytes) {
             Some(roots) if reader.errors() == 0 => {
                 documents.extend(roots.into_iter().map(|root| (file.clone(), root)));
             }
@@ -137,10 +130,7 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
     let views: Vec<View<'_>> =
         documents.iter().map(|(file, root)| View::root(root, file)).collect();
     let start = Place::start_of(files.first().map_or(Path::new(""), |(file, _)| file));
-    as_strict_as_possible(options, |options| {
-        let original = istio::read(&views, options, &start).map_err(|problem| vec![problem])?;
-        import(original, &start)
-    })
+    as_strict_as_possible(options, &start, |options| istio::read(&views, options, &start))
 }
 
 /// Imports with `allow_wider` only if that makes a difference: if the strict policy is the same
@@ -148,9 +138,11 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
 /// untrue.
 fn as_strict_as_possible(
     options: &Options,
-    import: impl Fn(&Options) -> Result<Imported, Vec<Problem>>,
+    start: &Place,
+    read: impl Fn(&Options) -> Result<Original, Problem>,
 ) -> Result<Imported, Vec<Problem>> {
-    let imported = import(options)?;
+    let import = |options: &Options| import(&read(options)?, start);
+    let imported = import(options).map_err(|problem| vec![problem])?;
     if options.allow_wider
         && let Ok(strict) = import(&Options { allow_wider: false, ..options.clone() })
         && without_comments(&strict.policy).eq(without_comments(&imported.policy))
@@ -164,10 +156,10 @@ fn without_comments(policy: &str) -> impl Iterator<Item = &str> {
     policy.lines().filter(|line| !line.trim_start().starts_with('#'))
 }
 
-fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {
+fn import(original: &Original, start: &Place) -> Result<Imported, Problem> {
     let mut notes: BTreeSet<Note> = original.notes.iter().cloned().collect();
-    let roles = lower::roles(&original, &mut notes).map_err(|expr::TooComplex| {
-        vec![Problem::error(start.clone(), "there are too many alternatives")]
+    let roles = lower::roles(original, &mut notes).map_err(|expr::TooComplex| {
+        Problem::error(start.clone(), "there are too many alternatives")
     })?;
     let sources = &original.sources;
     notes.extend(sources.notes.borrow().iter().cloned());
@@ -175,7 +167,7 @@ fn import(original: Original, start: &Place) -> Result<Imported, Vec<Problem>> {
     let write::Written { policy, key_sets, inexact } = write::policy(sources, &roles);
     let mut imported = Imported { policy, key_sets, notes };
     write::accept_warnings(&mut imported, sources, &inexact).map_err(|problem| {
-        vec![Problem::error(start.clone(), format!("the imported policy is not valid: {problem}"))]
+        Problem::error(start.clone(), format!("the imported policy is not valid: {problem}"))
     })?;
     Ok(imported)
 }

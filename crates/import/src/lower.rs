@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use document::Place;
+use document::{Place, View};
+use policy::pattern::{Pattern, Scope};
 
-use crate::expr::{Bound, Expr, Lost, Resolver, TooComplex};
+use crate::expr::{Bound, Expr, Lost, Notes as _, Resolver, TooComplex};
 use crate::matcher;
 use crate::note::{Effect, Note};
 use crate::sources::Sources;
 use crate::term::{self, Caller, Literal, Term};
-use policy::pattern::Pattern;
 
 #[derive(Debug, Default)]
 pub(crate) struct Original {
-    /// A request is allowed if of each of these lists an alternative holds.
+    /// A request is allowed if an alternative of each of these lists holds.
     pub(crate) allow: Vec<Vec<Alternative>>,
     /// None of these may hold.
     pub(crate) deny: Vec<Alternative>,
@@ -31,7 +31,20 @@ pub(crate) struct Alternative {
     pub(crate) condition: Expr,
 }
 
-/// A rule with those for whom it is.
+impl Alternative {
+    pub(crate) fn new(view: &View<'_>, name: &str, condition: Expr) -> Self {
+        Self { name: name.to_owned(), origin: view.origin(), condition }
+    }
+}
+
+impl Original {
+    /// Adds a condition that each allowed request meets.
+    pub(crate) fn require(&mut self, view: &View<'_>, name: &str, condition: Expr) {
+        self.allow.push(vec![Alternative::new(view, name, condition)]);
+    }
+}
+
+/// A rule with the callers for whom it is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
     /// The name of the original's policy.
@@ -40,7 +53,7 @@ pub(crate) struct Rule {
     /// Whether the original has it, and not less because that cannot be expressed.
     pub(crate) is_exact: bool,
     pub(crate) methods: Option<BTreeSet<String>>,
-    pub(crate) hosts: Option<Vec<policy::pattern::Scope>>,
+    pub(crate) hosts: Option<Vec<Scope>>,
     pub(crate) paths: Option<Vec<Pattern>>,
 }
 
@@ -53,7 +66,7 @@ pub(crate) struct Role {
 
 /// A term with the policy from which it is.
 #[derive(Clone, Debug)]
-struct Named {
+struct NamedTerm {
     name: String,
     origin: (Place, String),
     term: Term,
@@ -66,41 +79,33 @@ pub(crate) fn roles(
     let mut rules: Vec<(Rule, Caller)> = Vec::new();
     let limits = denied(original, &mut rules, notes)?;
     let allowed = allowed(original, &limits, notes)?;
-    let mut kept = Vec::new();
+    let mut allowing: Vec<NamedTerm> = Vec::new();
     for named in &allowed {
         match excluded(named, &allowed) {
             Ok(denials) => {
-                kept.push(named.clone());
+                allowing.push(named.clone());
                 rules.extend(denials);
             }
             Err(Conflict(name)) => {
                 let common = named.with_common_methods();
-                let message = match &common {
-                    Some(_) => {
-                        "only the common methods besides those that are excluded: less is allowed"
-                            .to_owned()
-                    }
-                    None => format!(
-                        "what it excludes, others may do (`{name}`), and a `deny` rule would deny it to them, too: nothing is allowed by it"
-                    ),
+                let message = if common.is_some() {
+                    "only the common methods besides those that are excluded: less is allowed"
+                        .to_owned()
+                } else {
+                    format!(
+                        "what it excludes, others may do (`{name}`), and a `deny` rule would deny \
+                         it to them, too: nothing is allowed by it"
+                    )
                 };
                 notes.insert(Note::new(&named.origin, Effect::Stricter, message));
-                kept.extend(common);
+                allowing.extend(common);
             }
         }
     }
-    for Named { name, term, .. } in kept {
+    for NamedTerm { name, term, .. } in allowing {
         rules.push((Rule::new(&term, &name, false), term.caller));
     }
     Ok(by_caller(merged(rules)))
-}
-
-fn resolver<'r>(
-    notes: &'r mut BTreeSet<Note>,
-    bound: Bound,
-    origin: &'r (Place, String),
-) -> Resolver<'r> {
-    Resolver { notes, bound, origin, lost: Vec::new() }
 }
 
 /// Adds the rules that deny. Returns conditions that each allowed request must meet: to deny where
@@ -115,26 +120,28 @@ fn denied(
     }
     // The notes of the second call count, which is within the limits.
     let allowed = allowed(original, &[], &mut BTreeSet::new())?;
+    let has_effect = |term: &Term| allowed.iter().any(|named| named.term.may_overlap(term));
     let mut limits = Vec::new();
     for Alternative { name, origin, condition } in &original.deny {
-        let mut own = BTreeSet::new();
-        let terms = resolver(&mut own, Bound::Over, origin).terms(condition)?;
-        let has_effect = |term: &Term| allowed.iter().any(|allowed| allowed.term.may_overlap(term));
-        let is_exact = own.is_empty();
+        let mut approximations = BTreeSet::new();
+        let mut resolver = Resolver::new(&mut approximations, Bound::Over, origin);
+        let terms = resolver.terms(condition, false)?;
+        let is_exact = approximations.is_empty();
         if !terms.iter().any(has_effect) {
-            own = own.into_iter().map(Note::without_effect).collect();
+            approximations = approximations.into_iter().map(Note::without_effect).collect();
         }
-        notes.extend(own);
+        notes.extend(approximations);
         for term in terms {
             if term.not.is_empty() {
                 rules.push((Rule { is_exact, ..Rule::new(&term, name, true) }, term.caller));
             } else if has_effect(&term) {
                 let not = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
-                limits.push(Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not).collect()));
+                limits.push(Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not)));
             } else {
-                // Whoever allows more later must know of it.
+                // A person who allows more later must know of it.
                 let message = format!(
-                    "nothing that is allowed matches `{name}`, so the policy does not have what it denies"
+                    "nothing that is allowed matches `{name}`, so the policy does not have what it \
+                     denies"
                 );
                 notes.insert(Note::new(origin, Effect::Same, message));
             }
@@ -148,73 +155,64 @@ fn allowed(
     original: &Original,
     limits: &[Expr],
     notes: &mut BTreeSet<Note>,
-) -> Result<Vec<Named>, TooComplex> {
+) -> Result<Vec<NamedTerm>, TooComplex> {
     // The alternatives of the first condition that may not hold give rules their names.
-    let is_limit = |all: &&Vec<Alternative>| {
-        let always = |one: &Alternative| matches!(&one.condition, Expr::All(all) if all.is_empty());
-        !all.iter().all(always) || all.is_empty()
+    let mut lists = original.allow.iter();
+    let is_limit = |list: &&Vec<Alternative>| {
+        list.is_empty() || !list.iter().all(|alternative| alternative.condition.is_always())
     };
-    let Some(first) = original.allow.iter().find(is_limit).or_else(|| original.allow.first())
-    else {
+    let Some(first) = lists.clone().find(is_limit).or_else(|| lists.next()) else {
         return Ok(Vec::new());
     };
-    let more: Vec<Expr> = original
-        .allow
-        .iter()
-        .filter(|all| !std::ptr::eq(*all, first))
-        .map(|all| Expr::any(all.iter().map(|one| one.condition.clone()).collect()))
-        .chain(limits.iter().cloned())
-        .collect();
-    let (mut all, mut lost): (Vec<Named>, Vec<Lost>) = Default::default();
-    for alternative in first {
-        let condition = Expr::All(
-            [alternative.condition.clone()].into_iter().chain(more.iter().cloned()).collect(),
-        );
-        let mut resolver = resolver(notes, Bound::Under, &alternative.origin);
-        let terms = resolver.terms(&condition)?;
-        lost.append(&mut resolver.lost);
-        for mut term in terms {
+    let more = original.allow.iter().filter(|list| !std::ptr::eq(*list, first));
+    let more = more.map(|list| Expr::any(list.iter().map(|item| item.condition.clone())));
+    let more: Vec<Expr> = more.chain(limits.iter().cloned()).collect();
+    let (mut allowed, mut lost): (Vec<NamedTerm>, Vec<Lost>) = Default::default();
+    for Alternative { name, origin, condition } in first {
+        let condition = Expr::all([condition.clone()].into_iter().chain(more.iter().cloned()));
+        let mut resolver = Resolver::new(notes, Bound::Under, origin);
+        for mut term in resolver.terms(&condition, false)? {
             if term.simplify() {
-                all.push(Named {
-                    name: alternative.name.clone(),
-                    origin: alternative.origin.clone(),
-                    term,
-                });
+                allowed.push(NamedTerm { name: name.clone(), origin: origin.clone(), term });
             }
         }
+        lost.append(&mut resolver.lost);
     }
-    notes.extend(lost.into_iter().filter(|lost| !is_allowed(lost, &all)).map(|lost| lost.note));
-    Ok(term::without_redundant(all, |named| &named.term))
+    let lost = lost.into_iter().filter(|lost| !is_allowed(lost, &allowed));
+    notes.extend(lost.map(|lost| lost.note));
+    Ok(term::without_redundant(allowed, |named| &named.term))
 }
 
 /// Whether terms allow all that was left out.
-fn is_allowed(lost: &Lost, all: &[Named]) -> bool {
+fn is_allowed(lost: &Lost, allowed: &[NamedTerm]) -> bool {
     lost.over
         .iter()
         .cloned()
-        .any(|mut over| !over.simplify() || all.iter().any(|named| named.term.covers(&over)))
+        .any(|mut over| !over.simplify() || allowed.iter().any(|named| named.term.covers(&over)))
 }
 
-/// The name of another alternative that allows requests which one excludes.
+/// The name of another alternative that allows requests which a term excludes.
 struct Conflict(String);
 
 /// The `deny` rules for the literals that a term excludes.
-fn excluded(named: &Named, all: &[Named]) -> Result<Vec<(Rule, Caller)>, Conflict> {
+fn excluded(named: &NamedTerm, allowed: &[NamedTerm]) -> Result<Vec<(Rule, Caller)>, Conflict> {
     let mut rules = Vec::new();
     for literal in &named.term.not {
         let denied = Term { not: Vec::new(), ..named.term.clone() }.with(literal);
-        for other in all.iter().filter(|other| !std::ptr::eq(*other, named)) {
-            let excludes_too = other.term.not.contains(literal);
-            if !excludes_too && denied.may_overlap(&other.term) {
-                return Err(Conflict(other.name.clone()));
-            }
+        let conflict = allowed.iter().find(|other| {
+            !std::ptr::eq(*other, named)
+                && !other.term.not.contains(literal)
+                && denied.may_overlap(&other.term)
+        });
+        if let Some(other) = conflict {
+            return Err(Conflict(other.name.clone()));
         }
         rules.push((Rule::new(&denied, &named.name, true), denied.caller));
     }
     Ok(rules)
 }
 
-impl Named {
+impl NamedTerm {
     /// The same without excluded methods, but only with common ones; `None` if it excludes
     /// something else.
     fn with_common_methods(&self) -> Option<Self> {
@@ -226,8 +224,8 @@ impl Named {
         if excluded.is_empty() {
             return None;
         }
-        let methods = matcher::METHODS.iter().map(|method| (*method).to_owned());
-        let methods = methods.filter(|method| !excluded.contains(&method)).collect();
+        let mut methods: BTreeSet<String> = matcher::METHODS.map(str::to_owned).into();
+        methods.retain(|method| !excluded.contains(&method));
         let term = Term { methods: Some(methods), not: Vec::new(), ..self.term.clone() };
         Some(Self { term, ..self.clone() })
     }
@@ -247,9 +245,9 @@ impl Rule {
         let same =
             (self.methods == other.methods, self.hosts == other.hosts, self.paths == other.paths);
         match same {
-            (_, true, true) => self.methods = joined(self.methods.take(), &other.methods),
-            (true, _, true) => self.hosts = joined(self.hosts.take(), &other.hosts),
-            (true, true, _) => self.paths = joined(self.paths.take(), &other.paths),
+            (_, true, true) => join_limits(&mut self.methods, &other.methods),
+            (true, _, true) => join_limits(&mut self.hosts, &other.hosts),
+            (true, true, _) => join_limits(&mut self.paths, &other.paths),
             _ => return false,
         }
         self.is_exact &= other.is_exact;
@@ -257,58 +255,57 @@ impl Rule {
     }
 }
 
-/// The union of two limits.
-fn joined<A, T>(one: Option<A>, other: &Option<A>) -> Option<A>
+/// Widens a limit by another limit.
+fn join_limits<C, T: PartialEq>(limit: &mut Option<C>, other: &Option<C>)
 where
-    A: FromIterator<T> + IntoIterator<Item = T> + Clone,
-    T: PartialEq,
+    C: FromIterator<T> + IntoIterator<Item = T> + Clone,
 {
-    let (one, other) = (one?, other.clone()?);
-    let mut all: Vec<T> = Vec::new();
-    for item in one.into_iter().chain(other) {
-        if !all.contains(&item) {
-            all.push(item);
+    *limit = limit.take().zip(other.clone()).map(|(items, more)| {
+        let mut joined: Vec<T> = Vec::new();
+        for item in items.into_iter().chain(more) {
+            if !joined.contains(&item) {
+                joined.push(item);
+            }
         }
-    }
-    Some(all.into_iter().collect())
+        joined.into_iter().collect()
+    });
 }
 
 /// Joins the rules of each caller that differ in one part only.
 fn merged(rules: Vec<(Rule, Caller)>) -> BTreeMap<Caller, Vec<Rule>> {
-    let mut all: BTreeMap<Caller, Vec<Rule>> = BTreeMap::new();
+    let mut by_caller: BTreeMap<Caller, Vec<Rule>> = BTreeMap::new();
     for (rule, caller) in rules {
-        let known = all.entry(caller).or_default();
-        if !known.contains(&rule) && !known.iter_mut().any(|known| known.join(&rule)) {
-            known.push(rule);
+        let merged = by_caller.entry(caller).or_default();
+        if !merged.contains(&rule) && !merged.iter_mut().any(|earlier| earlier.join(&rule)) {
+            merged.push(rule);
         }
     }
-    all
+    by_caller
 }
 
-/// Callers with the same rules have one role.
+/// The rules of one policy for the same callers become a role, which has its name. Callers with the
+/// same rules have one role.
 fn by_caller(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
     let mut roles: Vec<Role> = Vec::new();
-    // The rules of one policy for the same callers become a role, which has its name.
     for (caller, rules) in rules {
-        let reserved = caller.is_reserved();
+        if caller.is_reserved() {
+            roles.push(Role { callers: BTreeSet::from([caller]), rules });
+            continue;
+        }
         let mut by_name: Vec<Vec<Rule>> = Vec::new();
         for rule in rules {
-            let belongs = |group: &&mut Vec<Rule>| {
-                reserved || group.first().is_some_and(|first| first.name == rule.name)
-            };
-            match by_name.iter_mut().find(belongs) {
+            let has_name =
+                |group: &&mut Vec<Rule>| group.first().is_some_and(|first| first.name == rule.name);
+            match by_name.iter_mut().find(has_name) {
                 Some(group) => group.push(rule),
                 None => by_name.push(vec![rule]),
             }
         }
         for rules in by_name {
-            match roles
-                .iter_mut()
-                .find(|role| !reserved && role.rules == rules && !role.is_reserved())
-            {
-                Some(role) => {
-                    role.callers.insert(caller.clone());
-                }
+            let mut shared =
+                roles.iter_mut().filter(|role| role.rules == rules && !role.is_reserved());
+            match shared.next() {
+                Some(role) => _ = role.callers.insert(caller.clone()),
                 None => roles.push(Role { callers: BTreeSet::from([caller.clone()]), rules }),
             }
         }
@@ -317,7 +314,7 @@ fn by_caller(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
 }
 
 impl Role {
-    /// Whether every caller, or every authenticated one, has it.
+    /// Whether every caller, or every authenticated caller, has it.
     pub(crate) fn is_reserved(&self) -> bool {
         self.callers.iter().any(Caller::is_reserved)
     }

@@ -1,8 +1,7 @@
 //! Conditions that a string matcher matches a path, a host or a method.
 
-use policy::pattern::{Pattern, Scope};
-
 use document::View;
+use policy::pattern::{Pattern, Scope};
 
 use crate::Options;
 use crate::expr::{Expr, Notes as _};
@@ -17,7 +16,7 @@ pub(crate) fn path(
     ignore_case: bool,
     options: &Options,
 ) -> Expr {
-    let PathSet { patterns, difference } = path_set(matcher, ignore_case);
+    let PathSet { patterns, difference } = paths::matching(matcher, ignore_case);
     let over = within(patterns);
     match difference {
         None => over,
@@ -26,11 +25,6 @@ pub(crate) fn path(
         }
         Some(difference) => view.between(within(Some(difference.under)), over, difference.message),
     }
-}
-
-fn path_set(matcher: &Matcher, ignore_case: bool) -> PathSet {
-    let set = paths::matching(matcher);
-    if ignore_case { set.without_case() } else { set }
 }
 
 /// The condition that the path matches one of these patterns, if there are any.
@@ -45,14 +39,14 @@ pub(crate) fn path_with_query(
     ignore_case: bool,
     options: &Options,
 ) -> Expr {
-    let before_query = |text: &str| text.split('?').next().unwrap_or_default().to_owned();
     let over = match matcher {
         Matcher::Any => return Expr::always(),
         Matcher::Prefix(text) if !text.contains('?') => {
             return path(view, matcher, ignore_case, options);
         }
         Matcher::Exact(text) | Matcher::Prefix(text) => {
-            within(path_set(&Matcher::Exact(before_query(text)), ignore_case).patterns)
+            let before_query = text.split('?').next().unwrap_or_default().to_owned();
+            within(paths::matching(&Matcher::Exact(before_query), ignore_case).patterns)
         }
         Matcher::Suffix(_) | Matcher::Contains(_) | Matcher::Regex(_) | Matcher::Template(_) => {
             Expr::always()
@@ -63,12 +57,11 @@ pub(crate) fn path_with_query(
 
 /// The condition that the host is matched, as `:authority` is.
 pub(crate) fn host(view: &View<'_>, matcher: &Matcher, options: &Options) -> Expr {
-    const MESSAGE: &str = "rolegate compares hosts with any port and in any case";
     let scope = match matcher {
         Matcher::Any => return Expr::always(),
-        Matcher::Exact(text) => scope(text),
-        Matcher::Prefix(text) if text.ends_with(':') => scope(text),
-        Matcher::Suffix(text) => match text.strip_prefix('.').and_then(scope) {
+        Matcher::Exact(text) => host_scope(text),
+        Matcher::Prefix(text) if text.ends_with(':') => host_scope(text),
+        Matcher::Suffix(text) => match text.strip_prefix('.').and_then(host_scope) {
             Some(Scope::Exact(name)) => Some(Scope::Below(name)),
             _ => None,
         },
@@ -80,11 +73,12 @@ pub(crate) fn host(view: &View<'_>, matcher: &Matcher, options: &Options) -> Exp
         return view.inexpressible("rolegate compares whole hosts, and `*.` at their front");
     };
     let hosts = Expr::Is(Literal::Hosts(vec![scope]));
-    view.nearly(hosts.clone(), hosts, options.allow_wider, MESSAGE)
+    let message = "rolegate compares hosts with any port and in any case";
+    view.nearly(hosts.clone(), hosts, options.allow_wider, message)
 }
 
 /// A host without its port; `None` if no request can have it.
-fn scope(text: &str) -> Option<Scope> {
+fn host_scope(text: &str) -> Option<Scope> {
     let mut lowered = Vec::new();
     let host = policy::canonical::host(text.as_bytes(), &mut lowered).ok()?;
     let host = std::str::from_utf8(host).ok()?;
@@ -95,39 +89,36 @@ fn scope(text: &str) -> Option<Scope> {
 pub(crate) const METHODS: [&str; 8] =
     ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
+fn is_method(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
+}
+
 /// The condition that the method is matched.
 pub(crate) fn method(view: &View<'_>, matcher: &Matcher, ignore_case: bool) -> Expr {
-    let is_method = |text: &str| {
-        !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
-    };
-    let one_of = |methods: Vec<String>| Expr::Is(Literal::Methods(methods));
+    let mut under: Vec<String> = METHODS.map(str::to_owned).into();
     match matcher {
         Matcher::Any => return Expr::always(),
-        Matcher::Exact(text) if is_method(text) && !ignore_case => {
-            return one_of(vec![text.clone()]);
+        Matcher::Exact(text) if ignore_case => {
+            under.retain(|method| *method == text.to_ascii_uppercase());
         }
+        Matcher::Exact(text) if is_method(text) => {
+            return Expr::Is(Literal::Methods(vec![text.clone()]));
+        }
+        Matcher::Prefix(text) => under.retain(|method| method.starts_with(&**text)),
+        Matcher::Suffix(text) => under.retain(|method| method.ends_with(&**text)),
+        Matcher::Contains(text) => under.retain(|method| method.contains(&**text)),
         Matcher::Regex(regex) => {
-            let inner = regex.trim_start_matches('^').trim_end_matches('$');
-            let inner =
-                inner.strip_prefix('(').and_then(|inner| inner.strip_suffix(')')).unwrap_or(inner);
-            let methods: Vec<String> = inner.split('|').map(str::to_owned).collect();
+            let regex = regex.trim_start_matches('^').trim_end_matches('$');
+            let inner = regex.strip_prefix('(').and_then(|inner| inner.strip_suffix(')'));
+            let methods: Vec<&str> = inner.unwrap_or(regex).split('|').collect();
             if methods.iter().all(|method| is_method(method)) {
-                return one_of(methods);
+                let methods = methods.into_iter().map(str::to_owned).collect();
+                return Expr::Is(Literal::Methods(methods));
             }
+            under.clear();
         }
-        Matcher::Exact(_)
-        | Matcher::Prefix(_)
-        | Matcher::Suffix(_)
-        | Matcher::Contains(_)
-        | Matcher::Template(_) => {}
+        Matcher::Exact(_) | Matcher::Template(_) => under.clear(),
     }
-    let matches = |method: &&&str| match matcher {
-        Matcher::Exact(text) => **method == text.to_ascii_uppercase() && ignore_case,
-        Matcher::Prefix(text) => method.starts_with(text.as_str()),
-        Matcher::Suffix(text) => method.ends_with(text.as_str()),
-        Matcher::Contains(text) => method.contains(text.as_str()),
-        Matcher::Any | Matcher::Regex(_) | Matcher::Template(_) => false,
-    };
-    let under = METHODS.iter().filter(matches).map(|method| (*method).to_owned()).collect();
-    view.between(one_of(under), Expr::always(), "a rule names whole methods, in upper case")
+    let under = Expr::Is(Literal::Methods(under));
+    view.between(under, Expr::always(), "a rule names whole methods, in upper case")
 }

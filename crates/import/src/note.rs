@@ -1,6 +1,6 @@
 //! Differences between an imported policy and its original.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use document::Place;
 
@@ -27,9 +27,9 @@ pub enum Effect {
     Wider,
     /// The imported policy allows more if requests are as the original does not expect them: other
     /// spellings of paths, where nothing normalizes them, and tokens whose claim of groups is a
-    /// text; or an application believes headers of a client that the original removes. Almost every
-    /// original has one of these, so that they need not be accepted: who always accepts them,
-    /// accepts what is really wider as well.
+    /// text; or an application believes headers of a client that the original removes. These notes
+    /// need not be accepted. Almost every import has one: a person who has to accept them all
+    /// accepts wider rules, too.
     Unexpected,
     /// The answers are the same.
     Same,
@@ -60,7 +60,7 @@ impl Note {
         Self { at: at.clone(), path: path.clone(), message: message.into(), effect }
     }
 
-    /// The same, where it does not matter that more is denied.
+    /// The note if a denial has no effect, so that it does not matter that more is denied.
     pub(crate) fn without_effect(self) -> Self {
         if self.effect != Effect::Stricter {
             return self;
@@ -74,13 +74,13 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { String::new() } else { format!("`{}`: ", self.path) };
         let text = format!("{}: {}: {path}{}", self.at, self.effect.name(), self.message);
-        let escape = |letter: char| {
-            if letter.is_control() {
-                letter.escape_default().to_string()
+        for character in text.chars() {
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())?;
             } else {
-                letter.to_string()
+                f.write_char(character)?;
             }
-        };
-        f.write_str(&text.chars().map(escape).collect::<String>())
+        }
+        Ok(())
     }
 }

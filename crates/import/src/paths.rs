@@ -3,7 +3,9 @@
 use policy::pattern::{Glob, Pattern, Segment};
 
 use crate::regex;
-use crate::spelling::{canonical, literals, one, starting, written_once};
+use crate::spelling::{
+    any_segment, canonical, has_single_spelling, is_canonical, literals, starting,
+};
 use crate::term::asterisk;
 use crate::text_matcher::Matcher;
 
@@ -30,57 +32,69 @@ impl PathSet {
         Self { patterns: Some(patterns), difference: None }
     }
 
-    fn any() -> Self {
-        Self { patterns: None, difference: None }
-    }
-
     fn inexact(patterns: Option<Vec<Pattern>>, is_acceptable: bool, message: &'static str) -> Self {
-        Self {
-            patterns,
-            difference: Some(Difference { under: Vec::new(), is_acceptable, message }),
-        }
+        let difference = Difference { under: Vec::new(), is_acceptable, message };
+        Self { patterns, difference: Some(difference) }
     }
 
     /// Which paths match is not known.
-    pub(crate) fn unknown(message: &'static str) -> Self {
+    fn unknown(message: &'static str) -> Self {
         Self::inexact(None, false, message)
     }
 
+    /// Exactly these patterns if their text is canonical and has a single spelling.
+    fn approximately(canonical: bool, patterns: Vec<Pattern>) -> Self {
+        let has_single_spelling =
+            patterns.iter().flat_map(|pattern| &pattern.segments).all(|segment| match segment {
+                Segment::Literal(text) => has_single_spelling(text),
+                Segment::Glob(glob) => glob.0.iter().all(|piece| has_single_spelling(piece)),
+                Segment::One(_) | Segment::User | Segment::UserId(_) => true,
+            });
+        if canonical && has_single_spelling {
+            return Self::exactly(patterns);
+        }
+        Self::inexact(Some(patterns), true, AMBIGUOUS)
+    }
+
     /// The same where case is ignored.
-    pub(crate) fn without_case(self) -> Self {
+    fn without_case(mut self) -> Self {
         let under = match self.difference {
             None => self.patterns.clone().unwrap_or_default(),
             Some(difference) => difference.under,
         };
         let has_case = |text: &str| text.bytes().any(|byte| byte.is_ascii_alphabetic());
-        let general = |segment: Segment| match segment {
-            Segment::Literal(text) if has_case(&text) => one(),
-            Segment::Glob(glob) if glob.0.iter().any(|piece| has_case(piece)) => one(),
-            segment => segment,
-        };
-        let mut patterns = self.patterns;
-        for pattern in patterns.iter_mut().flatten() {
-            pattern.segments = pattern.segments.drain(..).map(general).collect();
+        for segment in self.patterns.iter_mut().flatten().flat_map(|path| &mut path.segments) {
+            match segment {
+                Segment::Literal(text) if has_case(text) => *segment = any_segment(),
+                Segment::Glob(glob) if glob.0.iter().any(|piece| has_case(piece)) => {
+                    *segment = any_segment();
+                }
+                _ => {}
+            }
         }
         let message = "paths are compared in upper and lower case";
-        Self { patterns, difference: Some(Difference { under, is_acceptable: false, message }) }
+        self.difference = Some(Difference { under, is_acceptable: false, message });
+        self
     }
 }
 
 /// The paths, without their query, that match.
-pub(crate) fn matching(matcher: &Matcher) -> PathSet {
-    match matcher {
-        Matcher::Any => PathSet::any(),
+pub(crate) fn matching(matcher: &Matcher, ignore_case: bool) -> PathSet {
+    let set = match matcher {
+        Matcher::Any => PathSet { patterns: None, difference: None },
         Matcher::Exact(text) => exact(text),
         Matcher::Prefix(text) => prefix(text),
         Matcher::Suffix(_) => PathSet::unknown("a rule has no condition on the end of a path"),
         Matcher::Contains(_) => PathSet::unknown("a rule has no condition on a part of a path"),
-        Matcher::Regex(regex) => match regex::patterns(regex) {
-            Some(patterns) => PathSet::exactly(patterns),
-            None => PathSet::unknown("a rule has no such regular expression"),
-        },
-        Matcher::Template(text) => template(text),
-    }
+        Matcher::Regex(regex) => regex::patterns(regex).map_or_else(
+            || PathSet::unknown("a rule has no such regular expression"),
+            PathSet::exactly,
+        ),
+        Matcher::Template(text) => {
+            template(text).unwrap_or_else(|| PathSet::unknown("a rule has no such template"))
+        }
+    };
+    if ignore_case { set.without_case() } else { set }
 }
 
 const AMBIGUOUS: &str = "rolegate compares paths in canonical form, which this is not";
@@ -93,102 +107,80 @@ fn exact(text: &str) -> PathSet {
     let canonical = canonical(text).filter(|_| text.starts_with('/') && !text.contains(['?', '#']));
     let Some(canonical) = canonical else { return PathSet::exactly(Vec::new()) };
     let pattern = Pattern { absolute: true, segments: literals(&canonical), rest: false };
-    approximately(canonical == text, vec![pattern])
-}
-
-/// Exactly these patterns if the text of them is canonical and is written in one way only.
-fn approximately(canonical: bool, patterns: Vec<Pattern>) -> PathSet {
-    let pieces = patterns.iter().flat_map(|pattern| &pattern.segments);
-    let plain = |segment: &Segment| match segment {
-        Segment::Literal(text) => written_once(text),
-        Segment::Glob(glob) => glob.0.iter().all(|piece| written_once(piece)),
-        Segment::One(_) | Segment::User | Segment::UserId(_) => true,
-    };
-    if canonical && pieces.into_iter().all(plain) {
-        return PathSet::exactly(patterns);
-    }
-    PathSet::inexact(Some(patterns), true, AMBIGUOUS)
+    PathSet::approximately(canonical == text, vec![pattern])
 }
 
 fn prefix(text: &str) -> PathSet {
     match text {
-        "" => return PathSet::any(),
+        "" => return PathSet { patterns: None, difference: None },
         "*" => return PathSet::exactly(vec![asterisk()]),
         _ => {}
     }
-    let Some((folder, start)) = text.rsplit_once('/').filter(|_| text.starts_with('/')) else {
+    let parts = text.rsplit_once('/').filter(|_| text.starts_with('/'));
+    let Some((folder, start)) = parts.filter(|_| !text.contains(['?', '#'])) else {
         return PathSet::exactly(Vec::new());
     };
-    if text.contains(['?', '#']) {
+    // A path in the folder is canonical if and only if the folder is.
+    let Some(path) = canonical(&format!("{folder}/x")) else {
         return PathSet::exactly(Vec::new());
-    }
-    // A path in the folder that is canonical if and only if the folder is.
-    let probe = format!("{folder}/x");
-    let canonical_folder =
-        canonical(&probe).map(|path| path.strip_suffix("/x").unwrap_or_default().to_owned());
-    let Some(canonical_folder) = canonical_folder else { return PathSet::exactly(Vec::new()) };
+    };
+    let canonical_folder = path.strip_suffix("/x").unwrap_or_default();
     let is_start =
         start.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_~!&',=@.".contains(&byte))
             && ![".", ".."].contains(&start);
-    let patterns = below_folder(&canonical_folder, if is_start { start } else { "" });
+    let segments =
+        if canonical_folder.is_empty() { Vec::new() } else { literals(canonical_folder) };
+    let patterns = starting(&segments, if is_start { start } else { "" });
     if is_start && canonical_folder == folder {
-        return approximately(true, patterns);
+        return PathSet::approximately(true, patterns);
     }
     // Every path is more than a bit.
     let is_every_path = patterns.iter().any(|pattern| pattern.segments.is_empty());
     PathSet::inexact(Some(patterns), is_start && !is_every_path, AMBIGUOUS)
 }
 
-/// The paths below a folder whose next segment starts with this.
-fn below_folder(folder: &str, start: &str) -> Vec<Pattern> {
-    let segments = if folder.is_empty() { Vec::new() } else { literals(folder) };
-    starting(&Pattern { absolute: true, segments, rest: true }, start)
-}
-
-/// `/users/{id}/**` of Envoy.
-fn template(text: &str) -> PathSet {
-    const MESSAGE: &str = "a `{name}` of rolegate is any segment, also with characters such as `=` that a template excludes";
-    let unknown = || PathSet::unknown("a rule has no such template");
-    let is_canonical = |path: String| canonical(&path).is_some_and(|canonical| canonical == path);
-    let Some(text) = without_variables(text) else { return unknown() };
+/// `/users/{id}/**` of Envoy; `None` if no patterns are near it.
+fn template(text: &str) -> Option<PathSet> {
+    const MESSAGE: &str = "a `{name}` of rolegate is any segment, also with characters such as `=` \
+                           that a template excludes";
+    let text = without_variables(text)?;
     let mut segments = Vec::new();
     let (mut is_near, mut has_operator) = (true, false);
     let mut parts = text.split('/').peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
         if part == "**" && is_last {
-            let below = starting(&Pattern { absolute: true, segments, rest: true }, "");
-            return PathSet::inexact(Some(below), true, MESSAGE);
+            return Some(PathSet::inexact(Some(starting(&segments, "")), true, MESSAGE));
         }
         let Some(end) = part.strip_prefix('*') else {
-            let is_text = is_literal(part) || part.is_empty() && is_last;
-            if !is_text || !is_canonical(format!("/{part}")) {
-                return unknown();
+            let is_text = is_template_literal(part) || part.is_empty() && is_last;
+            if !is_text || !is_canonical(&format!("/{part}")) {
+                return None;
             }
             segments.push(Segment::Literal(part.into()));
             continue;
         };
         has_operator = true;
         if end.is_empty() {
-            segments.push(one());
-        } else if !is_literal(end) || !is_last {
-            return unknown();
+            segments.push(any_segment());
+        } else if !is_template_literal(end) || !is_last {
+            return None;
         } else if end.starts_with(|first: char| first.is_ascii_hexdigit()) {
             // To Envoy, `A9` may be the end of `%C3%A9`; a glob does not split a triplet.
-            segments.push(one());
+            segments.push(any_segment());
             is_near = false;
-        } else if is_canonical(format!("/x{end}")) {
+        } else if is_canonical(&format!("/x{end}")) {
             segments.push(Segment::Glob(Glob(vec!["".into(), end.into()])));
         } else {
-            return unknown();
+            return None;
         }
     }
     let patterns = vec![Pattern { absolute: true, segments, rest: false }];
-    if has_operator {
+    Some(if has_operator {
         PathSet::inexact(Some(patterns), is_near, MESSAGE)
     } else {
-        approximately(true, patterns)
-    }
+        PathSet::approximately(true, patterns)
+    })
 }
 
 /// A template without its first slash, and with the pattern of each variable in its place: `*` for
@@ -196,27 +188,30 @@ fn template(text: &str) -> PathSet {
 /// segment: Envoy does not start with such a text.
 fn without_variables(template: &str) -> Option<String> {
     let mut flat = String::new();
-    let mut rest = template.strip_prefix('/')?;
-    while let Some((before, variable)) = rest.split_once('{') {
+    let mut remaining = template.strip_prefix('/')?;
+    while let Some((before, variable)) = remaining.split_once('{') {
         let (variable, after) = variable.split_once('}')?;
         flat += before;
         let (name, pattern) = variable.split_once('=').unwrap_or((variable, "*"));
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        if name.is_empty()
-            || !name.bytes().all(is_name)
-            || !pattern.split('/').all(|part| ["*", "**"].contains(&part) || is_literal(part))
-            || !flat.is_empty() && !flat.ends_with('/')
-        {
+        let is_valid = !name.is_empty()
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && pattern
+                .split('/')
+                .all(|part| ["*", "**"].contains(&part) || is_template_literal(part))
+            && (flat.is_empty() || flat.ends_with('/'));
+        if !is_valid {
             return None;
         }
         flat += pattern;
-        rest = after;
+        remaining = after;
     }
-    Some(flat + rest)
+    Some(flat + remaining)
 }
 
-/// Whether Envoy takes this for literal text: what RFC 3986 calls `pchar`, besides `*` and `=`.
-fn is_literal(text: &str) -> bool {
-    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()+,;:@".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_known)
+/// Whether Envoy takes this for literal text: the `pchar` of RFC 3986, besides `*` and `=`.
+fn is_template_literal(text: &str) -> bool {
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()+,;:@".contains(&byte))
 }

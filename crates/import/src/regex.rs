@@ -22,64 +22,60 @@ enum Token {
 /// none.
 pub(crate) fn patterns(regex: &str) -> Option<Vec<Pattern>> {
     let regex = regex.strip_prefix('^').unwrap_or(regex);
-    let regex = regex.strip_suffix('$').unwrap_or(regex);
-    let mut rest = regex;
-    let all = alternatives(&mut rest)?;
-    if !rest.is_empty() {
+    let mut remaining = regex.strip_suffix('$').unwrap_or(regex);
+    let alternatives = alternatives(&mut remaining)?;
+    if !remaining.is_empty() {
         return None;
     }
-    let patterns: Option<Vec<Vec<Pattern>>> = all.iter().map(|tokens| of(tokens)).collect();
+    let patterns: Option<Vec<Vec<Pattern>>> =
+        alternatives.iter().map(|tokens| patterns_of_alternative(tokens)).collect();
     Some(patterns?.concat())
 }
 
 /// Alternatives up to the end or a closing parenthesis.
-fn alternatives(rest: &mut &str) -> Option<Vec<Vec<Token>>> {
+fn alternatives(remaining: &mut &str) -> Option<Vec<Vec<Token>>> {
     let mut done = Vec::new();
     let mut current = vec![Vec::new()];
     loop {
-        let mut characters = rest.chars();
-        let first = match characters.next() {
+        let mut characters = remaining.chars();
+        let (first, after) = (characters.next(), characters.as_str());
+        let tokens = match first {
             None | Some(')') => break,
-            Some(first) => first,
-        };
-        let tokens = if let Some(after) = rest.strip_prefix("[^/]+") {
-            *rest = after;
-            vec![vec![Token::Segment]]
-        } else if let Some(after) = rest.strip_prefix(".*") {
-            *rest = after;
-            vec![vec![Token::Rest]]
-        } else if let Some(after) = rest.strip_prefix('|') {
-            *rest = after;
-            done.append(&mut current);
-            current.push(Vec::new());
-            continue;
-        } else if let Some(after) = rest.strip_prefix('(') {
-            *rest = after.strip_prefix("?:").unwrap_or(after);
-            let inner = alternatives(rest)?;
-            *rest = rest.strip_prefix(')')?;
-            inner
-        } else {
-            let literal = if first == '\\' { characters.next()? } else { first };
-            let is_literal = if first == '\\' {
-                literal.is_ascii_punctuation()
-            } else {
-                !"[].*+?{}^$".contains(first)
-            };
-            if !is_literal {
-                return None;
+            Some('|') => {
+                *remaining = after;
+                done.append(&mut current);
+                current.push(Vec::new());
+                continue;
             }
-            *rest = characters.as_str();
-            vec![vec![Token::Text(literal)]]
+            Some('(') => {
+                *remaining = after.strip_prefix("?:").unwrap_or(after);
+                let inner = alternatives(remaining)?;
+                *remaining = remaining.strip_prefix(')')?;
+                inner
+            }
+            Some(first) => {
+                let (token, after) = if let Some(after) = remaining.strip_prefix("[^/]+") {
+                    (Token::Segment, after)
+                } else if let Some(after) = remaining.strip_prefix(".*") {
+                    (Token::Rest, after)
+                } else if first == '\\' {
+                    let literal = characters.next().filter(char::is_ascii_punctuation)?;
+                    (Token::Text(literal), characters.as_str())
+                } else if "[].*+?{}^$".contains(first) {
+                    return None;
+                } else {
+                    (Token::Text(first), after)
+                };
+                *remaining = after;
+                vec![vec![token]]
+            }
         };
-        // A quantifier changes what is before it.
-        if rest.starts_with(['*', '+', '?', '{']) {
+        // A quantifier changes the token before it.
+        if remaining.starts_with(['*', '+', '?', '{']) {
             return None;
         }
-        let joined = |one: &Vec<Token>| {
-            let one = one.clone();
-            tokens.iter().map(move |more| [one.as_slice(), more].concat()).collect::<Vec<_>>()
-        };
-        current = current.iter().flat_map(joined).collect();
+        let pairs = current.iter().flat_map(|start| tokens.iter().map(move |end| (start, end)));
+        current = pairs.map(|(start, end)| [&**start, end].concat()).collect();
         if current.len() > MAX_ALTERNATIVES {
             return None;
         }
@@ -88,13 +84,12 @@ fn alternatives(rest: &mut &str) -> Option<Vec<Vec<Token>>> {
     Some(done)
 }
 
-/// The patterns of one alternative.
-fn of(tokens: &[Token]) -> Option<Vec<Pattern>> {
+fn patterns_of_alternative(tokens: &[Token]) -> Option<Vec<Pattern>> {
     let (tokens, rest) = match tokens.split_last() {
         Some((Token::Rest, before)) => (before, true),
         _ => (tokens, false),
     };
-    // The same path with a letter in the place of each segment must be written in one way only.
+    // The same path with a letter in the place of each segment must have a single spelling.
     let text: Option<String> = tokens
         .iter()
         .map(|token| match token {
@@ -108,30 +103,26 @@ fn of(tokens: &[Token]) -> Option<Vec<Pattern>> {
     }
     let mut segments = Vec::new();
     for part in tokens.split(|token| *token == Token::Text('/')).skip(1) {
-        let text = || {
-            part.iter()
-                .filter_map(|token| if let Token::Text(text) = token { Some(*text) } else { None })
-        };
-        segments.push(match part {
-            [Token::Segment] => Segment::One("any".into()),
-            part if part.contains(&Token::Segment) => return None,
-            _ => Segment::Literal(text().collect()),
+        segments.push(if *part == [Token::Segment] {
+            spelling::any_segment()
+        } else {
+            let text: Option<String> = part
+                .iter()
+                .map(|token| if let Token::Text(text) = token { Some(*text) } else { None })
+                .collect();
+            Segment::Literal(text?.into())
         });
     }
     if !rest {
-        return Some(vec![Pattern { absolute: true, segments, rest: false }]);
+        return Some(vec![Pattern { absolute: true, segments, rest }]);
     }
-    match segments.pop() {
-        Some(Segment::Literal(start)) => {
-            let folder = Pattern { absolute: true, segments, rest: true };
-            Some(spelling::starting(&folder, &start))
-        }
-        // `[^/]+.*`: the segment, and what is below it.
-        Some(segment) => {
+    match segments.pop()? {
+        Segment::Literal(start) => Some(spelling::starting(&segments, &start)),
+        // `[^/]+.*`: the segment, and all below it.
+        segment => {
             segments.push(segment);
-            Some(vec![Pattern { absolute: true, segments, rest: true }])
+            Some(vec![Pattern { absolute: true, segments, rest }])
         }
-        None => None,
     }
 }
 

@@ -8,22 +8,22 @@ use crate::expr::{Expr, Notes as _};
 use crate::note::{Effect, Note};
 use crate::term::Caller;
 
-/// Why a condition on a token cannot be told.
+/// Why a condition on a token cannot be expressed.
 const ELSEWHERE: &str = "the token may be in a place that is not read";
 
-/// Why a condition on a claim cannot be told.
+/// Why a condition on a claim cannot be expressed.
 const OTHER_USER_CLAIM: &str = "another claim of this issuer is the user name already";
 
 #[derive(Debug)]
 pub(crate) struct Source {
-    /// How the original names it.
+    /// The name in the original.
     pub(crate) name: String,
     pub(crate) kind: Kind,
     /// The claim with the user name, once a condition uses one.
     pub(crate) user_claim: RefCell<Option<Vec<String>>>,
-    /// Where its credentials are verified, before a filter that is being read.
-    pub(crate) verified: Expr,
     pub(crate) group_claim: RefCell<Option<Vec<String>>>,
+    /// Where its credentials are verified, before the filter that is being read.
+    pub(crate) verified: Expr,
 }
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(crate) struct Issuer {
     pub(crate) audiences: Vec<String>,
     pub(crate) keys: Keys,
     pub(crate) clock_skew: Option<String>,
-    /// Where Envoy writes the claims, for conditions on them.
+    /// The key under which Envoy writes the claims, for conditions on them.
     pub(crate) payload: Option<String>,
 }
 
@@ -61,6 +61,15 @@ pub(crate) enum Keys {
     /// A key set that is a file beside the policy.
     Inline(String),
     Discovery,
+}
+
+impl Source {
+    pub(crate) fn issuer(&self) -> Option<&Issuer> {
+        match &self.kind {
+            Kind::Jwt(issuer) => Some(issuer),
+            Kind::Basic { .. } => None,
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +88,7 @@ impl Sources {
     pub(crate) fn add(&mut self, name: &str, kind: Kind) -> usize {
         let (user_claim, group_claim) = (RefCell::default(), RefCell::default());
         let (name, verified) = (name.to_owned(), Expr::never());
-        self.all.push(Source { name, kind, verified, user_claim, group_claim });
+        self.all.push(Source { name, kind, user_claim, group_claim, verified });
         self.all.len() - 1
     }
 
@@ -176,20 +185,21 @@ impl Sources {
         claim: &[&str],
         value: &str,
     ) -> Expr {
-        match self.uses(source, claim, |source| &source.group_claim) {
-            true if is_name(value) && !value.contains(' ') && !value.trim().is_empty() => {
-                self.note_list(view, claim);
-                self.verified(view, source, Expr::caller(Caller::Group(source, value.to_owned())))
-            }
-            true => view.inexpressible("this is not the name of a group"),
-            false => view.inexpressible("another claim of this issuer has the groups already"),
+        if !self.uses(source, claim, |source| &source.group_claim) {
+            return view.inexpressible("another claim of this issuer has the groups already");
         }
+        if !is_name(value) || value.contains(' ') || value.trim().is_empty() {
+            return view.inexpressible("this is not the name of a group");
+        }
+        self.note_list(view, claim);
+        self.verified(view, source, Expr::caller(Caller::Group(source, value.to_owned())))
     }
 
     /// Notes, once for each claim, the effect of a token with another type of claim.
     fn note_list(&self, view: &View<'_>, claim: &[&str]) {
         let message = format!(
-            "the claim `{}` must be a list in each token: if it is a string, rolegate takes each word in it as a name",
+            "the claim `{}` must be a list in each token: if it is a string, rolegate takes each \
+             word in it as a name",
             claim.join(".")
         );
         let mut notes = self.notes.borrow_mut();
@@ -198,79 +208,53 @@ impl Sources {
         }
     }
 
-    /// Whether a claim is the one that a source uses, or becomes it.
+    /// Whether a claim is the user or group claim of a source, or becomes it.
     fn uses(
         &self,
         source: usize,
         claim: &[&str],
-        of: impl Fn(&Source) -> &RefCell<Option<Vec<String>>>,
+        field: impl Fn(&Source) -> &RefCell<Option<Vec<String>>>,
     ) -> bool {
         let Some(source) = self.all.get(source) else { return false };
-        let mut used = of(source).borrow_mut();
         let claim: Vec<String> = claim.iter().map(|name| (*name).to_owned()).collect();
-        used.get_or_insert_with(|| claim.clone()) == &claim
+        let mut used = field(source).borrow_mut();
+        *used.get_or_insert_with(|| claim.clone()) == claim
     }
 
-    /// The prefix of the names of a source, without which two sources could give the same name.
-    pub(crate) fn prefix(&self, source: usize) -> String {
-        self.prefixes().into_iter().nth(source).unwrap_or_default()
-    }
-
-    /// The prefixes of all sources, in their order.
+    /// The prefixes of the names of all sources, in their order: without them, two sources could
+    /// give the same name.
     pub(crate) fn prefixes(&self) -> Vec<String> {
         if self.all.len() < 2 {
-            return self.all.iter().map(|_| String::new()).collect();
+            return vec![String::new(); self.all.len()];
         }
-        // If one began with another (`id:` and `id:8443:`), a user of one source could have the
-        // name of a user of the other.
+        // If a prefix began with another (`id:` and `id:8443:`), a user of one source could have
+        // the name of a user of the other.
         let mut prefixes: Vec<String> = Vec::new();
         for source in &self.all {
             let plain = format!("{}:", source.name);
             let numbered = (2..).map(|number| format!("{number}-{plain}"));
-            let is_apart = |prefix: &String| {
-                prefixes
-                    .iter()
-                    .all(|other| !other.starts_with(&**prefix) && !prefix.starts_with(&**other))
-            };
-            let prefix =
-                std::iter::once(plain.clone()).chain(numbered).find(is_apart).unwrap_or(plain);
-            prefixes.push(prefix);
+            let prefix = [plain.clone()].into_iter().chain(numbered).find(|prefix| {
+                !prefixes.iter().any(|p| p.starts_with(&**prefix) || prefix.starts_with(&**p))
+            });
+            prefixes.push(prefix.unwrap_or(plain));
         }
         prefixes
-    }
-
-    /// The provider of tokens with this name. The users of Basic may be called like one.
-    pub(crate) fn of_provider(&self, name: &str) -> Option<usize> {
-        self.all
-            .iter()
-            .position(|source| source.name == name && matches!(source.kind, Kind::Jwt(_)))
     }
 
     /// The header to which Envoy writes the user name of Basic, and the prefix that the name has
     /// here.
     pub(crate) fn user_header(&self) -> Option<(&str, String)> {
-        (0..).zip(&self.all).find_map(|(number, source)| match &source.kind {
-            Kind::Basic { header, .. } => {
-                header.as_deref().map(|header| (header, self.prefix(number)))
-            }
+        self.all.iter().zip(self.prefixes()).find_map(|(source, prefix)| match &source.kind {
+            Kind::Basic { header, .. } => Some((header.as_deref()?, prefix)),
             Kind::Jwt(_) => None,
         })
     }
 
-    /// The issuers whose claims Envoy writes to this key.
-    pub(crate) fn of_payload(&self, payload: &str) -> Vec<usize> {
-        self.numbers(
-            |kind| matches!(kind, Kind::Jwt(issuer) if issuer.payload.as_deref() == Some(payload)),
-        )
-    }
-
-    /// The numbers of the sources for whose kinds a condition holds.
-    pub(crate) fn numbers(&self, condition: impl Fn(&Kind) -> bool) -> Vec<usize> {
-        (0..)
-            .zip(&self.all)
-            .filter(|(_, source)| condition(&source.kind))
-            .map(|(number, _)| number)
-            .collect()
+    /// The sources of tokens for whose issuers a condition holds.
+    pub(crate) fn issuers(&self, condition: impl Fn(&Issuer) -> bool) -> Vec<usize> {
+        let sources = self.all.iter().enumerate();
+        let sources = sources.filter(|(_, source)| source.issuer().is_some_and(&condition));
+        sources.map(|(number, _)| number).collect()
     }
 }
 

@@ -1,26 +1,32 @@
-//! How paths are spelled: their canonical form, and whether a rule matches one spelling only; and
-//! names that are free.
+//! How paths are spelled: their canonical form, and whether a rule matches a single spelling.
 
 use policy::canonical::{self, Buffers};
 use policy::pattern::{Glob, Pattern, Segment};
 
-/// The paths below the segments of a pattern whose next segment starts with this.
-pub(crate) fn starting(folder: &Pattern, start: &str) -> Vec<Pattern> {
-    let with = |last: Option<Segment>, rest| Pattern {
-        segments: folder.segments.iter().cloned().chain(last).collect(),
+/// The paths below these segments whose next segment starts with this.
+pub(crate) fn starting(folder: &[Segment], start: &str) -> Vec<Pattern> {
+    let pattern = |last: Option<Segment>, rest| Pattern {
+        absolute: true,
+        segments: folder.iter().cloned().chain(last).collect(),
         rest,
-        ..folder.clone()
     };
     match start {
-        "" if folder.segments.is_empty() => vec![with(None, true)],
-        "" => vec![with(Some(Segment::Literal("".into())), false), with(Some(one()), true)],
-        start => vec![with(Some(Segment::Glob(Glob(vec![start.into(), "".into()]))), true)],
+        "" if folder.is_empty() => vec![pattern(None, true)],
+        "" => vec![
+            pattern(Some(Segment::Literal("".into())), false),
+            pattern(Some(any_segment()), true),
+        ],
+        start => vec![pattern(Some(Segment::Glob(Glob(vec![start.into(), "".into()]))), true)],
     }
 }
 
 /// Whether this path is canonical, and a rule can match it and no other spelling of it.
 pub(crate) fn is_plain(path: &str) -> bool {
-    canonical(path).is_some_and(|canonical| canonical == path) && written_once(path)
+    is_canonical(path) && has_single_spelling(path)
+}
+
+pub(crate) fn is_canonical(path: &str) -> bool {
+    canonical(path).is_some_and(|canonical| canonical == path)
 }
 
 /// The canonical form of a path without a query; `None` if each request with it is invalid.
@@ -31,29 +37,17 @@ pub(crate) fn canonical(path: &str) -> Option<String> {
 }
 
 pub(crate) fn literals(path: &str) -> Vec<Segment> {
-    path.strip_prefix('/')
-        .unwrap_or(path)
-        .split('/')
-        .map(|text| Segment::Literal(text.into()))
-        .collect()
+    let segments = path.strip_prefix('/').unwrap_or(path).split('/');
+    segments.map(|text| Segment::Literal(text.into())).collect()
 }
 
-pub(crate) fn one() -> Segment {
+pub(crate) fn any_segment() -> Segment {
     Segment::One("any".into())
 }
 
 /// Whether a rule can match this text and no other spelling of it.
-pub(crate) fn written_once(text: &str) -> bool {
+pub(crate) fn has_single_spelling(text: &str) -> bool {
     !text.contains([
         '%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"',
     ])
-}
-
-/// The first free name among those that `name` makes of an empty text, `-2`, `-3`, and so on.
-pub(crate) fn first_free(
-    name: impl Fn(&str) -> String,
-    is_free: impl Fn(&String) -> bool,
-) -> String {
-    let numbers = std::iter::once(String::new()).chain((2..).map(|number| format!("-{number}")));
-    numbers.map(|number| name(&number)).find(is_free).unwrap_or_default()
 }

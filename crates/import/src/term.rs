@@ -1,5 +1,5 @@
-//! Conjunctions of conditions on a request and its caller, and the intersections of hosts, paths or
-//! callers have in common.
+//! Conjunctions of conditions on a request and its caller, and the hosts, paths or callers that two
+//! of them have in common.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -25,7 +25,7 @@ pub(crate) enum Caller {
 }
 
 impl Caller {
-    /// Whether it stands for every caller, or every authenticated one.
+    /// Whether this stands for every caller, or every authenticated caller.
     pub(crate) fn is_reserved(&self) -> bool {
         matches!(self, Self::Anyone | Self::Authenticated)
     }
@@ -41,9 +41,9 @@ impl Caller {
 impl Literal {
     pub(crate) fn is_empty(&self) -> bool {
         match self {
-            Self::Methods(all) => all.is_empty(),
-            Self::Hosts(all) => all.is_empty(),
-            Self::Paths(all) => all.is_empty(),
+            Self::Methods(methods) => methods.is_empty(),
+            Self::Hosts(hosts) => hosts.is_empty(),
+            Self::Paths(paths) => paths.is_empty(),
             Self::Caller(_) => false,
         }
     }
@@ -68,8 +68,15 @@ impl Default for Term {
 }
 
 impl Term {
-    pub(crate) fn is(literal: &Literal) -> Vec<Self> {
-        if literal.is_empty() { Vec::new() } else { vec![Self::default().with(literal)] }
+    /// The alternatives under which this literal holds, or if it is negated, does not hold.
+    pub(crate) fn alternatives(literal: &Literal, negated: bool) -> Vec<Self> {
+        match (negated, literal.is_empty()) {
+            (false, true) => Vec::new(),
+            (false, false) => vec![Self::default().with(literal)],
+            (true, _) if *literal == Literal::Caller(Caller::Anyone) => Vec::new(),
+            (true, true) => vec![Self::default()],
+            (true, false) => vec![Self { not: vec![literal.clone()], ..Self::default() }],
+        }
     }
 
     /// The same, with this literal in place of the limit of its part.
@@ -83,26 +90,18 @@ impl Term {
         self
     }
 
-    pub(crate) fn not(literal: &Literal) -> Vec<Self> {
-        if *literal == Literal::Caller(Caller::Anyone) {
-            return Vec::new();
-        }
-        let not = if literal.is_empty() { Vec::new() } else { vec![literal.clone()] };
-        vec![Self { not, ..Self::default() }]
-    }
-
     /// The parts that are limited, as conditions of which all hold.
     pub(crate) fn limits(&self) -> Vec<Literal> {
         let methods =
-            self.methods.iter().map(|all| Literal::Methods(all.iter().cloned().collect()));
+            self.methods.iter().map(|set| Literal::Methods(set.iter().cloned().collect()));
         let hosts = self.hosts.iter().cloned().map(Literal::Hosts);
         let paths = self.paths.iter().cloned().map(Literal::Paths);
         let caller = (self.caller != Caller::Anyone).then(|| Literal::Caller(self.caller.clone()));
         methods.chain(hosts).chain(paths).chain(caller).collect()
     }
 
-    /// Resolves what it excludes as far as that is possible without a `deny` rule. False if nothing
-    /// is left.
+    /// Applies the excluded literals as far as that is possible without a `deny` rule. False if
+    /// nothing remains.
     pub(crate) fn simplify(&mut self) -> bool {
         for literal in std::mem::take(&mut self.not) {
             let remains = match &literal {
@@ -117,13 +116,11 @@ impl Term {
                 Literal::Paths(not) => {
                     let has_options =
                         self.methods.as_ref().is_none_or(|methods| methods.contains("OPTIONS"));
-                    let mut paths = self.paths.take().unwrap_or_else(|| ANY.to_vec());
+                    let paths = self.paths.get_or_insert_with(|| ANY.to_vec());
                     paths.retain(|path| {
                         (path.absolute || has_options) && !not.iter().any(|not| not.covers(path))
                     });
-                    let overlap = paths_may_overlap(Some(&paths), Some(not));
-                    self.paths = Some(paths);
-                    overlap
+                    paths_may_overlap(paths, not)
                 }
                 Literal::Caller(not) if not.covers(&self.caller) => return false,
                 Literal::Caller(not) => !matches!(common_caller(not, &self.caller), Ok(None)),
@@ -139,48 +136,38 @@ impl Term {
         true
     }
 
-    /// Whether this holds wherever another one does. May be false where it does.
+    /// Whether this holds wherever another term does. May be false where it does.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        let methods = match (&self.methods, &other.methods) {
-            (None, _) => true,
-            (Some(_), None) => false,
-            (Some(cover), Some(methods)) => methods.is_subset(cover),
-        };
-        let hosts = covers_all(self.hosts.as_deref(), other.hosts.as_deref(), Scope::covers);
-        let paths = covers_all(self.paths.as_deref(), other.paths.as_deref(), Pattern::covers);
-        let not = self.not.iter().all(|literal| other.not.contains(literal));
-        not && methods && hosts && paths && self.caller.covers(&other.caller)
+        let methods = self.methods.as_ref().is_none_or(|cover| {
+            other.methods.as_ref().is_some_and(|methods| methods.is_subset(cover))
+        });
+        methods
+            && self.not.iter().all(|literal| other.not.contains(literal))
+            && covers_all(self.hosts.as_deref(), other.hosts.as_deref(), Scope::covers)
+            && covers_all(self.paths.as_deref(), other.paths.as_deref(), Pattern::covers)
+            && self.caller.covers(&other.caller)
     }
 
     /// Whether a request of a caller may be in both. False only if none is.
     pub(crate) fn may_overlap(&self, other: &Self) -> bool {
-        let methods = match (&self.methods, &other.methods) {
-            (None, _) | (_, None) => true,
-            (Some(one), Some(other)) => !one.is_disjoint(other),
-        };
-        let hosts = match (&self.hosts, &other.hosts) {
-            (None, _) | (_, None) => true,
-            (Some(one), Some(other)) => !common_hosts(one, other).is_empty(),
-        };
-        methods
-            && hosts
-            && paths_may_overlap(self.paths.as_deref(), other.paths.as_deref())
+        let methods = self.methods.as_ref().zip(other.methods.as_ref());
+        let hosts = self.hosts.as_ref().zip(other.hosts.as_ref());
+        let paths = self.paths.as_ref().zip(other.paths.as_ref());
+        methods.is_none_or(|(a, b)| !a.is_disjoint(b))
+            && hosts.is_none_or(|(a, b)| !common_hosts(a, b).is_empty())
+            && paths.is_none_or(|(a, b)| paths_may_overlap(a, b))
             && !matches!(common_caller(&self.caller, &other.caller), Ok(None))
     }
 }
 
-/// Whether one limit includes all of another one; `None` is no limit.
+/// Whether a limit includes all of another limit; `None` is no limit.
 fn covers_all<T>(cover: Option<&[T]>, limit: Option<&[T]>, covers: fn(&T, &T) -> bool) -> bool {
-    match (cover, limit) {
-        (None, _) => true,
-        (Some(_), None) => false,
-        (Some(cover), Some(limit)) => {
-            limit.iter().all(|part| cover.iter().any(|cover| covers(cover, part)))
-        }
-    }
+    cover.is_none_or(|cover| {
+        limit.is_some_and(|limit| limit.iter().all(|part| cover.iter().any(|c| covers(c, part))))
+    })
 }
 
-/// The most terms of which each is compared with each other.
+/// The maximum number of terms of which each is compared with each other.
 const MAX_COMPARED: usize = 3_000;
 
 /// The items without those whose terms others cover. Of two that cover each other, the first is
@@ -190,114 +177,108 @@ pub(crate) fn without_redundant<T>(items: Vec<T>, term: impl Fn(&T) -> &Term) ->
         return items;
     }
     let terms: Vec<&Term> = items.iter().map(term).collect();
-    let is_redundant = |(number, term): (usize, &&Term)| {
-        let covers = |(other, cover): (usize, &&Term)| {
-            other != number && cover.covers(term) && !(other > number && term.covers(cover))
-        };
-        terms.iter().enumerate().any(covers)
+    let is_redundant = |(index, term): (usize, &&Term)| {
+        terms.iter().enumerate().any(|(other, cover)| {
+            other != index && cover.covers(term) && !(other > index && term.covers(cover))
+        })
     };
     let redundant: Vec<bool> = terms.iter().enumerate().map(is_redundant).collect();
-    let kept = items.into_iter().zip(redundant).filter(|(_, is_redundant)| !is_redundant);
-    kept.map(|(item, _)| item).collect()
+    let items = items.into_iter().zip(redundant).filter(|(_, is_redundant)| !is_redundant);
+    items.map(|(item, _)| item).collect()
 }
 
-/// Whether two sets have something in common cannot be told, or what they have in common cannot be
+/// Whether two sets have something in common cannot be decided, or their intersection cannot be
 /// written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unknown;
 
 /// The hosts that both include. Of two scopes, one includes the other or they have nothing in
 /// common.
-pub(crate) fn common_hosts(one: &[Scope], other: &[Scope]) -> Vec<Scope> {
-    let narrower = |a: &Scope, b: &Scope| {
-        if a.covers(b) { Some(b.clone()) } else { b.covers(a).then(|| a.clone()) }
-    };
-    one.iter().flat_map(|a| other.iter().filter_map(move |b| narrower(a, b))).collect()
+pub(crate) fn common_hosts(a: &[Scope], b: &[Scope]) -> Vec<Scope> {
+    let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
+    let narrower = pairs
+        .filter_map(|(a, b)| if a.covers(b) { Some(b) } else { Some(a).filter(|a| b.covers(a)) });
+    narrower.cloned().collect()
 }
 
-/// The paths that both include; `None` if that cannot be written as patterns.
-pub(crate) fn common_paths(one: &[Pattern], other: &[Pattern]) -> Option<Vec<Pattern>> {
+/// The paths that both include; `None` if they cannot be written as patterns.
+pub(crate) fn common_paths(a: &[Pattern], b: &[Pattern]) -> Option<Vec<Pattern>> {
     let mut common = Vec::new();
-    for (a, b) in one.iter().flat_map(|a| other.iter().map(move |b| (a, b))) {
-        match common_path(a, b) {
-            Ok(pattern) => common.extend(pattern.filter(|pattern| !common.contains(pattern))),
-            Err(Unknown) => return None,
+    for (a, b) in a.iter().flat_map(|a| b.iter().map(move |b| (a, b))) {
+        if patterns_may_overlap(a, b) {
+            let pattern = common_path(a, b)?;
+            if !common.contains(&pattern) {
+                common.push(pattern);
+            }
         }
     }
     Some(common)
 }
 
-fn common_path(one: &Pattern, other: &Pattern) -> Result<Option<Pattern>, Unknown> {
-    if !patterns_may_overlap(one, other) {
-        return Ok(None);
-    }
-    let length = one.segments.len().max(other.segments.len());
-    let segments: Result<Vec<Segment>, Unknown> = (0..length)
-        .map(|number| match (one.segments.get(number), other.segments.get(number)) {
-            (Some(a), Some(b)) if a.covers(b) => Ok(b.clone()),
-            (Some(a), Some(b)) if b.covers(a) => Ok(a.clone()),
-            (Some(_), Some(_)) | (None, None) => Err(Unknown),
-            (Some(only), None) | (None, Some(only)) => Ok(only.clone()),
+fn common_path(a: &Pattern, b: &Pattern) -> Option<Pattern> {
+    let length = a.segments.len().max(b.segments.len());
+    let segments: Option<Vec<Segment>> = (0..length)
+        .map(|number| match (a.segments.get(number), b.segments.get(number)) {
+            (Some(a), Some(b)) if a.covers(b) => Some(b.clone()),
+            (Some(a), Some(b)) if b.covers(a) => Some(a.clone()),
+            (Some(_), Some(_)) => None,
+            (a, b) => a.or(b).cloned(),
         })
         .collect();
-    Ok(Some(Pattern { absolute: one.absolute, segments: segments?, rest: one.rest && other.rest }))
+    Some(Pattern { absolute: a.absolute, segments: segments?, rest: a.rest && b.rest })
 }
 
 /// Whether a path may match both. False only if none does.
-fn patterns_may_overlap(one: &Pattern, other: &Pattern) -> bool {
-    let (a, b) = (one.segments.len(), other.segments.len());
-    let length = (a == b) || (a < b && one.rest) || (b < a && other.rest);
-    let pairs = || one.segments.iter().zip(&other.segments);
-    one.absolute == other.absolute && length && pairs().all(|(a, b)| segments_may_overlap(a, b))
+fn patterns_may_overlap(a: &Pattern, b: &Pattern) -> bool {
+    let (a_length, b_length) = (a.segments.len(), b.segments.len());
+    a.absolute == b.absolute
+        && (a_length == b_length
+            || (a_length < b_length && a.rest)
+            || (b_length < a_length && b.rest))
+        && a.segments.iter().zip(&b.segments).all(|(a, b)| segments_may_overlap(a, b))
 }
 
-fn segments_may_overlap(one: &Segment, other: &Segment) -> bool {
-    match (one, other) {
-        (Segment::Literal(_), _) => other.covers(one),
-        (_, Segment::Literal(_)) => one.covers(other),
-        (Segment::Glob(a), Segment::Glob(b)) => globs_may_overlap(a, b),
+fn segments_may_overlap(a: &Segment, b: &Segment) -> bool {
+    match (a, b) {
+        (Segment::Literal(_), _) => b.covers(a),
+        (_, Segment::Literal(_)) => a.covers(b),
+        (Segment::Glob(a), Segment::Glob(b)) => {
+            let ((start, end), (other_start, other_end)) = (ends(a), ends(b));
+            (start.starts_with(other_start) || other_start.starts_with(start))
+                && (end.ends_with(other_end) || other_end.ends_with(end))
+        }
         _ => true,
     }
 }
 
-fn globs_may_overlap(one: &Glob, other: &Glob) -> bool {
-    let ends = |glob: &Glob| {
-        let first = glob.0.first().map(|piece| piece.to_string()).unwrap_or_default();
-        (first, glob.0.last().map(|piece| piece.to_string()).unwrap_or_default())
-    };
-    let ((a, b), (c, d)) = (ends(one), ends(other));
-    (a.starts_with(&c) || c.starts_with(&a)) && (b.ends_with(&d) || d.ends_with(&b))
+/// The texts with which a glob begins and ends.
+fn ends(glob: &Glob) -> (&str, &str) {
+    (glob.0.first().map_or("", |piece| piece), glob.0.last().map_or("", |piece| piece))
 }
 
-/// Whether two sets of paths may have one in common. `None` is any path.
-pub(crate) fn paths_may_overlap(one: Option<&[Pattern]>, other: Option<&[Pattern]>) -> bool {
-    match (one, other) {
-        (None, _) | (_, None) => true,
-        (Some(one), Some(other)) => {
-            one.iter().any(|a| other.iter().any(|b| patterns_may_overlap(a, b)))
-        }
-    }
+/// Whether two sets of paths may have one in common.
+fn paths_may_overlap(a: &[Pattern], b: &[Pattern]) -> bool {
+    a.iter().any(|a| b.iter().any(|b| patterns_may_overlap(a, b)))
 }
 
 /// The callers that are both; `None` if nobody is.
-pub(crate) fn common_caller(one: &Caller, other: &Caller) -> Result<Option<Caller>, Unknown> {
-    match (one, other) {
-        (Caller::Anyone, caller) | (caller, Caller::Anyone) => Ok(Some(caller.clone())),
-        (Caller::Authenticated, caller) | (caller, Caller::Authenticated) => {
-            Ok(Some(caller.clone()))
+pub(crate) fn common_caller(a: &Caller, b: &Caller) -> Result<Option<Caller>, Unknown> {
+    match (a, b) {
+        (a, b) if a.covers(b) => Ok(Some(b.clone())),
+        (a, b) if b.covers(a) => Ok(Some(a.clone())),
+        (Caller::User(..), Caller::User(..)) => Ok(None),
+        (Caller::User(a, _) | Caller::Group(a, _), Caller::User(b, _) | Caller::Group(b, _))
+            if a == b =>
+        {
+            Err(Unknown)
         }
-        (one, other) if one == other => Ok(Some(one.clone())),
-        (Caller::User(_, _), Caller::User(_, _)) => Ok(None),
-        (Caller::User(a, _) | Caller::Group(a, _), Caller::User(b, _) | Caller::Group(b, _)) => {
-            if a == b { Err(Unknown) } else { Ok(None) }
-        }
+        _ => Ok(None),
     }
 }
 
 /// Any path: those that begin with a slash, and the one of `OPTIONS *`.
-pub(crate) static ANY: LazyLock<Vec<Pattern>> = LazyLock::new(|| {
-    vec![Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]
-});
+static ANY: LazyLock<[Pattern; 2]> =
+    LazyLock::new(|| [Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]);
 
 /// The path `*` of `OPTIONS *`.
 pub(crate) fn asterisk() -> Pattern {

@@ -17,8 +17,8 @@ pub(crate) enum Matcher {
     Template(String),
 }
 
-/// A string matcher, and whether it ignores case. `None` if it is not known, or if there is none:
-/// Envoy refuses that, and an empty text would match nothing, also where a denial was meant.
+/// A string matcher, and whether it ignores case. `None` if it is unknown or missing: Envoy refuses
+/// that, and an empty text would match nothing, also where a denial was meant.
 pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
     let ignore_case = view.get("ignore_case").map_or(Some(false), |value| value.boolean())?;
     let mut fields = view.entries();
@@ -38,12 +38,12 @@ pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
 
 /// The matcher of a field with this key, such as `prefix`.
 pub(crate) fn field(key: &str, value: &View<'_>) -> Option<Matcher> {
-    let text = || value.text().map(str::to_owned);
+    let text = value.text().map(str::to_owned);
     match key {
-        "exact" => text().map(Matcher::Exact),
-        "prefix" => text().map(Matcher::Prefix),
-        "suffix" => text().map(Matcher::Suffix),
-        "contains" => text().map(Matcher::Contains),
+        "exact" => text.map(Matcher::Exact),
+        "prefix" => text.map(Matcher::Prefix),
+        "suffix" => text.map(Matcher::Suffix),
+        "contains" => text.map(Matcher::Contains),
         "safe_regex" if value.besides("regex google_re2").is_empty() => {
             value.text_of("regex").map(str::to_owned).map(Matcher::Regex)
         }

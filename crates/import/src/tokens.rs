@@ -6,80 +6,73 @@ use crate::Options;
 use crate::expr::Notes as _;
 use crate::lower::Original;
 use crate::note::Effect;
-use crate::sources::Kind;
 
 /// The field that cannot be expressed, and why. Tokens of its issuer are not accepted.
 pub(crate) type Unaccepted<'n> = (View<'n>, &'static str);
 
-/// The issuer of a provider, which no other has.
-pub(crate) fn issuer<'n>(
+/// Checks the keys of a provider, whose issuer no other has, and returns the issuer and the
+/// audiences, or those of the options where it names none.
+pub(crate) fn issuer_and_audiences<'n>(
     provider: &View<'n>,
+    known: &str,
+    options: &Options,
     original: &Original,
-) -> Result<&'n str, Unaccepted<'n>> {
+) -> Result<(String, Vec<String>), Unaccepted<'n>> {
+    if let Some(unknown) = provider.besides(known).into_iter().next() {
+        return Err((unknown, "this limit on tokens cannot be expressed"));
+    }
     let issuer = provider.text_of("issuer").filter(|issuer| !issuer.is_empty());
     let issuer = issuer.ok_or((provider.clone(), "tokens of any issuer cannot be expressed"))?;
-    let same = |kind: &Kind| matches!(kind, Kind::Jwt(other) if other.issuer == issuer);
-    if original.sources.all.iter().any(|source| same(&source.kind)) {
+    if !original.sources.issuers(|other| other.issuer == issuer).is_empty() {
         return Err((provider.clone(), "another provider has this issuer"));
     }
-    Ok(issuer)
-}
-
-/// Its audiences, or those of the options where it names none.
-pub(crate) fn audiences<'n>(
-    provider: &View<'n>,
-    options: &Options,
-) -> Result<Vec<String>, Unaccepted<'n>> {
-    let named = provider.texts_of("audiences");
-    let at = || provider.get("audiences").unwrap_or_else(|| provider.clone());
-    let named = named.ok_or_else(|| (at(), "a list of audiences is expected here"))?;
-    let audiences: Vec<String> = named.into_iter().map(str::to_owned).collect();
-    match (audiences.is_empty(), options.audiences.is_empty()) {
-        (false, _) => Ok(audiences),
-        (true, false) => Ok(options.audiences.clone()),
-        (true, true) => {
-            let message =
-                "tokens for any audience cannot be expressed (`--audience` gives those to accept)";
-            Err((provider.clone(), message))
-        }
+    let Some(audiences) = provider.texts_of("audiences") else {
+        let at = provider.get("audiences").unwrap_or_else(|| provider.clone());
+        return Err((at, "a list of audiences is expected here"));
+    };
+    let mut audiences: Vec<String> = audiences.into_iter().map(str::to_owned).collect();
+    if audiences.is_empty() {
+        audiences.clone_from(&options.audiences);
     }
+    if audiences.is_empty() {
+        let message =
+            "tokens for any audience cannot be expressed (`--audience` gives those to accept)";
+        return Err((provider.clone(), message));
+    }
+    Ok((issuer.to_owned(), audiences))
 }
 
-/// Checks that tokens are read from `Authorization: Bearer`, and notes where they are read from,
-/// too.
+/// Checks that tokens are read from `Authorization: Bearer`, and notes the other places that they
+/// are read from.
 pub(crate) fn read_from_authorization<'n>(
     provider: &View<'n>,
     prefix: &str,
     original: &mut Original,
 ) -> Result<(), Unaccepted<'n>> {
-    let is_authorization = |header: &View<'_>| {
-        header.text_of("name").is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
-            && header.text_of(prefix).is_some_and(|prefix| prefix.trim_end() == "Bearer")
-    };
     let places =
         ["from_headers", "from_params", "from_cookies"].map(|key| provider.list(key)).concat();
-    original.sources.are_elsewhere |= !places.iter().all(is_authorization);
-    if !places.is_empty() && !places.iter().any(is_authorization) {
-        return Err((
-            provider.clone(),
-            "tokens in another place than `Authorization: Bearer` are not read",
-        ));
+    let (authorization, elsewhere): (Vec<_>, Vec<_>) = places.into_iter().partition(|header| {
+        header.text_of("name").is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
+            && header.text_of(prefix).is_some_and(|prefix| prefix.trim_end() == "Bearer")
+    });
+    original.sources.are_elsewhere |= !elsewhere.is_empty();
+    if !elsewhere.is_empty() && authorization.is_empty() {
+        let message = "tokens in another place than `Authorization: Bearer` are not read";
+        return Err((provider.clone(), message));
     }
-    for place in places.iter().filter(|place| !is_authorization(place)) {
-        original.notes.push(place.note(
-            Effect::Stricter,
-            "tokens are read from `Authorization: Bearer` only: less is allowed",
-        ));
+    for place in elsewhere {
+        let message = "tokens are read from `Authorization: Bearer` only: less is allowed";
+        original.notes.push(place.note(Effect::Stricter, message));
     }
     Ok(())
 }
 
 /// Notes that a field which sets headers for the application is not imported. The original also
-/// removes these headers from what clients send, so that an application believes them.
-pub(crate) fn note_headers(provider: &View<'_>, keys: &[&str], original: &mut Original) {
+/// removes these headers from requests of clients, so that an application believes them.
+pub(crate) fn note_headers(provider: &View<'_>, keys: [&str; 2], original: &mut Original) {
     for header in keys.iter().filter_map(|key| provider.get(key)) {
-        let message = "headers for the application are not imported: remove what clients send in them, or write \
-                       `allow_response: { set_headers: … }`";
+        let message = "headers for the application are not imported: remove what clients send in \
+                       them, or write `allow_response: { set_headers: … }`";
         original.notes.push(header.note(Effect::Unexpected, message));
     }
 }

@@ -2,8 +2,8 @@
 
 use document::View;
 
-use crate::expr::{Expr, Notes as _};
-use crate::lower::Original;
+use crate::expr::{Expr, Notes as _, reason};
+use crate::lower::{Alternative, Original};
 use crate::note::Effect;
 use crate::sources::{Kind, Users};
 
@@ -13,42 +13,37 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
     let header = header.map(str::to_ascii_lowercase);
     let Some(users) = filter.get("users") else { return };
     for (key, value) in filter.entries() {
-        match key.as_str() {
-            "@type" | "users" | "forward_username_header" | "emit_dynamic_metadata" => {}
+        let message = match key.as_str() {
+            "@type" | "users" | "forward_username_header" | "emit_dynamic_metadata" => continue,
             "allow_missing" => {
                 let message = "requests without credentials are denied: less is allowed";
                 original.notes.push(value.note(Effect::Stricter, message));
+                continue;
             }
-            key => {
-                let condition = value.inexpressible(match key {
-                    "authentication_header" => {
-                        "rolegate reads credentials from `Authorization` only"
-                    }
-                    _ => "a field that is not known",
-                });
-                original.allow.push(vec![super::unnamed(&value, "basic_auth", condition)]);
-            }
-        }
+            "authentication_header" => "rolegate reads credentials from `Authorization` only",
+            _ => reason::UNKNOWN_FIELD,
+        };
+        original.require(&value, "basic_auth", value.inexpressible(message));
     }
-    let listed = if let Some(text) = users.text_of("inline_string") {
-        let lines =
-            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let names = lines.filter_map(|line| line.split_once(':'));
-        let names: Vec<_> = names.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect();
-        if names.is_empty() {
-            let message = "there are no users: nothing is allowed by it";
+    let listed = match (users.text_of("inline_string"), users.text_of("filename")) {
+        (Some(text), _) => {
+            let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+            let names = lines.filter_map(|line| line.split_once(':'));
+            Users::Inline(names.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect())
+        }
+        (None, Some(file)) => Users::File(file.to_owned()),
+        (None, None) => {
+            let message =
+                "users are read from `inline_string` or `filename` only: nothing is allowed by it";
             original.notes.push(users.note(Effect::Stricter, message));
             return;
         }
-        Users::Inline(names)
-    } else if let Some(file) = users.text_of("filename") {
-        Users::File(file.to_owned())
-    } else {
-        let message =
-            "users are read from `inline_string` or `filename` only: nothing is allowed by it";
+    };
+    if matches!(&listed, Users::Inline(names) if names.is_empty()) {
+        let message = "there are no users: nothing is allowed by it";
         original.notes.push(users.note(Effect::Stricter, message));
         return;
-    };
+    }
     let message = "`{SHA}` hashes are weak: replace them by those of `rolegate hash-password`";
     original.notes.push(users.note(Effect::Same, message));
     original.sources.add("basic", Kind::Basic { users: listed, header });
@@ -56,30 +51,29 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
 
 /// The filter lets only callers with valid credentials pass.
 pub(crate) fn requirement(filter: &View<'_>, original: &mut Original) {
-    let source =
-        original.sources.all.iter().position(|source| !matches!(source.kind, Kind::Jwt(_)));
-    let condition = match source {
+    let sources = &mut original.sources;
+    let condition = match sources.all.iter().position(|source| source.issuer().is_none()) {
         Some(source) => {
-            original.sources.verify(source, Expr::always());
-            original.sources.any_of(filter, source)
+            sources.verify(source, Expr::always());
+            sources.any_of(filter, source)
         }
         None => filter.inexpressible("the users of this filter are not known"),
     };
-    original.deny.push(super::unnamed(filter, "basic_auth", condition.negated()));
-    if let (Some((set, prefix)), Some(header)) =
-        (original.sources.user_header(), filter.get("forward_username_header"))
-    {
-        if header.text().is_some_and(|header| !header.eq_ignore_ascii_case(set)) {
-            let message = "rolegate does not set this header: remove what clients send in it, or add it to `allow_response`";
-            original.notes.push(header.note(Effect::Unexpected, message));
-            return;
-        }
-        let message = match prefix.as_str() {
-            "" => "rolegate sets this header by `allow_response`".to_owned(),
-            prefix => format!(
-                "rolegate sets this header by `allow_response`, and the application gets names with the prefix `{prefix}`"
-            ),
-        };
-        original.notes.push(header.note(Effect::Same, message));
-    }
+    original.deny.push(Alternative::new(filter, "basic_auth", condition.negated()));
+    let Some((name, prefix)) = original.sources.user_header() else { return };
+    let Some(header) = filter.get("forward_username_header") else { return };
+    let note = if header.text().is_some_and(|header| !header.eq_ignore_ascii_case(name)) {
+        let message = "rolegate does not set this header: remove what clients send in it, or add \
+                       it to `allow_response`";
+        header.note(Effect::Unexpected, message)
+    } else if prefix.is_empty() {
+        header.note(Effect::Same, "rolegate sets this header by `allow_response`")
+    } else {
+        let message = format!(
+            "rolegate sets this header by `allow_response`, and the application gets names with \
+             the prefix `{prefix}`"
+        );
+        header.note(Effect::Same, message)
+    };
+    original.notes.push(note);
 }

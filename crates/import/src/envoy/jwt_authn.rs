@@ -1,20 +1,19 @@
 //! Envoy's filter `jwt_authn`: issuers of tokens, and on which paths it requires one.
 
-use super::requirement::Requirement;
 use document::View;
 
+use super::requirement::Requirement;
 use crate::Options;
 use crate::expr::{Expr, Notes as _, reason};
-use crate::lower::Original;
+use crate::lower::{Alternative, Original};
 use crate::note::Effect;
 use crate::sources::{Issuer, Keys, Kind};
 use crate::tokens::{self, Unaccepted};
 
 /// Adds the providers as identity sources.
 pub(crate) fn providers(filter: &View<'_>, options: &Options, original: &mut Original) {
-    let providers = filter.named_entries_of("providers");
-    for (name, provider) in providers {
-        tokens::note_headers(&provider, &["forward_payload_header", "claim_to_headers"], original);
+    for (name, provider) in filter.named_entries_of("providers") {
+        tokens::note_headers(&provider, ["forward_payload_header", "claim_to_headers"], original);
         match issuer(&provider, options, original) {
             Ok(issuer) => _ = original.sources.add(&name, Kind::Jwt(issuer)),
             Err(unaccepted) => tokens::note_unaccepted(&provider, unaccepted, original),
@@ -32,29 +31,25 @@ fn issuer<'n>(
         forward_payload_header pad_forward_payload_header payload_in_metadata clock_skew_seconds \
         jwt_cache_config claim_to_headers clear_route_cache require_expiration \
         failed_status_in_metadata";
-    if let Some(unknown) = provider.besides(KNOWN).into_iter().next() {
-        return Err((unknown, "this limit on tokens cannot be expressed"));
-    }
-    let issuer = tokens::issuer(provider, original)?.to_owned();
-    let audiences = tokens::audiences(provider, options)?;
+    let (issuer, audiences) = tokens::issuer_and_audiences(provider, KNOWN, options, original)?;
     tokens::read_from_authorization(provider, "value_prefix", original)?;
-    let wrong_keys = "keys are read from an `https` URL, a file or `inline_string`";
-    let keys = keys(provider).ok_or_else(|| (provider.clone(), wrong_keys))?;
-    let clock_skew = provider.get("clock_skew_seconds").map(|seconds| match seconds.text() {
-        Some(text) => Ok(format!("{text}s")),
-        None => Err((seconds, "a number of seconds is expected here")),
-    });
-    let clock_skew = clock_skew.transpose()?;
+    let message = "keys are read from an `https` URL, a file or `inline_string`";
+    let keys = keys(provider).ok_or_else(|| (provider.clone(), message))?;
+    let clock_skew = match provider.get("clock_skew_seconds") {
+        None => None,
+        Some(seconds) => match seconds.text() {
+            Some(text) => Some(format!("{text}s")),
+            None => return Err((seconds, "a number of seconds is expected here")),
+        },
+    };
     let payload = provider.text_of("payload_in_metadata").map(str::to_owned);
     Ok(Issuer { issuer, audiences, keys, clock_skew, payload })
 }
 
 fn keys(provider: &View<'_>) -> Option<Keys> {
     if let Some(url) = provider.get("remote_jwks/http_uri/uri") {
-        return url
-            .text()
-            .filter(|url| tokens::is_key_url(url))
-            .map(|url| Keys::Url(url.to_owned()));
+        let url = url.text().filter(|url| tokens::is_key_url(url))?;
+        return Some(Keys::Url(url.to_owned()));
     }
     let local = provider.get("local_jwks")?;
     match (local.text_of("inline_string"), local.text_of("filename")) {
@@ -66,12 +61,12 @@ fn keys(provider: &View<'_>) -> Option<Keys> {
 
 /// Adds on which paths a token is required: the first rule whose route matches decides.
 pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut Original) {
-    const KNOWN: &str = "@type providers rules requirement_map filter_state_rules bypass_cors_preflight \
-                         strip_failure_response stat_prefix";
-    let mut alternatives = Vec::new();
+    const KNOWN: &str = "@type providers rules requirement_map filter_state_rules \
+                         bypass_cors_preflight strip_failure_response stat_prefix";
+    // The routes of the rules before, none of which may match.
     let mut earlier: Vec<Expr> = Vec::new();
     // Where Envoy knows the claims of the tokens of each source.
-    let mut verified: Vec<Vec<Expr>> = original.sources.all.iter().map(|_| Vec::new()).collect();
+    let mut verified: Vec<Vec<Expr>> = vec![Vec::new(); original.sources.all.len()];
     let requirements = filter.named_entries_of("requirement_map");
     let rules = filter.list("rules");
     for rule in &rules {
@@ -84,58 +79,53 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         let requires = rule.get("requires").or_else(|| named.map(|(_, requires)| requires.clone()));
         let requirement =
             requires.map(|requires| Requirement::new(&requires, filter, &original.sources));
-        let condition = match (&requirement, rule.get("requirement_name")) {
-            (Some(requirement), _) => requirement.condition.clone(),
-            (None, Some(name)) => name.inexpressible("a requirement that is not known"),
-            (None, None) => Expr::always(),
-        };
         // Envoy does not start with both, or with another field.
-        let requires_key =
-            if rule.get("requires").is_some() { "requires" } else { "requirement_name" };
-        let condition = rule.unknown(&format!("match {requires_key}")).unwrap_or(condition);
+        let key = if rule.get("requires").is_some() { "requires" } else { "requirement_name" };
+        let condition = match (rule.unknown(&format!("match {key}")), &requirement) {
+            (Some(unknown), _) => unknown,
+            (None, Some(requirement)) => requirement.condition.clone(),
+            (None, None) => match rule.get("requirement_name") {
+                Some(name) => name.inexpressible("a requirement that is not known"),
+                None => Expr::always(),
+            },
+        };
         let here: Vec<Expr> =
             earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
-        for (source, verified) in verified.iter_mut().enumerate() {
-            let here = || Expr::All(here.clone());
-            verified.extend(requirement.as_ref().and_then(|known| known.verified(source, here())));
+        if let Some(requirement) = requirement {
+            for (source, verified) in verified.iter_mut().enumerate() {
+                verified.extend(requirement.verified(source, Expr::All(here.clone())));
+            }
         }
-        let condition = Expr::All(here.into_iter().chain([condition.negated()]).collect());
-        alternatives.push(super::unnamed(rule, "jwt_authn", condition));
+        let condition = Expr::all(here.into_iter().chain([condition.negated()]));
+        original.deny.push(Alternative::new(rule, "jwt_authn", condition));
         earlier.push(route);
     }
-    if let Some(rules) = filter.get("filter_state_rules") {
-        let condition = rules.inexpressible(reason::FILTER_STATE);
-        alternatives.push(super::unnamed(&rules, "jwt_authn", condition));
+    let state_rules = filter.get("filter_state_rules").into_iter();
+    let state_rules = state_rules.map(|rules| (rules, reason::FILTER_STATE));
+    let unknown = filter.besides(KNOWN).into_iter().map(|field| (field, reason::UNKNOWN_FIELD));
+    for (field, reason) in state_rules.chain(unknown) {
+        let condition = field.inexpressible(reason);
+        original.deny.push(Alternative::new(&field, "jwt_authn", condition));
     }
-    let all_paths = rules
-        .iter()
-        .filter_map(|rule| rule.get("match"))
-        .any(|route| route.entries().len() == 1 && route.text_of("prefix") == Some("/"));
     if let Some(preflight) = filter.get("bypass_cors_preflight") {
         let message = "preflight requests of CORS need a token, too: less is allowed";
         original.notes.push(preflight.note(Effect::Stricter, message));
     }
-    for unknown in filter.besides(KNOWN) {
-        let condition = unknown.inexpressible("a field that is not known");
-        alternatives.push(super::unnamed(&unknown, "jwt_authn", condition));
-    }
+    let mut routes = rules.iter().filter_map(|rule| rule.get("match"));
+    let all_paths =
+        routes.any(|route| route.entries().len() == 1 && route.text_of("prefix") == Some("/"));
     for (source, verified) in verified.into_iter().enumerate() {
-        if !original
-            .sources
-            .all
-            .get(source)
-            .is_some_and(|source| matches!(source.kind, Kind::Jwt(_)))
-        {
+        if original.sources.all.get(source).is_none_or(|source| source.issuer().is_none()) {
             continue;
         }
         let is_exact = |condition: &&Expr| !matches!(condition, Expr::Between { .. });
         let is_everywhere = verified.iter().filter(is_exact).count() == earlier.len() && all_paths;
         let mut condition = Expr::any(verified);
         if options.allow_wider && !is_everywhere {
-            let message = "rolegate verifies tokens on every path, also where no rule of `jwt_authn` requires one";
+            let message = "rolegate verifies tokens on every path, also where no rule of \
+                           `jwt_authn` requires one";
             condition = filter.nearly(Expr::always(), condition, true, message);
         }
         original.sources.verify(source, condition);
     }
-    original.deny.extend(alternatives);
 }

@@ -7,84 +7,82 @@ use crate::expr::{Expr, Notes as _, reason};
 use crate::lower::{Alternative, Original};
 use crate::matcher;
 use crate::note::Effect;
-use crate::sources::{Kind, Sources};
+use crate::sources::{Kind, Source, Sources};
 use crate::text_matcher::{self, Matcher};
 
 const UNKNOWN_MATCHER: &str = "a matcher that is not known";
 
 /// Adds the conditions of a filter.
 pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original) {
-    const KNOWN: &str = "@type rules rules_stat_prefix shadow_rules shadow_matcher shadow_rules_stat_prefix \
-                         track_per_rule_stats matcher";
-    for key in ["shadow_rules", "shadow_matcher"] {
-        if let Some(shadow) = filter.get(key) {
-            let message = "shadow rules decide nothing and are not imported: try a policy by `rolegate serve --shadow`";
-            original.notes.push(shadow.note(Effect::Same, message));
-        }
+    const KNOWN: &str = "@type rules rules_stat_prefix shadow_rules shadow_matcher \
+                         shadow_rules_stat_prefix track_per_rule_stats matcher";
+    for shadow in ["shadow_rules", "shadow_matcher"].iter().filter_map(|key| filter.get(key)) {
+        let message = "shadow rules decide nothing and are not imported: try a policy by \
+                       `rolegate serve --shadow`";
+        original.notes.push(shadow.note(Effect::Same, message));
     }
     if let Some(unknown) = filter.unknown(KNOWN) {
-        original.allow.push(vec![super::unnamed(filter, "unknown", unknown)]);
+        original.require(filter, "unknown", unknown);
     }
     match (filter.get("rules"), filter.get("matcher")) {
         // Envoy ignores `rules` beside it.
         (_, Some(matcher)) => {
             let condition = matcher.inexpressible("matcher trees are not imported");
-            original.allow.push(vec![super::unnamed(&matcher, "matcher", condition)]);
+            original.require(&matcher, "matcher", condition);
         }
         (Some(rules), None) => self::rules(&rules, options, original),
         // Without rules the filter allows every request.
-        (None, None) => {
-            original.allow.push(vec![super::unnamed(filter, "no rules", Expr::always())])
-        }
+        (None, None) => original.require(filter, "no rules", Expr::always()),
     }
 }
 
 fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
     if let Some(unknown) = rules.unknown("action policies audit_logging_options") {
-        original.allow.push(vec![super::unnamed(rules, "unknown", unknown)]);
+        original.require(rules, "unknown", unknown);
     }
     let policies = rules.get("policies");
-    let named = policies.as_ref().map(View::named_entries).unwrap_or_default();
-    let mut alternatives: Vec<Alternative> = named
-        .iter()
-        .map(|(name, policy)| {
-            super::unnamed(policy, name, self::policy(policy, options, &original.sources))
-        })
-        .collect();
+    let mut alternatives = Vec::new();
+    for (name, policy) in policies.iter().flat_map(View::named_entries) {
+        let condition = self::policy(&policy, options, &original.sources);
+        alternatives.push(Alternative::new(&policy, &name, condition));
+    }
     if let Some(policies) =
         policies.filter(|policies| !policies.is_mapping() || policies.lacks_a_value())
     {
         let condition = policies.inexpressible("policies are expected here, each with its name");
-        alternatives.push(super::unnamed(&policies, "policies", condition));
+        alternatives.push(Alternative::new(&policies, "policies", condition));
     }
-    let alone = |name: &str, condition| vec![super::unnamed(rules, name, condition)];
     match rules.get("action").map_or("ALLOW", |action| action.text().unwrap_or_default()) {
         "ALLOW" | "0" => original.allow.push(alternatives),
         "DENY" | "1" => {
             original.deny.extend(alternatives);
-            original.allow.push(alone("not denied", Expr::always()));
+            original.require(rules, "not denied", Expr::always());
         }
         "LOG" | "2" => {
-            original
-                .notes
-                .push(rules.note(Effect::Same, "`LOG` decides nothing and is not imported"));
-            original.allow.push(alone("logged", Expr::always()));
+            let message = "`LOG` decides nothing and is not imported";
+            original.notes.push(rules.note(Effect::Same, message));
+            original.require(rules, "logged", Expr::always());
         }
-        _ => original
-            .allow
-            .push(alone("unknown", rules.inexpressible("an action that is not known"))),
+        _ => {
+            let condition = rules.inexpressible("an action that is not known");
+            original.require(rules, "unknown", condition);
+        }
     }
 }
 
 fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     let reader = Reader { options, sources };
-    let one_of = |key: &str| match policy.list(key).as_slice() {
-        // Envoy does not start with such a policy. It is not one that matches nothing, because it
-        // could be a denial.
-        [] => policy.inexpressible(format!("`{key}` are expected here")),
-        all => Expr::any(all.iter().map(|one| reader.rule(one)).collect()),
-    };
-    let mut conditions = vec![one_of("permissions"), one_of("principals")];
+    let mut conditions = Vec::new();
+    for key in ["permissions", "principals"] {
+        let rules = policy.list(key);
+        conditions.push(if rules.is_empty() {
+            // Envoy does not start with such a policy. It does not match nothing, because it could
+            // be a denial.
+            policy.inexpressible(format!("`{key}` are expected here"))
+        } else {
+            Expr::any(rules.iter().map(|rule| reader.rule(rule)))
+        });
+    }
     for condition in ["condition", "checked_condition"].iter().filter_map(|key| policy.get(key)) {
         conditions.push(condition.inexpressible("a condition in CEL cannot be expressed"));
     }
@@ -116,35 +114,31 @@ impl Reader<'_> {
         }
         let reason = match key.as_str() {
             "any" if value.boolean() == Some(true) => return Expr::always(),
-            "and_rules" => return self.set(value, "rules", Expr::All),
-            "or_rules" => return self.set(value, "rules", Expr::any),
-            "and_ids" => return self.set(value, "ids", Expr::All),
-            "or_ids" => return self.set(value, "ids", Expr::any),
+            "and_rules" => return self.combined(value, "rules", Expr::All),
+            "or_rules" => return self.combined(value, "rules", Expr::any),
+            "and_ids" => return self.combined(value, "ids", Expr::All),
+            "or_ids" => return self.combined(value, "ids", Expr::any),
             "not_rule" | "not_id" => return self.rule(value).negated(),
             "header" => return self.header(value),
             "url_path" => {
-                let path = value.get("path");
-                match path
-                    .as_ref()
-                    .and_then(|path| Some((path, text_matcher::string_matcher(path)?)))
+                if let Some(path) = value.get("path")
+                    && let Some((matcher, ignore_case)) = text_matcher::string_matcher(&path)
                 {
-                    Some((path, (matcher, ignore_case))) => {
-                        return matcher::path(path, &matcher, ignore_case, self.options);
-                    }
-                    None => UNKNOWN_MATCHER,
+                    return matcher::path(&path, &matcher, ignore_case, self.options);
                 }
+                UNKNOWN_MATCHER
             }
             "uri_template" => return self.template(value),
             "metadata" => return self.metadata(value),
             "sourced_metadata" => {
                 let source = value.get("metadata_source");
                 let source = source.map_or("DYNAMIC", |source| source.text().unwrap_or_default());
-                match value.get("metadata_matcher") {
-                    Some(matcher) if ["DYNAMIC", "0"].contains(&source) => {
-                        return self.metadata(&matcher);
-                    }
-                    _ => "metadata of a route is not known to rolegate",
+                if let Some(matcher) = value.get("metadata_matcher")
+                    && ["DYNAMIC", "0"].contains(&source)
+                {
+                    return self.metadata(&matcher);
                 }
+                "metadata of a route is not known to rolegate"
             }
             "authenticated" => reason::CERTIFICATE,
             "source_ip" | "direct_remote_ip" | "remote_ip" => reason::CLIENT_ADDRESS,
@@ -158,17 +152,16 @@ impl Reader<'_> {
         value.inexpressible(reason)
     }
 
-    /// All conditions under this key, or one of them.
-    fn set(&self, set: &View<'_>, key: &str, combine: fn(Vec<Expr>) -> Expr) -> Expr {
-        set.combined(key, |all| combine(all.iter().map(|one| self.rule(one)).collect()))
+    /// The conditions under this key, combined.
+    fn combined(&self, set: &View<'_>, key: &str, combine: fn(Vec<Expr>) -> Expr) -> Expr {
+        set.combined(key, |rules| combine(rules.iter().map(|rule| self.rule(rule)).collect()))
     }
 
     fn template(&self, extension: &View<'_>) -> Expr {
-        let Some(config) = extension.get("typed_config") else {
-            return extension.inexpressible(UNKNOWN_MATCHER);
-        };
-        let config = config.get("value").unwrap_or(config);
-        let Some(template) = config.get("path_template") else {
+        let config = extension.get("typed_config");
+        let config = config.map(|config| config.get("value").unwrap_or(config));
+        let template = config.as_ref().and_then(|config| config.get("path_template"));
+        let (Some(config), Some(template)) = (config, template) else {
             return extension.inexpressible(UNKNOWN_MATCHER);
         };
         config.unknown("@type path_template").unwrap_or_else(|| {
@@ -180,30 +173,31 @@ impl Reader<'_> {
     /// `HeaderMatcher`.
     fn header(&self, header: &View<'_>) -> Expr {
         let name = header.text_of("name").unwrap_or_default().to_ascii_lowercase();
-        let mut known = None;
+        let mut condition = None;
         for (key, value) in header.entries() {
             let matcher = match key.as_str() {
                 "name" | "invert_match" => continue,
                 "treat_missing_header_as_empty" if value.boolean() == Some(false) => continue,
                 "present_match" if value.boolean() == Some(true) => Some((Matcher::Any, false)),
                 "string_match" => text_matcher::string_matcher(&value),
-                key => key
-                    .strip_suffix("_match")
-                    .and_then(|key| text_matcher::field(key, &value))
-                    .map(|matcher| (matcher, false)),
+                key => {
+                    let matcher = key.strip_suffix("_match");
+                    let matcher = matcher.and_then(|key| text_matcher::field(key, &value));
+                    matcher.map(|matcher| (matcher, false))
+                }
             };
-            if matcher.is_none() || known.is_some() {
+            if matcher.is_none() || condition.is_some() {
                 return value.inexpressible(UNKNOWN_MATCHER);
             }
-            known = matcher;
+            condition = matcher;
         }
         // Without a matcher, the header must be present.
-        let (matcher, ignore_case) = known.unwrap_or((Matcher::Any, false));
+        let (matcher, ignore_case) = condition.unwrap_or((Matcher::Any, false));
         let expr = match name.as_str() {
             ":method" => matcher::method(header, &matcher, ignore_case),
             ":path" => matcher::path_with_query(header, &matcher, ignore_case, self.options),
             ":authority" | "host" => matcher::host(header, &matcher, self.options),
-            _ => self.user_header(header, &name, (&matcher, ignore_case)),
+            _ => self.user_header(header, &name, &matcher, ignore_case),
         };
         inverted(header, "invert_match", expr)
     }
@@ -214,22 +208,23 @@ impl Reader<'_> {
         &self,
         header: &View<'_>,
         name: &str,
-        (matcher, ignore_case): (&Matcher, bool),
+        matcher: &Matcher,
+        ignore_case: bool,
     ) -> Expr {
-        let sets = |source: &crate::sources::Source| match &source.kind {
+        let source = self.sources.all.iter().position(|source| match &source.kind {
             Kind::Basic { header, .. } => {
                 header.as_deref() == Some(name) && !source.verified.is_never()
             }
             Kind::Jwt(_) => false,
-        };
-        match (self.sources.all.iter().position(sets), matcher) {
+        });
+        let Some(source) = source else { return header.inexpressible(reason::HEADER) };
+        match matcher {
             // `Bob` is another user than `bob`.
-            (Some(source), Matcher::Exact(user)) if !ignore_case => {
+            Matcher::Exact(user) if !ignore_case => {
                 self.sources.claim_is(header, source, &["sub"], user)
             }
-            (Some(source), Matcher::Any) => self.sources.any_verified(header, source),
-            (Some(_), _) => header.inexpressible("a grant names whole users"),
-            (None, _) => header.inexpressible(reason::HEADER),
+            Matcher::Any => self.sources.any_verified(header, source),
+            _ => header.inexpressible("a grant names whole users"),
         }
     }
 
@@ -261,30 +256,34 @@ impl Reader<'_> {
         if let Some(unknown) = metadata.unknown("filter path value invert") {
             return unknown;
         }
-        let sources = self.sources.of_payload(payload);
+        let sources = self.sources.issuers(|issuer| issuer.payload.as_deref() == Some(payload));
         if sources.is_empty() {
             let message = "no provider of the filter `jwt_authn` here writes these claims";
             return self.sources.without_issuer(metadata, "*", message);
         }
-        Expr::any(
-            sources.into_iter().map(|source| self.claim_value(&value, source, claim)).collect(),
-        )
+        Expr::any(sources.into_iter().map(|source| self.claim_value(&value, source, claim)))
     }
 
     /// `ValueMatcher`.
     fn claim_value(&self, value: &View<'_>, source: usize, claim: &[&str]) -> Expr {
         const USERS: &str = "a grant names whole users and groups";
+        const UNKNOWN_VALUE: &str = "a claim with such a value is not known to rolegate";
         let entries = value.entries();
         let [(key, matcher)] = entries.as_slice() else {
             return value.inexpressible("exactly one condition is expected here");
         };
         match key.as_str() {
-            "or_match" => matcher.combined("value_matchers", |all| {
-                Expr::any(all.iter().map(|one| self.claim_value(one, source, claim)).collect())
+            "or_match" => matcher.combined("value_matchers", |matchers| {
+                Expr::any(matchers.iter().map(|value| self.claim_value(value, source, claim)))
             }),
             "string_match" => match text_matcher::string_matcher(matcher) {
                 Some((Matcher::Exact(text), false)) if claim == ["iss"] => {
-                    self.issuer_is(value, source, &text)
+                    match self.sources.all.get(source).and_then(Source::issuer) {
+                        Some(issuer) if issuer.issuer == text => {
+                            self.sources.any_verified(value, source)
+                        }
+                        _ => Expr::never(),
+                    }
                 }
                 Some((Matcher::Exact(text), false)) => {
                     self.sources.claim_is(value, source, claim, &text)
@@ -295,13 +294,12 @@ impl Reader<'_> {
                 _ => value.inexpressible(USERS),
             },
             "list_match" => {
-                let one = matcher.get("one_of");
-                let text = one.as_ref().and_then(|one| one.get("string_match"));
-                let (Some(one), Some(text)) = (one, text) else {
-                    return value
-                        .inexpressible("a claim with such a value is not known to rolegate");
+                let item = matcher.get("one_of");
+                let text = item.as_ref().and_then(|item| item.get("string_match"));
+                let (Some(item), Some(text)) = (item, text) else {
+                    return value.inexpressible(UNKNOWN_VALUE);
                 };
-                let unknown = matcher.unknown("one_of").or_else(|| one.unknown("string_match"));
+                let unknown = matcher.unknown("one_of").or_else(|| item.unknown("string_match"));
                 unknown.unwrap_or_else(|| match text_matcher::string_matcher(&text) {
                     Some((Matcher::Exact(text), false)) => {
                         self.sources.claim_has(value, source, claim, &text)
@@ -309,17 +307,7 @@ impl Reader<'_> {
                     _ => value.inexpressible(USERS),
                 })
             }
-            _ => value.inexpressible("a claim with such a value is not known to rolegate"),
-        }
-    }
-
-    /// The claim `iss` is that of the provider.
-    fn issuer_is(&self, value: &View<'_>, source: usize, text: &str) -> Expr {
-        match self.sources.all.get(source).map(|source| &source.kind) {
-            Some(Kind::Jwt(issuer)) if issuer.issuer == text => {
-                self.sources.any_verified(value, source)
-            }
-            _ => Expr::never(),
+            _ => value.inexpressible(UNKNOWN_VALUE),
         }
     }
 }

@@ -3,7 +3,7 @@
 use document::View;
 
 use crate::expr::{Expr, Notes as _};
-use crate::sources::{Kind, Source, Sources};
+use crate::sources::Sources;
 use crate::term::Caller;
 
 /// A requirement of the filter `jwt_authn`.
@@ -12,7 +12,7 @@ pub(super) struct Requirement<'n> {
     pub(super) condition: Expr,
     /// For each source, the outcome for its tokens; none for users of Basic.
     outcomes: Vec<Option<Outcome>>,
-    /// The first member whose outcome cannot be told.
+    /// The first member whose outcome is unclear.
     unclear: Option<View<'n>>,
 }
 
@@ -20,14 +20,13 @@ pub(super) struct Requirement<'n> {
 #[derive(Clone, Copy, PartialEq)]
 enum Outcome {
     /// The request passes. Whether Envoy has verified its token, and knows the claims; `None` if
-    /// that cannot be told.
+    /// that is unclear.
     Met {
         is_verified: Option<bool>,
     },
     /// There is no token, which `allow_missing` accepts.
     Missing,
     Failed,
-    /// It cannot be told.
     Unclear,
 }
 
@@ -49,21 +48,19 @@ impl<'n> Requirement<'n> {
         let mut reader = Reader { filter, sources, unclear: None };
         // To this filter, users of Basic have no token.
         let without = reader.outcome(requires, None);
-        let numbered = sources.all.iter().enumerate();
-        let outcomes: Vec<Option<Outcome>> = numbered
-            .map(|(source, Source { kind, .. })| {
-                matches!(kind, Kind::Jwt(_)).then(|| reader.outcome(requires, Some(source)))
-            })
-            .collect();
+        let mut outcomes = Vec::new();
+        for (number, source) in sources.all.iter().enumerate() {
+            outcomes.push(source.issuer().map(|_| reader.outcome(requires, Some(number))));
+        }
         let has_users = outcomes.contains(&None);
         let mut tokens = outcomes.iter().flatten();
         let all_tokens = tokens.clone().all(|outcome| outcome.is_met());
         let any_token = tokens.any(|outcome| outcome.may_be_met());
-        let with_token = || Expr::caller(Caller::Authenticated);
+        let with_token = Expr::caller(Caller::Authenticated);
         let (under, is_exact) = match (without.is_met(), all_tokens) {
             (true, true) => (Expr::always(), true),
-            (true, false) => (with_token().negated(), !any_token && !has_users),
-            (false, true) if !has_users && any_token => (with_token(), !without.may_be_met()),
+            (true, false) => (with_token.negated(), !any_token && !has_users),
+            (false, true) if !has_users && any_token => (with_token, !without.may_be_met()),
             (false, _) => (Expr::never(), !any_token && !without.may_be_met()),
         };
         let (at, message) = reader.unclear.clone().unwrap_or_else(|| {
@@ -92,7 +89,7 @@ impl<'n> Requirement<'n> {
 struct Reader<'r, 'n> {
     filter: &'r View<'n>,
     sources: &'r Sources,
-    /// The first member whose outcome cannot be told, and why.
+    /// The first member whose outcome is unclear, and why.
     unclear: Option<(View<'n>, &'static str)>,
 }
 
@@ -129,7 +126,11 @@ impl<'n> Reader<'_, 'n> {
     fn provider(&mut self, name: &View<'n>, token: Option<usize>) -> Outcome {
         let Some(token) = token else { return Outcome::Missing };
         let provider = name.text().unwrap_or_default();
-        if let Some(source) = self.sources.of_provider(provider) {
+        // The users of Basic may be called like a provider.
+        let mut sources = self.sources.all.iter();
+        let source =
+            sources.position(|source| source.name == provider && source.issuer().is_some());
+        if let Some(source) = source {
             return if source == token {
                 Outcome::Met { is_verified: Some(true) }
             } else {
@@ -137,12 +138,13 @@ impl<'n> Reader<'_, 'n> {
             };
         }
         let providers = self.filter.named_entries_of("providers");
-        let issuer = providers.iter().find(|(key, _)| key == provider);
-        let issuer =
-            issuer.and_then(|(_, provider)| provider.text_of("issuer")).unwrap_or_default();
-        match issuer.is_empty() || Some(issuer) == self.issuer(token) {
-            true => self.unclear(name, "tokens of this provider are not accepted"),
-            false => Outcome::Failed,
+        let unaccepted = providers.iter().find(|(key, _)| key == provider);
+        let issuer = unaccepted.and_then(|(_, provider)| provider.text_of("issuer"));
+        let issuer = issuer.filter(|issuer| !issuer.is_empty());
+        if issuer.is_none() || issuer == self.issuer(token) {
+            self.unclear(name, "tokens of this provider are not accepted")
+        } else {
+            Outcome::Failed
         }
     }
 
@@ -161,23 +163,20 @@ impl<'n> Reader<'_, 'n> {
         UNVERIFIED
     }
 
-    /// One member must be met. Only where no member is, `allow_missing` accepts that for each of
-    /// them there was no token, and `allow_missing_or_failed` accepts all.
+    /// A member must be met. Only where no member is, `allow_missing` accepts that for each of them
+    /// there was no token, and `allow_missing_or_failed` accepts all.
     fn any(&mut self, members: &[View<'n>], token: Option<usize>) -> Outcome {
-        let bypass = |key: &str| {
-            let is_only = |member: &&View<'n>| matches!(member.entries().as_slice(), [(only, _)] if only == key);
-            members.iter().find(is_only)
-        };
-        let (missing, failed) = (bypass("allow_missing"), bypass("allow_missing_or_failed"));
-        let is_bypass = |member: &View<'n>| {
-            [missing, failed].into_iter().flatten().any(|bypass| bypass.path == member.path)
-        };
-        let others: Vec<&View<'n>> = members.iter().filter(|member| !is_bypass(member)).collect();
-        if let (true, Some(bypass)) = (others.is_empty(), failed.or(missing)) {
+        let (missing, failed) =
+            (only(members, "allow_missing"), only(members, "allow_missing_or_failed"));
+        let mut required: Vec<&View<'n>> = members.iter().collect();
+        required.retain(|member| {
+            ![missing, failed].into_iter().flatten().any(|bypass| bypass.path == member.path)
+        });
+        if let (true, Some(bypass)) = (required.is_empty(), failed.or(missing)) {
             return self.outcome(bypass, token);
         }
         let mut outcome = Outcome::Missing;
-        for member in others {
+        for member in required {
             outcome = match (outcome, self.outcome(member, token)) {
                 // An unclear member may have removed the token.
                 (Outcome::Unclear, _) | (_, Outcome::Unclear) => Outcome::Unclear,
@@ -199,11 +198,11 @@ impl<'n> Reader<'_, 'n> {
         let Some(token) = token else { return UNVERIFIED };
         self.unclear(at, "tokens of any provider are verified here");
         let providers = self.filter.named_entries_of("providers");
-        let of_issuer = providers
-            .iter()
-            .filter(|(_, provider)| provider.text_of("issuer") == self.issuer(token));
+        let has_issuer = |provider: &View<'_>| provider.text_of("issuer") == self.issuer(token);
         // Of several providers with the issuer, Envoy takes any.
-        if key == "allow_missing" && of_issuer.count() > 1 {
+        if key == "allow_missing"
+            && providers.iter().filter(|(_, provider)| has_issuer(provider)).count() > 1
+        {
             return Outcome::Unclear;
         }
         Outcome::Met { is_verified: None }
@@ -215,9 +214,11 @@ impl<'n> Reader<'_, 'n> {
     }
 
     fn issuer(&self, source: usize) -> Option<&str> {
-        match &self.sources.all.get(source)?.kind {
-            Kind::Jwt(issuer) => Some(&issuer.issuer),
-            Kind::Basic { .. } => None,
-        }
+        Some(&self.sources.all.get(source)?.issuer()?.issuer)
     }
+}
+
+/// The first of these requirements that has this field only.
+fn only<'v, 'n>(members: &'v [View<'n>], key: &str) -> Option<&'v View<'n>> {
+    members.iter().find(|member| matches!(&*member.entries(), [(field, _)] if field == key))
 }

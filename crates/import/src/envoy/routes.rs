@@ -5,56 +5,50 @@ use document::View;
 
 use crate::Options;
 use crate::expr::{Expr, Notes as _};
-use crate::lower::Original;
+use crate::lower::{Alternative, Original};
 use crate::matcher;
+use crate::note::Effect;
 use crate::text_matcher::{self, Matcher};
 
-/// Denies the requests of routes that have a configuration of these filters: it may be stricter,
-/// and is not imported.
-pub(crate) fn read(
-    manager: &View<'_>,
-    names: &[String],
+/// Denies the requests of routes that have a configuration of the filters with these names: it may
+/// be stricter, and is not imported.
+pub(crate) fn read(manager: &View<'_>, names: &[&str], options: &Options, original: &mut Original) {
+    if manager.get("rds").is_some() || manager.get("scoped_routes").is_some() {
+        let message = "routes from another server may have configurations of the filters of their \
+                       own: look there";
+        original.notes.push(manager.note(Effect::Same, message));
+    }
+    deny_configured(manager, &Expr::always(), names, options, original);
+}
+
+fn deny_configured(
+    view: &View<'_>,
+    route: &Expr,
+    names: &[&str],
     options: &Options,
     original: &mut Original,
 ) {
-    if manager.get("rds").is_some() || manager.get("scoped_routes").is_some() {
-        let message = "routes from another server may have configurations of the filters of their own: look there";
-        original.notes.push(manager.note(crate::Effect::Same, message));
-    }
-    let mut configs = Vec::new();
-    find(manager, None, names, options, &mut configs);
-    for (view, route) in configs {
-        let message = "the configuration of a filter for a route is not imported: all that the route matches is denied";
-        let condition =
-            Expr::All(vec![route, view.between(Expr::always(), Expr::always(), message)]);
-        original.deny.push(super::unnamed(&view, "per route", condition));
-    }
-}
-
-fn find<'n>(
-    view: &View<'n>,
-    route: Option<&Expr>,
-    names: &[String],
-    options: &Options,
-    found: &mut Vec<(View<'n>, Expr)>,
-) {
     let own = view.get("match").filter(|_| view.get("typed_per_filter_config").is_some());
     let own = own.map(|route| self::route(&route, options));
-    let route = own.as_ref().or(route);
+    let route = own.as_ref().unwrap_or(route);
     for (key, value) in view.entries() {
         if key != "typed_per_filter_config" {
-            find(&value, route, names, options, found);
+            deny_configured(&value, route, names, options, original);
             continue;
         }
         for (name, config) in value.named_entries() {
             // Some versions of Envoy also find it by the name of the extension.
-            if names.contains(&name) || super::has_type(&config, &super::IMPORTED) {
-                found.push((config, route.cloned().unwrap_or_else(Expr::always)));
+            if names.contains(&&*name) || super::has_type(&config, &super::IMPORTED) {
+                let message = "the configuration of a filter for a route is not imported: all that \
+                               the route matches is denied";
+                let note = config.between(Expr::always(), Expr::always(), message);
+                let condition = Expr::All(vec![route.clone(), note]);
+                original.deny.push(Alternative::new(&config, "per route", condition));
             }
         }
     }
     for item in view.items() {
-        find(&item, route, names, options, found);
+        deny_configured(&item, route, names, options, original);
     }
 }
 
@@ -70,7 +64,7 @@ pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
     if fields.is_empty() {
         return route.inexpressible(PATH);
     }
-    let condition = |(key, value): &(String, View<'_>)| {
+    Expr::all(fields.iter().map(|(key, value)| {
         let path = |matcher: &Matcher| matcher::path(value, matcher, ignore_case, options);
         let field = match key.as_str() {
             "prefix" | "safe_regex" => text_matcher::field(key, value),
@@ -82,11 +76,10 @@ pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
             None => value.inexpressible(PATH),
             Some(Matcher::Prefix(text)) if key == "path_separated_prefix" => {
                 let below = Matcher::Prefix(format!("{text}/"));
-                Expr::any(vec![path(&Matcher::Exact(text)), path(&below)])
+                Expr::any([path(&Matcher::Exact(text)), path(&below)])
             }
             // An empty prefix matches every path.
             Some(matcher) => path(&matcher),
         }
-    };
-    Expr::All(fields.iter().map(condition).collect())
+    }))
 }

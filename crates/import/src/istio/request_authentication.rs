@@ -3,25 +3,24 @@
 use document::View;
 
 use crate::Options;
-use crate::expr::Expr;
+use crate::expr::{Expr, reason};
 use crate::lower::Original;
 use crate::sources::{Issuer, Keys, Kind};
-use crate::spelling;
 use crate::tokens::{self, Unaccepted};
+use crate::write;
 
 /// Adds the issuers as identity sources.
 pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Original) {
     let Some(spec) = resource.get("spec") else { return };
     let unknown = super::unknown_fields(&spec, "jwt_rules").into_iter().next();
     for rule in spec.list("jwt_rules") {
-        tokens::note_headers(
-            &rule,
-            &["output_payload_to_header", "output_claim_to_headers"],
-            original,
-        );
-        let known =
-            unknown.clone().map_or(Ok(()), |unknown| Err((unknown, "a field that is not known")));
-        match known.and_then(|()| issuer(&rule, options, original)) {
+        let headers = ["output_payload_to_header", "output_claim_to_headers"];
+        tokens::note_headers(&rule, headers, original);
+        let issuer = match &unknown {
+            Some(unknown) => Err((unknown.clone(), reason::UNKNOWN_FIELD)),
+            None => issuer(&rule, options, original),
+        };
+        match issuer {
             Ok(issuer) => {
                 let name = name(&issuer.issuer, original);
                 let source = original.sources.add(&name, Kind::Jwt(issuer));
@@ -35,8 +34,10 @@ pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Origin
 /// A name that no other source has: the issuer without its scheme.
 fn name(issuer: &str, original: &Original) -> String {
     let name = issuer.split_once("://").map_or(issuer, |(_, name)| name).trim_end_matches('/');
-    let is_free = |name: &String| original.sources.all.iter().all(|source| source.name != *name);
-    spelling::first_free(|number| format!("{name}{number}"), is_free)
+    write::first_free(
+        |number| format!("{name}{number}"),
+        |name| original.sources.all.iter().all(|source| source.name != *name),
+    )
 }
 
 /// `JWTRule`.
@@ -49,11 +50,7 @@ fn issuer<'n>(
         issuer audiences jwks_uri jwks from_headers from_params from_cookies \
         output_payload_to_header output_claim_to_headers forward_original_token timeout \
         space_delimited_claims";
-    if let Some(unknown) = rule.besides(KNOWN).into_iter().next() {
-        return Err((unknown, "this limit on tokens cannot be expressed"));
-    }
-    let issuer = tokens::issuer(rule, original)?.to_owned();
-    let audiences = tokens::audiences(rule, options)?;
+    let (issuer, audiences) = tokens::issuer_and_audiences(rule, KNOWN, options, original)?;
     tokens::read_from_authorization(rule, "prefix", original)?;
     let keys = match (rule.text_of("jwks_uri"), rule.text_of("jwks")) {
         (Some(url), None) if tokens::is_key_url(url) => Keys::Url(url.to_owned()),

@@ -5,49 +5,45 @@ use document::View;
 use crate::Options;
 use crate::expr::{Expr, Notes as _, reason};
 use crate::matcher;
-use crate::sources::{Kind, Sources};
+use crate::sources::Sources;
 use crate::text_matcher::Matcher;
 
 /// About another value than a list. Kubernetes refuses it, unlike Envoy, which takes it
 /// for the only item.
 const LIST_EXPECTED: &str = "a list is expected here";
 
-/// The condition of a rule: one of `from`, one of `to` and all of `when` hold.
+/// The condition of a rule: `from` and `to` have an item that holds, and all of `when` hold.
 pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     if !rule.is_mapping() {
         // Not a rule without conditions, which is `{}`.
         return rule.inexpressible("a rule is expected here");
     }
     let reader = Reader { options, sources };
-    let mut all = Vec::new();
+    let mut conditions = Vec::new();
     for (list, inner) in [("from", "source"), ("to", "operation")] {
-        let one = |item: &View<'_>| match item.get(inner).filter(View::is_mapping) {
-            Some(value) => {
-                Expr::All(item.unknown(inner).into_iter().chain([reader.fields(&value)]).collect())
-            }
-            None => item.inexpressible(format!("`{inner}` is expected here")),
-        };
         match items(rule, list) {
             Ok(items) if items.is_empty() => {}
-            Ok(items) => all.push(Expr::any(items.iter().map(one).collect())),
-            Err(wrong) => all.push(wrong),
+            Ok(items) => {
+                conditions.push(Expr::any(items.iter().map(|item| reader.peer(item, inner))));
+            }
+            Err(wrong) => conditions.push(wrong),
         }
     }
     match items(rule, "when") {
-        Ok(items) => all.extend(items.iter().map(|when| reader.when(when))),
-        Err(wrong) => all.push(wrong),
+        Ok(items) => conditions.extend(items.iter().map(|when| reader.when(when))),
+        Err(wrong) => conditions.push(wrong),
     }
-    all.extend(rule.unknown("from to when"));
-    Expr::All(all)
+    conditions.extend(rule.unknown("from to when"));
+    Expr::All(conditions)
 }
 
 /// The items of a list under a key. Another value there cannot be expressed: it is not the same as
-/// none, which would be no condition.
+/// no value, which would be no condition.
 pub(super) fn items<'n>(view: &View<'n>, key: &str) -> Result<Vec<View<'n>>, Expr> {
     match view.get(key) {
         None => Ok(Vec::new()),
         Some(list) if list.is_list() => Ok(list.items()),
-        Some(other) => Err(other.inexpressible(LIST_EXPECTED)),
+        Some(value) => Err(value.inexpressible(LIST_EXPECTED)),
     }
 }
 
@@ -57,33 +53,36 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// The fields of a `source` or an `operation`, all of which hold.
-    fn fields(&self, view: &View<'_>) -> Expr {
-        let all = view.entries().into_iter().map(|(key, values)| {
-            let (negated, name) = match key.strip_prefix("not_") {
-                Some(name) => (true, name),
-                None => (false, key.as_str()),
-            };
-            self.values(&values, name, negated)
+    /// The fields of the `source` of an item of `from`, or of the `operation` of an item of `to`,
+    /// all of which hold.
+    fn peer(&self, item: &View<'_>, inner: &str) -> Expr {
+        let Some(fields) = item.get(inner).filter(View::is_mapping) else {
+            return item.inexpressible(format!("`{inner}` is expected here"));
+        };
+        let fields = fields.entries().into_iter().map(|(key, values)| {
+            let name = key.strip_prefix("not_");
+            self.values(&values, name.unwrap_or(&key), name.is_some())
         });
-        Expr::All(all.collect())
+        Expr::all(item.unknown(inner).into_iter().chain([Expr::all(fields)]))
     }
 
-    /// A condition of `when`: one of `values`, and none of `notValues`. Istio refuses one without
-    /// any.
+    /// A condition of `when`: one of `values`, and none of `notValues`. Istio refuses a condition
+    /// without any.
     fn when(&self, when: &View<'_>) -> Expr {
         let key = when.text_of("key").unwrap_or_default();
-        let lists = [("values", false), ("not_values", true)];
-        let given =
-            lists.into_iter().filter_map(|(list, negated)| Some((when.get(list)?, negated)));
-        let given = given.filter(|(values, _)| !values.is_list() || !values.items().is_empty());
-        let mut all: Vec<Expr> =
-            given.map(|(values, negated)| self.values(&values, key, negated)).collect();
-        if all.is_empty() {
-            all.push(when.inexpressible("`values` or `notValues` are expected here"));
+        let mut conditions = Vec::new();
+        for (list, negated) in [("values", false), ("not_values", true)] {
+            if let Some(values) = when.get(list)
+                && (!values.is_list() || !values.items().is_empty())
+            {
+                conditions.push(self.values(&values, key, negated));
+            }
         }
-        all.extend(when.unknown("key values not_values"));
-        Expr::All(all)
+        if conditions.is_empty() {
+            conditions.push(when.inexpressible("`values` or `notValues` are expected here"));
+        }
+        conditions.extend(when.unknown("key values not_values"));
+        Expr::All(conditions)
     }
 
     /// One of these values; an empty list is no condition.
@@ -95,7 +94,7 @@ impl Reader<'_> {
         if items.is_empty() {
             return Expr::always();
         }
-        let any = Expr::any(items.iter().map(|item| self.value(item, name)).collect());
+        let any = Expr::any(items.iter().map(|item| self.value(item, name)));
         if negated { any.negated() } else { any }
     }
 
@@ -129,14 +128,14 @@ impl Reader<'_> {
         if text == "*" {
             return self.sources.any_token(item);
         }
-        let has_wildcard = |name: &str| name != "*" && name.contains('*');
+        let is_whole = |name: &str| name == "*" || !name.contains('*');
         let parts = text.rsplit_once('/');
         let Some((issuer, subject)) =
-            parts.filter(|(issuer, subject)| !has_wildcard(issuer) && !has_wildcard(subject))
+            parts.filter(|(issuer, subject)| is_whole(issuer) && is_whole(subject))
         else {
             return item.inexpressible("a grant names whole issuers and users");
         };
-        let issuers = self.issuers(issuer);
+        let issuers = self.sources.issuers(|source| issuer == "*" || source.issuer == issuer);
         if issuers.is_empty() {
             let message = "no `RequestAuthentication` here accepts tokens of this issuer";
             return self.sources.without_issuer(item, issuer, message);
@@ -144,18 +143,10 @@ impl Reader<'_> {
         if issuer == "*" && subject == "*" {
             return self.sources.any_token(item);
         }
-        let condition = |source: usize| match subject {
+        Expr::any(issuers.into_iter().map(|source| match subject {
             "*" => self.sources.any_verified(item, source),
             subject => self.sources.claim_is(item, source, &["sub"], subject),
-        };
-        Expr::any(issuers.into_iter().map(condition).collect())
-    }
-
-    /// The sources with this issuer; all for `*`.
-    fn issuers(&self, issuer: &str) -> Vec<usize> {
-        self.sources.numbers(
-            |kind| matches!(kind, Kind::Jwt(known) if issuer == "*" || known.issuer == issuer),
-        )
+        }))
     }
 
     /// `[name]`, or `[outer][inner]` of a nested claim. Any issuer may have given it.
@@ -171,19 +162,15 @@ impl Reader<'_> {
         if text.starts_with('*') || text.ends_with('*') {
             return item.inexpressible("a grant names whole users and groups");
         }
-        let sources = self.issuers("*");
+        let sources = self.sources.issuers(|_| true);
         if sources.is_empty() {
-            return self.sources.without_issuer(
-                item,
-                "*",
-                "no `RequestAuthentication` here accepts tokens",
-            );
+            let message = "no `RequestAuthentication` here accepts tokens";
+            return self.sources.without_issuer(item, "*", message);
         }
-        let condition = |source| match path.as_slice() {
+        Expr::any(sources.into_iter().map(|source| match path.as_slice() {
             ["sub"] => self.sources.claim_is(item, source, &path, text),
             _ => self.sources.claim_has(item, source, &path, text),
-        };
-        Expr::any(sources.into_iter().map(condition).collect())
+        }))
     }
 }
 
