@@ -103,7 +103,7 @@ pub fn jwks(data: &[u8]) {
     // Only a panic is of interest.
     let _ = authenticator(UNVERIFIED, data);
     let issuer = "https://fuzz.example";
-    if let Ok(url) = discovery::key_set_url(data, &KeyUrl::of_discovery(&issuer.into()), issuer) {
+    if let Ok(url) = discovery::key_set_url(data, &KeyUrl::for_discovery(&issuer.into()), issuer) {
         assert!(url.with_secrets().starts_with("https://"), "keys are fetched without TLS");
     }
 }

@@ -66,7 +66,7 @@ fn load(criterion: &mut Criterion) {
     for (name, size) in SIZES {
         let text = to_yaml(&size.policy());
         let length = text.len();
-        let files = MapFiles::of("policy.yaml", text);
+        let files = MapFiles::new("policy.yaml", text);
         let mut made = None;
         let taken = allocation_counter::measure(|| made = Some(load_and_compile(&files)));
         let (loaded, engine) = made.unwrap();
@@ -93,7 +93,7 @@ fn reload(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("reload");
     // Of the two large ones the text of one is enough: the tests run this too.
     for (name, size) in SIZES.into_iter().filter(|(name, _)| *name != "1-role-each") {
-        let files = MapFiles::of("policy.yaml", to_yaml(&size.policy()));
+        let files = MapFiles::new("policy.yaml", to_yaml(&size.policy()));
         let again = || Arc::new(policy::load(&files, Path::new("policy.yaml")).unwrap());
         let loaded = again();
         let in_force = authorizer(Arc::clone(&loaded), None);

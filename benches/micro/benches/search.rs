@@ -61,7 +61,7 @@ fn config(roles: usize) -> SecurityConfig {
         )
         .unwrap();
     }
-    SecurityConfig::load(&MapFiles::of("os/roles.yml", text), Path::new("os")).unwrap().config
+    SecurityConfig::load(&MapFiles::new("os/roles.yml", text), Path::new("os")).unwrap().config
 }
 
 fn privileges(config: SecurityConfig, inventory: Option<Inventory>) -> Privileges {

@@ -13,6 +13,6 @@ use policy::Loaded;
 /// # Errors
 /// All its problems.
 pub fn load(policy: &str, jwks: &str) -> Result<Arc<Loaded>, Vec<Problem>> {
-    let files = MapFiles::of("policy.yaml", policy).and("jwks.json", jwks);
+    let files = MapFiles::new("policy.yaml", policy).and("jwks.json", jwks);
     policy::load(&files, Path::new("policy.yaml")).map(Arc::new)
 }

@@ -32,7 +32,7 @@ const LONGEST: usize = 60 << 10;
 const LONGEST_AMBIGUOUS: usize = 8_000;
 
 fn main() {
-    let files = document::MapFiles::of("policy.yaml", POLICY);
+    let files = document::MapFiles::new("policy.yaml", POLICY);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
     let authorizer =

@@ -33,7 +33,7 @@ const BOB: Header<'_> = Header { name: b"authorization", value: b"Basic Ym9iOng=
 const NOW: Duration = Duration::from_secs(1_800_000_000);
 
 fn authorizer() -> Authorizer {
-    let files = document::MapFiles::of("policy.yaml", POLICY);
+    let files = document::MapFiles::new("policy.yaml", POLICY);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0

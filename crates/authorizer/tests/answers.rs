@@ -35,7 +35,7 @@ allow_response:
 "#;
 
 fn authorizer(policy: &str) -> Authorizer {
-    let files = document::MapFiles::of("policy.yaml", policy);
+    let files = document::MapFiles::new("policy.yaml", policy);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0
@@ -475,7 +475,7 @@ roles: { guest: { allow: [GET /people] } }
 #[test]
 fn the_revision_of_the_policy_depends_on_its_files_and_that_of_the_keys_on_the_keys() {
     let revision = |text: &str, keys: &[(&str, &str)]| {
-        let files = document::MapFiles::of("policy.yaml", text);
+        let files = document::MapFiles::new("policy.yaml", text);
         let loaded = policy::load(&files, Path::new("policy.yaml"))
             .unwrap_or_else(|problems| panic!("{problems:#?}"));
         let fetched = keys

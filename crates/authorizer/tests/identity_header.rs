@@ -45,7 +45,7 @@ fn files(policy: &str) -> MapFiles {
     let random = SystemRandom::new();
     let ed25519 = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
     let p256 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
-    MapFiles::of("policy.yaml", policy)
+    MapFiles::new("policy.yaml", policy)
         .and("ed25519.pem", pem(ed25519.as_ref()))
         .and("p256.pem", pem(p256.as_ref()))
         .and("secret.key", str::from_utf8(&SECRET).unwrap())
@@ -113,7 +113,7 @@ fn a_jwt_is_verified_with_the_published_keys() {
         )
         .unwrap();
         assert_eq!(head["alg"], algorithm);
-        let application = MapFiles::of(
+        let application = MapFiles::new(
             "policy.yaml",
             r#"
 version: 1

@@ -75,7 +75,7 @@ const PIECES: [&str; 47] = [
 ];
 
 fn authorizer() -> Authorizer {
-    let files = document::MapFiles::of("policy.yaml", POLICY);
+    let files = document::MapFiles::new("policy.yaml", POLICY);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0

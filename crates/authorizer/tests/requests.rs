@@ -31,7 +31,7 @@ fn authorizer() -> Authorizer {
 }
 
 fn authorizer_of(policy: &str) -> Authorizer {
-    compiled(&document::MapFiles::of("policy.yaml", policy))
+    compiled(&document::MapFiles::new("policy.yaml", policy))
 }
 
 fn compiled(files: &document::MapFiles) -> Authorizer {
@@ -282,7 +282,7 @@ identity:
 roles: {{ authenticated: {{ allow: [GET /people] }} }}
 "
     );
-    let files = document::MapFiles::of("policy.yaml", policy).and("jwks.json", signer.key_set());
+    let files = document::MapFiles::new("policy.yaml", policy).and("jwks.json", signer.key_set());
     compiled(&files)
 }
 

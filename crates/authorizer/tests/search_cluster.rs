@@ -20,7 +20,7 @@ const NOW: Duration = Duration::from_secs(1_800_000_000);
 /// `writer`, of whom nothing is verified, may write to `logs-*`, and `local` too from the machine
 /// itself.
 fn authorizer() -> Authorizer {
-    let files = MapFiles::of(
+    let files = MapFiles::new(
         "policy.yaml",
         "version: 1\nidentity: { basic: { verify: false } }\nsearch: { folder: cluster, hosts: [search.example.com] }\n",
     )
@@ -203,7 +203,7 @@ own: { users: [ann, both] }\nfields: { users: [both] }\nall: { users: [all, both
         r#"{{"indices": [{}], "aliases": [{{"name": "mine", "indices": ["logs-1"]}}], "data_streams": []}}"#,
         names.join(",")
     );
-    let files = MapFiles::of("policy.yaml", policy)
+    let files = MapFiles::new("policy.yaml", policy)
         .and("cluster/roles.yml", roles)
         .and("cluster/roles_mapping.yml", mapping)
         .and("inventory.json", inventory);
@@ -308,7 +308,7 @@ a: { index_permissions: [{ index_patterns: ['logs-a-*', 'logs-b-*', 'own-*'], al
             .collect();
         let inventory =
             format!(r#"{{"indices": [{}], "aliases": [], "data_streams": []}}"#, indices.join(","));
-        let files = MapFiles::of("policy.yaml", policy)
+        let files = MapFiles::new("policy.yaml", policy)
             .and("cluster/roles.yml", roles)
             .and(
                 "cluster/roles_mapping.yml",
@@ -353,7 +353,7 @@ fn token(groups: &Value) -> String {
 #[test]
 fn a_claim_of_backend_roles_that_is_text_is_split_at_commas_as_the_plugin_does() {
     let keys = json!({ "keys": [{ "kty": "oct", "kid": "k", "alg": "HS256", "k": BASE64_URL_SAFE_NO_PAD.encode(KEY) }] });
-    let files = MapFiles::of(
+    let files = MapFiles::new(
         "policy.yaml",
         "version: 1\nidentity:\n  jwt:\n    - issuer: https://id.example.com\n      audiences: [a]\n      \
          keys: { file: keys.json }\n      claims: { user: sub, groups: groups }\n\
@@ -407,7 +407,7 @@ fn of_two_hosts(search: bool, users: &str, previous: Option<&Authorizer>) -> Aut
         "version: 1\nidentity: {{ basic: {{ users: {{ ann: {{ password: '{HASH}' }} }} }} }}\n\
          roles: {{ staff: {{ allow: [\"GET /staff\"] }} }}\ngrants: {{ staff: {{ users: [ann] }} }}\n{section}\n"
     );
-    let mut files = MapFiles::of("policy.yaml", policy);
+    let mut files = MapFiles::new("policy.yaml", policy);
     if search {
         files = files
             .and(

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn policy(text: &str) -> Policy {
-        policy::load(&MapFiles::of("policy.yaml", text), Path::new("policy.yaml")).unwrap().policy
+        policy::load(&MapFiles::new("policy.yaml", text), Path::new("policy.yaml")).unwrap().policy
     }
 
     fn of_role(holders: &mut Holders<'_>, name: &str) -> String {

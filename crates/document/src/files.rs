@@ -27,7 +27,7 @@ pub trait Files {
 pub struct FileError(String);
 
 impl FileError {
-    /// An error with this message: lower case, no full stop. That of a missing file or
+    /// An error with this message: lower case, no full stop. The message about a missing file or
     /// folder begins with `no such`.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
@@ -70,7 +70,7 @@ pub struct MapFiles(pub BTreeMap<PathBuf, Vec<u8>>);
 impl MapFiles {
     /// A single file.
     #[must_use]
-    pub fn of(path: &str, bytes: impl Into<Vec<u8>>) -> Self {
+    pub fn new(path: &str, bytes: impl Into<Vec<u8>>) -> Self {
         Self::default().and(path, bytes)
     }
 
@@ -84,9 +84,9 @@ impl MapFiles {
 
 impl Files for MapFiles {
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError> {
-        let same = || self.0.iter().find(|(known, _)| normalized(known) == normalized(path));
-        let bytes = self.0.get(path).or_else(|| same().map(|(_, bytes)| bytes));
-        bytes.cloned().ok_or_else(|| FileError::new("no such file"))
+        let path = normalized(path);
+        let file = self.0.iter().find(|(name, _)| normalized(name) == path);
+        file.map(|(_, bytes)| bytes.clone()).ok_or_else(|| FileError::new("no such file"))
     }
 
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError> {

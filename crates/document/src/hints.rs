@@ -1,4 +1,4 @@
-//! Keys and shapes that people write by habit from other systems, and what to write in their place.
+//! Keys and shapes that people write by habit from other systems, and the help for each.
 
 /// The hints of a format.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! Reads a YAML document by expected types, and reports all of its problems with their places.
 //!
 //! A [`Reader`] parses the text of a file into a tree of [`Node`]s, then converts nodes: to a
-//! mapping with known keys, to a list, to a text. Whatever is wrong becomes a [`Problem`], and
-//! reading goes on, so that one pass finds everything. A message names the type of a wrong value,
+//! mapping with known keys, to a list, to a text. Each error becomes a [`Problem`], and reading
+//! goes on, so that a single pass finds everything. A message names the type of a wrong value,
 //! never the value: it may be a misplaced secret.
 //!
 //! ```
@@ -15,7 +15,8 @@
 //! let listen = fields.value("listen").map(|node| reader.texts(node, "`listen`", "an address"));
 //! assert_eq!(listen.unwrap().len(), 2);
 //! let problems = reader.finish();
-//! assert_eq!(problems[0].to_string(), "policy.yaml:2:1: error: unknown key `thread`\n    help: did you mean `threads`?");
+//! let message = "policy.yaml:2:1: error: unknown key `thread`\n    help: did you mean `threads`?";
+//! assert_eq!(problems[0].to_string(), message);
 //! ```
 //!
 //! The format is the part of YAML that configuration needs: mappings with text keys, lists,

@@ -18,7 +18,7 @@ use crate::tree::{Key, Mark, Node, Scalar, Value};
 const MAX_DEPTH: usize = 64;
 /// The maximum number of values.
 const MAX_VALUES: usize = 8_000_000;
-/// The first bytes of what gzip has compressed (RFC 1952, 2.3.1): YAML never begins like this.
+/// The first bytes of a gzip file (RFC 1952, 2.3.1): YAML never begins like this.
 const GZIP: &[u8] = &[0x1F, 0x8B];
 /// The maximum length of a text, in bytes.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
@@ -28,16 +28,14 @@ impl Reader {
     /// Every problem is reported; `None` if there is no tree.
     pub fn parse(&mut self, bytes: &[u8]) -> Option<Node> {
         let documents = self.documents(bytes, false)?;
-        let nothing = || Node { at: Mark::START, value: Value::Scalar(Scalar::nothing()) };
-        Some(documents.into_iter().next().unwrap_or_else(nothing))
+        Some(documents.into_iter().next().unwrap_or(Node::nothing(Mark::START)))
     }
 
     /// Like [`Reader::parse`], but an empty document is an error, with this help.
     pub fn parse_nonempty(&mut self, bytes: &[u8], help: &str) -> Option<Node> {
         let root = self.parse(bytes)?;
         if root.is_nothing() {
-            self.error_help(Mark::START, "the file is empty", help);
-            return None;
+            return self.reject(Mark::START, "the file is empty", help);
         }
         Some(root)
     }
@@ -63,8 +61,8 @@ impl Reader {
                 (Event::StreamEnd, _) => return Some(roots),
                 (Event::DocumentStart(_), span) if !foreign && !roots.is_empty() => {
                     let message = "a second document starts here";
-                    tree.reader.error_help(start_of(&span), message, "keep one document per file");
-                    return None;
+                    let help = "keep one document per file";
+                    return tree.reader.reject(start_of(&span), message, help);
                 }
                 (Event::StreamStart | Event::DocumentStart(_) | Event::DocumentEnd, _) => {}
                 (event, span) => roots.push(tree.node(event, &span, 0)?),
@@ -82,17 +80,14 @@ impl Reader {
         if bytes.starts_with(GZIP) {
             let help = "unpack it (`tar xzf FILE`) and name the folder; of a policy bundle, \
                         `rolegate bundle inspect` shows what is in it";
-            self.error_help(Mark::START, "the file is compressed (gzip)", help);
-            return None;
+            return self.reject(Mark::START, "the file is compressed (gzip)", help);
         }
         match std::str::from_utf8(bytes) {
             Ok(text) => Some(text.strip_prefix('\u{feff}').unwrap_or(text)),
             Err(error) => {
                 let valid = bytes.get(..error.valid_up_to()).unwrap_or_default();
-                self.error(
-                    end_of(&String::from_utf8_lossy(valid)),
-                    "the file is not UTF-8 from here on",
-                );
+                let at = end_of(&String::from_utf8_lossy(valid));
+                self.error(at, "the file is not UTF-8 from here on");
                 None
             }
         }
@@ -111,8 +106,9 @@ fn start_of(span: &Span) -> Mark {
 
 /// From a line counted from 1 and a column counted from 0.
 fn mark(line: usize, column: usize) -> Mark {
-    let narrow = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Mark { line: narrow(line.max(1)), column: narrow(column.saturating_add(1)) }
+    let [line, column] = [line.max(1), column.saturating_add(1)]
+        .map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+    Mark { line, column }
 }
 
 /// Builds a tree from the events of the YAML parser. `None` stops it: the problem was reported.
@@ -210,7 +206,7 @@ impl<'t> TreeParser<'_, 't> {
             let help = "write it out; quote a text that starts with `*`";
             self.reader.error_help(at, "aliases are not supported", help);
             self.count(at, 1)?;
-            return Some(Node { at, value: Value::Scalar(Scalar::nothing()) });
+            return Some(Node::nothing(at));
         };
         // An anchor is known once its value is complete.
         let Some(node) = anchored.get(&anchor).cloned() else {
@@ -224,20 +220,20 @@ impl<'t> TreeParser<'_, 't> {
     }
 
     fn check_depth(&mut self, at: Mark, depth: usize) -> Option<()> {
-        if depth > MAX_DEPTH {
-            self.reader.error(at, format!("values are nested more than {MAX_DEPTH} deep"));
-            return None;
+        if depth <= MAX_DEPTH {
+            return Some(());
         }
-        Some(())
+        self.reader.error(at, format!("values are nested more than {MAX_DEPTH} deep"));
+        None
     }
 
     fn count(&mut self, at: Mark, values: usize) -> Option<()> {
         self.values += values;
-        if self.values > MAX_VALUES {
-            self.reader.error(at, format!("there are more than {MAX_VALUES} values"));
-            return None;
+        if self.values <= MAX_VALUES {
+            return Some(());
         }
-        Some(())
+        self.reader.error(at, format!("there are more than {MAX_VALUES} values"));
+        None
     }
 
     fn reject_properties(&mut self, at: Mark, anchor: usize, has_tag: bool) {
@@ -267,15 +263,15 @@ fn scalar(text: &str, style: ScalarStyle, span: &Span) -> Scalar {
 
 /// The number of values of a node, itself included, and how deep its collections are nested.
 fn size(node: &Node) -> (usize, usize) {
-    let of_children = |(values, depth): (usize, usize), child: &Node| {
-        let (more, below) = size(child);
-        (values + more, depth.max(below + 1))
+    let children: Vec<&Node> = match &node.value {
+        Value::Scalar(_) => return (1, 0),
+        Value::List(items) => items.iter().collect(),
+        Value::Map(entries) => entries.iter().map(|(_, value)| value).collect(),
     };
-    match &node.value {
-        Value::Scalar(_) => (1, 0),
-        Value::List(items) => items.iter().fold((1, 1), of_children),
-        Value::Map(entries) => entries.iter().map(|(_, value)| value).fold((1, 1), of_children),
-    }
+    children
+        .into_iter()
+        .map(size)
+        .fold((1, 1), |(values, depth), (more, below)| (values + more, depth.max(below + 1)))
 }
 
 /// A node as a key, which must be text.
@@ -283,48 +279,43 @@ fn as_key(node: Node, reader: &mut Reader) -> Option<Key> {
     match node.value {
         Value::Scalar(scalar) => Some(Key { at: node.at, text: scalar.text }),
         Value::List(_) | Value::Map(_) => {
-            let help = "quote a text that starts with `{` or `[`";
-            reader.error_help(node.at, "a key must be text", help);
-            None
+            reader.reject(node.at, "a key must be text", "quote a text that starts with `{` or `[`")
         }
     }
 }
 
 /// Reports each duplicate key and keeps its first entry.
 fn without_repetition(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec<(Key, Node)> {
-    let mut seen: HashMap<Arc<str>, Mark> = HashMap::with_capacity(entries.len());
-    entries.retain(|(key, _)| match seen.get(&key.text) {
-        None => {
-            seen.insert(key.text.clone(), key.at);
-            true
-        }
-        Some(first) => {
-            // A key that is really `user:password` must not appear in a log.
-            let name =
-                if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
-            let problem = Problem::error(reader.place(key.at), format!("{name} is defined twice"))
-                .help("leave one of them out, or put them together")
-                .related(reader.place(*first), "the first is here");
-            reader.push(problem);
-            false
-        }
+    let mut places: HashMap<Arc<str>, Mark> = HashMap::with_capacity(entries.len());
+    entries.retain(|(key, _)| {
+        let Some(first) = places.get(&key.text) else {
+            places.insert(key.text.clone(), key.at);
+            return true;
+        };
+        // A key that is really `user:password` must not appear in a log.
+        let name =
+            if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
+        let help = "leave one of them out, or put them together";
+        let (at, first) = (reader.place(key.at), reader.place(*first));
+        reader.push(Problem::defined_twice(at, &name, help, first));
+        false
     });
     entries
 }
 
-/// The parser's error. Its cause may be on a line above, or a tab on the next one.
+/// The parser's error. Its cause may be on a line above, or a tab on the next line.
 fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     let marker = error.marker();
-    let near = || text.lines().skip(marker.line().saturating_sub(3)).take(4);
-    let help = if near().any(is_indented_by_tab) {
+    let mut lines = text.lines().skip(marker.line().saturating_sub(3)).take(4);
+    let help = if lines.clone().any(is_indented_by_tab) {
         "indent with spaces"
-    } else if near().any(is_without_space) {
+    } else if lines.clone().any(is_without_space) {
         "write a space after the `:`"
-    } else if near().any(|line| line.trim_start().starts_with("- *")) {
+    } else if lines.any(|line| line.trim_start().starts_with("- *")) {
         "quote a text that begins with `*`"
     } else {
-        "check the indentation here and above, close every quote, `[` and `{`, and quote a text that begins \
-         with a sign or has `{`, `[` or `: ` in it"
+        "check the indentation here and above, close every quote, `[` and `{`, and quote a text \
+         that begins with a sign or has `{`, `[` or `: ` in it"
     };
     let message = format!("not valid YAML: {}", error.info());
     Problem::error(reader.place(mark(marker.line(), marker.col())), message).help(help)
@@ -339,6 +330,7 @@ fn is_indented_by_tab(line: &str) -> bool {
 fn is_without_space(line: &str) -> bool {
     let line = line.trim_start();
     let (key, value) = line.strip_prefix("- ").unwrap_or(line).split_once(':').unwrap_or_default();
-    let is_name = |letter: char| letter.is_alphanumeric() || "_-.\"'".contains(letter);
-    value.starts_with(['{', '[']) && !key.is_empty() && key.chars().all(is_name)
+    value.starts_with(['{', '['])
+        && !key.is_empty()
+        && key.chars().all(|letter| letter.is_alphanumeric() || "_-.\"'".contains(letter))
 }

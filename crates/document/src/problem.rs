@@ -7,18 +7,21 @@ use std::sync::Arc;
 use crate::tree::Mark;
 use crate::warning::Warning;
 
-/// An error or a warning at one place.
+/// The maximum number of places that [`Problem::places`] adds.
+const MAX_PLACES: usize = 8;
+
+/// An error or a warning at a place.
 ///
 /// Displayed as `file:line:column: message`, which editors and CI systems turn into links. Control
-/// characters of the input are displayed as their code (`\u{85}`): one could end the line, or hide
-/// it in a terminal.
+/// characters of the input are displayed as their code (`\u{85}`), as they could end the line, or
+/// hide it in a terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Whether the policy can still be used.
     pub severity: Severity,
     /// Its place.
     pub at: Place,
-    /// What is wrong: lower case, no full stop, input in backticks. Never contains a secret.
+    /// The message: lower case, no full stop, input in backticks. Never contains a secret.
     pub message: String,
     /// How to fix it, such as ``did you mean `guest`?``.
     pub help: Option<String>,
@@ -59,6 +62,13 @@ impl Problem {
         Self::new(Severity::Warning(kind), at, message)
     }
 
+    /// The error about a second definition, which names the place of the first.
+    #[must_use]
+    pub fn defined_twice(at: Place, name: &str, help: &str, first: Place) -> Self {
+        let problem = Self::error(at, format!("{name} is defined twice")).help(help);
+        problem.related(first, "the first is here")
+    }
+
     fn new(severity: Severity, at: Place, message: impl Into<String>) -> Self {
         Self { severity, at, message: without_controls(message), help: None, related: Vec::new() }
     }
@@ -90,6 +100,20 @@ impl Problem {
     pub fn related(mut self, at: Place, note: impl Into<String>) -> Self {
         self.related.push((at, without_controls(note)));
         self
+    }
+
+    /// Adds the places that have the same cause: the first few, and how many more there are.
+    #[must_use]
+    pub fn places(self, places: impl IntoIterator<Item = (Place, String)>) -> Self {
+        let mut places = places.into_iter();
+        let mut problem = places
+            .by_ref()
+            .take(MAX_PLACES)
+            .fold(self, |problem, (at, note)| problem.related(at, note));
+        if let (count @ 1.., Some((_, note))) = (places.count(), problem.related.last_mut()) {
+            note.push_str(&format!(", and {count} more"));
+        }
+        problem
     }
 }
 
@@ -140,12 +164,12 @@ fn without_controls(text: impl Into<String>) -> String {
     if !text.contains(char::is_control) {
         return text;
     }
-    let escape = |character: char| {
+    text.chars().fold(String::new(), |mut escaped, character| {
         if character.is_control() {
-            character.escape_default().to_string()
+            escaped.extend(character.escape_default());
         } else {
-            character.to_string()
+            escaped.push(character);
         }
-    };
-    text.chars().map(escape).collect()
+        escaped
+    })
 }

@@ -14,17 +14,17 @@ use crate::warning::Warning;
 /// The maximum length of a displayed message, in characters.
 const MAX_LENGTH: usize = 400;
 
-/// The maximum number of problems kept for one file.
+/// The maximum number of problems kept for a file.
 const MAX_PROBLEMS: usize = 10_000;
 
-/// Reads the values of one document, and collects its problems.
+/// Reads the values of a document, and collects its problems.
 #[derive(Debug)]
 pub struct Reader {
     file: Arc<Path>,
     problems: Vec<Problem>,
     errors: usize,
     /// The number of problems beyond [`MAX_PROBLEMS`].
-    left_out: usize,
+    omitted: usize,
     suggestions: Suggestions,
     hints: Hints,
 }
@@ -35,9 +35,9 @@ pub struct Fields<'n> {
     /// The start of the mapping.
     pub at: Mark,
     entries: &'n [(Key, Node)],
-    /// What messages call the mapping.
+    /// The name of the mapping in messages.
     name: String,
-    /// The keys that unknown ones probably mean.
+    /// The keys that unknown keys probably mean.
     meant: Vec<String>,
 }
 
@@ -65,16 +65,16 @@ impl Reader {
     #[must_use]
     pub fn with_hints(file: Arc<Path>, hints: Hints) -> Self {
         let suggestions = Suggestions::for_a_file();
-        Self { file, problems: Vec::new(), errors: 0, left_out: 0, suggestions, hints }
+        Self { file, problems: Vec::new(), errors: 0, omitted: 0, suggestions, hints }
     }
 
-    /// The problems. If there were errors, at least one is included.
+    /// The problems. If there were errors, the list has an error.
     #[must_use]
     pub fn finish(mut self) -> Vec<Problem> {
-        if let Some(last) = self.problems.last().filter(|_| self.left_out > 0) {
+        if let Some(last) = self.problems.last().filter(|_| self.omitted > 0) {
             let severity =
                 if self.errors > 0 { Severity::Error } else { Severity::Warning(Warning::More) };
-            let message = format!("there are {} more problems in this file", self.left_out);
+            let message = format!("there are {} more problems in this file", self.omitted);
             self.problems.push(Problem { severity, ..Problem::error(last.at.clone(), message) });
         }
         self.problems
@@ -98,7 +98,8 @@ impl Reader {
         Place { file: self.file.clone(), line: at.line, column: at.column }
     }
 
-    /// The word that was probably meant by a misspelled one, unless the file has too many of these.
+    /// The word that was probably meant by a misspelled word, unless the file has too many of
+    /// these.
     pub fn closest<'w>(
         &mut self,
         word: &str,
@@ -107,7 +108,7 @@ impl Reader {
         self.suggestions.closest(word, words)
     }
 
-    /// Adds a problem. What it quotes from the file is shortened.
+    /// Adds a problem. Its quotations from the file are shortened.
     pub fn push(&mut self, mut problem: Problem) {
         shorten(&mut problem.message);
         problem.help.as_mut().map(shorten);
@@ -115,7 +116,7 @@ impl Reader {
         if self.problems.len() < MAX_PROBLEMS {
             self.problems.push(problem);
         } else {
-            self.left_out += 1;
+            self.omitted += 1;
         }
     }
 
@@ -127,6 +128,17 @@ impl Reader {
     /// Adds an error and how to fix it.
     pub fn error_help(&mut self, at: Mark, message: impl Into<String>, help: impl Into<String>) {
         self.push(Problem::error(self.place(at), message).help(help));
+    }
+
+    /// Adds an error and how to fix it, for a caller that returns `None`.
+    pub fn reject<T>(
+        &mut self,
+        at: Mark,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> Option<T> {
+        self.error_help(at, message, help);
+        None
     }
 
     /// Adds a warning and how to fix it.
@@ -142,21 +154,23 @@ impl Reader {
 
     /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a
     /// key without a value.
-    pub fn fields<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
-        let fields = self.entries(node, what)?;
-        Some(self.check_keys(fields, known, true))
+    pub fn fields<'n>(&mut self, node: &'n Node, name: &str, keys: &[&str]) -> Option<Fields<'n>> {
+        let mut fields = self.entries(node, name)?;
+        self.check_keys(&mut fields, keys, |key| format!("unknown key `{key}`"));
+        Some(fields)
     }
 
-    /// Like [`Reader::fields`] for mappings in which a key may be a misplaced secret: unknown keys
-    /// are not shown.
+    /// Like [`Reader::fields`] for mappings in which a key may be a misplaced secret: messages do
+    /// not have unknown keys.
     pub fn secret_fields<'n>(
         &mut self,
         node: &'n Node,
-        what: &str,
-        known: &[&str],
+        name: &str,
+        keys: &[&str],
     ) -> Option<Fields<'n>> {
-        let fields = self.entries(node, what)?;
-        Some(self.check_keys(fields, known, false))
+        let mut fields = self.entries(node, name)?;
+        self.check_keys(&mut fields, keys, |_| "unknown key".to_owned());
+        Some(fields)
     }
 
     /// Like [`Reader::fields`], but a key without a value is an error: an entry that was commented
@@ -164,11 +178,11 @@ impl Reader {
     pub fn filled_fields<'n>(
         &mut self,
         node: &'n Node,
-        what: &str,
-        known: &[&str],
+        name: &str,
+        keys: &[&str],
     ) -> Option<Fields<'n>> {
-        let fields = self.fields(node, what, known)?;
-        self.report_empty(&fields, known);
+        let fields = self.fields(node, name, keys)?;
+        self.report_empty(&fields, keys);
         Some(fields)
     }
 
@@ -183,58 +197,55 @@ impl Reader {
     }
 
     /// Reports each unknown key.
-    fn check_keys<'n>(&mut self, mut fields: Fields<'n>, known: &[&str], show: bool) -> Fields<'n> {
-        for (key, _) in fields.entries.iter().filter(|(key, _)| !known.contains(&&*key.text)) {
+    fn check_keys(
+        &mut self,
+        fields: &mut Fields<'_>,
+        keys: &[&str],
+        message: impl Fn(&str) -> String,
+    ) {
+        for (key, _) in fields.entries.iter().filter(|(key, _)| !keys.contains(&&*key.text)) {
             let hint = self.hints.key(&fields.name, &key.text);
             // Problems beyond that number are not shown, so no similar key is searched for them.
             let may_search = hint.is_none() && self.problems.len() < MAX_PROBLEMS;
-            let close = may_search.then(|| closest(&key.text, known.iter().copied())).flatten();
+            let close = may_search.then(|| closest(&key.text, keys.iter().copied())).flatten();
             let (meant, help) = match (hint, close) {
                 (Some(hint), _) => hint,
                 (None, Some(close)) => (Some(close), format!("did you mean `{close}`?")),
-                (None, None) => (None, format!("{} has {}", fields.name, enumerate(known, "and"))),
+                (None, None) => (None, format!("{} has {}", fields.name, enumerate(keys, "and"))),
             };
-            let message =
-                if show { format!("unknown key `{}`", key.text) } else { "unknown key".to_owned() };
-            self.error_help(key.at, message, help);
+            self.error_help(key.at, message(&key.text), help);
             fields.meant.extend(meant.map(str::to_owned));
         }
-        fields
     }
 
     /// The entries of a mapping with arbitrary keys.
-    pub fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
-        match &node.value {
-            Value::Map(entries) => {
-                Some(Fields { at: node.at, entries, name: what.to_owned(), meant: Vec::new() })
-            }
-            Value::Scalar(_) | Value::List(_) => {
-                self.unexpected(node, what, "a mapping", None);
-                None
-            }
-        }
+    pub fn entries<'n>(&mut self, node: &'n Node, name: &str) -> Option<Fields<'n>> {
+        let Value::Map(entries) = &node.value else {
+            return self.unexpected(node, name, "a mapping", None);
+        };
+        Some(Fields { at: node.at, entries, name: name.to_owned(), meant: Vec::new() })
     }
 
-    /// The value of a key that must be there. If it is missing, `help` says what to add.
+    /// The value of a required key. If it is missing, `help` says how to add it.
     pub fn required<'n>(&mut self, fields: &Fields<'n>, key: &str, help: &str) -> Option<&'n Node> {
-        // A key without a value was reported, and so was a misspelled one.
+        // A key without a value was reported, and so was a misspelled key.
         if fields.lacks(key) {
             self.error_help(fields.at, format!("{} has no `{key}`", fields.name), help);
         }
         fields.value(key)
     }
 
-    /// The text under a key, if there is one.
+    /// The text under a key, if it has a value.
     pub fn field_text<'n>(&mut self, fields: &Fields<'n>, key: &str) -> Option<Text<'n>> {
         fields.value(key).and_then(|node| self.text(node, &format!("`{key}`")))
     }
 
-    /// The boolean under a key, if there is one.
+    /// The boolean under a key, if it has a value.
     pub fn field_boolean(&mut self, fields: &Fields<'_>, key: &str) -> Option<bool> {
         fields.value(key).and_then(|node| self.boolean(node, &format!("`{key}`")))
     }
 
-    /// The value that one of these words under a key stands for, if there is one.
+    /// The value of the word under a key, which must be among `choices`.
     pub fn field_choice<T: Copy>(
         &mut self,
         fields: &Fields<'_>,
@@ -252,54 +263,52 @@ impl Reader {
     }
 
     /// The items of a list.
-    pub fn list<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [Node]> {
+    pub fn list<'n>(&mut self, node: &'n Node, name: &str) -> Option<&'n [Node]> {
         match &node.value {
             Value::List(items) => Some(items),
-            Value::Scalar(_) | Value::Map(_) => {
-                let is_text = matches!(&node.value, Value::Scalar(scalar) if !scalar.is_nothing());
-                let help = is_text.then_some("write a list: put it in `[` and `]`");
-                self.unexpected(node, what, "a list", help);
-                None
+            Value::Scalar(_) => {
+                let help = "write a list: put it in `[` and `]`";
+                self.unexpected(node, name, "a list", Some(help))
             }
+            Value::Map(_) => self.unexpected(node, name, "a list", None),
         }
     }
 
     /// A text, or an unquoted number taken as text; not an empty value.
-    pub fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<Text<'n>> {
+    pub fn text<'n>(&mut self, node: &'n Node, name: &str) -> Option<Text<'n>> {
         match &node.value {
             Value::Scalar(scalar) if !scalar.is_nothing() => Some(Text::new(node.at, scalar)),
             Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-                self.unexpected(node, what, "text", None);
-                None
+                self.unexpected(node, name, "text", None)
             }
         }
     }
 
     /// The texts of a list.
-    pub fn texts<'n>(&mut self, node: &'n Node, what: &str, item: &str) -> Vec<Text<'n>> {
-        let Some(items) = self.list(node, what) else { return Vec::new() };
+    pub fn texts<'n>(&mut self, node: &'n Node, name: &str, item: &str) -> Vec<Text<'n>> {
+        let items = self.list(node, name).unwrap_or_default();
         items.iter().filter_map(|node| self.text(node, item)).collect()
     }
 
-    /// The texts of a list under a key; at least one.
+    /// The texts of a list under a key, which must not be empty.
     pub fn filled<'n>(
         &mut self,
         (key, node): (&'n Key, &'n Node),
         help: &str,
     ) -> Option<Vec<Text<'n>>> {
-        let what = format!("`{}`", key.text);
-        let texts = self.texts(node, &what, &format!("each of {what}"));
+        let name = format!("`{}`", key.text);
+        let texts = self.texts(node, &name, &format!("each of {name}"));
         if matches!(&node.value, Value::List(items) if items.is_empty()) {
-            self.error_help(node.at, format!("{what} is empty"), help);
+            self.error_help(node.at, format!("{name} is empty"), help);
         }
         (!texts.is_empty()).then_some(texts)
     }
 
     /// Warns of duplicates in a list.
     pub fn warn_of_duplicates(&mut self, texts: &[Text<'_>]) {
-        let mut seen: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
+        let mut places: HashMap<&str, Mark> = HashMap::with_capacity(texts.len());
         for text in texts {
-            if let Some(first) = seen.insert(text.text, text.at) {
+            if let Some(first) = places.insert(text.text, text.at) {
                 let message = format!("`{}` is listed twice", text.text);
                 let problem = Problem::warning(self.place(text.at), Warning::Duplicate, message)
                     .help("leave one out")
@@ -310,36 +319,39 @@ impl Reader {
     }
 
     /// An unquoted `true` or `false` (YAML 1.2.2, 10.3.2).
-    pub fn boolean(&mut self, node: &Node, what: &str) -> Option<bool> {
-        self.boolean_or(node, what, "`true` or `false`, without quotes")
+    pub fn boolean(&mut self, node: &Node, name: &str) -> Option<bool> {
+        self.boolean_or(node, name, "`true` or `false`, without quotes")
     }
 
-    /// `true` or `false`, where something else is allowed, too: a message says that one of
-    /// `expected` is.
-    pub fn boolean_or(&mut self, node: &Node, what: &str, expected: &str) -> Option<bool> {
+    /// `true` or `false`, where other values are allowed, too: `expected` has them all.
+    pub fn boolean_or(&mut self, node: &Node, name: &str, expected: &str) -> Option<bool> {
         let boolean = match &node.value {
             Value::Scalar(scalar) => scalar.boolean(),
             Value::List(_) | Value::Map(_) => None,
         };
-        if boolean.is_none() {
-            self.unexpected(node, what, expected, None);
-        }
-        boolean
+        boolean.or_else(|| self.unexpected(node, name, expected, None))
     }
 
     /// Reports a value of the wrong type. The message contains the type, never the value.
-    fn unexpected(&mut self, node: &Node, what: &str, expected: &str, help: Option<&str>) {
-        let found = match &node.value {
+    fn unexpected<T>(
+        &mut self,
+        node: &Node,
+        name: &str,
+        expected: &str,
+        help: Option<&str>,
+    ) -> Option<T> {
+        let actual = match &node.value {
             Value::Scalar(scalar) if scalar.is_nothing() => "nothing",
             Value::Scalar(_) => "text",
             Value::List(_) => "a list",
             Value::Map(_) => "a mapping",
         };
-        let message = format!("{what} must be {expected}, not {found}");
-        match self.hints.shape(what, expected).or(help) {
-            Some(help) if found != "nothing" => self.error_help(node.at, message, help),
+        let message = format!("{name} must be {expected}, not {actual}");
+        match self.hints.shape(name, expected).or(help) {
+            Some(help) if actual != "nothing" => self.error_help(node.at, message, help),
             Some(_) | None => self.error(node.at, message),
         }
+        None
     }
 }
 
@@ -353,16 +365,16 @@ impl<'n> Fields<'n> {
     /// The key and its value, which may be empty.
     #[must_use]
     pub fn field(&self, key: &str) -> Option<(&'n Key, &'n Node)> {
-        self.entries.iter().find(|(known, _)| &*known.text == key).map(|(key, node)| (key, node))
+        self.iter().find(|(name, _)| &*name.text == key)
     }
 
-    /// Whether this key is missing. One that is probably misspelled was reported, and is not.
+    /// Whether this key is missing. A key that is probably misspelled was reported, and is not.
     #[must_use]
     pub fn lacks(&self, key: &str) -> bool {
         self.field(key).is_none() && !self.means(key)
     }
 
-    /// Whether an unknown key probably means this one.
+    /// Whether an unknown key probably means this key.
     #[must_use]
     pub fn means(&self, key: &str) -> bool {
         self.meant.iter().any(|meant| meant == key)
@@ -375,29 +387,14 @@ impl<'n> Fields<'n> {
 }
 
 impl<'n> Text<'n> {
-    fn new(at: Mark, scalar: &'n Scalar) -> Self {
-        Self {
-            plain: scalar.plain,
-            verbatim: scalar.verbatim,
-            ..Self::without_place(&scalar.text, at)
-        }
-    }
-
-    /// A text that is in no file.
-    #[must_use]
-    pub fn of(text: &'n Arc<str>) -> Self {
-        Self::without_place(text, Mark::START)
-    }
-
-    /// A key as a text.
-    #[must_use]
-    pub fn of_key(key: &'n Key) -> Self {
-        Self::without_place(&key.text, key.at)
+    fn new(at: Mark, Scalar { text, plain, verbatim }: &'n Scalar) -> Self {
+        Self { text, at, shared: text, plain: *plain, verbatim: *verbatim }
     }
 
     /// A text whose parts cannot be located.
-    fn without_place(text: &'n Arc<str>, at: Mark) -> Self {
-        Self { text, at, shared: text, plain: false, verbatim: false }
+    #[must_use]
+    pub fn from_key(key: &'n Key) -> Self {
+        Self { text: &key.text, at: key.at, shared: &key.text, plain: false, verbatim: false }
     }
 
     /// The place of a part of this text in the file, or the start of the text if that cannot be
@@ -417,10 +414,10 @@ impl<'n> Text<'n> {
 /// `a`, `b` and `c`.
 fn enumerate(words: &[&str], conjunction: &str) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
-    match quoted.split_last() {
-        None => "nothing".to_owned(),
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
+    match &*quoted {
+        [] => "nothing".to_owned(),
+        [word] => word.clone(),
+        [words @ .., last] => format!("{} {conjunction} {last}", words.join(", ")),
     }
 }
 

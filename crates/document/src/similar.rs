@@ -1,36 +1,37 @@
-//! Finds the name that was probably meant by a misspelled one.
+//! Finds the name that was probably meant by a misspelled name.
 
 /// The maximum length of a name that is compared, in bytes: a comparison takes as many steps as the
 /// product of both lengths.
 const MAX_LENGTH: usize = 256;
 
 /// The steps of a comparison beside the product of the lengths.
-const STEPS_OF_COMPARISON: usize = 64;
+const STEPS_PER_COMPARISON: usize = 64;
 
 /// The word that was probably meant by `word`.
 #[must_use]
 pub fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {
-    Suggestions { left: usize::MAX }.closest(word, words)
+    Suggestions { steps: usize::MAX }.closest(word, words)
 }
 
-/// Finds the words that were meant by several misspelled ones, with a bound on the work for all of
-/// them: each may be compared with all words that there are.
+/// Finds the words that were meant by several misspelled words, with a bound on the work for all of
+/// them: each may be compared with all words that exist.
 #[derive(Clone, Debug)]
 pub struct Suggestions {
-    left: usize,
+    /// The steps that are left.
+    steps: usize,
 }
 
 impl Suggestions {
     /// As many as a page has time for.
     #[must_use]
     pub const fn for_a_page() -> Self {
-        Self { left: 10_000_000 }
+        Self { steps: 10_000_000 }
     }
 
     /// As many as reading a file has time for.
     #[must_use]
     pub const fn for_a_file() -> Self {
-        Self { left: 100_000_000 }
+        Self { steps: 100_000_000 }
     }
 
     /// The word that was probably meant by `word`. `None` also if finding it takes more steps than
@@ -50,33 +51,31 @@ impl Suggestions {
             _ => 3,
         };
         let mut closest: Option<(usize, &str)> = None;
-        for known in words {
-            self.take(1)?;
-            let difference = known.len().abs_diff(word.len());
-            if known == word || difference > 4 * max_distance || known.len() > MAX_LENGTH {
+        for candidate in words {
+            self.spend(1)?;
+            let difference = candidate.len().abs_diff(word.len());
+            if candidate == word || difference > 4 * max_distance || candidate.len() > MAX_LENGTH {
                 continue;
             }
-            self.take(STEPS_OF_COMPARISON + word.len() * known.len())?;
-            let lower_known = known.to_lowercase();
-            let distance = strsim::damerau_levenshtein(&lower, &lower_known);
+            self.spend(STEPS_PER_COMPARISON + word.len() * candidate.len())?;
+            let lower_candidate = candidate.to_lowercase();
+            let distance = strsim::damerau_levenshtein(&lower, &lower_candidate);
             // Of two typing errors, none is in the first letter: `time` is not a misspelled `name`.
-            let begins_alike = distance <= 1 || lower.chars().next() == lower_known.chars().next();
-            let is_closer = closest.is_none_or(|(closest, _)| distance < closest);
             if distance <= max_distance
-                && distance < known.chars().count()
-                && begins_alike
-                && is_closer
+                && distance < candidate.chars().count()
+                && (distance <= 1 || lower.chars().next() == lower_candidate.chars().next())
+                && closest.is_none_or(|(closest, _)| distance < closest)
             {
-                closest = Some((distance, known));
+                closest = Some((distance, candidate));
             }
         }
-        closest.map(|(_, known)| known)
+        closest.map(|(_, candidate)| candidate)
     }
 
-    fn take(&mut self, steps: usize) -> Option<()> {
-        let left = self.left.checked_sub(steps);
-        self.left = left.unwrap_or(0);
-        left.map(|_| ())
+    fn spend(&mut self, steps: usize) -> Option<()> {
+        let left = self.steps.checked_sub(steps);
+        self.steps = left.unwrap_or(0);
+        left.map(drop)
     }
 }
 

@@ -53,6 +53,12 @@ pub struct Scalar {
 }
 
 impl Node {
+    /// A missing value.
+    pub(super) fn nothing(at: Mark) -> Self {
+        let scalar = Scalar { text: "".into(), plain: true, verbatim: false };
+        Self { at, value: Value::Scalar(scalar) }
+    }
+
     /// Whether the value is missing, `null` or `~`.
     #[must_use]
     pub fn is_nothing(&self) -> bool {
@@ -64,10 +70,6 @@ impl Node {
 }
 
 impl Scalar {
-    pub(super) fn nothing() -> Self {
-        Self { text: "".into(), plain: true, verbatim: false }
-    }
-
     /// Whether the value is missing, `null` or `~` (YAML 1.2.2, 10.3.2).
     #[must_use]
     pub fn is_nothing(&self) -> bool {

@@ -10,22 +10,10 @@ use crate::tree::{Mark, Node, Value};
 
 /// Mappings of Envoy and of Kubernetes whose keys are names: `readAll` and `read_all` are two of
 /// them.
-const WITH_NAMES: [&str; 14] = [
-    "annotations",
-    "context_extensions",
-    "data",
-    "fields",
-    "labels",
-    "match_labels",
-    "policies",
-    "properties",
-    "providers",
-    "requirement_map",
-    "string_data",
-    "typed_extension_protocol_options",
-    "typed_filter_metadata",
-    "typed_per_filter_config",
-];
+const WITH_NAMES: &str = "annotations context_extensions data fields labels match_labels policies \
+                          properties providers requirement_map string_data \
+                          typed_extension_protocol_options typed_filter_metadata \
+                          typed_per_filter_config";
 
 /// Values of Envoy with any content, in which no key is a field.
 const FREE: [&str; 4] = ["filter_metadata", "json_format", "node", "static_layer"];
@@ -82,8 +70,8 @@ impl<'n> View<'n> {
         self.get(path).map(|view| view.named_entries()).unwrap_or_default()
     }
 
-    /// Visits the values below this one, each with its key: that of an item is that of its list.
-    /// `visit` returns whether to visit the values below that one, too.
+    /// Visits the values below, each with its key; the key of an item is that of its list. `visit`
+    /// returns whether to visit the values below that value, too.
     pub fn walk(&self, visit: &mut dyn FnMut(&str, &Self) -> bool) {
         self.walk_under("", visit);
     }
@@ -97,7 +85,7 @@ impl<'n> View<'n> {
         }
     }
 
-    /// Whether a condition holds for this value or one below it.
+    /// Whether a condition holds for this value or a value below it.
     #[must_use]
     pub fn any(&self, condition: &dyn Fn(&Self) -> bool) -> bool {
         let mut holds = condition(self);
@@ -123,14 +111,14 @@ impl<'n> View<'n> {
             .collect()
     }
 
-    /// The items of a list; another value is the only one. Envoy's parser of protocol buffers takes
-    /// `key: value` for `key: [value]` where a list is expected.
+    /// The items of a list; another value is the only item. Envoy's parser of protocol buffers
+    /// takes `key: value` for `key: [value]` where a list is expected.
     #[must_use]
     pub fn one_or_more(&self) -> Vec<Self> {
         if self.is_list() { self.items() } else { vec![self.clone()] }
     }
 
-    /// The items of a list at a path, or the only one: see [`View::one_or_more`].
+    /// The items of a list at a path, or the only item: see [`View::one_or_more`].
     #[must_use]
     pub fn list(&self, path: &str) -> Vec<Self> {
         self.get(path).map(|view| view.one_or_more()).unwrap_or_default()
@@ -142,7 +130,7 @@ impl<'n> View<'n> {
         matches!(&self.node.value, Value::List(_))
     }
 
-    /// Whether this is a mapping, also an empty one.
+    /// Whether this is a mapping; it may be empty.
     #[must_use]
     pub fn is_mapping(&self) -> bool {
         matches!(&self.node.value, Value::Map(_))
@@ -151,7 +139,8 @@ impl<'n> View<'n> {
     /// Whether a key of this mapping has no value, which [`View::entries`] leaves out.
     #[must_use]
     pub fn lacks_a_value(&self) -> bool {
-        matches!(&self.node.value, Value::Map(entries) if entries.iter().any(|(_, node)| node.is_nothing()))
+        let Value::Map(entries) = &self.node.value else { return false };
+        entries.iter().any(|(_, node)| node.is_nothing())
     }
 
     /// A text, a number or a boolean, as it is written.
@@ -169,7 +158,7 @@ impl<'n> View<'n> {
         self.get(path)?.text()
     }
 
-    /// The texts of a list at a path, or the only one; `None` if an item is not a text.
+    /// The texts of a list at a path, or the only text; `None` if an item is not a text.
     #[must_use]
     pub fn texts_of(&self, path: &str) -> Option<Vec<&'n str>> {
         self.list(path).iter().map(Self::text).collect()
@@ -182,8 +171,8 @@ impl<'n> View<'n> {
     }
 
     /// This value as a boolean of Envoy: YAML 1.1 has `yes`, `on` and `y` beside `true`, and
-    /// protocol buffers take a text such as `"t"` or `"1"` for one, too. `None` for other values,
-    /// with which Envoy does not start. (Policies know `true` and `false` only.)
+    /// protocol buffers take a text such as `"t"` or `"1"` for a boolean, too. `None` for other
+    /// values, with which Envoy does not start. (Policies know `true` and `false` only.)
     #[must_use]
     pub fn boolean(&self) -> Option<bool> {
         match &*self.text()?.to_ascii_lowercase() {
@@ -197,7 +186,7 @@ impl<'n> View<'n> {
     /// [`View::get`] would find one of them, and Envoy joins lists of both.
     ///
     /// # Errors
-    /// If one is.
+    /// If a field is.
     pub fn in_one_spelling(&self) -> Result<(), Problem> {
         self.in_one_spelling_under("")
     }
@@ -208,12 +197,12 @@ impl<'n> View<'n> {
         if FREE.contains(&key) || is_struct() {
             return Ok(());
         }
-        let has_names = WITH_NAMES.contains(&key);
-        let mut known = BTreeSet::new();
+        let has_names = WITH_NAMES.split(' ').any(|name| name == key);
+        let mut keys = BTreeSet::new();
         for (key, value) in self.entries() {
             // A name may be that of a field.
             value.in_one_spelling_under(if has_names { "" } else { &key })?;
-            if !has_names && !known.insert(key) {
+            if !has_names && !keys.insert(key) {
                 let message = format!("`{}`: this field is here in two spellings", value.path);
                 return Err(Problem::error(value.place(), message).help("write it once"));
             }
@@ -229,9 +218,9 @@ impl<'n> View<'n> {
 
     /// The values whose keys are none of these, which are separated by spaces.
     #[must_use]
-    pub fn besides(&self, known: &str) -> Vec<Self> {
-        let is_known = |key: &str| known.split_whitespace().any(|known| known == key);
-        let unknown = self.entries().into_iter().filter(|(key, _)| !is_known(key));
+    pub fn besides(&self, keys: &str) -> Vec<Self> {
+        let unknown =
+            self.entries().into_iter().filter(|(name, _)| !keys.split(' ').any(|key| key == name));
         unknown.map(|(_, view)| view).collect()
     }
 }

@@ -72,9 +72,9 @@ warnings! {
     NoRoles = "no-roles",
     /// A `deny` rule that callers escape by leaving their credentials out.
     OpenAnonymous = "open-anonymous",
-    /// A `deny` rule for one path, or for paths of one depth, with more allowed below.
+    /// A `deny` rule for a path, or for paths of the same depth, with more allowed below.
     OpenBelow = "open-below",
-    /// A `deny` rule for a host, for what is allowed on others.
+    /// A `deny` rule for a host, while other hosts are open.
     OpenHost = "open-host",
     /// A `deny` rule for `GET` that leaves `HEAD` open, or vice versa.
     OpenMethod = "open-method",
@@ -86,7 +86,7 @@ warnings! {
     PrefixedUser = "prefixed-user",
     /// An issuer that publishes a shared secret.
     PublicSecret = "public-secret",
-    /// A rule that another one covers.
+    /// A rule that another rule covers.
     RedundantRule = "redundant-rule",
     /// A reserved role that is extended.
     ReservedRole = "reserved-role",
@@ -96,7 +96,7 @@ warnings! {
     SharedName = "shared-name",
     /// A rule with `{user}` for callers from two sources who can have the same name.
     SharedUser = "shared-user",
-    /// A `*` at the end of a path, which is one segment.
+    /// A `*` at the end of a path, which is a single segment.
     SingleSegment = "single-segment",
     /// A password hash that takes about a second or longer.
     SlowHash = "slow-hash",
@@ -108,7 +108,7 @@ warnings! {
     UnknownClaim = "unknown-claim",
     /// A granted name that nobody has.
     UnknownName = "unknown-name",
-    /// A `deny` rule for what nothing allows.
+    /// A `deny` rule for requests that nothing allows.
     UnmatchedDeny = "unmatched-deny",
     /// A setting of a search cluster that is not supported.
     UnsupportedSetting = "unsupported-setting",
@@ -136,6 +136,6 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_sorted() {
-        assert!(Warning::ALL.is_sorted_by(|one, other| one.name() < other.name()));
+        assert!(Warning::ALL.is_sorted_by(|a, b| a.name() < b.name()));
     }
 }

@@ -393,7 +393,7 @@ fn a_name_without_its_prefix_counts_only_from_the_sources_that_the_rule_names() 
             );
             matches
         };
-    let (basic, issuer) = (SourceId::BASIC, SourceId::of_issuer(0));
+    let (basic, issuer) = (SourceId::BASIC, SourceId::from_issuer(0));
     assert!(named(&[basic], "basic:ann", 6, Some(basic)));
     assert!(named(&[basic, issuer], "basic:ann", 6, Some(basic)));
     assert!(named(&[basic, issuer], "ann", 0, Some(issuer)));

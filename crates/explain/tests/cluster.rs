@@ -44,7 +44,7 @@ fn compiled(policy: &str) -> Authorizer {
 }
 
 fn with_inventory(policy: &str, inventory: &str) -> Authorizer {
-    let files = document::MapFiles::of("policy.yaml", policy)
+    let files = document::MapFiles::new("policy.yaml", policy)
         .and("os/roles.yml", ROLES)
         .and("os/roles_mapping.yml", MAPPING)
         .and("os/internal_users.yml", USERS)
@@ -319,7 +319,7 @@ fn an_operation_that_is_not_known_and_other_hosts_are_explained() {
 #[test]
 fn a_token_that_can_have_the_name_of_a_user_is_a_warning() {
     let warnings = |policy: &str| {
-        let files = document::MapFiles::of("policy.yaml", policy)
+        let files = document::MapFiles::new("policy.yaml", policy)
             .and("os/roles.yml", ROLES)
             .and("os/roles_mapping.yml", MAPPING)
             .and("os/internal_users.yml", USERS)
@@ -350,7 +350,7 @@ fn a_token_that_can_have_the_name_of_a_user_is_a_warning() {
     // A comment in a file of the cluster accepts its warnings, too.
     let roles = ROLES
         .replace("team: {", "# accept: unused-role because it is for later\nlater: {}\nteam: {");
-    let files = document::MapFiles::of("policy.yaml", POLICY)
+    let files = document::MapFiles::new("policy.yaml", POLICY)
         .and("os/roles.yml", roles.as_str())
         .and("os/roles_mapping.yml", MAPPING)
         .and("inventory.json", INVENTORY);
@@ -372,7 +372,7 @@ fn that_not_each_role_was_tried_is_explained() {
             "r{role}: {{ index_permissions: [{{ index_patterns: [x], allowed_actions: [read] }}] }}\n"
         ));
     });
-    let files = document::MapFiles::of("policy.yaml", POLICY)
+    let files = document::MapFiles::new("policy.yaml", POLICY)
         .and("os/roles.yml", roles)
         .and("os/roles_mapping.yml", MAPPING)
         .and("os/internal_users.yml", USERS)

@@ -22,7 +22,7 @@ fn authorizer(policy: &str) -> Authorizer {
     let users = format!(
         "ann: {{ hash: {HASH} }}\nbob: {{ hash: {HASH}, opendistro_security_roles: [masked] }}\n"
     );
-    let files = document::MapFiles::of("policy.yaml", policy)
+    let files = document::MapFiles::new("policy.yaml", policy)
         .and("os/roles.yml", head("roles", roles).as_str())
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
         .and("os/internal_users.yml", head("internalusers", &users).as_str());
@@ -84,7 +84,7 @@ fn roles_are_searched_by_user_name_and_index() {
 
 #[test]
 fn a_policy_without_a_search_cluster_has_none() {
-    let files = document::MapFiles::of(
+    let files = document::MapFiles::new(
         "policy.yaml",
         "version: 1\nroles: { anyone: { allow: [GET /a] } }\n",
     );

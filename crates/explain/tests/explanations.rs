@@ -25,7 +25,7 @@ allow_response: { set_headers: { x-user: "{user}", x-groups: "{groups}" } }
 "#;
 
 fn authorizer(policy: &str) -> Authorizer {
-    let files = document::MapFiles::of("policy.yaml", policy);
+    let files = document::MapFiles::new("policy.yaml", policy);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0

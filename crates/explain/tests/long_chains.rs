@@ -32,7 +32,7 @@ fn chain(length: usize) -> Authorizer {
     }
     text += "grants:\n";
     (0..length).for_each(|role| writeln!(text, "  r{role}: {{ users: [u{role}] }}").unwrap());
-    let files = document::MapFiles::of("policy.yaml", text);
+    let files = document::MapFiles::new("policy.yaml", text);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &identity::FetchedKeys::new(), None).unwrap().0

@@ -35,7 +35,7 @@ a:
         names.map(|name| format!(r#"{{"name": "{name}", "attributes": ["open"]}}"#)).collect();
     let inventory =
         format!(r#"{{"indices": [{}], "aliases": [], "data_streams": []}}"#, indices.join(","));
-    let files = MapFiles::of(
+    let files = MapFiles::new(
         "policy.yaml",
         "version: 1\nidentity: { basic: { verify: false } }\nsearch: { folder: cluster, \
          inventory: { file: inventory.json }, document_security: { header: x-hide } }\n",

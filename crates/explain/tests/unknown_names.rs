@@ -37,13 +37,13 @@ fn what_was_meant_is_looked_for_with_a_bound() {
         "_meta: {{ type: rolesmapping, config_version: 2 }}\nreader: {{ backend_roles: [editors, {}] }}\n",
         known.join(", ")
     );
-    let cluster = MapFiles::of("policy.yaml", "version: 1\nsearch: { folder: os }\n")
+    let cluster = MapFiles::new("policy.yaml", "version: 1\nsearch: { folder: os }\n")
         .and("os/roles.yml", roles)
         .and("os/roles_mapping.yml", mapping.as_str());
     let mut rules = "version: 1\nroles: { reader: { allow: [GET /a] } }\ngrants:\n".to_owned();
     writeln!(rules, "  reader: {{ groups: [{}] }}", known.join(", ")).unwrap();
     writeln!(rules, "identity: {{ basic: {{ users: {{ ann: {{ groups: [editors] }}, bob: {{ groups: [editors] }} }}, verify: false }} }}").unwrap();
-    for files in [cluster, MapFiles::of("policy.yaml", rules)] {
+    for files in [cluster, MapFiles::new("policy.yaml", rules)] {
         let authorizer = authorizer(&files);
         let unknown = Explainer::new(&authorizer).unknown_names(HOST, None, (&asked, &[]));
         let meant = unknown.iter().filter(|text| text.contains("did you mean")).count();

@@ -53,7 +53,7 @@ grants:
 "#;
 
 fn who_can(method: &str, path: &str) -> WhoCan {
-    let files = document::MapFiles::of("policy.yaml", POLICY);
+    let files = document::MapFiles::new("policy.yaml", POLICY);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
     let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;

@@ -42,7 +42,7 @@ fn policy_of(
     (roles, mapping, users): (&str, &str, &str),
     inventory: &str,
 ) -> Authorizer {
-    let files = MapFiles::of("policy.yaml", policy)
+    let files = MapFiles::new("policy.yaml", policy)
         .and("os/roles.yml", head("roles", roles).as_str())
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
         .and("os/internal_users.yml", head("internalusers", users).as_str())
@@ -59,7 +59,7 @@ fn policy(roles: &str, mapping: &str, users: &str, has_inventory: bool) -> Polic
         POLICY.replace(", inventory: { file: inventory.json }", "")
     };
     let authorizer = policy_of(&policy, (roles, mapping, users), INVENTORY);
-    let files = MapFiles::of("os/roles.yml", head("roles", roles).as_str())
+    let files = MapFiles::new("os/roles.yml", head("roles", roles).as_str())
         .and("os/roles_mapping.yml", head("rolesmapping", mapping).as_str())
         .and("os/internal_users.yml", head("internalusers", users).as_str());
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);

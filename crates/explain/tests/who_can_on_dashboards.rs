@@ -35,7 +35,7 @@ struct ClusterFiles<'a> {
 impl ClusterFiles<'_> {
     fn all(&self) -> MapFiles {
         let config = format!("config: {{ dynamic: {{ {} }} }}\n", self.settings);
-        let files = MapFiles::of("os/roles.yml", head("roles", self.roles).as_str())
+        let files = MapFiles::new("os/roles.yml", head("roles", self.roles).as_str())
             .and("os/roles_mapping.yml", head("rolesmapping", self.mapping).as_str())
             .and("os/config.yml", head("config", &config).as_str());
         match self.users {

@@ -66,7 +66,7 @@ impl<'a> PathInterpretations<'a> {
         self.all.is_empty() && self.deny_only.is_empty()
     }
 
-    fn one(first: &'a [u8]) -> Self {
+    fn only(first: &'a [u8]) -> Self {
         Self { first, all: &NONE, deny_only: &NONE }
     }
 }
@@ -86,20 +86,20 @@ pub fn path<'a>(
 ) -> Result<PathInterpretations<'a>, PathError> {
     if raw == b"*" {
         return if method == b"OPTIONS" {
-            Ok(PathInterpretations::one(raw))
+            Ok(PathInterpretations::only(raw))
         } else {
             Err(PathError::NotAbsolute)
         };
     }
-    let (text, seen) = scan(raw);
+    let (text, classes) = scan(raw);
     // `scan` does not measure segments, because most paths are shorter than the longest allowed
     // segment.
-    if text.len() > LONGEST_SEGMENT && has_long_segment(text) {
+    if text.len() > MAX_SEGMENT && has_long_segment(text) {
         return Err(PathError::SegmentTooLong);
     }
     match text.first() {
-        Some(b'/') if seen == 0 => Ok(PathInterpretations::one(text)),
-        Some(b'/') => unusual(text, seen, buffers),
+        Some(b'/') if classes == 0 => Ok(PathInterpretations::only(text)),
+        Some(b'/') => unusual(text, classes, buffers),
         Some(_) => Err(PathError::NotAbsolute),
         None => Err(PathError::Empty),
     }
@@ -107,7 +107,7 @@ pub fn path<'a>(
 
 /// The longest segment of a path, in bytes as received. It is limited because the cost of matching
 /// a rule grows with the segment's length.
-pub const LONGEST_SEGMENT: usize = 4 << 10;
+pub const MAX_SEGMENT: usize = 4 << 10;
 
 /// A byte that no path may contain.
 const BAD: u8 = 1;
@@ -120,8 +120,8 @@ const SHAPE: u8 = 8;
 /// `?` or `#`.
 const END: u8 = 16;
 
-/// The class of each byte; 0 for an ordinary one. A table, because [`scan`] then takes the same few
-/// instructions for every byte, without a branch for each class.
+/// The class of each byte; 0 for an ordinary byte. A table, because [`scan`] then takes the same
+/// few instructions for every byte, without a branch for each class.
 #[expect(
     clippy::indexing_slicing,
     reason = "evaluated when this is compiled, within the length of the array"
@@ -144,25 +144,25 @@ const CLASS: [u8; 256] = {
 };
 
 /// Returns the path without query and fragment, and the classes of unusual bytes in it: 0 if it is
-/// canonical. Every request pays for this pass, so it is a single one.
+/// canonical. Every request pays for this pass, so there is only this pass.
 fn scan(raw: &[u8]) -> (&[u8], u8) {
-    let mut seen = 0;
+    let mut classes = 0;
     let mut counts = !SHAPE;
     for (at, byte) in raw.iter().enumerate() {
         let class = CLASS.get(usize::from(*byte)).copied().unwrap_or(BAD);
         if class == END {
-            return (raw.get(..at).unwrap_or(raw), seen);
+            return (raw.get(..at).unwrap_or(raw), classes);
         }
-        seen |= class & counts;
+        classes |= class & counts;
         counts = if *byte == b'/' { u8::MAX } else { !SHAPE };
     }
-    (raw, seen)
+    (raw, classes)
 }
 
-/// Whether a segment is longer than [`LONGEST_SEGMENT`]. From the start of a segment it jumps to
+/// Whether a segment is longer than [`MAX_SEGMENT`]. From the start of a segment it jumps to
 /// the last slash within that length, so it reads few bytes of a path of short segments.
 fn has_long_segment(mut text: &[u8]) -> bool {
-    while let Some(within_reach) = text.get(..=LONGEST_SEGMENT) {
+    while let Some(within_reach) = text.get(..=MAX_SEGMENT) {
         match within_reach.iter().rposition(|byte| *byte == b'/') {
             Some(slash) => text = text.get(slash + 1..).unwrap_or_default(),
             None => return true,
@@ -174,16 +174,19 @@ fn has_long_segment(mut text: &[u8]) -> bool {
 /// Interprets a path that contains something unusual.
 fn unusual<'a>(
     text: &'a [u8],
-    seen: u8,
+    classes: u8,
     buffers: &'a mut Buffers,
 ) -> Result<PathInterpretations<'a>, PathError> {
-    if seen & BAD != 0 {
+    if classes & BAD != 0 {
         return Err(forbidden(text));
     }
     let as_written = encoding::is_normal(text)?;
-    if as_written && seen & PARAMETER == 0 && encoding::is_opaque(text) && shape::is_resolved(text)
+    if as_written
+        && classes & PARAMETER == 0
+        && encoding::is_opaque(text)
+        && shape::is_resolved(text)
     {
-        return Ok(PathInterpretations::one(text));
+        return Ok(PathInterpretations::only(text));
     }
     if text.len() > interpretations::MAX_LENGTH {
         return Err(PathError::TooLong);

@@ -10,10 +10,10 @@ use std::time::Duration;
 use crate::hints::HINTS;
 use document::{Place, Problem, Reader};
 
-/// One request with its expected outcome.
+/// A request with its expected outcome.
 #[derive(Clone, Debug)]
 pub struct Case {
-    /// What the case shows, for readers.
+    /// The name, for readers.
     pub name: String,
     /// The request to send.
     pub request: Request,

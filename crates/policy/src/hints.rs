@@ -1,5 +1,5 @@
-//! Keys and shapes of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and what to write in
-//! their place.
+//! Keys and shapes of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and the help for
+//! each.
 
 use document::{Hints, KeyHint};
 

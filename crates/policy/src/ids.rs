@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// An index into an [`IdVec`]. Each kind of thing has an id type of its own, so that ids cannot be
-/// mixed up. Ids are 32 bits wide: half the size of a `usize` wherever one is stored.
+/// mixed up. Ids are 32 bits wide: half the size of a `usize` wherever they are stored.
 pub trait Id: Copy {
     /// The id with this index.
     ///
@@ -60,12 +60,12 @@ impl SourceId {
 
     /// The issuer with this index in the policy.
     #[must_use]
-    pub fn of_issuer(index: usize) -> Self {
+    pub fn from_issuer(index: usize) -> Self {
         Self::from_index(index.saturating_add(1))
     }
 }
 
-/// A vector indexed by ids of one type. It is a `Vec` too, for access by place.
+/// A vector indexed by ids of a type. It is a `Vec` too, for access by place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdVec<I, T> {
     items: Vec<T>,
@@ -73,7 +73,7 @@ pub struct IdVec<I, T> {
 }
 
 impl<I: Id, T> IdVec<I, T> {
-    /// An empty one.
+    /// An empty vector.
     #[must_use]
     pub const fn new() -> Self {
         Self { items: Vec::new(), id: PhantomData }
@@ -111,8 +111,8 @@ impl<I: Id, T> IdVec<I, T> {
     pub fn at(&self, id: I) -> &T {
         #[expect(
             clippy::indexing_slicing,
-            reason = "every id was given by `push`; should one be wrong, the request must end without an answer, \
-                      because to go on would be to pass over a `deny` rule"
+            reason = "every id was given by `push`; if an id is wrong, the request must end \
+                      without an answer, because to go on would be to pass over a `deny` rule"
         )]
         &self.items[id.index()]
     }
@@ -141,7 +141,7 @@ impl<I: Id, T> IdVec<I, T> {
         &self.items[id.index()..]
     }
 
-    /// Frees the spare capacity left from growing.
+    /// Frees the spare capacity.
     pub fn shrink(&mut self) {
         self.items.shrink_to_fit();
     }
@@ -165,7 +165,7 @@ pub fn narrow(size: usize) -> u32 {
 
 impl<I, T> Default for IdVec<I, T> {
     fn default() -> Self {
-        Self { items: Vec::new(), id: PhantomData }
+        Vec::new().into()
     }
 }
 
@@ -177,7 +177,7 @@ impl<I, T> From<Vec<T>> for IdVec<I, T> {
 
 impl<I, T> FromIterator<T> for IdVec<I, T> {
     fn from_iter<A: IntoIterator<Item = T>>(items: A) -> Self {
-        Self { items: items.into_iter().collect(), id: PhantomData }
+        Vec::from_iter(items).into()
     }
 }
 

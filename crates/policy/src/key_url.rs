@@ -12,12 +12,11 @@ use document::Secret;
 const MIN_SECRET: usize = 6;
 
 /// The URL of a key set, of a discovery document that names it, of the inventory of a search
-/// cluster, or of a bundle; and the certificate authorities of one of which its server needs a
-/// certificate.
+/// cluster, or of a bundle; and the certificate authorities that are trusted for its server.
 ///
-/// Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only what precedes
-/// the query, without user, password and fragment. All output, logs and metric labels use these.
-/// Two URLs that differ only in a hidden part look the same, but are not equal.
+/// Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only the part
+/// before the query, without user, password and fragment. All output, logs and metric labels use
+/// these. Two URLs that differ only in a hidden part look the same, but are not equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyUrl {
     url: Arc<str>,
@@ -32,32 +31,29 @@ enum Document {
     KeySet,
     /// The discovery document of this issuer.
     Discovery(Arc<str>),
-    /// The inventory of a search cluster, which is asked with this `user:password`.
+    /// The inventory of a search cluster, and the `user:password` of the requests.
     Inventory(Option<Secret>),
 }
 
 impl KeyUrl {
     /// The URL of an issuer's discovery document (OpenID Connect Discovery 1.0, 4.1).
     #[must_use]
-    pub fn of_discovery(issuer: &Arc<str>) -> Self {
-        let url = format!(
-            "{}/.well-known/openid-configuration",
-            issuer.strip_suffix('/').unwrap_or(issuer)
-        );
+    pub fn for_discovery(issuer: &Arc<str>) -> Self {
+        let base = issuer.strip_suffix('/').unwrap_or(issuer);
+        let url = format!("{base}/.well-known/openid-configuration");
         Self { document: Document::Discovery(issuer.clone()), ..url.as_str().into() }
     }
 
-    /// The URL of the inventory of the search cluster at `url`, with the `user:password` that the
-    /// cluster is asked with.
+    /// The URL of the inventory of the search cluster at `url`, with the `user:password` of the
+    /// requests.
     #[must_use]
-    pub fn of_inventory(url: &str, credentials: Option<&str>) -> Self {
+    pub fn for_inventory(url: &str, credentials: Option<&str>) -> Self {
         let url = format!("{}/_resolve/index/*?expand_wildcards=all", url.trim_end_matches('/'));
         let credentials = credentials.map(|credentials| Secret(credentials.into()));
         Self { document: Document::Inventory(credentials), ..url.as_str().into() }
     }
 
-    /// What is wrong with the URL, and how to fix it, if it may not be fetched. Neither shows
-    /// anything of it.
+    /// Why the URL may not be fetched, and how to fix it. Neither text has a part of the URL.
     #[must_use]
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
         url_fault(&self.url)
@@ -69,8 +65,8 @@ impl KeyUrl {
         matches!(self.document, Document::Inventory(_))
     }
 
-    /// The `user:password` that its server is asked with, if any. Only for fetching; never log or
-    /// print it.
+    /// The `user:password` of the requests, if they have credentials. Only for fetching; never log
+    /// or print it.
     #[must_use]
     pub fn credentials(&self) -> Option<&str> {
         match &self.document {
@@ -79,18 +75,19 @@ impl KeyUrl {
         }
     }
 
-    /// The same, trusting only the certificate authorities in this PEM text.
+    /// The same, trusting only the certificate authorities in this PEM text; `None` for those of
+    /// the system.
     #[must_use]
-    pub fn trusting(self, trusted_ca: Arc<[u8]>) -> Self {
-        Self { trusted_ca: Some(trusted_ca), ..self }
+    pub fn trusting(self, trusted_ca: Option<Arc<[u8]>>) -> Self {
+        Self { trusted_ca, ..self }
     }
 
     /// The URL of the key set that a discovery document at this URL names, trusting the same
     /// certificate authorities.
     ///
     /// # Errors
-    /// What is wrong with it. The policy could not name it either; and a document that was fetched
-    /// over `https` must not lead to a URL without.
+    /// Why it may not be fetched: the policy could not name it either, or the document was fetched
+    /// over `https` and the URL is without.
     pub fn key_set(&self, jwks_uri: &str) -> Result<Self, &'static str> {
         if let Some((fault, _)) = url_fault(jwks_uri) {
             return Err(fault);
@@ -116,8 +113,8 @@ impl KeyUrl {
         }
     }
 
-    /// Certificate authorities in PEM: its server needs a certificate of one of these; `None` for
-    /// those of the system.
+    /// The certificate authorities that are trusted for its server, in PEM; `None` for those of the
+    /// system.
     #[must_use]
     pub fn trusted_ca(&self) -> Option<&Arc<[u8]>> {
         self.trusted_ca.as_ref()
@@ -128,7 +125,7 @@ impl KeyUrl {
     pub fn has_secret_in(&self, text: &str) -> bool {
         let after_scheme = self.url.split_once("//").map_or(&*self.url, |(_, after)| after);
         let mut parts = after_scheme.split(['?', '#']);
-        let authority = parts.next().and_then(|shown| shown.split('/').next()).unwrap_or_default();
+        let authority = parts.next().and_then(|part| part.split('/').next()).unwrap_or_default();
         let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
         let hidden = user.split(':').chain(parts.flat_map(|part| part.split(['&', '='])));
         hidden.filter(|part| part.len() >= MIN_SECRET).any(|part| text.contains(part))
@@ -157,9 +154,9 @@ impl fmt::Display for KeyUrl {
         // RFC 3986, 3.2: the authority ends at the first of these, and the part before its last `@`
         // is user information.
         let after_scheme = self.url.strip_prefix(&*scheme).unwrap_or(&self.url);
-        let shown = after_scheme.split(['?', '#']).next().unwrap_or_default();
-        let end = shown.find(['/', '\\']).unwrap_or(shown.len());
-        let (authority, path) = shown.split_at_checked(end).unwrap_or((shown, ""));
+        let visible = after_scheme.split(['?', '#']).next().unwrap_or_default();
+        let end = visible.find(['/', '\\']).unwrap_or(visible.len());
+        let (authority, path) = visible.split_at_checked(end).unwrap_or((visible, ""));
         write!(f, "{scheme}{}{path}", authority.rsplit('@').next().unwrap_or_default())
     }
 }
@@ -170,7 +167,7 @@ impl fmt::Debug for KeyUrl {
     }
 }
 
-/// What is wrong with the URL of a key set, and how to fix it.
+/// Why the URL of a key set is not valid, and how to fix it.
 pub(crate) fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
     let form = "write `https://host/path`";
     let Some((scheme, rest)) = url.split_once("://") else { return Some(("not a URL", form)) };

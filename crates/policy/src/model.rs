@@ -27,13 +27,13 @@ pub struct Policy {
     pub allow_response: AllowResponse,
     /// How a denied request is answered.
     pub deny_response: DenyResponse,
-    /// The signed header that tells the application who the caller is, if there is one.
+    /// The signed header that tells the application who the caller is, if it is configured.
     pub identity_header: Option<IdentityHeader>,
-    /// The search cluster whose requests are decided by its own roles, if there is one.
+    /// The search cluster whose requests are decided by its own roles, if it is configured.
     pub search: Option<Search>,
 }
 
-/// The reserved role that every caller has, including anonymous ones.
+/// The reserved role that every caller has, also an anonymous caller.
 pub const ANYONE: &str = "anyone";
 /// The reserved role that every caller with verified credentials has.
 pub const AUTHENTICATED: &str = "authenticated";
@@ -43,11 +43,11 @@ pub const AUTHENTICATED: &str = "authenticated";
 pub struct Role {
     /// Unique among the roles.
     pub name: Arc<str>,
-    /// The roles that this one extends directly: it has their rules too. Never cyclic.
+    /// The roles that it extends directly: it has their rules, too. Never cyclic.
     pub extends: Vec<RoleId>,
-    /// What it allows.
+    /// The rules that allow requests.
     pub allow: Vec<Rule>,
-    /// What it denies, even if another rule allows it.
+    /// The rules that deny requests, even if another rule allows them.
     pub deny: Vec<Rule>,
     /// Where it is defined.
     pub at: Place,
@@ -56,14 +56,14 @@ pub struct Role {
 /// A rule: some actions on some resources in some scopes.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// The rule's name in explanations, headers and logs: its `name` if it has one, else its
+    /// The rule's name in explanations, headers and logs: its `name` if it is set, else its
     /// short-form text, such as `GET|HEAD /people/**`.
     pub name: Arc<str>,
     /// HTTP methods.
     pub actions: Actions,
     /// HTTP hosts; empty means any.
     pub scopes: Vec<Scope>,
-    /// HTTP paths, at least one.
+    /// HTTP paths. Never empty.
     pub resources: Vec<Pattern>,
     /// Its place in the file.
     pub at: Place,
@@ -107,7 +107,7 @@ pub struct Basic {
     pub at: Place,
 }
 
-/// One user of [`Basic`].
+/// A user of [`Basic`].
 #[derive(Clone, Debug)]
 pub struct BasicUser {
     /// The name, without a prefix.
@@ -121,12 +121,12 @@ pub struct BasicUser {
     pub at: Place,
 }
 
-/// One issuer of JWTs.
+/// An issuer of JWTs.
 #[derive(Clone, Debug)]
 pub struct Issuer {
     /// The exact `iss` of its tokens.
     pub issuer: Arc<str>,
-    /// A token's `aud` must contain at least one of these. Never empty.
+    /// A token's `aud` must contain any of these. Never empty.
     pub audiences: Vec<Arc<str>>,
     /// Its keys.
     pub keys: Keys,
@@ -222,11 +222,11 @@ pub struct Claims {
     pub roles: Option<ClaimPath>,
     /// The groups: likewise.
     pub groups: Option<ClaimPath>,
-    /// What separates the names in such a string.
+    /// The separator of the names in such a string.
     pub separator: Separator,
 }
 
-/// What separates the names in a claim that is a string.
+/// The separator of the names in a claim that is a string.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Separator {
     /// Spaces, as in the claim `scope` (RFC 8693, 4.2).
@@ -257,8 +257,8 @@ impl fmt::Display for ClaimPath {
 /// Changes to the headers of an allowed request.
 #[derive(Clone, Debug, Default)]
 pub struct AllowResponse {
-    /// Headers that are set, replacing any existing ones. A header with an empty value is removed
-    /// instead.
+    /// Headers that are set, in place of those of the request. A header with an empty value is
+    /// removed instead.
     pub set_headers: Vec<SetHeader>,
     /// Headers that are removed.
     pub remove_headers: Vec<Arc<str>>,
@@ -282,7 +282,7 @@ pub struct IdentityHeader {
     pub name: Arc<str>,
     /// Its form.
     pub format: IdentityFormat,
-    /// The keys, at least one. The first signs.
+    /// The keys. Never empty. The first signs.
     pub keys: Vec<IdentityKey>,
     /// The `iss` of a JWT; `rolegate` if not set.
     pub issuer: Arc<str>,
@@ -381,7 +381,7 @@ impl Identity {
     pub fn sources(&self) -> impl Iterator<Item = (SourceId, &str, &str)> {
         let basic = self.basic.iter().map(|basic| (SourceId::BASIC, BASIC, &*basic.user_prefix));
         let issuers = self.jwt.iter().enumerate().map(|(index, issuer)| {
-            (SourceId::of_issuer(index), &*issuer.issuer, &*issuer.user_prefix)
+            (SourceId::from_issuer(index), &*issuer.issuer, &*issuer.user_prefix)
         });
         basic.chain(issuers)
     }
@@ -392,18 +392,21 @@ impl Identity {
         self.sources().find(|(id, ..)| *id == source).map_or("", |(.., prefix)| prefix)
     }
 
-    /// The source of a user name, where only one can be: the only source, or the one with the
-    /// longest prefix that the name has.
+    /// The source of a user name: the source with the longest prefix that the name has, unless two
+    /// sources have it.
     #[must_use]
     pub fn source_of(&self, user: &str) -> Option<SourceId> {
-        let fitting = || {
-            self.sources()
-                .filter(|(.., prefix)| user.len() > prefix.len() && user.starts_with(prefix))
-        };
-        let longest = fitting().map(|(.., prefix)| prefix.len()).max()?;
-        let mut likely = fitting().filter(|(.., prefix)| prefix.len() == longest);
-        let (source, ..) = likely.next()?;
-        likely.next().is_none().then_some(source)
+        let mut sources: Vec<(usize, SourceId)> = self
+            .sources()
+            .filter(|(.., prefix)| user.len() > prefix.len() && user.starts_with(prefix))
+            .map(|(source, _, prefix)| (prefix.len(), source))
+            .collect();
+        sources.sort_unstable();
+        match *sources {
+            [.., (length, _), (longest, _)] if length == longest => None,
+            [.., (_, source)] => Some(source),
+            [] => None,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! Parses the files of a policy, including the ones that it includes.
+//! Parses the files of a policy, also those that it includes.
 //!
 //! `unresolved` is the policy as written, in which roles are still names; `resolve` turns it into a
-//! [`Policy`]. The other modules parse one section or one kind of value each.
+//! [`Policy`]. The other modules parse a section or a kind of value each.
 
 mod basic;
 mod cached_files;
@@ -67,7 +67,7 @@ pub struct Loaded {
     pub files: Vec<PolicyFile>,
 }
 
-/// What was read from a policy's files. The policy is complete if no problem is an error.
+/// A policy and its problems. The policy is complete if no problem is an error.
 #[derive(Debug)]
 pub struct Parsed {
     /// The policy, without the parts that could not be read.
@@ -104,7 +104,7 @@ pub fn parse(files: &dyn Files, file: &Path) -> Parsed {
     match parser.files.read(file) {
         Ok(bytes) => parser.read_file(file, &bytes),
         Err(error) => {
-            parser.all_missing();
+            parser.note_missing();
             let message = format!("cannot read the policy: {error}");
             parser.problems.push(Problem::error(Place::start_of(file), message));
         }
@@ -125,7 +125,7 @@ impl Parsed {
     /// The policy, if it is valid.
     ///
     /// # Errors
-    /// All problems, if at least one is an error, sorted by place.
+    /// All problems, if any is an error, sorted by place.
     pub fn into_loaded(mut self) -> Result<Loaded, Vec<Problem>> {
         self.problems.sort_by(|a, b| a.at.cmp(&b.at));
         if self.is_broken() {
@@ -135,12 +135,12 @@ impl Parsed {
     }
 }
 
-/// Parses a policy's files one after another.
+/// Parses a policy's files in turn.
 struct PolicyParser<'f> {
     files: CachedFiles<'f>,
     policy: UnresolvedPolicy,
     problems: Vec<Problem>,
-    /// The chain of includes from the first file to the current one.
+    /// The chain of includes from the first to the current file.
     open: Vec<PathBuf>,
     seen: HashSet<PathBuf>,
 }
@@ -156,13 +156,13 @@ impl PolicyParser<'_> {
         };
         let tree = reader.parse_nonempty(bytes, help);
         if reader.errors() > 0 {
-            // Such as the second one of two keys with the same name.
-            self.all_missing();
+            // Such as the second of two keys with the same name.
+            self.note_missing();
         }
         let fields = tree.as_ref().and_then(|root| reader.fields(root, "a policy", POLICY));
         match fields {
             Some(fields) => self.read_sections(&mut reader, &fields),
-            None => self.all_missing(),
+            None => self.note_missing(),
         }
         drop(tree);
         self.problems.append(&mut reader.finish());
@@ -170,29 +170,32 @@ impl PolicyParser<'_> {
     }
 
     /// Records that a file could not be read: anything may be missing.
-    fn all_missing(&mut self) {
+    fn note_missing(&mut self) {
         self.policy.lacks_roles = true;
         self.policy.lacks_identity = true;
     }
 
     fn read_sections(&mut self, reader: &mut Reader, fields: &Fields<'_>) {
         read_version(reader, fields, self.open.len() == 1);
-        // A section that is indented below another one is missing. The keys of `roles` and `grants`
-        // are names.
+        // A section that is indented below another section is missing. The keys of `roles` and
+        // `grants` are names.
         let mut with_keys =
             fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
         if fields.means("include") || with_keys.any(|(_, node)| has_section(node)) {
-            self.all_missing();
+            self.note_missing();
         }
-        let (files, policy) = (&mut self.files, &mut self.policy);
+        let policy = &mut self.policy;
         policy.lacks_roles |= fields.means("roles");
         policy.lacks_identity |= fields.means("identity");
         reader.report_empty(fields, NEVER_EMPTY);
         let errors = reader.errors();
-        keep_once(reader, fields, "identity", &mut policy.identity, |reader, (_, node)| {
-            read_identity(reader, files, node)
-        });
-        policy.lacks_identity |= reader.errors() > errors;
+        let mut sections = Sections { reader, files: &mut self.files, fields };
+        sections.read("identity", &mut policy.identity, read_identity);
+        policy.lacks_identity |= sections.reader.errors() > errors;
+        sections.read("allow_response", &mut policy.allow_response, response::read_allow);
+        sections.read("deny_response", &mut policy.deny_response, response::read_deny);
+        sections.read("identity_header", &mut policy.identity_header, identity_header::read);
+        sections.read("search", &mut policy.search, search::read);
         if let Some(node) = fields.value("roles") {
             policy.lacks_roles |= !matches!(node.value, Value::Map(_));
             roles::read(reader, node, policy);
@@ -200,30 +203,6 @@ impl PolicyParser<'_> {
         if let Some(node) = fields.value("grants") {
             roles::read_grants(reader, node, policy);
         }
-        keep_once(
-            reader,
-            fields,
-            "allow_response",
-            &mut policy.allow_response,
-            |reader, (_, node)| response::read_allow(reader, node),
-        );
-        keep_once(
-            reader,
-            fields,
-            "deny_response",
-            &mut policy.deny_response,
-            |reader, (_, node)| response::read_deny(reader, node),
-        );
-        keep_once(
-            reader,
-            fields,
-            "identity_header",
-            &mut policy.identity_header,
-            |reader, (_, node)| identity_header::read(reader, files, node),
-        );
-        keep_once(reader, fields, "search", &mut policy.search, |reader, field| {
-            search::read(reader, files, field)
-        });
         if let Some((_, node)) = fields.field("include") {
             let errors = reader.errors();
             if !node.is_nothing() {
@@ -231,7 +210,7 @@ impl PolicyParser<'_> {
             }
             // Anything may be in a file whose name, or whose contents, could not be read.
             if node.is_nothing() || reader.errors() > errors {
-                self.all_missing();
+                self.note_missing();
             }
         }
     }
@@ -255,11 +234,8 @@ impl PolicyParser<'_> {
             None => ("", text.text),
         };
         if folder.contains('*') {
-            reader.error_help(
-                text.at,
-                "`*` is allowed only in the name of a file",
-                "name each folder",
-            );
+            let message = "`*` is allowed only in the name of a file";
+            reader.error_help(text.at, message, "name each folder");
             return Vec::new();
         }
         if !name.contains('*') {
@@ -270,7 +246,7 @@ impl PolicyParser<'_> {
         let current = self.open.last();
         let matching: Vec<&String> = names.iter().filter(|file| matches(name, file)).collect();
         // `Files::list` replaces bytes that are not UTF-8. The file may have a rule that denies,
-        // and another one may really have the replaced name.
+        // and another file may really have the replaced name.
         if let Some(file) = matching.iter().find(|file| file.contains(char::REPLACEMENT_CHARACTER))
         {
             let path = folder.join(file);
@@ -311,69 +287,69 @@ impl PolicyParser<'_> {
     }
 }
 
-/// Whether a section has a key that is the name of another one.
+/// Whether a section has a key that is the name of another section.
 fn has_section(node: &Node) -> bool {
-    matches!(&node.value, Value::Map(entries) if entries.iter().any(|(key, _)| POLICY.contains(&&*key.text)))
+    let Value::Map(entries) = &node.value else { return false };
+    entries.iter().any(|(key, _)| POLICY.contains(&&*key.text))
 }
 
 fn read_identity(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
-    node: &Node,
+    (_, node): (&Key, &Node),
 ) -> Option<Identity> {
     let fields = reader.fields(node, "`identity`", &["basic", "jwt"])?;
-    // An empty `basic` is reported as one without users.
+    // An empty `basic` is reported as without users.
     reader.report_empty(&fields, &["jwt"]);
     let basic = fields.field("basic").and_then(|field| basic::read(reader, files, field));
     let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, node));
     Some(Identity { basic, jwt: jwt.unwrap_or_default() })
 }
 
-/// Reads a section that only one file may contain.
-fn keep_once<'n, T>(
-    reader: &mut Reader,
-    fields: &Fields<'n>,
-    key: &str,
-    kept: &mut Option<(Place, T)>,
-    read: impl FnOnce(&mut Reader, (&'n Key, &'n Node)) -> Option<T>,
-) {
-    let Some((name, node)) = fields.field(key) else { return };
-    // Such a section was reported.
-    if node.is_nothing() && NEVER_EMPTY.contains(&key) {
-        return;
-    }
-    let section = read(reader, (name, node));
-    let at = reader.place(name.at);
-    match kept {
-        Some((first, _)) => {
-            let problem = Problem::error(at, format!("`{key}` is defined twice"))
-                .help("keep it in one file")
-                .related(first.clone(), "the first is here");
-            reader.push(problem);
+/// The sections of a file that no other file may have, too.
+struct Sections<'r, 'f, 'n> {
+    reader: &'r mut Reader,
+    files: &'r mut CachedFiles<'f>,
+    fields: &'r Fields<'n>,
+}
+
+impl<'f, 'n> Sections<'_, 'f, 'n> {
+    fn read<T>(
+        &mut self,
+        key: &str,
+        section: &mut Option<(Place, T)>,
+        read: fn(&mut Reader, &mut CachedFiles<'f>, (&'n Key, &'n Node)) -> Option<T>,
+    ) {
+        let Some((name, node)) = self.fields.field(key) else { return };
+        // Such a section was reported.
+        if node.is_nothing() && NEVER_EMPTY.contains(&key) {
+            return;
         }
-        None => *kept = section.map(|section| (at, section)),
+        let value = read(self.reader, self.files, (name, node));
+        let at = self.reader.place(name.at);
+        if let Some((first, _)) = section {
+            let help = "keep it in one file";
+            let key = format!("`{key}`");
+            self.reader.push(Problem::defined_twice(at, &key, help, first.clone()));
+        } else {
+            *section = value.map(|value| (at, value));
+        }
     }
 }
 
 fn read_version(reader: &mut Reader, fields: &Fields<'_>, required: bool) {
-    let Some((key, node)) = fields.field("version") else {
-        if required {
-            reader.required(fields, "version", "start with `version: 1`");
-        }
-        return;
-    };
-    let at = if node.is_nothing() { key.at } else { node.at };
+    if required {
+        reader.required(fields, "version", "start with `version: 1`");
+    }
+    let Some((_, node)) = fields.field("version") else { return };
     match &node.value {
         Value::Scalar(Scalar { text, plain: true, .. }) if **text == *"1" => {}
         Value::Scalar(Scalar { text, plain: true, .. }) if text.parse::<f64>().is_ok() => {
-            reader.error_help(
-                at,
-                format!("unknown version `{text}`"),
-                "this program reads `version: 1`",
-            );
+            let message = format!("unknown version `{text}`");
+            reader.error_help(node.at, message, "this program reads `version: 1`");
         }
         Value::Scalar(_) | Value::List(_) | Value::Map(_) => {
-            reader.error_help(at, "the version is not a number", "write `version: 1`");
+            reader.error_help(node.at, "the version is not a number", "write `version: 1`");
         }
     }
 }

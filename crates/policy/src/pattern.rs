@@ -1,4 +1,4 @@
-//! What a rule matches: actions, scopes and resources.
+//! The actions, scopes and resources that a rule matches.
 //!
 //! The names are neutral because the engine is: for HTTP, an action is a method, a scope is a host
 //! and a resource is a canonical path. All comparisons are byte by byte, so callers must pass
@@ -10,6 +10,7 @@ mod intersect;
 
 use std::fmt;
 
+use crate::canonical::segment_is_name;
 use crate::ids::SourceId;
 
 pub use cover::is_below;
@@ -19,12 +20,12 @@ pub use cover::is_below;
 pub enum Actions {
     /// Any action (`*`).
     Any,
-    /// Exactly these: at least one, without duplicates.
+    /// Exactly these: never empty, without duplicates.
     These(Vec<Box<str>>),
 }
 
-/// One scope (host) of a rule. A rule without scopes applies to every scope, including an empty
-/// one.
+/// A scope (host) of a rule. A rule without scopes applies to every scope, including an empty
+/// scope.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Scope {
     /// `api.example.com`: exactly this host; lower case, without port or trailing dot.
@@ -34,7 +35,7 @@ pub enum Scope {
     Below(Box<str>),
 }
 
-/// One resource pattern (path) of a rule.
+/// A resource pattern (path) of a rule.
 ///
 /// A resource name is split at `/`. A leading `/` is not part of the first segment: it makes the
 /// name absolute, and absolute and relative names never match each other. So `/people/` is
@@ -51,24 +52,23 @@ pub struct Pattern {
     pub rest: bool,
 }
 
-/// One segment of a [`Pattern`].
+/// A segment of a [`Pattern`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Segment {
     /// Exactly these bytes. May be empty: the segment after a trailing slash.
     Literal(Box<str>),
-    /// Exactly one segment, except an empty one, `.` or `..` (`{id}`). The name is only for
-    /// readers.
+    /// A segment that is not empty, `.` or `..` (`{id}`). The name is only for readers.
     One(Box<str>),
-    /// Exactly one segment, equal to the subject's user name (`{user}`).
+    /// A segment that is the subject's user name (`{user}`).
     User,
-    /// Exactly one segment, equal to the subject's user name without the prefix of its source
-    /// (`{user.id}`), if the subject is from one of these sources.
+    /// A segment that is the subject's user name without the prefix of its source (`{user.id}`), if
+    /// the subject is from one of these sources.
     UserId(Vec<SourceId>),
-    /// Exactly one segment that is not empty and matches the glob.
+    /// A segment that is not empty and matches the glob.
     Glob(Glob),
 }
 
-/// A glob over the characters of one segment: the literal pieces between the `*`s, at least two.
+/// A glob over the characters of a segment: the literal pieces between the `*`s, at least two.
 ///
 /// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`.
 /// Adjacent `*`s count as one. A percent triplet is one character: `*9` does not match `%C3%A9`,
@@ -88,7 +88,7 @@ pub struct PatternSubject<'a> {
 }
 
 impl<'a> PatternSubject<'a> {
-    /// A subject of whom only the name is known.
+    /// A subject of which only the name is known.
     #[must_use]
     pub const fn named(user: &'a [u8]) -> Self {
         Self { user, prefix: 0, source: None }
@@ -122,7 +122,7 @@ impl Actions {
     pub fn matches(&self, action: &[u8]) -> bool {
         match self {
             Self::Any => true,
-            Self::These(actions) => actions.iter().any(|one| one.as_bytes() == action),
+            Self::These(actions) => actions.iter().any(|name| name.as_bytes() == action),
         }
     }
 }
@@ -150,7 +150,7 @@ impl Pattern {
 }
 
 impl Segment {
-    /// Whether one segment of a canonical name matches.
+    /// Whether a segment of a canonical name matches.
     #[must_use]
     pub fn matches(&self, name: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
         match self {
@@ -158,17 +158,13 @@ impl Segment {
             Self::One(_) => !matches!(name, b"" | b"." | b".."),
             Self::User => {
                 !name.is_empty()
-                    && subject.is_some_and(|subject| {
-                        crate::canonical::segment_is_name(name, subject.user)
-                    })
+                    && subject.is_some_and(|subject| segment_is_name(name, subject.user))
             }
             Self::UserId(sources) => {
-                let subject = subject.filter(|subject| {
-                    subject.source.is_some_and(|source| sources.contains(&source))
-                });
                 !name.is_empty()
                     && subject.is_some_and(|subject| {
-                        crate::canonical::segment_is_name(name, subject.id())
+                        subject.source.is_some_and(|source| sources.contains(&source))
+                            && segment_is_name(name, subject.id())
                     })
             }
             Self::Glob(glob) => !name.is_empty() && glob.matches(name),
@@ -192,29 +188,35 @@ impl Glob {
     /// `may_start` is true. Each piece is matched at its first place after the piece before it,
     /// which leaves the most for the pieces after it.
     fn matches_from(&self, name: &[u8], may_start: impl Fn(usize) -> bool) -> bool {
-        let matches_at = |place, piece: &str| starts_at(name, place, piece) && may_start(place);
-        let Some((first, rest)) = self.0.split_first() else { return false };
-        let Some((last, middle)) = rest.split_last() else { return first.as_bytes() == name };
+        let (first, middle, last) = match &*self.0 {
+            [] => return false,
+            [only] => return only.as_bytes() == name,
+            [first, middle @ .., last] => (first, middle, last),
+        };
         let Some(end) = name.len().checked_sub(last.len()).filter(|_| starts_at(name, 0, first))
         else {
             return false;
         };
         let mut place = first.len();
         for piece in middle {
-            let Some(found) = (place..=end).find(|place| matches_at(*place, piece)) else {
+            let Some(start) =
+                (place..=end).find(|start| starts_at(name, *start, piece) && may_start(*start))
+            else {
                 return false;
             };
-            place = found + piece.len();
+            place = start + piece.len();
         }
-        place <= end && matches_at(end, last)
+        place <= end && starts_at(name, end, last) && may_start(end)
     }
 }
 
 /// Whether this place of a canonical name is inside a triplet: at its first or second digit.
 #[must_use]
 pub fn cuts_triplet(name: &[u8], place: usize) -> bool {
-    let before = |distance| place.checked_sub(distance).and_then(|place| name.get(place));
-    place < name.len() && (before(1) == Some(&b'%') || before(2) == Some(&b'%'))
+    place < name.len()
+        && [1, 2].into_iter().any(|distance| {
+            place.checked_sub(distance).and_then(|place| name.get(place)) == Some(&b'%')
+        })
 }
 
 impl fmt::Display for Actions {

@@ -19,7 +19,7 @@ pub struct AccessRequest<'a> {
     pub resource: &'a [u8],
 }
 
-/// The result of an evaluation. If several rules decide alike, it names the one with the lowest
+/// The result of an evaluation. If several rules decide alike, it names the rule with the lowest
 /// [`RuleId`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -36,7 +36,7 @@ pub enum Decision {
 pub struct Caller<'a> {
     /// The user name. `None` is an anonymous caller, who has no groups and only the role `anyone`.
     pub user: Option<&'a str>,
-    /// What authenticated it, if that is known.
+    /// The source that authenticated it, if that is known.
     pub source: Option<SourceId>,
     /// Its groups.
     pub groups: Vec<&'a str>,
@@ -70,7 +70,9 @@ fn first_match(
         PatternSubject { user: user.as_bytes(), prefix: prefix.len(), source: caller.source }
     });
     let mut rules = policy.rules().filter(|(_, role, ..)| roles.contains(&*role.name));
-    rules.find(|(.., rule, of)| *of == effect && matches(rule, request, subject)).map(|(id, ..)| id)
+    let rule = rules
+        .find(|(.., rule, rule_effect)| *rule_effect == effect && matches(rule, request, subject));
+    rule.map(|(id, ..)| id)
 }
 
 fn matches(rule: &Rule, request: &AccessRequest<'_>, subject: Option<PatternSubject<'_>>) -> bool {
@@ -79,19 +81,19 @@ fn matches(rule: &Rule, request: &AccessRequest<'_>, subject: Option<PatternSubj
         && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject))
 }
 
-/// All roles of a caller: those granted, those from its token, the reserved ones, and those that
+/// All roles of a caller: those granted, those from its token, the reserved roles, and those that
 /// these extend.
 #[must_use]
 pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
     let mut roles = BTreeSet::new();
-    let mut add = |name: &str| roles.extend(policy.role(name));
-    add(ANYONE);
+    roles.extend(policy.role(ANYONE));
     if let Some(user) = caller.user {
-        add(AUTHENTICATED);
-        caller.roles.iter().copied().for_each(add);
+        roles.extend(policy.role(AUTHENTICATED));
+        roles.extend(caller.roles.iter().filter_map(|name| policy.role(name)));
         for grant in &policy.grants {
-            let named = grant.users.iter().any(|name| &**name == user);
-            if named || grant.groups.iter().any(|name| caller.groups.contains(&&**name)) {
+            if grant.users.iter().any(|name| &**name == user)
+                || grant.groups.iter().any(|name| caller.groups.contains(&&**name))
+            {
                 roles.insert(grant.role);
             }
         }

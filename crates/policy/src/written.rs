@@ -1,4 +1,4 @@
-//! How names and patterns are written in a policy, for programs that write one.
+//! How names and patterns are written in a policy, for programs that write policies.
 
 use std::fmt::Write;
 
@@ -14,23 +14,27 @@ pub fn quoted(text: &str) -> String {
             '"' | '\\' => quoted.extend(['\\', character]),
             // Writing to a `String` never fails.
             control if control.is_control() => _ = write!(quoted, "\\u{:04x}", u32::from(control)),
-            other => quoted.push(other),
+            character => quoted.push(character),
         }
     }
     quoted.push('"');
     quoted
 }
 
-/// A literal segment, or a piece of one: characters that mean something in a rule are encoded.
+/// A literal segment, or a piece of a segment: characters that mean something in a rule are
+/// encoded.
 #[must_use]
 pub fn literal(text: &str) -> String {
-    let encoded = |character: char| match character {
-        '*' | '{' | '}' | '[' | ']' | '(' | ')' | '+' | '<' | '>' | ':' | '^' | '$' | '|' | '"' => {
-            format!("%{:02X}", u32::from(character))
+    let mut literal = String::new();
+    for character in text.chars() {
+        if "*{}[]()+<>:^$|\"".contains(character) {
+            // Writing to a `String` never fails.
+            let _ = write!(literal, "%{:02X}", u32::from(character));
+        } else {
+            literal.push(character);
         }
-        other => other.to_string(),
-    };
-    text.chars().map(encoded).collect()
+    }
+    literal
 }
 
 /// A path of a rule.
@@ -39,14 +43,13 @@ pub fn pattern(pattern: &Pattern) -> String {
     if !pattern.absolute {
         return pattern.to_string();
     }
-    let segment = |segment: &Segment| match segment {
+    let segments = pattern.segments.iter().map(|segment| match segment {
         Segment::Literal(text) => literal(text),
         Segment::Glob(glob) => {
             glob.0.iter().map(|piece| literal(piece)).collect::<Vec<_>>().join("*")
         }
         Segment::One(_) | Segment::User | Segment::UserId(_) => segment.to_string(),
-    };
-    let rest = pattern.rest.then(|| "**".to_owned());
-    let segments = pattern.segments.iter().map(segment).chain(rest);
-    segments.map(|segment| format!("/{segment}")).collect()
+    });
+    let open_end = pattern.rest.then(|| "**".to_owned());
+    segments.chain(open_end).map(|segment| format!("/{segment}")).collect()
 }

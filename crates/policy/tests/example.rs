@@ -41,7 +41,7 @@ allow_response:
 "#;
 
 fn example() -> Loaded {
-    let files = MapFiles::of("p/policy.yaml", EXAMPLE).and("p/jwks.json", "{}");
+    let files = MapFiles::new("p/policy.yaml", EXAMPLE).and("p/jwks.json", "{}");
     load(&files, Path::new("p/policy.yaml")).unwrap()
 }
 

@@ -176,7 +176,7 @@ fn what_is_denied_to_all_but_one_role_is_allowed_to_that_one() {
     for (example, _) in
         [section_of_a_page(heading), wrong_examples].into_iter().flat_map(examples_in)
     {
-        let files = MapFiles::of("policy.yaml", completed(example, IDENTITY));
+        let files = MapFiles::new("policy.yaml", completed(example, IDENTITY));
         let policy = load(&files, Path::new("policy.yaml")).unwrap().policy;
         let may = |user| {
             let caller = reference::Caller { user: Some(user), ..reference::Caller::default() };
@@ -258,7 +258,7 @@ fn completed(example: &str, identity: &str) -> String {
 }
 
 fn problems_of(policy: &str) -> Vec<Problem> {
-    let files = MapFiles::of("policy.yaml", policy)
+    let files = MapFiles::new("policy.yaml", policy)
         .and("htpasswd", "alice:$6$x$y\nbob:$6$x$y\n")
         .and(
             "broken",

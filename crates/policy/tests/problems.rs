@@ -90,7 +90,7 @@ fn the_help_about_relative_paths_is_only_for_a_missing_file() {
             self.0.list(folder)
         }
     }
-    let files = Locked(MapFiles::of("policy.yaml", "version: 1\ninclude: [roles.yaml]\n"));
+    let files = Locked(MapFiles::new("policy.yaml", "version: 1\ninclude: [roles.yaml]\n"));
     let problems = load(&files, Path::new("policy.yaml")).unwrap_err();
     let shown: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(shown, ["policy.yaml:2:11: error: cannot read `roles.yaml`: permission denied"]);
@@ -133,7 +133,7 @@ fn what_a_help_for_a_rule_suggests_is_no_error() {
             let policy = format!(
                 "{policy}identity: {{ jwt: [{{ issuer: a, audiences: [x], keys: {{ file: k }} }}] }}"
             );
-            let files = MapFiles::of("policy.yaml", policy).and("k", "{}");
+            let files = MapFiles::new("policy.yaml", policy).and("k", "{}");
             let loaded = load(&files, Path::new("policy.yaml"));
             assert!(loaded.is_ok(), "`{meant}`: {:?}", loaded.unwrap_err());
         }
@@ -156,7 +156,7 @@ fn check(text: &str) {
 fn messages(given: &str) -> String {
     let (_, text) = given.split_once('\n').unwrap();
     let mut texts = text.split(">>> ");
-    let mut files = MapFiles::of("policy.yaml", texts.next().unwrap());
+    let mut files = MapFiles::new("policy.yaml", texts.next().unwrap());
     for file in texts {
         let (name, text) = file.split_once('\n').unwrap();
         files = files.and(name, text);

@@ -89,7 +89,7 @@ const PIECES: &[&str] = &[
 ];
 
 fn load_text(text: &[u8]) -> Result<Policy, Vec<Problem>> {
-    let files = MapFiles::of("policy.yaml", text).and("more.yaml", text);
+    let files = MapFiles::new("policy.yaml", text).and("more.yaml", text);
     load(&files, Path::new("policy.yaml")).map(|loaded| loaded.policy)
 }
 
@@ -172,7 +172,7 @@ fn braces_within_braces_are_an_error() {
 
 #[test]
 fn the_example_is_a_policy() {
-    let files = MapFiles::of("policy.yaml", EXAMPLE).and("more.yaml", "roles: {}");
+    let files = MapFiles::new("policy.yaml", EXAMPLE).and("more.yaml", "roles: {}");
     load(&files, Path::new("policy.yaml")).unwrap();
 }
 

@@ -33,7 +33,7 @@ fn answer(
     body: &str,
 ) -> Answer {
     let config =
-        SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+        SecurityConfig::load(&MapFiles::new("roles.yml", ROLES), "".as_ref()).unwrap().config;
     let config = Arc::new(config);
     let roles = roles.iter().map(ToString::to_string).collect();
     let subject = Subject { name: "al".to_owned(), roles, ..Subject::default() };

@@ -21,7 +21,7 @@ reader:
 
 #[test]
 fn a_permitted_request_allocates_nothing() {
-    let files = MapFiles::of("os/roles.yml", ROLES);
+    let files = MapFiles::new("os/roles.yml", ROLES);
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let mut builder = InventoryBuilder::default();
     builder
@@ -77,7 +77,7 @@ fn a_permitted_request_allocates_nothing() {
 /// The names are known since the first request: only the path with them is made anew.
 #[test]
 fn a_request_with_names_in_place_of_patterns_allocates_its_path_only() {
-    let files = MapFiles::of("os/roles.yml", ROLES);
+    let files = MapFiles::new("os/roles.yml", ROLES);
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let mut builder = InventoryBuilder::default();
     let inventory = builder.index("logs-1", true, false).index("own-ann", true, false).build();
@@ -117,8 +117,9 @@ fn the_filters_of_a_request_are_made_once_and_no_more_than_fit_into_the_header()
     let roles = "_meta: { type: roles, config_version: 2 }
 hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions: [read], dls: '{\"term\":{\"a\":1}}' }] }
 ";
-    let config =
-        SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os")).unwrap().config;
+    let config = SecurityConfig::load(&MapFiles::new("os/roles.yml", roles), Path::new("os"))
+        .unwrap()
+        .config;
     let config = Arc::new(config);
     let search: &'static [Action] =
         Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
@@ -171,8 +172,9 @@ hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions
 }
 
 fn privileges(roles: &str, inventory: &InventoryBuilder) -> Privileges {
-    let config =
-        SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os")).unwrap().config;
+    let config = SecurityConfig::load(&MapFiles::new("os/roles.yml", roles), Path::new("os"))
+        .unwrap()
+        .config;
     let settings = EvaluationSettings {
         hands_over_filters: true,
         dashboards: None,

@@ -195,7 +195,7 @@ fn a_query_of_a_role_that_cannot_be_read_does_not_show_everything() {
 
 #[test]
 fn a_missing_file_brings_no_users_of_a_demo() {
-    let files = MapFiles::of("roles.yml", "_meta: {type: roles, config_version: 2}\n");
+    let files = MapFiles::new("roles.yml", "_meta: {type: roles, config_version: 2}\n");
     let loaded = SecurityConfig::load(&files, "".as_ref()).expect("it loads");
     assert!(loaded.config.users.is_empty() && loaded.config.mappings.is_empty());
 }
@@ -473,7 +473,7 @@ fn permits(permission: &str, expression: &str) -> bool {
     let roles = format!(
         "_meta: {{type: roles, config_version: 2}}\nr: {{index_permissions: [{permission}]}}\n"
     );
-    let Ok(loaded) = SecurityConfig::load(&MapFiles::of("roles.yml", roles), "".as_ref()) else {
+    let Ok(loaded) = SecurityConfig::load(&MapFiles::new("roles.yml", roles), "".as_ref()) else {
         return false;
     };
     let subject = Subject { roles: vec!["r".to_owned()], ..Subject::default() };

@@ -65,7 +65,7 @@ const REQUESTS: &[(&str, &str, &str, bool)] = &[
 fn nobody_changes_all_indices_with_legacy() {
     let config = Arc::new(
         SecurityConfig::load(
-            &MapFiles::of("os/roles.yml", "_meta: { type: roles, config_version: 2 }\n"),
+            &MapFiles::new("os/roles.yml", "_meta: { type: roles, config_version: 2 }\n"),
             Path::new("os"),
         )
         .unwrap()

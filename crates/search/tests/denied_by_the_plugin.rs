@@ -83,7 +83,7 @@ fn what_the_plugin_denies_is_denied() {
             patterns.replace(", ", "', '")
         );
         let config =
-            SecurityConfig::load(&MapFiles::of("roles.yml", roles), "".as_ref()).unwrap().config;
+            SecurityConfig::load(&MapFiles::new("roles.yml", roles), "".as_ref()).unwrap().config;
         let config = Arc::new(config);
         let subject = Subject { roles: vec!["role".to_owned()], ..Subject::default() };
         let settings = EvaluationSettings {

@@ -29,7 +29,7 @@ fn with(
     reduces: bool,
     build: impl FnOnce(&mut InventoryBuilder),
 ) -> Privileges {
-    let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", ROLES), Path::new("os"));
+    let config = SecurityConfig::load(&MapFiles::new("os/roles.yml", ROLES), Path::new("os"));
     let config = Arc::new(config.expect("valid roles").config);
     let mut all = InventoryBuilder::default();
     for name in ["logs-a", "logs-b", "secret", "secret-b", "public"] {

@@ -35,7 +35,7 @@ fn is_permitted(
     body: &str,
 ) -> bool {
     let config =
-        SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+        SecurityConfig::load(&MapFiles::new("roles.yml", ROLES), "".as_ref()).unwrap().config;
     let config = Arc::new(config);
     let subject =
         Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };

@@ -27,7 +27,7 @@ hiding: { index_permissions: [{ index_patterns: [secret], allowed_actions: ['*']
 #[track_caller]
 fn is_permitted(roles: &[&str], method: &str, target: &str, body: &str) -> bool {
     let config =
-        SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+        SecurityConfig::load(&MapFiles::new("roles.yml", ROLES), "".as_ref()).unwrap().config;
     let config = Arc::new(config);
     let subject =
         Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };

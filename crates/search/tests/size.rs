@@ -116,7 +116,7 @@ fn a_list_that_is_needed_often_takes_its_memory_once() {
 fn many_unknown_names_are_denied_with_the_first_of_them() {
     let roles = "_meta: { type: roles, config_version: 2 }\n\
         r: { index_permissions: [{ index_patterns: ['logs-*', '*-z'], allowed_actions: [read] }] }\n";
-    let config = SecurityConfig::load(&MapFiles::of("os/roles.yml", roles), Path::new("os"));
+    let config = SecurityConfig::load(&MapFiles::new("os/roles.yml", roles), Path::new("os"));
     let config = Arc::new(config.expect("valid roles").config);
     let mut builder = InventoryBuilder::default();
     builder.index("logs-a", true, false).index("logs-b", true, false).alias("logs-all", ["logs-a"]);

@@ -28,7 +28,7 @@ const INVENTORY: &str = r#"{ "indices": [{ "name": "logs-1", "attributes": ["ope
 #[track_caller]
 fn is_permitted(evaluation: EvaluationType, roles: &[&str], method: &str, target: &str) -> bool {
     let config =
-        SecurityConfig::load(&MapFiles::of("roles.yml", ROLES), "".as_ref()).unwrap().config;
+        SecurityConfig::load(&MapFiles::new("roles.yml", ROLES), "".as_ref()).unwrap().config;
     let config = Arc::new(config);
     let subject =
         Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };

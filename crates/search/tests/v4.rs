@@ -26,7 +26,7 @@ fn is_permitted(
     body: &str,
 ) -> bool {
     let roles = format!("_meta: {{type: roles, config_version: 2}}\nr: {{{permissions}}}\n");
-    let files = MapFiles::of("roles.yml", roles);
+    let files = MapFiles::new("roles.yml", roles);
     let config = Arc::new(SecurityConfig::load(&files, "".as_ref()).unwrap().config);
     let subject = Subject { roles: vec!["r".to_owned()], ..Subject::default() };
     let request = request(method, target, body);

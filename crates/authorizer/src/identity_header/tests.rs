@@ -23,7 +23,8 @@ fn header(format: &str, claims: Value) -> String {
         "version: 1\nidentity: {{ basic: {{ verify: false }} }}\n\
          identity_header: {{ audience: shop, format: {format}, keys: [{format}], {settings} }}\n"
     );
-    let files = MapFiles::of("policy.yaml", policy.as_str()).and("jwt", pem).and("compact", SECRET);
+    let files =
+        MapFiles::new("policy.yaml", policy.as_str()).and("jwt", pem).and("compact", SECRET);
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     let signer = IdentitySigner::compile(loaded.policy.identity_header.as_ref().unwrap()).unwrap();
     let subject = Subject {

@@ -1,7 +1,7 @@
 //! Reusable buffers for the interpretations of a path, so that a thread that handles many paths
 //! does not allocate.
 
-/// The intermediate and final texts of the interpretations of a path. One thread reuses them for
+/// The intermediate and final texts of the interpretations of a path. A thread reuses them for
 /// each path. They stay unallocated while all paths are canonical, and never hold more than 1 MiB.
 #[derive(Debug, Default)]
 pub struct Buffers {
@@ -17,7 +17,7 @@ pub struct Buffers {
     pub(super) deny_only: Texts,
 }
 
-/// Texts, stored one after another in one buffer.
+/// Texts, stored in a single buffer.
 #[derive(Debug, Default)]
 pub(super) struct Texts {
     bytes: Vec<u8>,
@@ -65,7 +65,7 @@ impl Texts {
 
     /// Appends a text unless it is already in the list.
     pub(super) fn add(&mut self, text: &[u8]) {
-        if !self.iter().any(|known| known == text) {
+        if !self.iter().any(|existing| existing == text) {
             self.push(text);
         }
     }

@@ -8,18 +8,18 @@ use super::error::PathError;
 /// allocate.
 #[must_use]
 pub fn segment_is_name(segment: &[u8], user: &[u8]) -> bool {
-    let mut rest = user;
+    let mut remainder = user;
     for unit in Units(segment) {
         let byte = match unit {
             Ok(Unit::Raw(byte) | Unit::Encoded { byte, .. }) => byte,
             Err(_) => return false,
         };
-        match rest.split_first() {
-            Some((first, after)) if *first == byte => rest = after,
+        match remainder.split_first() {
+            Some((first, after)) if *first == byte => remainder = after,
             _ => return false,
         }
     }
-    rest.is_empty()
+    remainder.is_empty()
 }
 
 /// A segment of a canonical path with all of its triplets decoded.
@@ -86,15 +86,16 @@ pub(super) fn once_more(
         return Ok(false);
     }
     raw.clear();
-    let mut rest = text;
-    while let Some((byte, after)) = rest.split_first() {
+    let mut remainder = text;
+    while let Some((byte, after)) = remainder.split_first() {
         raw.push(*byte);
-        rest = if starts_inner(rest) { after.strip_prefix(b"25").unwrap_or(after) } else { after };
+        let inner = after.strip_prefix(b"25").filter(|_| starts_inner(remainder));
+        remainder = inner.unwrap_or(after);
     }
     if has_inner(raw) {
         return Err(PathError::NestedEncoding);
     }
-    // Whatever is an error when encoded once is an error when encoded twice.
+    // An error when encoded once is an error when encoded twice.
     is_normal(raw)?;
     normalise(raw, inner);
     Ok(true)
@@ -123,7 +124,7 @@ fn starts_inner(text: &[u8]) -> bool {
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// One byte of a text, raw or percent-encoded.
+/// A byte of a text, raw or percent-encoded.
 #[derive(Clone, Copy)]
 enum Unit {
     Raw(u8),
@@ -185,8 +186,8 @@ fn decode_where(text: &[u8], decode: impl Fn(u8) -> bool, decoded: &mut Vec<u8>)
 }
 
 pub(crate) fn push_triplet(text: &mut Vec<u8>, byte: u8) {
-    let digit = |value: u8| if value < 10 { b'0' + value } else { b'A' + value - 10 };
-    text.extend([b'%', digit(byte >> 4), digit(byte & 15)]);
+    text.push(b'%');
+    text.extend([byte >> 4, byte & 15].map(|d| if d < 10 { b'0' + d } else { b'A' + d - 10 }));
 }
 
 /// Returns an error for encoded bytes that servers interpret differently.

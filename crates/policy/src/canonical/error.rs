@@ -1,4 +1,4 @@
-//! What can be wrong with a path.
+//! Why a path is invalid.
 
 /// Why a path is invalid. Each is answered with 400 and the reason `invalid_path`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]

@@ -36,8 +36,8 @@ pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], Hos
     Ok(lowered)
 }
 
-/// `[0::1]:80` to `[::1]`. An address has many spellings, and a `deny` for one of them must apply
-/// to all (RFC 5952, 4).
+/// `[0::1]:80` to `[::1]`. An address has many spellings, and a `deny` rule must apply to all of
+/// them (RFC 5952, 4).
 fn address<'a>(raw: &[u8], written: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     let end = raw.iter().position(|byte| *byte == b']').ok_or(HostError)?;
     let (name, port) = raw.split_at_checked(end + 1).ok_or(HostError)?;
@@ -60,7 +60,7 @@ fn name(raw: &[u8]) -> Result<&[u8], HostError> {
     if is_name(name) && is_port(port) { Ok(name) } else { Err(HostError) }
 }
 
-/// Whether it is labels separated by dots. One pass, because every request pays for it.
+/// Whether it is labels separated by dots. A single pass, because every request pays for it.
 fn is_name(name: &[u8]) -> bool {
     let mut label = 0;
     for byte in name {

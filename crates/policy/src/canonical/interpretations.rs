@@ -5,13 +5,13 @@ use super::buffers::{Buffers, Texts};
 use super::error::PathError;
 use super::{encoding, shape};
 
-/// The longest path with more than one interpretation, in bytes. Length costs the client nothing,
+/// The longest path with several interpretations, in bytes. Length costs the client nothing,
 /// but a dozen or more interpretations are each built and evaluated: 5 to 15 ms for 60 KiB, the
 /// longest path that Envoy accepts (November 2026, 2 cores under load, `hostile_paths` in the
 /// authorizer's examples). 8 KiB is as much as other servers accept.
 pub(super) const MAX_LENGTH: usize = 8 << 10;
 
-/// The limit on the total bytes of all texts that one path becomes: six times the longest path. A
+/// The limit on the total bytes of all texts that a path becomes: six times the longest path. A
 /// path of that length with parameters and doubly encoded characters needs this much. A path that
 /// is also cut in several places must be shorter.
 ///

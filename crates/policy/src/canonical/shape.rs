@@ -31,12 +31,12 @@ pub(super) fn resolve(
 }
 
 /// Returns an error for a path that begins with `//`: a parser of URL references (RFC 3986, 4.2)
-/// takes what follows for an authority, and starts the path after it.
+/// takes the next segment for an authority, and starts the path after it.
 pub(super) fn has_no_authority(text: &[u8]) -> Result<(), PathError> {
     if text.starts_with(b"//") { Err(PathError::Authority) } else { Ok(()) }
 }
 
-/// Returns an error for a path that ends in a dot segment. This path was cut from a longer one;
+/// Returns an error for a path that ends in a dot segment. This path was cut from a longer path;
 /// servers that resolve it before and after the cut get different paths.
 pub(super) fn ends_apart_from_dots(text: &[u8]) -> Result<(), PathError> {
     match segments(text).next_back() {
@@ -118,20 +118,20 @@ fn without_dots<'a>(
     Ok(())
 }
 
-/// The segments of the path with its adjacent slashes merged. Only the last one may be empty.
+/// The segments of the path with its adjacent slashes merged. Only the last may be empty.
 fn merged_segments(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = segments(text).peekable();
+    let mut segments = segments(text).peekable();
     std::iter::from_fn(move || {
         loop {
-            let segment = rest.next()?;
-            if !segment.is_empty() || rest.peek().is_none() {
+            let segment = segments.next()?;
+            if !segment.is_empty() || segments.peek().is_none() {
                 return Some(segment);
             }
         }
     })
 }
 
-/// The segments of an absolute path: what follows each slash.
+/// The segments of an absolute path, each after a slash.
 fn segments(text: &[u8]) -> impl DoubleEndedIterator<Item = &[u8]> {
     text.strip_prefix(b"/").unwrap_or(text).split(|byte| *byte == b'/')
 }

@@ -30,7 +30,7 @@ fn texts<'a>(interpretations: impl Iterator<Item = &'a [u8]>) -> Vec<String> {
 
 fn policy(rule: &str) -> crate::Policy {
     let text = format!("{{ version: 1, roles: {{ anyone: {{ allow: ['{rule}'] }} }} }}");
-    let files = document::MapFiles::of("policy.yaml", text);
+    let files = document::MapFiles::new("policy.yaml", text);
     crate::load(&files, std::path::Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"))
         .policy

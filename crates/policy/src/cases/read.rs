@@ -1,5 +1,5 @@
-//! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so no
-//! problem shows one.
+//! Converts the tree of a `cases.yaml` to cases. Cases may contain passwords and tokens, so
+//! problems never show them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::cases::{Case, Credentials, Expect, Request, json};
 use crate::parse::values::is_name;
 use document::{Fields, Node, Reader, Text, Value};
 
-/// Reads every case; a problem in one does not prevent reading the others.
+/// Reads every case, also after a problem.
 pub(super) fn read_cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
     if let Value::Map(entries) = &root.value
         && let Some((key, _)) =
@@ -78,13 +78,13 @@ fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
 }
 
 fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {
-    let mut given =
-        ["basic", "bearer", "claims", "user"].into_iter().filter_map(|key| fields.field(key));
-    let Some((key, node)) = given.next() else {
+    let keys = ["basic", "bearer", "claims", "user"];
+    let mut credentials = keys.into_iter().filter_map(|key| fields.field(key));
+    let Some((key, node)) = credentials.next() else {
         reject_groups(reader, fields);
         return Some(Credentials::None);
     };
-    if let Some((second, _)) = given.next() {
+    if let Some((second, _)) = credentials.next() {
         let message = format!("a request has either `{}` or `{}`", key.text, second.text);
         reader.error_help(second.at, message, "make two cases of it");
     }
@@ -124,7 +124,7 @@ fn reject_groups(reader: &mut Reader, fields: &Fields<'_>) {
     }
 }
 
-/// Headers: a name with a value, or with a list of values, each of which becomes one header line.
+/// Headers: a name with a value, or with a list of values, each of which becomes a header line.
 fn read_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     let entries = reader.entries(node, "`headers`");
     let mut lines = Vec::new();
@@ -157,7 +157,7 @@ fn read_expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
     Some(Expect { status: status?, rule, reason, headers: headers.unwrap_or_default() })
 }
 
-/// Expected headers; one without a value must be absent.
+/// Expected headers; a header without a value must be absent.
 fn read_expected_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
     let entries = reader.entries(node, "`headers`");
     let mut headers = Vec::new();

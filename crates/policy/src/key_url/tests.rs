@@ -74,14 +74,14 @@ fn a_discovery_document_is_below_its_issuer() {
         ("https://a/", "https://a/.well-known/openid-configuration"),
         ("https://a/realms/x", "https://a/realms/x/.well-known/openid-configuration"),
     ] {
-        let at = KeyUrl::of_discovery(&issuer.into());
+        let at = KeyUrl::for_discovery(&issuer.into());
         assert_eq!((at.with_secrets(), at.discovery_of()), (url, Some(issuer)));
     }
 }
 
 #[test]
 fn a_discovery_document_leads_only_to_urls_that_a_policy_could_name() {
-    let at = KeyUrl::of_discovery(&"https://a".into()).trusting(b"pem".as_slice().into());
+    let at = KeyUrl::for_discovery(&"https://a".into()).trusting(Some(b"pem".as_slice().into()));
     let keys = at.key_set("https://keys.a/jwks?v=1").unwrap();
     assert_eq!((keys.with_secrets(), keys.discovery_of()), ("https://keys.a/jwks?v=1", None));
     assert_eq!(keys.trusted_ca(), at.trusted_ca());
@@ -95,7 +95,7 @@ fn a_discovery_document_leads_only_to_urls_that_a_policy_could_name() {
     ] {
         assert!(at.key_set(bad).is_err(), "{bad}");
     }
-    let local = KeyUrl::of_discovery(&"http://127.0.0.1:8080".into());
+    let local = KeyUrl::for_discovery(&"http://127.0.0.1:8080".into());
     assert!(local.key_set("http://127.0.0.1:8080/jwks").is_ok());
     assert!(local.key_set("https://a/jwks").is_ok());
     assert!(local.key_set("http://a/jwks").is_err());

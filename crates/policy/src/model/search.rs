@@ -17,40 +17,40 @@ pub struct Search {
     pub files: Vec<PolicyFile>,
     /// The hosts of the cluster; empty means any.
     pub hosts: Vec<Scope>,
-    /// How requests are evaluated that are permitted on some of their indices only; `None` for what
-    /// the cluster's `config.yml` says.
+    /// How requests are evaluated that are permitted on some of their indices only; `None`: as in
+    /// the cluster's `config.yml`.
     pub evaluation: Option<Evaluation>,
-    /// Whether such requests are reduced to the permitted indices; `None` for what the cluster's
-    /// `config.yml` says.
+    /// Whether such requests are reduced to the permitted indices; `None`: as in the cluster's
+    /// `config.yml`.
     pub do_not_fail_on_forbidden: Option<bool>,
     /// Patterns of system indices, not yet parsed, which only roles with
     /// `system:admin/system_index` may use.
     pub system_indices: Vec<(Arc<str>, Place)>,
-    /// What happens to requests that show documents or fields of which a role of the caller hides
+    /// How requests are answered that show documents or fields of which a role of the caller hides
     /// some.
     pub document_security: DocumentSecurity,
     /// Whether a role that shows all documents or fields of an index prevails over roles that show
     /// some of them (`plugins.security.dfm_empty_overrides_all`).
     pub dfm_empty_overrides_all: bool,
-    /// Whether the cluster checks that a scroll is the caller's own. Otherwise continuing one needs
-    /// the right to search all indices.
+    /// Whether the cluster checks that a scroll is the caller's own. Otherwise to continue a scroll
+    /// needs the right to search all indices.
     pub cluster_checks_scrolls: bool,
-    /// What happens to a bulk request of which only some items are permitted.
+    /// How a bulk request is answered of which only some items are permitted.
     pub bulk: Bulk,
-    /// What the cluster contains, if that is known.
+    /// The indices, aliases and data streams of the cluster, if they are known.
     pub inventory: Option<Inventory>,
     /// Where it is configured.
     pub at: Place,
 }
 
-/// What happens to a request to a search cluster that shows documents or fields of which a role of
+/// How a request to a search cluster is answered that shows documents or fields of which a role of
 /// the caller hides some.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DocumentSecurity {
     /// It is denied.
     #[default]
     Deny,
-    /// It is forwarded with a request header that says what to hide.
+    /// It is forwarded with a request header about the parts to hide.
     Header {
         /// Its name, as that of a [`SetHeader`](super::SetHeader), and none of the policy's
         /// `allow_response`.
@@ -60,7 +60,7 @@ pub enum DocumentSecurity {
     },
 }
 
-/// What happens to a bulk request to a search cluster of which only some items are permitted.
+/// How a bulk request to a search cluster is answered of which only some items are permitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bulk {
     /// It is denied (`whole`).
@@ -80,7 +80,7 @@ pub enum Evaluation {
     V4,
 }
 
-/// The source of the names of a cluster's indices, aliases and data streams: what it answers to
+/// The source of the names of a cluster's indices, aliases and data streams: its answer to
 /// `GET /_resolve/index/*?expand_wildcards=all`.
 #[derive(Clone, Debug)]
 pub enum Inventory {

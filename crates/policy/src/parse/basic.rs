@@ -45,7 +45,8 @@ pub(crate) fn read(
                 reader.error_help(*at, message, "add users with `rolegate passwd FILE USER`");
             }
             None => {
-                let help = "add `users` or `users_file`, or set `verify: false` where something in front verifies";
+                let help = "add `users` or `users_file`, or set `verify: false` where something \
+                            in front verifies";
                 reader.error_help(key.at, "`basic` has no users", help);
             }
         }
@@ -92,9 +93,9 @@ impl Users {
     /// the user is left out: if it were an error, the old policy would stay active after a line of
     /// the file is deleted, and with it the access of a user who was to be removed.
     fn finish(&mut self, reader: &mut Reader, has_file: bool) {
-        let mut left: Vec<_> = self.awaiting.drain().collect();
-        left.sort_by_key(|(_, (at, _))| *at);
-        for (name, (at, user)) in left {
+        let mut awaiting: Vec<_> = self.awaiting.drain().collect();
+        awaiting.sort_by_key(|(_, (at, _))| *at);
+        for (name, (at, user)) in awaiting {
             if !self.verify {
                 self.list.push(user);
             } else if has_file {
@@ -111,10 +112,9 @@ impl Users {
     /// Adds a user; `at` is the place of its name.
     fn add(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
         if let Some(first) = self.places.get(&user.name) {
-            let problem = Problem::error(at, format!("the user `{}` is defined twice", user.name))
-                .help("leave one of them out")
-                .related(first.clone(), "the first is here");
-            reader.push(problem);
+            let name = format!("the user `{}`", user.name);
+            let help = "leave one of them out";
+            reader.push(Problem::defined_twice(at, &name, help, first.clone()));
             return;
         }
         self.places.insert(user.name.clone(), at);
@@ -139,7 +139,7 @@ fn read_users(reader: &mut Reader, node: &Node, users: &mut Users) {
     }
 }
 
-/// One user, and whether it has a password, valid or not.
+/// A user, and whether it has a password, valid or not.
 fn read_user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, bool)> {
     let has_name = values::is_user_name(reader, key.at, &key.text);
     let mut user = BasicUser {
@@ -157,22 +157,16 @@ fn read_user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, 
             user.at = reader.place(node.at);
             user.password = read_hash(reader, node);
         }
-        user.groups = names(reader, &fields, "groups", "a group")
-            .iter()
-            .map(|text| text.shared.clone())
-            .collect();
+        let groups = names(reader, &fields, "groups", "a group");
+        user.groups = groups.iter().map(|text| text.shared.clone()).collect();
     }
     has_name.then_some((user, has_password))
 }
 
 fn read_hash(reader: &mut Reader, node: &Node) -> Option<Secret> {
     if matches!(node.value, Value::Map(_)) {
-        reader.error_help(
-            node.at,
-            "a password must be text, not a mapping",
-            "put the hash in quotes",
-        );
-        return None;
+        let message = "a password must be text, not a mapping";
+        return reader.reject(node.at, message, "put the hash in quotes");
     }
     let text = reader.text(node, "a password")?;
     values::is_hash(reader, text.at, text.text).then(|| Secret(text.shared.clone()))

@@ -94,11 +94,8 @@ pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
 fn report_unreadable(reader: &mut Reader, at: Mark, path: &Path, error: &FileError) {
     let message = format!("cannot read `{}`: {error}", path.display());
     if error.is_missing() {
-        reader.error_help(
-            at,
-            message,
-            "paths are relative to the folder of the file that names them",
-        );
+        let help = "paths are relative to the folder of the file that names them";
+        reader.error_help(at, message, help);
     } else {
         reader.error(at, message);
     }

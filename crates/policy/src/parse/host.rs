@@ -11,20 +11,19 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<S
         None => (false, host),
     };
     if let Some((part, message, help)) = fault(host, name) {
-        reader.error_help(text.locate(part), message, help);
-        return None;
+        return reader.reject(text.locate(part), message, help);
     }
     let mut lowered = Vec::new();
     let canonical = canonical::host(name.as_bytes(), &mut lowered);
     let Some(canonical) = canonical.ok().and_then(|host| std::str::from_utf8(host).ok()) else {
-        let is_in_host = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        let part =
-            name.find(|letter| !is_in_host(letter)).and_then(|at| name.get(at..)).unwrap_or(host);
-        let help = "a host has ASCII letters, digits, `-` and dots, others in Punycode (`xn--`), at most 63 \
-                    characters between dots and 253 together, and no placeholders: write one rule for each, or \
-                    `*.example.com` for all below one";
-        reader.error_help(text.locate(part), format!("the host `{host}` never matches"), help);
-        return None;
+        let part = name
+            .find(|letter: char| !letter.is_ascii_alphanumeric() && !"-_.".contains(letter))
+            .and_then(|at| name.get(at..))
+            .unwrap_or(host);
+        let help = "a host has ASCII letters, digits, `-` and dots, others in Punycode (`xn--`), \
+                    at most 63 characters between dots and 253 together, and no placeholders: \
+                    write one rule for each, or `*.example.com` for all below one";
+        return reader.reject(text.locate(part), format!("the host `{host}` never matches"), help);
     };
     Some(if below { Scope::Below(canonical.into()) } else { Scope::Exact(canonical.into()) })
 }
@@ -55,11 +54,8 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
     }
     let port = name.find(':').and_then(|at| name.get(at..));
     if let Some(part) = port.filter(|port| !port.contains(|c: char| c.is_ascii_alphabetic())) {
-        return Some((
-            part,
-            format!("the host `{host}` has a port"),
-            "leave it out: ports are not compared",
-        ));
+        let message = format!("the host `{host}` has a port");
+        return Some((part, message, "leave it out: ports are not compared"));
     }
     let labels = name.strip_suffix('.').unwrap_or(name);
     let empty = labels.split('.').find(|label| label.is_empty());

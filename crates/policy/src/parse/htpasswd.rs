@@ -13,7 +13,7 @@ use document::{Mark, Problem, Reader, Secret};
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
     let mut reader = Reader::new(file.into());
     let mut users = Vec::new();
-    // One message, in place of one for each line.
+    // A single message, not a message for each line.
     if bytes.contains(&0) {
         let help = "name a text file of `user:hash` lines, as `htpasswd -B` writes it";
         reader.error_help(Mark::START, "the file is not text", help);
@@ -35,12 +35,8 @@ fn read_user(reader: &mut Reader, at: Mark, line: &str) -> Option<BasicUser> {
         return None;
     }
     let Some((name, hash)) = line.split_once(':') else {
-        reader.error_help(
-            at,
-            "the line is not `user:hash`",
-            "run `rolegate hash-password` for the hash",
-        );
-        return None;
+        let help = "run `rolegate hash-password` for the hash";
+        return reader.reject(at, "the line is not `user:hash`", help);
     };
     let has_name = values::is_user_name(reader, at, name);
     let at = at.right(name.chars().count() + 1);

@@ -6,7 +6,7 @@ use crate::model::{ClaimPath, IdentityFormat, IdentityHeader, IdentityKey};
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::response::header_name;
 use crate::parse::values::{self, is_name};
-use document::{Fields, Node, PolicyFile, Reader, Text};
+use document::{Fields, Key, Node, PolicyFile, Reader, Text};
 
 /// Claims that rolegate itself writes (RFC 7519, 4.1, and ours).
 const OURS: &[&str] = &["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "groups", "rev"];
@@ -18,7 +18,7 @@ const MAX_LIFETIME: Duration = Duration::from_secs(300);
 pub(crate) fn read(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
-    node: &Node,
+    (_, node): (&Key, &Node),
 ) -> Option<IdentityHeader> {
     let field_names =
         ["name", "format", "algorithm", "keys", "issuer", "audience", "lifetime", "claims"];
@@ -30,7 +30,8 @@ pub(crate) fn read(
     let format = read_format(reader, &fields);
     let keys = read_keys(reader, files, &fields);
     let issuer = read_name(reader, &fields, "issuer");
-    let help = "add `audience`: the name of the application, which accepts the header only with its own name in it";
+    let help = "add `audience`: the name of the application, which accepts the header only with \
+                its own name in it";
     reader.required(&fields, "audience", help);
     let audience = read_name(reader, &fields, "audience");
     let lifetime = read_lifetime(reader, &fields);

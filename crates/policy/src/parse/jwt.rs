@@ -14,12 +14,12 @@ const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// A clock skew above this is more than a clock's error, and gets a warning.
 const LARGE_SKEW: Duration = Duration::from_secs(600);
 const REFRESH: Duration = Duration::from_secs(300);
-/// The shortest interval between two fetches; a shorter one burdens the server.
-pub(crate) const SHORTEST_REFRESH: &str = "100ms";
+/// The minimum interval between two fetches, so that they do not burden the server.
+pub(crate) const MIN_REFRESH: &str = "100ms";
 
 pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node) -> Vec<Issuer> {
-    let Some(items) = reader.list(node, "`jwt`") else { return Vec::new() };
-    if items.is_empty() {
+    let items = reader.list(node, "`jwt`").unwrap_or_default();
+    if matches!(&node.value, Value::List(items) if items.is_empty()) {
         reader.error_help(node.at, "`jwt` is empty", "add an issuer, or leave `jwt` out");
     }
     let mut places: HashMap<Arc<str>, Place> = HashMap::new();
@@ -27,11 +27,9 @@ pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node
     for item in items {
         let Some((issuer, at)) = read_issuer(reader, files, item) else { continue };
         if let Some(first) = places.get(&issuer.issuer) {
-            let problem =
-                Problem::error(at, format!("the issuer `{}` is defined twice", issuer.issuer))
-                    .help("leave one of them out: a token's `iss` chooses its entry")
-                    .related(first.clone(), "the first is here");
-            reader.push(problem);
+            let name = format!("the issuer `{}`", issuer.issuer);
+            let help = "leave one of them out: a token's `iss` chooses its entry";
+            reader.push(Problem::defined_twice(at, &name, help, first.clone()));
             continue;
         }
         places.insert(issuer.issuer.clone(), at);
@@ -40,7 +38,7 @@ pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node
     issuers
 }
 
-/// Reads one issuer; returns it with the place of its name.
+/// Reads an issuer; returns it with the place of its name.
 fn read_issuer(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
@@ -63,12 +61,8 @@ fn read_issuer(
     let name = reader.field_text(&fields, "issuer");
     let name = name.filter(|name| is_name(reader, name.at, name.text, "an issuer"));
     if let Some(name) = &name {
-        warn_of_pattern(
-            reader,
-            name,
-            "issuer",
-            "write an entry for each issuer: `*` in a name is literal",
-        );
+        let help = "write an entry for each issuer: `*` in a name is literal";
+        warn_of_pattern(reader, name, "issuer", help);
     }
     let audiences = read_audiences(reader, &fields);
     let help = "add `keys`: `{ file: … }`, `{ url: … }` or `{ discovery: true }`";
@@ -126,12 +120,9 @@ fn read_roles_from_token(
     if items.is_empty() {
         reader.error_help(node.at, format!("`{KEY}` is empty"), "write `false`, or list a role");
     } else if claims.roles.is_none() && !may_name_roles(fields) {
+        let message = format!("`{KEY}` is without effect: no claim is read for roles");
         let help = "add `roles` to `claims`: the claim that names the roles of the caller";
-        reader.error_help(
-            node.at,
-            format!("`{KEY}` is without effect: no claim is read for roles"),
-            help,
-        );
+        reader.error_help(node.at, message, help);
     }
     let roles = name_refs(reader, fields, KEY, "the name of a role").into_iter();
     let mut listed: Vec<ListedRole> =
@@ -150,23 +141,18 @@ fn read_audiences(reader: &mut Reader, fields: &Fields<'_>) -> Option<Vec<Arc<st
         reader.error_help(node.at, "`audiences` is empty", help);
     }
     for audience in &audiences {
-        warn_of_pattern(
-            reader,
-            audience,
-            "audience",
-            "name each audience: `*` in a name is literal",
-        );
+        let help = "name each audience: `*` in a name is literal";
+        warn_of_pattern(reader, audience, "audience", help);
     }
     (!audiences.is_empty()).then(|| audiences.iter().map(|text| text.shared.clone()).collect())
 }
 
 /// Warns of a `*` in a name that is compared byte for byte with a claim of the token.
-fn warn_of_pattern(reader: &mut Reader, name: &Text<'_>, what: &str, help: &str) {
-    if name.text.contains('*') {
-        let message = format!(
-            "`{}` is matched literally: no token with another {what} is accepted",
-            name.text
-        );
+fn warn_of_pattern(reader: &mut Reader, name: &Text<'_>, kind: &str, help: &str) {
+    let Text { text, .. } = name;
+    if text.contains('*') {
+        let message =
+            format!("`{text}` is matched literally: no token with another {kind} is accepted");
         reader.warning_help(name.at, Warning::LikePattern, message, help);
     }
 }
@@ -178,11 +164,8 @@ fn read_keys(
     issuer: Option<&Text<'_>>,
 ) -> Option<Keys> {
     let errors = reader.errors();
-    let fields = reader.filled_fields(
-        node,
-        "`keys`",
-        &["file", "url", "discovery", "refresh", "ca_file"],
-    )?;
+    let field_names = ["file", "url", "discovery", "refresh", "ca_file"];
+    let fields = reader.filled_fields(node, "`keys`", &field_names)?;
     let discovery = match fields.value("discovery") {
         Some(node) => reader.boolean(node, "`discovery`")?.then_some(node),
         None => None,
@@ -193,29 +176,22 @@ fn read_keys(
         sources.into_iter().filter_map(|(key, node)| Some((key, node?))).collect();
     let (key, source) = match &*sources {
         [source] => *source,
-        [(key, _), (other, node), ..] => {
-            reader.error_help(
-                node.at,
-                format!("`keys` has both `{key}` and `{other}`"),
-                "leave one out",
-            );
-            return None;
+        [(key, _), (second, node), ..] => {
+            let message = format!("`keys` has both `{key}` and `{second}`");
+            return reader.reject(node.at, message, "leave one out");
         }
         // A key that is misspelled was reported.
         [] if reader.errors() > errors => return None,
         [] => {
             if let Some(node) = fields.value("discovery") {
-                let help = "write `true` to find the keys by the `issuer`, or name a `file` or a `url` instead";
-                reader.error_help(node.at, "`discovery: false` names no keys", help);
-            } else {
-                let help = "write `{ file: jwks.json }`, `{ url: \"https://…\" }` or `{ discovery: true }`";
-                reader.error_help(
-                    node.at,
-                    "`keys` has none of `file`, `url` and `discovery`",
-                    help,
-                );
+                let help = "write `true` to find the keys by the `issuer`, or name a `file` or a \
+                            `url` instead";
+                return reader.reject(node.at, "`discovery: false` names no keys", help);
             }
-            return None;
+            let message = "`keys` has none of `file`, `url` and `discovery`";
+            let help = "write `{ file: jwks.json }`, `{ url: \"https://…\" }` or \
+                        `{ discovery: true }`";
+            return reader.reject(node.at, message, help);
         }
     };
     let at = reader.place(source.at);
@@ -225,7 +201,7 @@ fn read_keys(
         let PolicyFile { path, bytes } = files.read_named(reader, &name)?;
         return Some(Keys::File { path: path.to_string_lossy().into(), bytes, at });
     }
-    let refresh = values::duration(reader, &fields, "refresh", SHORTEST_REFRESH).unwrap_or(REFRESH);
+    let refresh = values::duration(reader, &fields, "refresh", MIN_REFRESH).unwrap_or(REFRESH);
     let trusted_ca = read_trusted_ca(reader, files, &fields);
     let url: KeyUrl = if key == "url" {
         let text = reader.text(source, "`url`")?;
@@ -233,18 +209,13 @@ fn read_keys(
     } else {
         let issuer = issuer?;
         is_discoverable(reader, source.at, issuer.text)
-            .then(|| KeyUrl::of_discovery(&issuer.shared.clone()))?
+            .then(|| KeyUrl::for_discovery(issuer.shared))?
     };
-    if let Some((key, _)) =
-        fields.field("ca_file").filter(|_| url.with_secrets().starts_with("http:"))
-    {
+    let is_http = url.with_secrets().starts_with("http:");
+    if let Some((key, _)) = fields.field("ca_file").filter(|_| is_http) {
         reader.error_help(key.at, "`ca_file` is for `https`", "leave it out, or write `https`");
     }
-    let url = match trusted_ca? {
-        Some(trusted_ca) => url.trusting(trusted_ca),
-        None => url,
-    };
-    Some(Keys::Url { url, refresh, at })
+    Some(Keys::Url { url: url.trusting(trusted_ca?), refresh, at })
 }
 
 /// Reports keys beside `file` that are about fetching.
@@ -258,13 +229,12 @@ pub(crate) fn reject_for_file(reader: &mut Reader, fields: &Fields<'_>) {
 /// Whether an issuer's discovery document can be found (OpenID Connect Discovery 1.0, 2): its name
 /// is a URL without a query.
 fn is_discoverable(reader: &mut Reader, discovery: Mark, issuer: &str) -> bool {
-    let fault = match url_fault(issuer) {
-        Some((fault, _)) => Some(fault),
-        None => issuer.contains('?').then_some("the URL has a query"),
-    };
+    let has_query = issuer.contains('?').then_some("the URL has a query");
+    let fault = url_fault(issuer).map(|(fault, _)| fault).or(has_query);
     if let Some(fault) = fault {
         let message = format!(
-            "`discovery` needs an `issuer` that is an `https` URL, or `http` on a loopback address: {fault}"
+            "`discovery` needs an `issuer` that is an `https` URL, or `http` on a loopback \
+             address: {fault}"
         );
         reader.error_help(discovery, message, "write `url` and the URL of the key set");
     }
@@ -284,30 +254,22 @@ pub(crate) fn read_trusted_ca(
     let text = String::from_utf8_lossy(&bytes);
     if text.contains(" PRIVATE KEY-----") {
         let message = format!("`{}` has a private key, which must not be here", path.display());
-        reader.error_help(
-            name.at,
-            message,
-            "name a file with nothing but certificates, and replace the key",
-        );
-        return None;
+        let help = "name a file with nothing but certificates, and replace the key";
+        return reader.reject(name.at, message, help);
     }
     if !text.contains("-----BEGIN CERTIFICATE-----") {
         let message = format!("`{}` has no certificate in PEM", path.display());
-        reader.error_help(
-            name.at,
-            message,
-            "a certificate in PEM begins with `-----BEGIN CERTIFICATE-----`",
-        );
-        return None;
+        let help = "a certificate in PEM begins with `-----BEGIN CERTIFICATE-----`";
+        return reader.reject(name.at, message, help);
     }
     Some(Some(bytes))
 }
 
 fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
-    let fields = fields.value("claims");
-    let fields = fields
-        .and_then(|node| reader.filled_fields(node, "`claims`", &["user", "roles", "groups"]));
-    let [user, roles, groups] = ["user", "roles", "groups"].map(|key| {
+    let keys = ["user", "roles", "groups"];
+    let claims = fields.value("claims");
+    let fields = claims.and_then(|node| reader.filled_fields(node, "`claims`", &keys));
+    let [user, roles, groups] = keys.map(|key| {
         let text = reader.field_text(fields.as_ref()?, key)?;
         values::claim_path(reader, &text, text.text)
     });

@@ -4,16 +4,17 @@ use crate::pattern::Actions;
 use document::{Reader, Text, Warning, closest};
 
 /// The methods of IANA's registry that are in use, and two that caches define.
-const KNOWN: &str = "ACL BAN BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY DELETE GET HEAD LABEL LINK \
-                     LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE MOVE OPTIONS ORDERPATCH \
-                     PATCH POST PROPFIND PROPPATCH PURGE PUT QUERY REBIND REPORT SEARCH TRACE UNBIND \
-                     UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF VERSION-CONTROL";
+const USUAL: &str = "ACL BAN BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY DELETE GET HEAD \
+                     LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE \
+                     MOVE OPTIONS ORDERPATCH PATCH POST PROPFIND PROPPATCH PURGE PUT QUERY REBIND \
+                     REPORT SEARCH TRACE UNBIND UNCHECKOUT UNLINK UNLOCK UPDATE UPDATEREDIRECTREF \
+                     VERSION-CONTROL";
 
 /// The maximum number of methods of a rule.
 pub const MAX_METHODS: usize = 100;
 
-/// What people write before a method that they do not mean. A request may have such a method; a
-/// rule cannot name it.
+/// The signs that people write before a method that they do not mean. A request may have such a
+/// method; a rule cannot name it.
 const NEGATIONS: [char; 4] = ['!', '~', '^', '-'];
 
 /// Reads the methods of a rule, each with the text that contains it.
@@ -22,35 +23,37 @@ pub(crate) fn read<'n>(
     methods: impl Iterator<Item = (Text<'n>, &'n str)>,
 ) -> Option<Actions> {
     let mut any = None;
-    let mut these: Vec<Box<str>> = Vec::new();
+    let mut names: Vec<Box<str>> = Vec::new();
     let mut failed = false;
     let mut number = 0_usize;
     for (text, method) in methods {
         number += 1;
         let at = text.locate(method);
         if number > MAX_METHODS {
-            reader.error_help(at, format!("more than {MAX_METHODS} methods"), "write `*` for any");
-            return None;
+            return reader.reject(
+                at,
+                format!("more than {MAX_METHODS} methods"),
+                "write `*` for any",
+            );
         }
         if method == "*" {
             any = Some(at);
         } else if !read_method(reader, &text, method) {
             failed = true;
-        } else if these.iter().any(|known| **known == *method) {
+        } else if names.iter().any(|name| **name == *method) {
             let message = format!("`{method}` is listed twice");
             reader.warning_help(at, Warning::Duplicate, message, "leave one out");
         } else {
-            these.push(method.into());
+            names.push(method.into());
         }
     }
     match any {
         _ if failed => None,
         Some(at) if number > 1 => {
-            reader.error_help(at, "`*` is every method already", "leave the others out");
-            None
+            reader.reject(at, "`*` is every method already", "leave the others out")
         }
         Some(_) => Some(Actions::Any),
-        None => Some(Actions::These(these)),
+        None => Some(Actions::These(names)),
     }
 }
 
@@ -58,10 +61,8 @@ pub(crate) fn read<'n>(
 /// also `*`, which a rule reads as every method, and `ANY`, which is an error there.
 #[must_use]
 pub fn is_method(method: &str) -> bool {
-    let is_of_method =
-        |character| is_token(character) && character != '|' && !character.is_ascii_lowercase();
     !method.is_empty()
-        && method.chars().all(is_of_method)
+        && method.chars().all(|c| is_token(c) && c != '|' && !c.is_ascii_lowercase())
         && !method.starts_with(NEGATIONS)
         && !matches!(method, "*" | "ANY" | "ALL")
 }
@@ -83,10 +84,10 @@ fn read_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
         reader.error_help(at, if method.is_empty() { "a method is empty" } else { &message }, help);
         return false;
     }
-    if !KNOWN.split(' ').any(|known| known == method) {
-        let help = match closest(method, KNOWN.split(' ')) {
+    if !USUAL.split(' ').any(|usual| usual == method) {
+        let help = match closest(method, USUAL.split(' ')) {
             _ if method == "READ" => "did you mean `GET|HEAD`?".to_owned(),
-            Some(known) => format!("did you mean `{known}`?"),
+            Some(usual) => format!("did you mean `{usual}`?"),
             None => "it matches requests with exactly this method".to_owned(),
         };
         let message = format!("`{method}` is not a usual method");

@@ -4,32 +4,27 @@
 //! A path that no canonical request can have is an error: the rule would look like protection but
 //! protect nothing.
 
-use std::sync::Arc;
-
-use crate::canonical::{self, Buffers, LONGEST_SEGMENT, PathError};
+use crate::canonical::{self, Buffers, MAX_SEGMENT, PathError};
 use crate::parse::percent::{self, Spelling};
 use crate::pattern::{Glob, Pattern, Segment};
-use document::{Reader, Text, Warning, closest};
+use document::{Key, Mark, Reader, Text, Warning, closest};
 
 /// Reads a path. If it encodes a printable character (`%40`), the result is two patterns, because
 /// requests may spell it either way.
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
+    let errors = reader.errors();
+    let mut parser = PathParser { reader, text };
     let Some(name) = path.strip_prefix('/') else {
+        let message = format!("the path `{path}` does not start with `/`");
         let help = "write a path, such as `/people/{id}`: methods and hosts are not a part of it";
-        reader.error_help(
-            text.locate(path),
-            format!("the path `{path}` does not start with `/`"),
-            help,
-        );
-        return None;
+        return parser.reject(path, message, help);
     };
-    let mut parser = PathParser { reader, text, failed: false };
     parser.check(path);
-    if parser.failed {
+    if parser.reader.errors() > errors {
         return None;
     }
     let (segments, rest) = parser.segments(name);
-    if parser.failed {
+    if parser.reader.errors() > errors {
         return None;
     }
     parser.warn_of_several(path);
@@ -46,8 +41,8 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
 /// Whether this is a path without errors: only such a path is suggested.
 pub(crate) fn is_path(path: &str) -> bool {
     let mut reader = Reader::new(std::path::Path::new("").into());
-    let path: Arc<str> = path.into();
-    read(&mut reader, &Text::of(&path), &path).is_some()
+    let key = Key { at: Mark::START, text: path.into() };
+    read(&mut reader, &Text::from_key(&key), &key.text).is_some()
 }
 
 /// The path `*` of `OPTIONS *` (RFC 9110, 7.1).
@@ -64,47 +59,39 @@ struct ParsedSegment {
 struct PathParser<'r, 't> {
     reader: &'r mut Reader,
     text: &'r Text<'t>,
-    failed: bool,
 }
 
 impl PathParser<'_, '_> {
     /// Checks that do not depend on the segments.
     fn check(&mut self, path: &str) {
         for (at, character) in path.char_indices() {
-            let part = path.get(at..).unwrap_or_default();
-            match character {
-                '?' | '#' => {
-                    let help = "end the path before it: it applies to every query";
-                    self.error(part, "a query or fragment never takes part in matching", help);
-                    return;
-                }
-                '\\' => {
-                    let help = "write `/`, or leave it out: a path is not a regular expression";
-                    self.error(part, "`\\` never matches: such a request is denied", help);
-                }
-                ' ' => self.error(
-                    part,
-                    "a space never matches: requests carry it encoded",
-                    "write `%20`",
+            let (message, help) = match character {
+                '?' | '#' => (
+                    "a query or fragment never takes part in matching",
+                    "end the path before it: it applies to every query",
                 ),
+                '\\' => (
+                    "`\\` never matches: such a request is denied",
+                    "write `/`, or leave it out: a path is not a regular expression",
+                ),
+                ' ' => ("a space never matches: requests carry it encoded", "write `%20`"),
                 _ if character.is_ascii_control() => {
-                    self.error(part, "a control character never matches", "leave it out");
+                    ("a control character never matches", "leave it out")
                 }
-                _ => {}
+                _ => continue,
+            };
+            self.error(path.get(at..).unwrap_or_default(), message, help);
+            if matches!(character, '?' | '#') {
+                return;
             }
         }
         for parameter in ["%3F", "%3f", "%23", ";"] {
-            if let Some(at) = path.find(parameter) {
-                let help = "make sure that the path before it is covered by a rule as well";
+            if let Some(part) = path.find(parameter).and_then(|at| path.get(at..)) {
                 let message = format!(
                     "a request with `{parameter}` must be allowed with and without what follows it"
                 );
-                self.warn(
-                    path.get(at..).unwrap_or_default(),
-                    Warning::PathParameter,
-                    message,
-                    help,
-                );
+                let help = "make sure that the path before it is covered by a rule as well";
+                self.warn(part, Warning::PathParameter, message, help);
             }
         }
     }
@@ -113,80 +100,78 @@ impl PathParser<'_, '_> {
     fn warn_of_several(&mut self, path: &str) {
         let joint = [",/", "|/", "&/"].iter().find_map(|joint| path.find(joint));
         let joined = joint.and_then(|at| path.get(at..));
-        let alternatives = || path.split('/').find(|segment| are_alternatives(segment));
-        if let Some(part) = joined.or_else(alternatives) {
+        if let Some(part) =
+            joined.or_else(|| path.split('/').find(|segment| are_alternatives(segment)))
+        {
             let message = "this is one path: a path has no alternatives";
             let help = "write a rule for each path, or the long form with `paths`";
             self.warn(part, Warning::SeveralPaths, message, help);
         }
     }
 
+    /// The segments, and whether `**` follows.
     fn segments(&mut self, name: &str) -> (Vec<ParsedSegment>, bool) {
-        let parts: Vec<&str> = name.split('/').collect();
-        let last = parts.len().saturating_sub(1);
-        let mut segments = Vec::with_capacity(parts.len());
-        let mut rest = false;
-        for (number, part) in parts.iter().enumerate() {
-            match *part {
-                "**" if number == last => rest = true,
+        let last = name.matches('/').count();
+        let mut segments = Vec::with_capacity(last + 1);
+        for (index, part) in name.split('/').enumerate() {
+            match part {
+                "**" if index == last => return (segments, true),
                 "**" => {
-                    let help = "write `{id}` for exactly one segment, or a rule for each number of segments";
+                    let help = "write `{id}` for exactly one segment, or a rule for each number of \
+                                segments";
                     self.error(part, "`**` is not the last segment", help);
                 }
-                "*" if number == last => {
-                    let message = "`*` at the end matches one segment only";
-                    let help = "write `**` for everything below, or `{id}` for exactly one segment";
-                    self.warn(part, Warning::SingleSegment, message, help);
+                "" if index < last => {
+                    let message = "`//` never matches: slashes of requests are merged";
+                    self.error(part, message, "write one `/`");
+                }
+                _ => {
+                    if part == "*" && index == last {
+                        let message = "`*` at the end matches one segment only";
+                        let help =
+                            "write `**` for everything below, or `{id}` for exactly one segment";
+                        self.warn(part, Warning::SingleSegment, message, help);
+                    }
                     segments.extend(self.segment(part));
                 }
-                "" if number < last => {
-                    self.error(
-                        part,
-                        "`//` never matches: slashes of requests are merged",
-                        "write one `/`",
-                    );
-                }
-                part => segments.extend(self.segment(part)),
             }
         }
-        (segments, rest)
+        (segments, false)
     }
 
     fn segment(&mut self, part: &str) -> Option<ParsedSegment> {
         if part.contains('"') {
             let help = "remove it if it is left over, or write `%22` for the character itself";
-            self.error(part, format!("`{part}` has a quote in it"), help);
-            return None;
+            return self.reject(part, format!("`{part}` has a quote in it"), help);
         }
         if is_regex(part) {
-            let help = "write `{id}` for any one segment, and `**` at the end for everything below; `%24`, `%5B` \
-                        and `%5D` are the characters `$`, `[` and `]`";
-            self.error(part, format!("`{part}` is a regular expression, and a path is not"), help);
-            return None;
+            let message = format!("`{part}` is a regular expression, and a path is not");
+            let help = "write `{id}` for any one segment, and `**` at the end for everything \
+                        below; `%24`, `%5B` and `%5D` are the characters `$`, `[` and `]`";
+            return self.reject(part, message, help);
         }
         if part.contains(['{', '}']) {
             return self.placeholder(part).map(|canonical| ParsedSegment { canonical, raw: None });
         }
         if part.contains("**") {
             let help = "write `*` inside a segment, and `/**` for any number of further segments";
-            self.error(part, "`**` is not a segment of its own", help);
-            return None;
+            return self.reject(part, "`**` is not a segment of its own", help);
         }
-        let read = if part.contains('*') { self.glob(part) } else { self.literal(part) }?;
+        let segment = if part.contains('*') { self.glob(part) } else { self.literal(part) }?;
         if is_like_placeholder(part) {
-            let help = "write `{id}` for any one segment, `{user}` for the caller's name, and `**` at the end \
-                        for everything below";
             let message = format!("`{part}` is matched literally");
+            let help = "write `{id}` for any one segment, `{user}` for the caller's name, and `**` \
+                        at the end for everything below";
             self.warn(part, Warning::LikePlaceholder, message, help);
         }
-        if shortest(read.raw.as_ref().unwrap_or(&read.canonical)) > LONGEST_SEGMENT {
+        if min_length(segment.raw.as_ref().unwrap_or(&segment.canonical)) > MAX_SEGMENT {
             let message = format!(
-                "a segment of over {LONGEST_SEGMENT} bytes never matches: such a request is denied"
+                "a segment of over {MAX_SEGMENT} bytes never matches: such a request is denied"
             );
-            self.error(part, message, "match a long segment by `{id}` or by a shorter glob");
-            return None;
+            let help = "match a long segment by `{id}` or by a shorter glob";
+            return self.reject(part, message, help);
         }
-        Some(read)
+        Some(segment)
     }
 
     fn placeholder(&mut self, part: &str) -> Option<Segment> {
@@ -198,18 +183,19 @@ impl PathParser<'_, '_> {
             "user.id" => return Some(Segment::UserId(Vec::new())),
             _ => {}
         }
-        let is_of_name = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
-        if name.is_empty() || name.ends_with("...") || !name.chars().all(is_of_name) {
-            let help = "a placeholder is a whole segment, such as `{id}`, or `{user}` for the caller's name, without a \
-                        type; write a brace of the path itself as `%7B` or `%7D`";
-            self.error(part, format!("`{part}` is not a placeholder"), help);
-            return None;
+        if name.is_empty()
+            || name.ends_with("...")
+            || name.contains(|letter: char| !letter.is_alphanumeric() && !"_-.".contains(letter))
+        {
+            let help = "a placeholder is a whole segment, such as `{id}`, or `{user}` for the \
+                        caller's name, without a type; write a brace of the path itself as `%7B` \
+                        or `%7D`";
+            return self.reject(part, format!("`{part}` is not a placeholder"), help);
         }
         if is_like_claim(name) {
             let help =
                 "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
-            self.error(part, format!("`{part}` is not known in a path"), help);
-            return None;
+            return self.reject(part, format!("`{part}` is not known in a path"), help);
         }
         if is_like_caller(name) {
             let message =
@@ -227,45 +213,54 @@ impl PathParser<'_, '_> {
         let pieces = pieces?;
         // Other faults depend on the text in place of the `*`, such as the missing bytes of a
         // character.
-        let fault = pieces
-            .iter()
-            .find_map(|piece| fault_of_requests(&piece.canonical).filter(is_of_a_piece));
-        if let Some(error) = fault {
-            self.never(part, error);
-            return None;
+        let is_of_piece = |error: &PathError| {
+            matches!(error, PathError::EncodedSlash | PathError::NestedEncoding)
+        };
+        if let Some(error) =
+            pieces.iter().find_map(|piece| fault_of_requests(&piece.canonical).filter(is_of_piece))
+        {
+            return self.reject_unmatched(part, error);
         }
-        let canonical = pieces.iter().map(|piece| piece.canonical.as_str().into()).collect();
-        let raw = pieces
-            .iter()
-            .map(|piece| piece.raw.as_ref().unwrap_or(&piece.canonical).as_str().into());
-        let raw = Segment::Glob(Glob(raw.collect()));
+        let canonical = pieces.iter().map(|piece| &piece.canonical);
+        let raw = pieces.iter().map(|piece| piece.raw.as_ref().unwrap_or(&piece.canonical));
         let has_raw = pieces.iter().any(|piece| piece.raw.is_some());
         Some(ParsedSegment {
-            canonical: Segment::Glob(Glob(canonical)),
-            raw: has_raw.then_some(raw),
+            canonical: Segment::Glob(Glob(canonical.map(|piece| piece.as_str().into()).collect())),
+            raw: has_raw
+                .then(|| Segment::Glob(Glob(raw.map(|piece| piece.as_str().into()).collect()))),
         })
     }
 
     fn literal(&mut self, part: &str) -> Option<ParsedSegment> {
         let spelling = self.spelling(part)?;
         if matches!(spelling.canonical.as_str(), "." | "..") {
-            let help = "write the path that it leads to";
-            self.error(
-                part,
-                format!("`{part}` never matches: dot segments of requests are removed"),
-                help,
-            );
-            return None;
+            let message = format!("`{part}` never matches: dot segments of requests are removed");
+            return self.reject(part, message, "write the path that it leads to");
         }
         if let Some(error) = fault_of_requests(&spelling.canonical) {
-            self.never(part, error);
-            return None;
+            return self.reject_unmatched(part, error);
         }
         let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
         Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), raw })
     }
 
-    fn never(&mut self, part: &str, error: PathError) {
+    fn spelling<'p>(&mut self, piece: &'p str) -> Option<Spelling<'p>> {
+        let spelling = match percent::read(piece) {
+            Ok(spelling) => spelling,
+            Err((part, error)) => return self.reject_unmatched(part, error),
+        };
+        if let Some((triplet, character)) = spelling.needless {
+            let message = format!(
+                "`{triplet}` covers `{character}` as well: requests may spell it either way"
+            );
+            let help = format!("write `{character}`");
+            self.warn(triplet, Warning::EncodedCharacter, message, help);
+        }
+        Some(spelling)
+    }
+
+    /// Reports a part that no request can have.
+    fn reject_unmatched<T>(&mut self, part: &str, error: PathError) -> Option<T> {
         let message = format!("`{part}` never matches: a request with it is denied ({error})");
         let help = match error {
             PathError::BadTriplet => {
@@ -275,26 +270,7 @@ impl PathParser<'_, '_> {
             PathError::InvalidUtf8 => "encode the UTF-8 bytes of each character",
             _ => "write the path as requests have it, or leave the rule out",
         };
-        self.error(part, message, help);
-    }
-
-    fn spelling<'p>(&mut self, piece: &'p str) -> Option<Spelling<'p>> {
-        match percent::read(piece) {
-            Ok(spelling) => {
-                if let Some((triplet, character)) = spelling.needless {
-                    let message = format!(
-                        "`{triplet}` covers `{character}` as well: requests may spell it either way"
-                    );
-                    let help = format!("write `{character}`");
-                    self.warn(triplet, Warning::EncodedCharacter, message, help);
-                }
-                Some(spelling)
-            }
-            Err((part, error)) => {
-                self.never(part, error);
-                None
-            }
-        }
+        self.reject(part, message, help)
     }
 
     fn warn(
@@ -307,16 +283,19 @@ impl PathParser<'_, '_> {
         self.reader.warning_help(self.text.locate(part), kind, message, help);
     }
 
-    fn error(&mut self, part: &str, message: impl Into<String>, help: impl Into<String>) {
-        self.failed = true;
+    fn error(&mut self, part: &str, message: &str, help: &str) {
         self.reader.error_help(self.text.locate(part), message, help);
+    }
+
+    fn reject<T>(&mut self, part: &str, message: impl Into<String>, help: &str) -> Option<T> {
+        self.reader.reject(self.text.locate(part), message, help)
     }
 }
 
 /// Why every request with this segment is denied, if so: `a%252Fb` hides a separator, `..;` a dot
 /// segment.
 fn fault_of_requests(canonical: &str) -> Option<PathError> {
-    // Others have one interpretation.
+    // Others have a single interpretation.
     if !canonical.contains(['%', ';']) {
         return None;
     }
@@ -327,7 +306,7 @@ fn fault_of_requests(canonical: &str) -> Option<PathError> {
 }
 
 /// The minimum length in bytes of a request's segment that matches.
-fn shortest(segment: &Segment) -> usize {
+fn min_length(segment: &Segment) -> usize {
     match segment {
         Segment::Literal(literal) => literal.len(),
         Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
@@ -335,38 +314,33 @@ fn shortest(segment: &Segment) -> usize {
     }
 }
 
-/// Whether a piece of a glob has this fault, whichever text is in place of the `*`.
-fn is_of_a_piece(error: &PathError) -> bool {
-    matches!(error, PathError::EncodedSlash | PathError::NestedEncoding)
-}
-
 /// Whether a segment looks like a choice of names: `internal|private`, or `internal,private`.
 fn are_alternatives(segment: &str) -> bool {
-    let is_name = |name: &str| {
-        name.starts_with(|first: char| first.is_ascii_alphabetic())
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.*".contains(&byte))
-    };
     ['|', ','].iter().any(|joint| segment.contains(*joint) && segment.split(*joint).all(is_name))
+}
+
+fn is_name(name: &str) -> bool {
+    name.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.*".contains(&byte))
 }
 
 /// Whether a segment looks like a regular expression: `.*`, `^a`, `a$`, `[0-9]+`, `(a|b)`.
 fn is_regex(part: &str) -> bool {
-    let is_within = |open: char, close: char, inner: char| {
-        part.split_once(open)
-            .is_some_and(|(_, after)| after.contains(close) && after.contains(inner))
-    };
+    let has_class = part.split_once('[').is_some_and(|(_, after)| after.contains(']'));
+    let has_choice =
+        part.split_once('(').is_some_and(|(_, after)| after.contains(')') && after.contains('|'));
     [".*", ".+", "(.*)", "(.+)"].contains(&part)
         || part.starts_with('^')
         || part.ends_with('$')
-        || is_within('[', ']', ']')
-        || is_within('(', ')', '|')
+        || has_class
+        || has_choice
 }
 
 /// Whether a segment looks like a placeholder of another system (`:id`, `$id`, `<int:id>`, `...`),
 /// or has a quote that is left over.
 fn is_like_placeholder(part: &str) -> bool {
     let name = part.strip_prefix([':', '$']);
-    name.is_some_and(|name| name.starts_with(|first: char| first.is_ascii_alphabetic()))
+    name.is_some_and(|name| name.starts_with(|letter: char| letter.is_ascii_alphabetic()))
         || (part.starts_with('<') && part.ends_with('>'))
         || part.ends_with("...")
         || (part.len() > 1 && part.ends_with('\''))
@@ -375,18 +349,18 @@ fn is_like_placeholder(part: &str) -> bool {
 /// Whether a placeholder with this name looks like a claim of the caller, which paths do not have:
 /// it would match any segment.
 fn is_like_claim(name: &str) -> bool {
+    const CALLER: &str = "user claims claim token jwt subject principal auth caller";
     let name = name.to_ascii_lowercase();
     let (object, field) = name.split_once('.').unwrap_or((&name, ""));
-    let of_caller =
-        ["user", "claims", "claim", "token", "jwt", "subject", "principal", "auth", "caller"];
-    object == "claims" || (!field.is_empty() && of_caller.contains(&object))
+    object == "claims" || !field.is_empty() && CALLER.split(' ').any(|word| word == object)
 }
 
 /// Whether the author of a placeholder with this name probably wants the caller's name: a rule for
 /// `/users/{username}` lets each caller reach every user.
 fn is_like_caller(name: &str) -> bool {
-    const LIKE_USER: &str = "user username user_name user-name userid user_id user-id name sub subject uid me self owner caller \
-                             login principal preferred_username email group groups role roles";
+    const LIKE_USER: &str = "user username user_name user-name userid user_id user-id name sub \
+                             subject uid me self owner caller login principal preferred_username \
+                             email group groups role roles";
     let name = name.to_ascii_lowercase();
-    LIKE_USER.split_whitespace().any(|word| word == name) || closest(&name, ["user"]).is_some()
+    LIKE_USER.split(' ').any(|word| word == name) || closest(&name, ["user"]).is_some()
 }

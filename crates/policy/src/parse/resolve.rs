@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::ids::IdVec;
 use crate::model::{
     ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, IdentityHeader, Issuer,
-    ListedRole, Policy, Role, RoleId, RolesFromToken, Rule, Search,
+    ListedRole, Policy, Role, RoleId, RolesFromToken, Search,
 };
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
 use crate::pattern::Actions;
 use document::{Place, Problem, Suggestions, Warning};
 
-/// Resolves every name. Cycles in `extends` are cut, so that later passes terminate.
+/// Resolves every name. Cycles in `extends` are cut, so that later passes end.
 pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> Policy {
     let mut names = Names {
         by_name: HashMap::new(),
@@ -28,7 +28,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         }
     }
     let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
-    // Those of a search cluster are backend roles, which its own files name.
+    // With a search cluster, the roles in tokens are backend roles, which its own files name.
     let has_cluster = policy.search.is_some();
     for issuer in identity.jwt.iter().filter(|_| !has_cluster) {
         names.check_listed(issuer, problems);
@@ -69,23 +69,21 @@ const MAX_ENTRIES: usize = 5_000_000;
 fn limit_rules(roles: &IdVec<RoleId, Role>, problems: &mut Vec<Problem>) {
     let mut entries = 0_usize;
     for rule in roles.iter().flat_map(|role| role.allow.iter().chain(&role.deny)) {
-        entries = entries.saturating_add(entries_of(rule));
+        let methods = match &rule.actions {
+            Actions::Any => 1,
+            Actions::These(methods) => methods.len(),
+        };
+        let lists = [rule.scopes.len().max(1), methods, rule.resources.len()];
+        entries = entries.saturating_add(lists.into_iter().fold(1, usize::saturating_mul));
         if entries > MAX_ENTRIES {
             let message =
                 "the rules have more than 5,000,000 combinations of a host, a path and a method";
-            let help = "write fewer of them in a rule: leave the hosts out, or use `*.example.com`, `/**` and `\"*\"`";
+            let help = "write fewer of them in a rule: leave the hosts out, or use \
+                        `*.example.com`, `/**` and `\"*\"`";
             problems.push(Problem::error(rule.at.clone(), message).help(help));
             return;
         }
     }
-}
-
-fn entries_of(rule: &Rule) -> usize {
-    let methods = match &rule.actions {
-        Actions::Any => 1,
-        Actions::These(methods) => methods.len(),
-    };
-    rule.scopes.len().max(1).saturating_mul(methods).saturating_mul(rule.resources.len())
 }
 
 /// Reports headers of rolegate that another section sets or removes, too.
@@ -95,12 +93,10 @@ fn check_headers(
     search: Option<&Search>,
     problems: &mut Vec<Problem>,
 ) {
-    let in_response = |name: &Arc<str>| {
-        response.set_headers.iter().any(|header| header.name == *name)
-            || response.remove_headers.contains(name)
-    };
+    let set_headers = response.set_headers.iter().map(|header| &header.name);
+    let in_response: HashSet<&Arc<str>> = set_headers.chain(&response.remove_headers).collect();
     if let Some(IdentityHeader { name, at, .. }) =
-        identity.filter(|header| in_response(&header.name))
+        identity.filter(|header| in_response.contains(&header.name))
     {
         let message = format!("the identity header `{name}` is also in `allow_response`");
         let help =
@@ -112,9 +108,9 @@ fn check_headers(
     {
         let is_identity = identity.is_some_and(|identity| identity.name == *name);
         let section = if is_identity { "identity_header" } else { "allow_response" };
-        if is_identity || in_response(name) {
+        if is_identity || in_response.contains(name) {
             let message = format!("`{section}` names the header `{name}`, too");
-            let help = "take another name: this one is set or removed by what the roles of the cluster say";
+            let help = "take another name: this header is set or removed by the cluster's roles";
             problems.push(Problem::error(at.clone(), message).help(help));
         }
     }
@@ -131,13 +127,9 @@ impl Names {
     /// Assigns the next id to a role; false if its name is already taken.
     fn define(&mut self, role: &UnresolvedRole, problems: &mut Vec<Problem>) -> bool {
         if let Some((_, first)) = self.by_name.get(&role.name) {
-            let problem = Problem::error(
-                role.at.clone(),
-                format!("the role `{}` is defined twice", role.name),
-            )
-            .help("rename one, or put their rules together")
-            .related(first.clone(), "the first is here");
-            problems.push(problem);
+            let name = format!("the role `{}`", role.name);
+            let help = "rename one, or put their rules together";
+            problems.push(Problem::defined_twice(role.at.clone(), &name, help, first.clone()));
             return false;
         }
         let id = self.in_order.push(role.name.clone());
@@ -153,12 +145,12 @@ impl Names {
     ) -> (Role, Vec<Place>) {
         let mut extends = Vec::with_capacity(unresolved.extends.len());
         let mut places = Vec::with_capacity(unresolved.extends.len());
-        let mut known = HashSet::new();
+        let mut ids = HashSet::new();
         for NameRef { name, at } in &unresolved.extends {
             let at = unresolved.at.beside(*at);
             warn_of_reserved(&unresolved.name, name, &at, problems);
             if let Some(id) = self.find(name, &at, problems)
-                && known.insert(id)
+                && ids.insert(id)
             {
                 extends.push(id);
                 places.push(at);
@@ -179,18 +171,17 @@ impl Names {
             {
                 let message =
                     format!("callers have the role `{name}` without a token that names it");
-                problems.push(
-                    Problem::warning(at.clone(), Warning::ReservedRole, message)
-                        .help("leave it out"),
-                );
+                let problem = Problem::warning(at.clone(), Warning::ReservedRole, message);
+                problems.push(problem.help("leave it out"));
             }
         }
     }
 
     fn grant(&mut self, unresolved: UnresolvedGrant, problems: &mut Vec<Problem>) -> Option<Grant> {
         let role = self.find(&unresolved.role, &unresolved.at, problems)?;
-        let plain = |names: Vec<NameRef>| names.into_iter().map(|named| named.name).collect();
-        Some(Grant { role, users: plain(unresolved.users), groups: plain(unresolved.groups) })
+        let [users, groups] = [unresolved.users, unresolved.groups]
+            .map(|names| names.into_iter().map(|name| name.name).collect());
+        Some(Grant { role, users, groups })
     }
 
     fn find(&mut self, name: &Arc<str>, at: &Place, problems: &mut Vec<Problem>) -> Option<RoleId> {
@@ -200,9 +191,9 @@ impl Names {
         // The role may be defined in a part that could not be read.
         if !self.incomplete {
             let problem = Problem::error(at.clone(), format!("unknown role `{name}`"));
-            let known = self.in_order.iter().map(|known| &**known);
-            problems.push(match self.suggestions.closest(name, known) {
-                Some(known) => problem.help(format!("did you mean `{known}`?")),
+            let names = self.in_order.iter().map(|name| &**name);
+            problems.push(match self.suggestions.closest(name, names) {
+                Some(close) => problem.help(format!("did you mean `{close}`?")),
                 None => problem.help("define it under `roles`"),
             });
         }
@@ -210,7 +201,7 @@ impl Names {
     }
 }
 
-/// Warns of a role that extends a reserved one. Callers have the reserved roles anyway, so this is
+/// Warns of a role that extends a reserved role. Callers have the reserved roles anyway, so this is
 /// redundant at best; at worst it gives a role's rules to everybody.
 fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
     let message = match (role, extended) {
@@ -222,8 +213,8 @@ fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<P
         (_, AUTHENTICATED) => "every authenticated caller has the role `authenticated` already",
         _ => return,
     };
-    problems
-        .push(Problem::warning(at.clone(), Warning::ReservedRole, message).help("leave it out"));
+    let problem = Problem::warning(at.clone(), Warning::ReservedRole, message);
+    problems.push(problem.help("leave it out"));
 }
 
 /// The state of a role in the depth-first search for cycles.
@@ -247,7 +238,7 @@ fn cut_cycles(
         if *visits.at(start) != Visit::Ahead {
             continue;
         }
-        // The roles from the start to the current one, each with the index of its next link. Not
+        // The roles from the start to the current role, each with the index of its next link. Not
         // recursive: a chain of roles may be long.
         let mut path = vec![(start, 0_usize)];
         *visits.at_mut(start) = Visit::OnPath;

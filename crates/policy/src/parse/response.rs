@@ -3,25 +3,22 @@
 use std::collections::HashMap;
 
 use crate::model::{AllowResponse, ContentType, DenyResponse, SetHeader, Template};
+use crate::parse::cached_files::CachedFiles;
 use crate::parse::method::is_token;
 use crate::parse::template;
-use document::{Fields, Mark, Node, Problem, Reader, Text, Warning};
+use document::{Fields, Key, Mark, Node, Problem, Reader, Text, Warning};
 
-/// Headers that delimit messages: changing one of them changes where a message ends.
-const FRAMING: &[&str] = &[
-    "connection",
-    "content-length",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// Headers that delimit messages: another value changes where a message ends.
+const FRAMING: &str = "connection content-length keep-alive te trailer transfer-encoding upgrade";
 
 /// The maximum length of a header value in bytes, before placeholders are filled in.
 const MAX_LENGTH: usize = 8192;
 
-pub(crate) fn read_allow(reader: &mut Reader, node: &Node) -> Option<AllowResponse> {
+pub(crate) fn read_allow(
+    reader: &mut Reader,
+    _: &mut CachedFiles<'_>,
+    (_, node): (&Key, &Node),
+) -> Option<AllowResponse> {
     let fields =
         reader.filled_fields(node, "`allow_response`", &["set_headers", "remove_headers"])?;
     let mut response = AllowResponse::default();
@@ -29,7 +26,7 @@ pub(crate) fn read_allow(reader: &mut Reader, node: &Node) -> Option<AllowRespon
     let headers =
         fields.value("set_headers").and_then(|node| reader.entries(node, "`set_headers`"));
     for (key, node) in headers.iter().flat_map(Fields::iter) {
-        let name = changed_header(reader, &Text::of_key(key), &mut places);
+        let name = changed_header(reader, &Text::from_key(key), &mut places);
         let value = read_value(reader, node);
         if let (Some(name), Some(value)) = (name, value) {
             response.set_headers.push(SetHeader {
@@ -84,8 +81,7 @@ fn changed_header(
 pub(crate) fn header_name(reader: &mut Reader, text: &Text<'_>) -> Option<String> {
     let name = text.text.to_ascii_lowercase();
     if let Some((message, help)) = fault(&name) {
-        reader.error_help(text.at, message, help);
-        return None;
+        return reader.reject(text.at, message, help);
     }
     if name.starts_with("x-envoy-") {
         let message = format!("`{name}` is one of Envoy's own headers");
@@ -96,19 +92,22 @@ pub(crate) fn header_name(reader: &mut Reader, text: &Text<'_>) -> Option<String
 
 fn fault(name: &str) -> Option<(String, &'static str)> {
     if name.starts_with(':') || name == "host" {
-        return Some((
-            format!("`{name}` decides where a request goes and is never changed"),
-            "leave it out",
-        ));
+        let message = format!("`{name}` decides where a request goes and is never changed");
+        return Some((message, "leave it out"));
     }
     if name.is_empty() || !name.chars().all(is_token) {
         return Some((format!("`{name}` is not a header name"), "write one such as `x-user`"));
     }
-    let framing = FRAMING.contains(&name);
-    framing.then(|| (format!("`{name}` frames the message and is never changed"), "leave it out"))
+    let is_framing = FRAMING.split(' ').any(|header| header == name);
+    is_framing
+        .then(|| (format!("`{name}` frames the message and is never changed"), "leave it out"))
 }
 
-pub(crate) fn read_deny(reader: &mut Reader, node: &Node) -> Option<DenyResponse> {
+pub(crate) fn read_deny(
+    reader: &mut Reader,
+    _: &mut CachedFiles<'_>,
+    (_, node): (&Key, &Node),
+) -> Option<DenyResponse> {
     let fields =
         reader.filled_fields(node, "`deny_response`", &["body", "content_type", "explain"])?;
     let types =

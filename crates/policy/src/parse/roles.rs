@@ -42,12 +42,8 @@ fn read_role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
         && reader.errors() == errors
     {
         let message = format!("the role `{}` says nothing", key.text);
-        reader.warning_help(
-            key.at,
-            Warning::EmptyRole,
-            message,
-            "add `allow`, `deny` or `extends`",
-        );
+        let help = "add `allow`, `deny` or `extends`";
+        reader.warning_help(key.at, Warning::EmptyRole, message, help);
     }
     role
 }
@@ -72,8 +68,7 @@ fn read_grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedG
     };
     if let Some(who) = reserved {
         let message = format!("the reserved role `{}` is not granted: {who}", key.text);
-        reader.error_help(key.at, message, "leave it out");
-        return None;
+        return reader.reject(key.at, message, "leave it out");
     }
     let errors = reader.errors();
     let (mut users, mut groups) = (Vec::new(), Vec::new());

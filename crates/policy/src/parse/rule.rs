@@ -1,4 +1,4 @@
-//! One rule: methods and a path, with or without a host in front of it, or a mapping for rules that
+//! A rule: methods and a path, with or without a host in front of it, or a mapping for rules that
 //! need more.
 
 use crate::model::Rule;
@@ -19,23 +19,19 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
         Value::Map(_) => read_long(reader, node),
         Value::Scalar(_) | Value::List(_) => {
             let text = reader.text(node, "a rule")?;
-            let rule =
-                if is_short_enough(reader, &text) { read_short(reader, &text) } else { None };
-            rule.map(|rule| UnresolvedRule { rule, user_id_from: None })
+            let rule = is_short_enough(reader, &text).then(|| read_short(reader, &text))??;
+            Some(UnresolvedRule { rule, user_id_from: None })
         }
     }
 }
 
 /// Whether a rule, or its path or host, is short enough to fit into a request line.
 fn is_short_enough(reader: &mut Reader, text: &Text<'_>) -> bool {
-    let short = text.text.len() <= MAX_LENGTH;
-    if !short {
-        reader.error(
-            text.at,
-            format!("a rule has {} bytes, more than {MAX_LENGTH}", text.text.len()),
-        );
+    let length = text.text.len();
+    if length > MAX_LENGTH {
+        reader.error(text.at, format!("a rule has {length} bytes, more than {MAX_LENGTH}"));
     }
-    short
+    length <= MAX_LENGTH
 }
 
 fn read_short(reader: &mut Reader, text: &Text<'_>) -> Option<Rule> {
@@ -47,18 +43,14 @@ fn read_short(reader: &mut Reader, text: &Text<'_>) -> Option<Rule> {
             "write methods, a space and a path, such as `GET|HEAD /people/{id}` or `* /**`"
                 .to_owned()
         };
-        reader.error_help(text.at, format!("the rule `{trimmed}` is not methods and a path"), help);
-        return None;
+        let message = format!("the rule `{trimmed}` is not methods and a path");
+        return reader.reject(text.at, message, help);
     };
     let target = target.trim_start_matches(' ');
     if target.split_once('/').is_some_and(|(before, _)| before.contains(' ')) {
         let message = "methods and host have no space in them: the first one ends the methods";
-        reader.error_help(
-            text.at,
-            message,
-            "write methods as in `GET|POST`, one space, and the path",
-        );
-        return None;
+        let help = "write methods as in `GET|POST`, one space, and the path";
+        return reader.reject(text.at, message, help);
     }
     let actions = method::read(reader, methods.split('|').map(|method| (*text, method)));
     let (scopes, resources) = read_target(reader, text, target, actions.as_ref())?;
@@ -74,33 +66,30 @@ fn read_target(
     actions: Option<&Actions>,
 ) -> Option<(Vec<Scope>, Vec<Pattern>)> {
     if target == "*" {
-        return read_asterisk(reader, text, target, actions)
-            .map(|resource| (Vec::new(), vec![resource]));
+        return Some((Vec::new(), vec![read_asterisk(reader, text, target, actions)?]));
     }
     if let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| !scheme.contains('/'))
     {
         let message = format!("a rule has no scheme, such as `{scheme}:`");
         let help = "write host and path alone, such as `api.example.com/people`";
-        reader.error_help(text.locate(target), message, help);
-        return None;
+        return reader.reject(text.locate(target), message, help);
     }
     let start = target.find('/').unwrap_or(target.len());
     let (host, path) = target.split_at_checked(start)?;
     if path.is_empty() {
-        reader.error_help(text.locate(target), format!("`{target}` has no path"), PATH_STARTS);
-        return None;
+        return reader.reject(text.locate(target), format!("`{target}` has no path"), PATH_STARTS);
     }
     if is_forgotten_slash(host) {
         let message = format!("`{host}` is read as a host, not as the start of the path");
         let help = if path::is_path(&format!("/{target}")) {
             format!(
-                "did you mean `/{target}`? If it is a host, write `hosts: [{host}]` in the long form"
+                "did you mean `/{target}`? If it is a host, write `hosts: [{host}]` in the long \
+                 form"
             )
         } else {
             PATH_STARTS.to_owned()
         };
-        reader.error_help(text.locate(target), message, help);
-        return None;
+        return reader.reject(text.locate(target), message, help);
     }
     let scopes = if host.is_empty() {
         Some(Vec::new())
@@ -128,16 +117,11 @@ fn read_asterisk(
     target: &str,
     actions: Option<&Actions>,
 ) -> Option<Pattern> {
-    match actions? {
-        Actions::These(methods) if methods.iter().all(|action| **action == *"OPTIONS") => {
-            Some(path::asterisk())
-        }
-        Actions::Any | Actions::These(_) => {
-            let help = "write `/**` for every path";
-            reader.error_help(text.locate(target), "the path `*` exists only for `OPTIONS`", help);
-            None
-        }
+    if matches!(actions?, Actions::These(methods) if methods.iter().all(|m| **m == *"OPTIONS")) {
+        return Some(path::asterisk());
     }
+    let message = "the path `*` exists only for `OPTIONS`";
+    reader.reject(text.locate(target), message, "write `/**` for every path")
 }
 
 fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
@@ -162,15 +146,10 @@ fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
         return None;
     }
     let (actions, scopes, resources) = (actions?, scopes?, resources?);
-    let name = match name {
-        Some(name) => name.shared.clone(),
-        None => format!(
-            "{actions} {}{}",
-            joined(&hosts.unwrap_or_default()),
-            joined(&paths.unwrap_or_default())
-        )
-        .into(),
-    };
+    let name = name.map(|name| name.shared.clone()).unwrap_or_else(|| {
+        let [hosts, paths] = [hosts, paths].map(|texts| joined(&texts.unwrap_or_default()));
+        format!("{actions} {hosts}{paths}").into()
+    });
     let rule = Rule { name, actions, scopes, resources, at: reader.place(node.at) };
     Some(UnresolvedRule { rule, user_id_from })
 }

@@ -60,11 +60,8 @@ pub(crate) fn read(
     let document_security = read_document_security(reader, &fields);
     let dfm_empty_overrides_all = reader.field_boolean(&fields, "dfm_empty_overrides_all");
     let cluster_checks_scrolls = reader.field_boolean(&fields, "cluster_checks_scrolls");
-    let bulk = reader.field_choice(
-        &fields,
-        "bulk",
-        &[("whole", Bulk::Whole), ("per-item", Bulk::PerItem)],
-    );
+    let bulks = [("whole", Bulk::Whole), ("per-item", Bulk::PerItem)];
+    let bulk = reader.field_choice(&fields, "bulk", &bulks);
     let inventory = fields.value("inventory").and_then(|node| read_inventory(reader, cached, node));
     let (folder, files) = folder?;
     Some(Search {
@@ -96,8 +93,8 @@ fn read_folder(
     let names = cached.list(reader, name.at, &folder)?;
     report_similar(reader, &name, &names);
     let mut files = Vec::new();
-    for known in FILES.iter().filter(|known| names.iter().any(|name| name == *known)) {
-        files.push(cached.read_beside(reader, name.at, folder.join(known))?);
+    for file in FILES.iter().filter(|file| names.iter().any(|name| name == *file)) {
+        files.push(cached.read_beside(reader, name.at, folder.join(file))?);
     }
     Some((folder, files))
 }
@@ -105,11 +102,11 @@ fn read_folder(
 /// Reports names such as `role_mapping.yml`, or with the ending `.yaml`: the file would be ignored,
 /// and with it the restrictions in it.
 fn report_similar(reader: &mut Reader, folder: &Text<'_>, names: &[String]) {
-    let others = names.iter().filter(|name| !FILES.contains(&name.as_str()));
-    for name in others.filter(|name| name.ends_with(".yml") || name.ends_with(".yaml")) {
-        let yml =
-            name.strip_suffix(".yaml").map_or_else(|| name.clone(), |stem| format!("{stem}.yml"));
-        if let Some(close) = closest(&yml, FILES.iter().copied())
+    for name in names.iter().filter(|name| !FILES.contains(&name.as_str())) {
+        let Some(stem) = name.strip_suffix(".yml").or_else(|| name.strip_suffix(".yaml")) else {
+            continue;
+        };
+        if let Some(close) = closest(&format!("{stem}.yml"), FILES.iter().copied())
             && !names.iter().any(|name| name == close)
         {
             let message = format!("the folder has `{name}`, which is not read");
@@ -135,13 +132,11 @@ fn read_system_indices(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Arc<str
 }
 
 fn read_document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentSecurity {
-    let Some((key, node)) =
-        fields.field("document_security").filter(|(_, node)| !node.is_nothing())
-    else {
+    let Some((key, node)) = fields.field("document_security") else {
         return DocumentSecurity::Deny;
     };
     if let Value::Scalar(scalar) = &node.value {
-        if &*scalar.text != "deny" {
+        if !scalar.is_nothing() && &*scalar.text != "deny" {
             let message = format!("`{}` is not a value of `document_security`", scalar.text);
             reader.error_help(node.at, message, "write `deny` or `{ header: NAME }`");
         }
@@ -180,8 +175,7 @@ fn read_inventory(
         }
         (None, Some(_)) => read_inventory_url(reader, cached, &fields),
         (Some(_), Some(url)) => {
-            reader.error_help(url.at, "`inventory` has both `file` and `url`", "leave one out");
-            None
+            reader.reject(url.at, "`inventory` has both `file` and `url`", "leave one out")
         }
         (None, None) => {
             if fields.lacks("file") && fields.lacks("url") {
@@ -198,8 +192,7 @@ fn read_inventory_url(
     cached: &mut CachedFiles<'_>,
     fields: &Fields<'_>,
 ) -> Option<Inventory> {
-    let refresh =
-        values::duration(reader, fields, "refresh", jwt::SHORTEST_REFRESH).unwrap_or(REFRESH);
+    let refresh = values::duration(reader, fields, "refresh", jwt::MIN_REFRESH).unwrap_or(REFRESH);
     let max_age = values::duration(reader, fields, "max_age", "1ms").unwrap_or(MAX_AGE);
     let credentials = read_credentials(reader, cached, fields);
     let trusted_ca = jwt::read_trusted_ca(reader, cached, fields);
@@ -209,14 +202,9 @@ fn read_inventory_url(
     }
     if text.text.contains('?') {
         let help = "write the cluster's own URL, such as `https://host:9200`";
-        reader.error_help(text.at, "the URL has a query", help);
-        return None;
+        return reader.reject(text.at, "the URL has a query", help);
     }
-    let url = KeyUrl::of_inventory(text.text, credentials?.as_deref());
-    let url = match trusted_ca? {
-        Some(trusted_ca) => url.trusting(trusted_ca),
-        None => url,
-    };
+    let url = KeyUrl::for_inventory(text.text, credentials?.as_deref()).trusting(trusted_ca?);
     Some(Inventory::Url { url, refresh, max_age, at: reader.place(text.at) })
 }
 

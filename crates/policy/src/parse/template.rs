@@ -17,57 +17,54 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut failed = false;
-    let mut rest = text.text;
-    while let Some(at) = rest.find(['{', '}']) {
-        let (before, from) = rest.split_at_checked(at)?;
+    let mut remainder = text.text;
+    while let Some(at) = remainder.find(['{', '}']) {
+        let (before, from) = remainder.split_at_checked(at)?;
         literal.push_str(before);
         if let Some((brace, after)) = doubled(from) {
             warn_of_literal(reader, text, from);
             literal.push(brace);
-            rest = after;
+            remainder = after;
             continue;
         }
         let name = from.strip_prefix('{').and_then(|inside| inside.split_once('}'));
         let Some((name, after)) = name.filter(|(name, _)| !name.contains('{')) else {
             let help = "write `{{` or `}}` for the character itself";
-            reader.error_help(text.locate(from), "a single brace", help);
-            return None;
+            return reader.reject(text.locate(from), "a single brace", help);
         };
         match placeholder(reader, text, from, name) {
             Some(piece) => {
                 if literal.ends_with('$') {
                     let message = "`$` before a placeholder is literal text";
                     let help = format!("did you mean `{{{name}}}`?");
-                    reader.warning_help(
-                        text.locate(before),
-                        Warning::LikePlaceholder,
-                        message,
-                        help,
-                    );
+                    let at = text.locate(before);
+                    reader.warning_help(at, Warning::LikePlaceholder, message, help);
                 }
                 push_text(&mut pieces, &mut literal);
                 pieces.push(piece);
             }
             None => failed = true,
         }
-        rest = after;
+        remainder = after;
     }
-    literal.push_str(rest);
+    literal.push_str(remainder);
     push_text(&mut pieces, &mut literal);
     (!failed).then_some(Template(pieces))
 }
 
-/// The brace that is doubled at the start of this text, and the rest.
+/// The brace that is doubled at the start of this text, and the text after it.
 fn doubled(text: &str) -> Option<(char, &str)> {
-    let open = text.strip_prefix("{{").map(|after| ('{', after));
-    open.or_else(|| text.strip_prefix("}}").map(|after| ('}', after)))
+    [("{{", '{'), ("}}", '}')]
+        .into_iter()
+        .find_map(|(doubled, brace)| Some((brace, text.strip_prefix(doubled)?)))
 }
 
 /// Warns of `{{user}}`, which is the text `{user}`.
 fn warn_of_literal(reader: &mut Reader, text: &Text<'_>, from: &str) {
     let inside = from.strip_prefix("{{").and_then(|from| from.split_once("}}"));
     if let Some((name, _)) = inside
-        && (NAMES.iter().any(|(known, _)| *known == name.trim()) || name.starts_with("claims."))
+        && (NAMES.iter().any(|(placeholder, _)| *placeholder == name.trim())
+            || name.starts_with("claims."))
     {
         let message = format!("`{{{{{name}}}}}` is the text `{{{name}}}`, not a placeholder");
         let help = format!("did you mean `{{{}}}`?", name.trim());
@@ -85,15 +82,14 @@ fn placeholder(reader: &mut Reader, text: &Text<'_>, from: &str, name: &str) -> 
     if let Some(path) = name.strip_prefix("claims.") {
         return values::claim_path(reader, text, path).map(Piece::Claim);
     }
-    if let Some((_, piece)) = NAMES.into_iter().find(|(known, _)| *known == name) {
+    if let Some((_, piece)) = NAMES.into_iter().find(|(placeholder, _)| *placeholder == name) {
         return Some(piece);
     }
-    let help = match closest(name, NAMES.iter().map(|(known, _)| *known)) {
+    let help = match closest(name, NAMES.iter().map(|(placeholder, _)| *placeholder)) {
         Some(close) => format!("did you mean `{{{close}}}`?"),
         None => "there are `{user}`, `{roles}`, `{groups}`, `{rule}`, `{revision}` and \
                  `{claims./json/pointer}`; `{{` is the brace itself"
             .to_owned(),
     };
-    reader.error_help(text.locate(from), format!("unknown placeholder `{{{name}}}`"), help);
-    None
+    reader.reject(text.locate(from), format!("unknown placeholder `{{{name}}}`"), help)
 }

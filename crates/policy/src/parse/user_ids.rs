@@ -48,10 +48,8 @@ impl<'i> Sources<'i> {
             Some(close) => format!("did you mean `{close}`?"),
             None if names.is_empty() => "add `identity`".to_owned(),
             None => {
-                format!(
-                    "a source is `basic` or the `issuer` of an entry of `jwt`: `{}`",
-                    names.join("`, `")
-                )
+                let names = names.join("`, `");
+                format!("a source is `basic` or the `issuer` of an entry of `jwt`: `{names}`")
             }
         }
     }
@@ -63,15 +61,15 @@ pub(crate) fn resolve(
     sources: &Sources<'_>,
     problems: &mut Vec<Problem>,
 ) {
-    let of_role = role.user_id_from.as_ref().map(|named| sources.ids(named, &role.at, problems));
+    let role_ids = role.user_id_from.as_ref().map(|names| sources.ids(names, &role.at, problems));
     let mut is_used = false;
     for unresolved in role.allow.iter_mut().chain(&mut role.deny) {
         let rule = &mut unresolved.rule;
         let mut segments = rule.resources.iter().flat_map(|pattern| &pattern.segments);
         let has_id = segments.any(|segment| matches!(segment, Segment::UserId(_)));
-        match (&unresolved.user_id_from, &of_role) {
-            (Some(named), _) if has_id => set(rule, &sources.ids(named, &role.at, problems)),
-            (Some(named), _) => problems.push(needless(named, &role.at)),
+        match (&unresolved.user_id_from, &role_ids) {
+            (Some(names), _) if has_id => set(rule, &sources.ids(names, &role.at, problems)),
+            (Some(names), _) => problems.push(needless(names, &role.at)),
             (None, Some(ids)) if has_id => {
                 is_used = true;
                 set(rule, ids);
@@ -79,15 +77,15 @@ pub(crate) fn resolve(
             (None, None) if has_id => {
                 let message =
                     format!("`{}` does not say which callers `{{user.id}}` may be", rule.name);
-                let help = "add `user_id_from` to the role, with `basic` or issuers: callers from elsewhere \
-                            never match";
+                let help = "add `user_id_from` to the role, with `basic` or issuers: callers from \
+                            elsewhere never match";
                 problems.push(Problem::error(rule.at.clone(), message).help(help));
             }
             (None, _) => {}
         }
     }
-    if let Some(named) = role.user_id_from.as_ref().filter(|_| !is_used) {
-        problems.push(needless(named, &role.at));
+    if let Some(names) = role.user_id_from.as_ref().filter(|_| !is_used) {
+        problems.push(needless(names, &role.at));
     }
 }
 
@@ -100,10 +98,7 @@ fn set(rule: &mut Rule, ids: &[SourceId]) {
 }
 
 fn needless(sources: &NameRefs, file: &Place) -> Problem {
+    let message = "`user_id_from` is without effect: no rule here needs it";
     let help = "write `{user.id}` in the paths that are the caller's, or leave it out";
-    Problem::error(
-        file.beside(sources.at),
-        "`user_id_from` is without effect: no rule here needs it",
-    )
-    .help(help)
+    Problem::error(file.beside(sources.at), message).help(help)
 }

@@ -10,16 +10,16 @@ use crate::parse::unresolved::{NameRef, NameRefs};
 use document::{Fields, Mark, Reader, Text, Warning};
 
 /// Whether this can be the name of a role or rule. Names appear in headers and logs.
-pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, what: &str) -> bool {
-    if name.trim().is_empty() {
-        reader.error(at, format!("{what} is empty"));
-        return false;
-    }
-    if name.chars().any(char::is_control) {
-        reader.error(at, format!("{what} has a control character in it"));
-        return false;
-    }
-    true
+pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, subject: &str) -> bool {
+    let message = if name.trim().is_empty() {
+        format!("{subject} is empty")
+    } else if name.chars().any(char::is_control) {
+        format!("{subject} has a control character in it")
+    } else {
+        return true;
+    };
+    reader.error(at, message);
+    false
 }
 
 /// A list of names with their places.
@@ -68,46 +68,37 @@ pub(crate) fn prefix(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Arc
     text.shared.clone()
 }
 
-/// Whether a hash looks like one. Its algorithm may still be unsupported; the password verifier
+/// Whether a text looks like a hash. Its algorithm may still be unsupported; the password verifier
 /// checks that.
 pub(crate) fn is_hash(reader: &mut Reader, at: Mark, hash: &str) -> bool {
-    let run = "run `rolegate hash-password` and write what it prints";
-    if hash.starts_with(char::is_whitespace) {
-        reader.error_help(
-            at,
-            "a space comes before the hash of the password",
-            "leave the space out",
-        );
-        return false;
-    }
-    if !is_like_a_hash(hash) {
-        reader.error_help(at, "the password is not a hash", run);
-        return false;
-    }
-    if hash.starts_with("{SHA}") {
-        let message = "`{SHA}` is a fast hash without a salt: who reads it finds the password";
-        reader.warning_help(at, Warning::WeakHash, message, run);
-    }
-    true
+    let (message, help) = if hash.starts_with(char::is_whitespace) {
+        ("a space comes before the hash of the password", "leave the space out")
+    } else if !is_like_a_hash(hash) {
+        ("the password is not a hash", "run `rolegate hash-password` and write what it prints")
+    } else {
+        return true;
+    };
+    reader.error_help(at, message, help);
+    false
 }
 
 /// `$name$…` (crypt and PHC strings) or `{NAME}…` (RFC 2307, 5.3).
 fn is_like_a_hash(hash: &str) -> bool {
-    let word = |name: &str| {
-        !name.is_empty()
-            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-    };
-    let of = |start: char, end: char| {
-        let named = hash.strip_prefix(start).and_then(|hash| hash.split_once(end));
-        named.is_some_and(|(name, rest)| word(name) && !rest.is_empty())
-    };
-    (of('$', '$') || of('{', '}')) && hash.bytes().all(|byte| byte.is_ascii_graphic())
+    let crypt = hash.strip_prefix('$').and_then(|hash| hash.split_once('$'));
+    let ldap = hash.strip_prefix('{').and_then(|hash| hash.split_once('}'));
+    crypt.or(ldap).is_some_and(|(name, value)| is_word(name) && !value.is_empty())
+        && hash.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
 /// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown, because a
 /// password may follow the colon.
 pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
-    let fault = if name.is_empty() {
+    let message = if name.is_empty() {
         "a user name is empty"
     } else if name.contains(':') {
         "a user name has a `:` in it, which ends the name in a Basic header"
@@ -116,17 +107,17 @@ pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
     } else {
         return true;
     };
-    reader.error(at, fault);
+    reader.error(at, message);
     false
 }
 
 /// Reads the duration under a key: a whole number and a unit, such as `60s` or `5m`, and at least
-/// `shortest`. A shorter one is a slip, such as `5ms` for `5m`.
+/// `minimum`. A shorter duration is a slip, such as `5ms` for `5m`.
 pub(crate) fn duration(
     reader: &mut Reader,
     fields: &Fields<'_>,
     key: &str,
-    shortest: &str,
+    minimum: &str,
 ) -> Option<Duration> {
     let text = reader.field_text(fields, key)?;
     let duration = parse_duration(text.text);
@@ -137,12 +128,9 @@ pub(crate) fn duration(
             "write a whole number and `ms`, `s`, `m`, `h` or `d`, such as `60s`".to_owned()
         };
         reader.error_help(text.at, format!("`{key}` `{}` is not a duration", text.text), help);
-    } else if duration < parse_duration(shortest) {
-        reader.error_help(
-            text.at,
-            format!("`{key}` is too short"),
-            format!("write `{shortest}` or more"),
-        );
+    } else if duration < parse_duration(minimum) {
+        let help = format!("write `{minimum}` or more");
+        reader.error_help(text.at, format!("`{key}` is too short"), help);
     }
     duration
 }
@@ -176,8 +164,7 @@ pub(crate) fn claim_path(reader: &mut Reader, text: &Text<'_>, path: &str) -> Op
     if path.is_empty() || path == "/" || path.chars().any(char::is_control) {
         let help =
             "write a claim name such as `sub`, or a JSON pointer such as `/realm_access/roles`";
-        reader.error_help(at, format!("`{path}` is not the place of a claim"), help);
-        return None;
+        return reader.reject(at, format!("`{path}` is not the place of a claim"), help);
     }
     let Some(pointer) = path.strip_prefix('/') else {
         warn_of_path(reader, text, path);
@@ -191,17 +178,17 @@ pub(crate) fn claim_path(reader: &mut Reader, text: &Text<'_>, path: &str) -> Op
     names.map(ClaimPath)
 }
 
-/// One unescaped reference token of a JSON pointer (RFC 6901, 4).
+/// A reference token of a JSON pointer, unescaped (RFC 6901, 4).
 fn unescape(name: &str) -> Option<Box<str>> {
     let mut parts = name.split('~');
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let (sign, rest) = match part.strip_prefix('0') {
-            Some(rest) => ('~', rest),
+        let (sign, text) = match part.strip_prefix('0') {
+            Some(text) => ('~', text),
             None => ('/', part.strip_prefix('1')?),
         };
         out.push(sign);
-        out.push_str(rest);
+        out.push_str(text);
     }
     Some(out.into_boxed_str())
 }
@@ -210,14 +197,10 @@ fn unescape(name: &str) -> Option<Box<str>> {
 /// `$.realm_access.roles`, `realm_access/roles`. Names with dots and slashes are legitimate:
 /// namespaced claims are URLs.
 fn warn_of_path(reader: &mut Reader, text: &Text<'_>, path: &str) {
-    let word = |part: &str| {
-        !part.is_empty()
-            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
-    };
     let start = path.strip_prefix("$.").unwrap_or(path);
     let separator = if start.contains('/') { '/' } else { '.' };
     let parts: Vec<&str> = start.split(separator).collect();
-    if parts.len() > 1 && parts.iter().copied().all(word) {
+    if parts.len() > 1 && parts.iter().copied().all(is_word) {
         let message = format!("`{path}` is the name of one claim");
         let help = format!("did you mean `/{}`?", parts.join("/"));
         reader.warning_help(text.locate(path), Warning::DottedClaim, message, help);

@@ -1,4 +1,4 @@
-//! Which patterns cover others: everything that the one matches, the other matches too.
+//! Whether a pattern covers another pattern: it matches everything that the other matches.
 
 use super::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
 
@@ -71,7 +71,7 @@ impl Segment {
     }
 }
 
-/// A sufficient condition, not a necessary one: equal, or one piece on each side of a single `*`.
+/// A sufficient condition, but not necessary: equal, or a piece on each side of a single `*`.
 fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
     if cover == glob {
         return true;

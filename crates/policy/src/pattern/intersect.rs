@@ -1,4 +1,4 @@
-//! What two patterns both match.
+//! The intersection of two patterns.
 
 use super::{Actions, Glob, Pattern, Scope, Segment, is_below};
 
@@ -8,10 +8,9 @@ impl Actions {
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         match (self, other) {
             (Self::Any, actions) | (actions, Self::Any) => Some(actions.clone()),
-            (Self::These(one), Self::These(other)) => {
-                let both: Vec<Box<str>> =
-                    one.iter().filter(|action| other.contains(action)).cloned().collect();
-                (!both.is_empty()).then_some(Self::These(both))
+            (Self::These(a), Self::These(b)) => {
+                let common: Vec<Box<str>> = a.iter().filter(|n| b.contains(n)).cloned().collect();
+                (!common.is_empty()).then_some(Self::These(common))
             }
         }
     }
@@ -25,31 +24,29 @@ impl Scope {
             (scope, Self::Exact(exact)) | (Self::Exact(exact), scope) => {
                 scope.matches(exact.as_bytes()).then(|| Self::Exact(exact.clone()))
             }
-            (Self::Below(one), Self::Below(other)) if one == other || is_below(one, other) => {
-                Some(self.clone())
-            }
-            (Self::Below(one), Self::Below(below)) => is_below(below, one).then(|| other.clone()),
+            (Self::Below(a), Self::Below(b)) if a == b || is_below(a, b) => Some(self.clone()),
+            (Self::Below(a), Self::Below(b)) => is_below(b, a).then(|| other.clone()),
         }
     }
 }
 
 impl Pattern {
-    /// What both match; `None` if that is nothing. It may be less than all where both have a glob
-    /// with several `*`.
+    /// The resources that both match; `None` if there are none. Where both have a glob with several
+    /// `*`, there may be more.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
-        let (one, two) = (self.segments.len(), other.segments.len());
-        if self.absolute != other.absolute || one < two && !self.rest || two < one && !other.rest {
+        let (a, b) = (self.segments.len(), other.segments.len());
+        if self.absolute != other.absolute || a < b && !self.rest || b < a && !other.rest {
             return None;
         }
-        let mut segments = Vec::with_capacity(one.max(two));
-        for (segment, of_other) in self.segments.iter().zip(&other.segments) {
-            segments.push(segment.intersection(of_other)?);
+        let mut segments = Vec::with_capacity(a.max(b));
+        for (segment, other_segment) in self.segments.iter().zip(&other.segments) {
+            segments.push(segment.intersection(other_segment)?);
         }
-        let longer = if one < two { other } else { self };
-        segments.extend(longer.segments.get(one.min(two)..).unwrap_or_default().iter().cloned());
-        let rest = if one == two { self.rest && other.rest } else { longer.rest };
-        Some(Self { absolute: self.absolute, segments, rest })
+        let longer = if a < b { other } else { self };
+        segments.extend(longer.segments.get(a.min(b)..).unwrap_or_default().iter().cloned());
+        let is_open = if a == b { self.rest && other.rest } else { longer.rest };
+        Some(Self { absolute: self.absolute, segments, rest: is_open })
     }
 }
 
@@ -61,11 +58,11 @@ impl Segment {
             | (Self::User | Self::UserId(_), Self::Literal(literal)) => {
                 (!literal.is_empty()).then(|| Self::Literal(literal.clone()))
             }
-            (one, Self::Literal(literal)) | (Self::Literal(literal), one) => {
-                one.matches(literal.as_bytes(), None).then(|| Self::Literal(literal.clone()))
+            (segment, Self::Literal(literal)) | (Self::Literal(literal), segment) => {
+                segment.matches(literal.as_bytes(), None).then(|| Self::Literal(literal.clone()))
             }
             (Self::One(_), segment) | (segment, Self::One(_)) => Some(segment.clone()),
-            (Self::Glob(one), Self::Glob(other)) => one.intersection(other).map(Self::Glob),
+            (Self::Glob(a), Self::Glob(b)) => a.intersection(b).map(Self::Glob),
             (Self::Glob(_), user) | (user, Self::User | Self::UserId(_) | Self::Glob(_)) => {
                 Some(user.clone())
             }
@@ -74,21 +71,20 @@ impl Segment {
 }
 
 impl Glob {
-    /// A glob for what both match: it begins like the one with the longer start, and ends like the
-    /// one with the longer end.
+    /// A glob for the names that both match, with the longer start and the longer end.
     fn intersection(&self, other: &Self) -> Option<Self> {
-        let ([first, middle @ .., last], [of_other, middle_of_other @ .., last_of_other]) =
+        let ([start_a, middle_a @ .., end_a], [start_b, middle_b @ .., end_b]) =
             (&*self.0, &*other.0)
         else {
             return None;
         };
-        let start = [first, of_other].into_iter().max_by_key(|piece| piece.len())?;
-        let end = [last, last_of_other].into_iter().max_by_key(|piece| piece.len())?;
-        let fits = start.starts_with(&**first)
-            && start.starts_with(&**of_other)
-            && end.ends_with(&**last)
-            && end.ends_with(&**last_of_other);
-        let pieces = [start].into_iter().chain(middle).chain(middle_of_other).chain([end]);
+        let start = [start_a, start_b].into_iter().max_by_key(|piece| piece.len())?;
+        let end = [end_a, end_b].into_iter().max_by_key(|piece| piece.len())?;
+        let fits = start.starts_with(&**start_a)
+            && start.starts_with(&**start_b)
+            && end.ends_with(&**end_a)
+            && end.ends_with(&**end_b);
+        let pieces = [start].into_iter().chain(middle_a).chain(middle_b).chain([end]);
         fits.then(|| Self(pieces.cloned().collect()))
     }
 }

@@ -15,7 +15,7 @@ fn usage(requests: &[(&str, bool, &str)]) -> Usage {
     }
     let text = usage.policy();
     let loaded =
-        policy::load(&MapFiles::of("policy.yaml", text.as_bytes()), Path::new("policy.yaml"));
+        policy::load(&MapFiles::new("policy.yaml", text.as_bytes()), Path::new("policy.yaml"));
     assert!(loaded.is_ok(), "{text}\n{loaded:?}");
     usage
 }
@@ -85,7 +85,7 @@ grants:
          jwt: [{{ issuer: 'https://id.example.com', audiences: [x], keys: {{ file: k }}, user_prefix: 'id:' }}] }}"
     );
     let files =
-        MapFiles::of("policy.yaml", text.as_bytes()).and("users", "ann:$6$x$y").and("k", "{}");
+        MapFiles::new("policy.yaml", text.as_bytes()).and("users", "ann:$6$x$y").and("k", "{}");
     let loaded = policy::load(&files, Path::new("policy.yaml"));
     assert!(loaded.is_ok(), "{text}\n{loaded:?}");
 }

@@ -263,7 +263,7 @@ impl LoggedDecision {
         let (index, issuer) = issuers
             .find(|(_, issuer)| *issuer.issuer == *name)
             .ok_or(CredentialsError::UnknownIssuer)?;
-        let mut subject = self.subject_as_logged(user, Some(SourceId::of_issuer(index)));
+        let mut subject = self.subject_as_logged(user, Some(SourceId::from_issuer(index)));
         subject.roles.retain(|role| issuer.may_give(role));
         if issuer.claims.groups.is_none() {
             subject.groups.clear();

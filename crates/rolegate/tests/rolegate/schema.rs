@@ -109,7 +109,7 @@ fn problems(text: &str) -> Vec<Problem> {
     }
     // Some examples are parts of a policy.
     let head = if text.contains("version:") { "" } else { "version: 1\n" };
-    match load(&MapFiles::of("policy.yaml", format!("{head}{text}")), Path::new("policy.yaml")) {
+    match load(&MapFiles::new("policy.yaml", format!("{head}{text}")), Path::new("policy.yaml")) {
         Ok(loaded) => loaded.warnings,
         Err(problems) => problems,
     }

@@ -36,7 +36,7 @@ pub(crate) fn publish(policy: &str) -> Published {
 
 /// A policy, compiled as one that replaces `previous`.
 pub(crate) fn compiled(policy: &str, previous: Option<&Authorizer>) -> Authorizer {
-    let files = document::MapFiles::of("policy.yaml", policy);
+    let files = document::MapFiles::new("policy.yaml", policy);
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     Authorizer::compile(Arc::new(loaded), &Default::default(), previous).unwrap().0
 }

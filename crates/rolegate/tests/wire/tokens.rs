@@ -28,7 +28,7 @@ fn serve_tokens(signer: &Signer) -> Running {
 }
 
 fn serve_policy(policy: &str, signer: &Signer) -> Running {
-    let files = document::MapFiles::of("policy.yaml", policy).and("jwks.json", signer.key_set());
+    let files = document::MapFiles::new("policy.yaml", policy).and("jwks.json", signer.key_set());
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     let authorizer = Authorizer::compile(Arc::new(loaded), &Default::default(), None).unwrap().0;
     let published = Arc::new(ArcSwapOption::from_pointee(authorizer));

@@ -66,7 +66,7 @@ mod tests {
     }
 
     fn snapshot() -> Arc<Authorizer> {
-        let files = MapFiles::of("policy.yaml", "version: 1\n");
+        let files = MapFiles::new("policy.yaml", "version: 1\n");
         let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
         Arc::new(Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0)
     }

@@ -12,7 +12,7 @@ use crate::Received;
 use crate::status::Status;
 
 fn compiled(policy: &str) -> Authorizer {
-    let files = MapFiles::of("policy.yaml", policy);
+    let files = MapFiles::new("policy.yaml", policy);
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0
 }

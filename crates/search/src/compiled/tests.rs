@@ -24,7 +24,7 @@ fn with_roles(names: &[&str]) -> Privileges {
             "{role}: {{ index_permissions: [{{ index_patterns: [{role}], allowed_actions: [read] }}] }}\n"
         ));
     }
-    let files = MapFiles::of("os/roles.yml", roles);
+    let files = MapFiles::new("os/roles.yml", roles);
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let mut builder = InventoryBuilder::default();
     let inventory = builder.index("a", true, false).index("b", true, false).build();

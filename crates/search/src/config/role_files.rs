@@ -62,7 +62,7 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> File
             for (key, node) in entries {
                 mappings.extend(mapping(reader, key, node));
                 if has_all_roles {
-                    warn_of_unknown_role(reader, Text::of_key(key), roles, "remove the mapping");
+                    warn_of_unknown_role(reader, Text::from_key(key), roles, "remove the mapping");
                 }
             }
         });

@@ -22,7 +22,7 @@ empty: {}
 "#;
 
 fn folder(roles: &str) -> MapFiles {
-    MapFiles::of("os/roles.yml", roles)
+    MapFiles::new("os/roles.yml", roles)
 }
 
 fn load(files: &MapFiles) -> Result<Loaded, Vec<String>> {
@@ -126,7 +126,7 @@ fn problems_have_their_places() {
             .contains("not `roles`")
     );
     assert!(
-        load(&MapFiles::of("os/other", "")).unwrap_err()[0]
+        load(&MapFiles::new("os/other", "")).unwrap_err()[0]
             .contains("the folder has no `roles.yml`")
     );
 }

@@ -28,7 +28,7 @@ other: { tenant_permissions: [{ tenant_patterns: [team], allowed_actions: [kiban
 ";
 
 fn privileges(config: &str, build: impl Fn(&mut InventoryBuilder)) -> Privileges {
-    let files = MapFiles::of("os/roles.yml", ROLES).and("os/config.yml", config);
+    let files = MapFiles::new("os/roles.yml", ROLES).and("os/config.yml", config);
     let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
     let settings =
         EvaluationSettings { evaluation: EvaluationType::Legacy, ..config.settings.clone() };
@@ -194,7 +194,7 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
              odd: {{ tenant_permissions: [{{ tenant_patterns: ['/(?<x>a)|global_tenant/'], allowed_actions: [] }}] }}\n\
              own: {{ tenant_permissions: [{{ tenant_patterns: ['${{user.name}}'], allowed_actions: [] }}] }}\n"
         );
-        let files = MapFiles::of("os/roles.yml", roles).and("os/config.yml", CONFIG);
+        let files = MapFiles::new("os/roles.yml", roles).and("os/config.yml", CONFIG);
         let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
         let settings = EvaluationSettings { evaluation, ..config.settings.clone() };
         let mut builder = InventoryBuilder::default();
@@ -282,7 +282,7 @@ fn the_configuration_names_the_index_or_leaves_it_out() {
 #[test]
 fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
     let build = |has_inventory: bool| {
-        let files = MapFiles::of("os/roles.yml", ROLES).and("os/config.yml", CONFIG);
+        let files = MapFiles::new("os/roles.yml", ROLES).and("os/config.yml", CONFIG);
         let config = SecurityConfig::load(&files, Path::new("os")).unwrap().config;
         let mut all = InventoryBuilder::default();
         all.index("public", true, false).index(".kibana_1", true, false).index(

@@ -210,7 +210,7 @@ impl World {
     }
 
     fn new(roles: Value, reduces: bool, mappings: Value, contents: Contents) -> Self {
-        let files = MapFiles::of("roles.yml", with_meta("roles", &roles))
+        let files = MapFiles::new("roles.yml", with_meta("roles", &roles))
             .and("roles_mapping.yml", with_meta("rolesmapping", &mappings));
         let loaded = SecurityConfig::load(&files, "".as_ref()).expect("valid roles");
         let settings = EvaluationSettings {

@@ -23,7 +23,7 @@ use search::{
 use crate::requests::request;
 
 fn config(roles: &str) -> Arc<SecurityConfig> {
-    let files = MapFiles::of(
+    let files = MapFiles::new(
         "os/roles.yml",
         format!("_meta: {{ type: roles, config_version: 2 }}\n{roles}"),
     );

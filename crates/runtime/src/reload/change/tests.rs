@@ -15,7 +15,7 @@ fn users_and_grants_are_compared() {
             "version: 1\nidentity: {{ basic: {{ users_file: htpasswd }} }}\nroles: {{ r: {{ allow: [GET /a] }} }}\n\
              grants: {{ r: {{ users: [{grants}], groups: [x] }} }}\n"
         );
-        let files = document::MapFiles::of("policy.yaml", text).and("htpasswd", users);
+        let files = document::MapFiles::new("policy.yaml", text).and("htpasswd", users);
         policy::load(&files, Path::new("policy.yaml")).unwrap().policy
     };
     let before = load("a:$6$x$y\nb:$6$x$y\n", "a, b");
@@ -35,7 +35,7 @@ fn users_and_grants_are_compared() {
 fn roles_rules_and_issuers_are_compared_wherever_they_are_in_the_file() {
     let load = |text: &str| {
         let text = format!("version: 1\n{text}");
-        let files = document::MapFiles::of("policy.yaml", text);
+        let files = document::MapFiles::new("policy.yaml", text);
         policy::load(&files, Path::new("policy.yaml")).unwrap().policy
     };
     let issuer = "identity: { jwt: [{ issuer: https://a.example, audiences: [a], keys: { url: https://a.example/k } }] }\n";
@@ -73,7 +73,7 @@ fn an_issuer_or_a_comment_above_changes_neither_issuers_nor_rules() {
             "version: 1\nroles: {{ r: {{ user_id_from: ['{from}'], allow: ['GET /{{user.id}}'] }} }}\n\
              identity:\n{above}  jwt:\n{jwt}"
         );
-        let files = document::MapFiles::of("policy.yaml", text);
+        let files = document::MapFiles::new("policy.yaml", text);
         policy::load(&files, Path::new("policy.yaml")).unwrap().policy
     };
     let (a, b) = ("https://a.example", "https://b.example");
@@ -90,7 +90,7 @@ fn users_roles_and_mappings_of_a_search_cluster_are_compared() {
         let head = |kind: &str, text: &str| {
             format!("# a comment\n_meta: {{ type: {kind}, config_version: 2 }}\n{text}")
         };
-        let files = document::MapFiles::of("policy.yaml", "version: 1\nsearch: { folder: os }\n")
+        let files = document::MapFiles::new("policy.yaml", "version: 1\nsearch: { folder: os }\n")
             .and("os/internal_users.yml", head("internalusers", users))
             .and("os/roles.yml", head("roles", roles))
             .and("os/roles_mapping.yml", head("rolesmapping", mappings));

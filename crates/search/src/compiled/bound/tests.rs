@@ -30,7 +30,7 @@ fn privileges(indices: usize) -> Privileges {
 }
 
 fn of(roles: &str, inventory: Option<Inventory>) -> Privileges {
-    let files = MapFiles::of("os/roles.yml", roles);
+    let files = MapFiles::new("os/roles.yml", roles);
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let settings = EvaluationSettings::default();
     Privileges::new(config, settings, inventory.map(Arc::new))

@@ -59,7 +59,7 @@ documents:
 "#;
 
 fn config(roles: &str) -> Arc<SecurityConfig> {
-    let files = MapFiles::of("os/roles.yml", roles);
+    let files = MapFiles::new("os/roles.yml", roles);
     Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config)
 }
 
