@@ -1,10 +1,10 @@
 //! The users of a policy, and the decoys that stand in for users that do not exist.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use aws_lc_rs::hmac;
-use document::{Problem, Secret, Warning};
+use document::{Place, Problem, Secret, Warning};
 use policy::model::{self, BasicUser, SourceId};
 use serde_json::Value;
 
@@ -50,8 +50,17 @@ pub(crate) struct PasswordResult {
 impl Accounts {
     /// Parses the hashes, and adds what is wrong with them to `problems`.
     pub(crate) fn compile(settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
-        let accounts: Vec<Arc<Account>> =
-            settings.users.iter().map(|user| Arc::new(account(user, settings, problems))).collect();
+        let mut weak_users = BTreeMap::new();
+        let accounts: Vec<Arc<Account>> = settings
+            .users
+            .iter()
+            .map(|user| Arc::new(account(user, settings, &mut weak_users, problems)))
+            .collect();
+        problems.extend(
+            weak_users
+                .into_iter()
+                .map(|(weakness, users)| warn_of_weakness(settings, weakness, users)),
+        );
         problems.extend(warn_of_mixed_hashes(settings, &accounts));
         let by_name =
             accounts.iter().map(|account| (account.name.clone(), account.clone())).collect();
@@ -150,20 +159,29 @@ impl Account {
     }
 }
 
-/// Parses the hash of a user, and adds what is wrong with it to `problems`.
-fn account(user: &BasicUser, settings: &model::Basic, problems: &mut Vec<Problem>) -> Account {
+/// The users with a hash of each weakness: the place and the name.
+type WeakUsers = BTreeMap<Weakness, Vec<(Place, String)>>;
+
+/// Parses the hash of a user, and adds its errors to `problems`.
+fn account(
+    user: &BasicUser,
+    settings: &model::Basic,
+    weak_users: &mut WeakUsers,
+    problems: &mut Vec<Problem>,
+) -> Account {
     let groups = user.groups.iter().map(|group| prefixed(&settings.group_prefix, group)).collect();
     Account {
         name: Arc::clone(&user.name),
         subject: subject(prefixed(&settings.user_prefix, &user.name), groups),
         hash_text: user.password.clone(),
-        stored: stored(user, settings, problems),
+        stored: stored(user, settings, weak_users, problems),
     }
 }
 
 fn stored(
     user: &BasicUser,
     settings: &model::Basic,
+    weak_users: &mut WeakUsers,
     problems: &mut Vec<Problem>,
 ) -> Option<Stored> {
     let name = &user.name;
@@ -175,17 +193,10 @@ fn stored(
     };
     match Stored::parse(&hash.0) {
         Ok((stored, weakness)) => {
-            let (kind, how) = match weakness {
-                None => return Some(stored),
-                Some(Weakness::Weak(how)) => (Warning::WeakHash, how.to_owned()),
-                Some(Weakness::Slow(how)) => {
-                    (Warning::SlowHash, format!("{how}: a check takes about a second or longer"))
-                }
-            };
-            let message = format!("the password of `{name}` is hashed with {how}");
-            let help =
-                "make a new one with `rolegate hash-password`, or in a file with `rolegate passwd`";
-            problems.push(Problem::warning(user.at.clone(), kind, message).help(help));
+            if let Some(weakness) = weakness {
+                let users = weak_users.entry(weakness).or_default();
+                users.push((user.at.clone(), format!("`{name}`")));
+            }
             Some(stored)
         }
         Err(error) => {
@@ -194,6 +205,25 @@ fn stored(
             None
         }
     }
+}
+
+/// The warning about the users whose hashes have the same weakness, at the settings of Basic.
+fn warn_of_weakness(
+    settings: &model::Basic,
+    weakness: Weakness,
+    users: Vec<(Place, String)>,
+) -> Problem {
+    let (kind, how, consequence) = match weakness {
+        Weakness::Weak(how) => (Warning::WeakHash, how, ""),
+        Weakness::Slow(how) => (Warning::SlowHash, how, ": a check takes about a second or longer"),
+    };
+    let passwords = match &*users {
+        [(_, name)] => format!("the password of {name} is"),
+        users => format!("{} passwords are", users.len()),
+    };
+    let message = format!("{passwords} hashed with {how}{consequence}");
+    let help = "make a new hash with `rolegate hash-password`, or in a file with `rolegate passwd`";
+    Problem::warning(settings.at.clone(), kind, message).help(help).places(users)
 }
 
 /// A subject that is authenticated by a password.

@@ -81,7 +81,7 @@ impl<T: HeapSize> Authenticator<T> {
         let basic =
             settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
         let issuers = settings.jwt.iter().enumerate().map(|(index, issuer)| {
-            Issuer::compile(issuer, SourceId::of_issuer(index), fetched, &mut problems)
+            Issuer::compile(issuer, SourceId::from_issuer(index), fetched, &mut problems)
         });
         let issuers: Arc<[Issuer]> = issuers.collect();
         let Some(hasher) = KeyedHasher::random() else {

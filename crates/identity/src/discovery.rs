@@ -53,7 +53,7 @@ mod tests {
 
     fn result(document: &str) -> Result<String, String> {
         let issuer = "https://id.example/realms/a";
-        let at = KeyUrl::of_discovery(&issuer.into());
+        let at = KeyUrl::for_discovery(&issuer.into());
         match key_set_url(document.as_bytes(), &at, issuer) {
             Ok(url) => Ok(url.with_secrets().to_owned()),
             Err(error) => Err(error.to_string()),

@@ -63,7 +63,7 @@ pub(crate) struct HashError {
 }
 
 /// Why a hash that can be used should be another one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Weakness {
     /// It is easier to break than it should be.
     Weak(&'static str),
@@ -88,7 +88,8 @@ impl Stored {
         if let Some(digest) = text.strip_prefix("{SHA}") {
             let digest = STANDARD.decode(digest).ok().and_then(|digest| digest.try_into().ok());
             let digest = digest.ok_or(damaged("a `{SHA}` hash that is not 20 bytes in base64"))?;
-            return Ok((Self(Box::new(Sha1(digest))), None));
+            let weakness = Weakness::Weak("`{SHA}`, which is fast and without a salt");
+            return Ok((Self(Box::new(Sha1(digest))), Some(weakness)));
         }
         if is_of_ldap(text) {
             let message =

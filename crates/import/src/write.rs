@@ -63,15 +63,19 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
 // Writing to a `String` never fails.
 
 fn write_basic(text: &mut String, users: &Users, prefix: &str) {
+    // Envoy has no other hashes.
+    let has_sha = match users {
+        Users::Inline(users) => users.iter().any(|(_, hash)| hash.starts_with("{SHA}")),
+        Users::File(_) => true,
+    };
+    if has_sha {
+        write_accept(text, 2, Warning::WeakHash);
+    }
     *text += "  basic:\n";
     match users {
         Users::Inline(users) => {
             *text += "    users:\n";
             for (name, hash) in users {
-                // Envoy has no other hashes.
-                if hash.starts_with("{SHA}") {
-                    write_accept(text, 6, Warning::WeakHash);
-                }
                 let _ = writeln!(text, "      {}: {{ password: {} }}", quoted(name), quoted(hash));
             }
         }
@@ -308,7 +312,7 @@ fn write_accept(text: &mut String, indent: usize, kind: Warning) {
     let reason = match kind {
         Warning::UnmatchedDeny => "the original denies it too, and allows it nowhere",
         Warning::TrailingSlash => "the original has this prefix",
-        Warning::WeakHash => "the original has this hash; hash the password anew",
+        Warning::WeakHash => "the original has these hashes; hash the passwords anew",
         _ => "it is so in the original",
     };
     let _ = writeln!(text, "{:indent$}# accept: {kind} because imported: {reason}", "");
@@ -316,7 +320,7 @@ fn write_accept(text: &mut String, indent: usize, kind: Warning) {
 
 /// The warnings about the policy that no comment accepts.
 fn load(imported: &Imported, sources: &Sources) -> Result<Vec<Problem>, Problem> {
-    let mut files = MapFiles::of("policy.yaml", imported.policy.as_bytes());
+    let mut files = MapFiles::new("policy.yaml", imported.policy.as_bytes());
     for (name, key_set) in &imported.key_sets {
         files = files.and(name, key_set.as_bytes());
     }

@@ -100,11 +100,10 @@ fn an_imported_policy_never_allows_more_than_istio() {
 }
 
 fn loaded(imported: &Imported) -> Policy {
-    let files =
-        imported.key_sets.iter().fold(
-            MapFiles::of("policy.yaml", imported.policy.as_bytes()),
-            |files, (name, key_set)| files.and(name, key_set.as_bytes()),
-        );
+    let files = imported.key_sets.iter().fold(
+        MapFiles::new("policy.yaml", imported.policy.as_bytes()),
+        |files, (name, key_set)| files.and(name, key_set.as_bytes()),
+    );
     let loaded = policy::load(&files, Path::new("policy.yaml"));
     loaded.unwrap_or_else(|problems| panic!("{}\n{problems:?}", imported.policy)).policy
 }

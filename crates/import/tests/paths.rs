@@ -160,7 +160,7 @@ fn istio_with((kind, text): (Kind, &str), is_deny: bool, options: &Options) -> I
 }
 
 fn loaded(imported: &Imported) -> Policy {
-    let files = MapFiles::of("policy.yaml", imported.policy.as_bytes());
+    let files = MapFiles::new("policy.yaml", imported.policy.as_bytes());
     let loaded = policy::load(&files, Path::new("policy.yaml"));
     loaded.unwrap_or_else(|problems| panic!("{}\n{problems:?}", imported.policy)).policy
 }

@@ -1,30 +1,31 @@
-//! `deny` rules that callers escape: without credentials, with another host, or with the other one
-//! of `GET` and `HEAD`.
+//! `deny` rules that callers bypass: without credentials, with another host, or with `HEAD` in
+//! place of `GET`.
+
+use document::{Problem, Warning};
+use policy::model::{AUTHENTICATED, Effect, Rule};
+use policy::pattern::{Actions, Pattern, Scope, Segment};
 
 use crate::cover::{covers_paths, covers_scopes};
 use crate::overlap::{overlap_but_for_paths, overlapping};
-use crate::related::Related;
-use crate::trie::{Ruled, Trie};
+use crate::related::RelatedRoles;
+use crate::trie::{RoleRule, Trie};
 use crate::warnings::{Budget, Warnings};
-use document::{Problem, Warning};
-use policy::model::{AUTHENTICATED, Effect, Policy, Rule};
-use policy::pattern::{Actions, Pattern, Scope, Segment};
 
 /// Warns of each `deny` rule that an `allow` rule lets callers bypass.
-pub(crate) fn escaped(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
-    let mut related = Related::new(policy);
+pub(crate) fn escaped_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
+    let mut related = RelatedRoles::new(trie.policy);
     let mut budget = Budget::new(2_000_000, 10_000);
-    for ruled in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Deny) {
-        budget.spend(|left| {
-            let mut denial = Denial::new(trie, ruled, left);
+    for rule in trie.denials() {
+        budget.spend(|steps| {
+            let mut denial = Denial::new(trie, rule, steps);
             let problems = [
                 denial.without_credentials(&related),
                 denial.with_another_host(&mut related),
                 denial.with_another_method(&mut related),
             ];
             // Without steps left, a rule that closes the gap may have been missed.
-            if *left > 0 {
-                problems.into_iter().flatten().for_each(|problem| warnings.push(problem));
+            if *steps > 0 {
+                warnings.extend(problems.into_iter().flatten());
             }
         });
     }
@@ -32,129 +33,113 @@ pub(crate) fn escaped(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings)
 
 /// A `deny` rule, and the rules whose paths overlap it.
 struct Denial<'s, 'p> {
-    ruled: &'s Ruled<'p>,
-    allowing: Vec<&'s Ruled<'p>>,
-    denying: Vec<&'s Ruled<'p>>,
-    left: &'s mut usize,
+    deny: &'s RoleRule<'p>,
+    allowing: Vec<&'s RoleRule<'p>>,
+    denying: Vec<&'s RoleRule<'p>>,
+    steps: &'s mut usize,
 }
 
 impl<'s, 'p> Denial<'s, 'p> {
-    fn new(trie: &'s Trie<'p>, ruled: &'s Ruled<'p>, left: &'s mut usize) -> Self {
-        let near = overlapping(trie, ruled.rule, left);
-        let near =
-            near.into_iter().map(|id| trie.rules.at(id)).filter(|near| !std::ptr::eq(*near, ruled));
-        let (allowing, denying) = near.partition(|near| near.effect == Effect::Allow);
-        Self { ruled, allowing, denying, left }
+    fn new(trie: &'s Trie<'p>, deny: &'s RoleRule<'p>, steps: &'s mut usize) -> Self {
+        let rules = overlapping(trie, deny.rule, steps).into_iter().map(|id| trie.rules.at(id));
+        let (allowing, denying) = rules
+            .filter(|rule| !std::ptr::eq(*rule, deny))
+            .partition(|rule| rule.effect == Effect::Allow);
+        Self { deny, allowing, denying, steps }
     }
 
-    /// What every caller may do can be done without credentials, and so without the roles that come
-    /// with them.
-    fn without_credentials(&mut self, related: &Related<'_>) -> Option<Problem> {
-        if related.is_everybodys(self.ruled.role) {
+    /// Requests that every caller may send can be sent without credentials, and so without the
+    /// roles that come with them.
+    fn without_credentials(&mut self, related: &RelatedRoles<'_>) -> Option<Problem> {
+        let Self { deny, allowing, denying, steps } = self;
+        let rule = deny.rule;
+        if related.is_everybodys(deny.role_id) {
             return None;
         }
-        let rule = self.ruled.rule;
-        let is_anonymous =
-            |near: &&&Ruled<'_>| related.is_everybodys(near.role) && !is_about_users(near.rule);
-        let open: Vec<&Ruled<'_>> = self.allowing.iter().filter(is_anonymous).copied().collect();
-        let closed: Vec<&Rule> =
-            self.denying.iter().filter(is_anonymous).map(|near| near.rule).collect();
-        let left = &mut *self.left;
-        let reached: Vec<&Ruled<'_>> = open
-            .iter()
-            .filter(|allow| {
-                let part =
-                    Part::of_both(allow.rule, rule, left).filter(|part| !part.is_preflight());
-                part.is_some_and(|part| !part.is_covered(&closed, left))
-            })
-            .copied()
-            .collect();
-        let first = *reached.first()?;
-        let allow = if let Some(wider) =
-            reached.iter().copied().find(|allow| is_exception(rule, allow.rule))
-        {
-            wider
-        } else {
-            // A ban from everything restricts whoever may do more than everybody, and is hardly
-            // about the rest.
-            let open: Vec<&Rule> = open.iter().map(|allow| allow.rule).collect();
-            let mut others =
-                self.allowing.iter().filter(|allow| !related.is_everybodys(allow.role));
-            let restricts = others.any(|allow| {
-                Part::of_both(allow.rule, rule, left)
-                    .is_some_and(|part| !part.is_covered(&open, left))
-            });
-            (!restricts).then_some(first)?
-        };
+        let open: Vec<&RoleRule<'_>> =
+            allowing.iter().copied().filter(|rule| is_anonymous(rule, related)).collect();
+        let closed = rules(denying.iter().copied().filter(|rule| is_anonymous(rule, related)));
+        let mut reachable = open.clone();
+        reachable.retain(|allow| {
+            Requests::matching(allow.rule, rule, steps)
+                .is_some_and(|common| !common.is_preflight() && !common.are_covered(&closed, steps))
+        });
+        let wider = reachable.iter().find(|allow| is_exception(rule, allow.rule));
+        let allow = wider.or(reachable.first())?;
+        if wider.is_none() {
+            // A ban from everything restricts callers who may do more than everybody, and is hardly
+            // about the requests that everybody may send.
+            let open = rules(open.iter().copied());
+            let mut restricted = allowing.iter().filter(|a| !related.is_everybodys(a.role_id));
+            if restricted.any(|allow| {
+                Requests::matching(allow.rule, rule, steps)
+                    .is_some_and(|common| !common.are_covered(&open, steps))
+            }) {
+                return None;
+            }
+        }
         let message = format!(
             "`{}` can be bypassed by omitting credentials: `anyone` allows this",
             rule.name
         );
-        let help = if *self.ruled.named.name == *AUTHENTICATED {
+        let help = if *deny.role.name == *AUTHENTICATED {
             "move the `deny` to `anyone`, or the `allow` to `authenticated`"
         } else {
-            "move the `allow` to `authenticated`, or, if every caller is meant, the `deny` to `anyone`"
+            "move the `allow` to `authenticated`, or, if every caller is meant, the `deny` to \
+             `anyone`"
         };
-        Some(self.warning(Warning::OpenAnonymous, allow, message, help.to_owned()))
+        Some(allow.relate_to(deny.warning(Warning::OpenAnonymous, message, help)))
     }
 
     /// The client chooses the host.
-    fn with_another_host(&mut self, related: &mut Related<'_>) -> Option<Problem> {
-        let rule = self.ruled.rule;
-        if rule.scopes.is_empty() {
-            return None;
-        }
-        if !self.allowing.iter().any(|allow| overlap_but_for_paths(allow.rule, rule)) {
+    fn with_another_host(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
+        let (deny, rule) = (self.deny, self.deny.rule);
+        if rule.scopes.is_empty()
+            || !self.allowing.iter().any(|allow| overlap_but_for_paths(allow.rule, rule))
+        {
             return None;
         }
         for allow in self.allowing.clone() {
-            let open =
-                if allow.rule.scopes.is_empty() { Vec::new() } else { apexes(rule, allow.rule) };
-            if open.is_empty() && !allow.rule.scopes.is_empty() {
+            let apexes = apexes(rule, allow.rule);
+            if apexes.is_empty() && !allow.rule.scopes.is_empty() {
                 continue;
             }
-            let apex = open.first().map(ToString::to_string);
-            let Some(mut part) = Part::but_for_scopes(allow.rule, rule, self.left) else {
+            let apex = apexes.first().map(ToString::to_string);
+            let Some(requests) = Requests::on_any_host(allow.rule, rule, self.steps) else {
                 continue;
             };
-            part.scopes = open;
-            if self.is_open(allow, &part, related) {
-                return Some(self.open_host(allow, apex));
+            if !self.is_open(allow, &Requests { scopes: apexes, ..requests }, related) {
+                continue;
             }
+            let (name, by) = (&rule.name, &allow.rule.name);
+            let warning = if let Some(apex) = apex {
+                let message = format!(
+                    "`{name}` is not for `{apex}`, where `{by}` allows this path: `*.{apex}` is \
+                     not `{apex}`"
+                );
+                let help = format!("write a `deny` for `{apex}`, too, or one without a host");
+                deny.warning(Warning::OpenHost, message, &help)
+            } else {
+                let message = format!(
+                    "`{name}` is for some hosts only: `{by}` allows this path on every other one, \
+                     and the client chooses the host"
+                );
+                let help = "write the `deny` without a host, or the `allow` with hosts; or accept \
+                            this where the proxy routes by host";
+                deny.warning(Warning::OpenHost, message, help)
+            };
+            return Some(allow.relate_to(warning));
         }
         None
     }
 
-    fn open_host(&self, allow: &Ruled<'_>, apex: Option<String>) -> Problem {
-        let (name, by) = (&self.ruled.rule.name, &allow.rule.name);
-        let (message, help) = match apex {
-            Some(apex) => (
-                format!(
-                    "`{name}` is not for `{apex}`, where `{by}` allows this path: `*.{apex}` is not `{apex}`"
-                ),
-                format!("write a `deny` for `{apex}`, too, or one without a host"),
-            ),
-            None => (
-                format!(
-                    "`{name}` is for some hosts only: `{by}` allows this path on every other one, and the client \
-                     chooses the host"
-                ),
-                "write the `deny` without a host, or the `allow` with hosts; or accept this where the proxy routes \
-                 by host"
-                    .to_owned(),
-            ),
-        };
-        self.warning(Warning::OpenHost, allow, message, help)
-    }
-
     /// Applications answer `HEAD` as `GET`, without the body.
-    fn with_another_method(&mut self, related: &mut Related<'_>) -> Option<Problem> {
-        let rule = self.ruled.rule;
+    fn with_another_method(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
+        let (deny, rule) = (self.deny, self.deny.rule);
         let Actions::These(methods) = &rule.actions else { return None };
-        let has = |method: &str| methods.iter().any(|one| **one == *method);
-        let (closed, open) = match (has("GET"), has("HEAD")) {
-            (true, false) => ("GET", "HEAD"),
-            (false, true) if methods.len() == 1 => ("HEAD", "GET"),
+        let (closed, open) = match [b"GET".as_slice(), b"HEAD"].map(|m| rule.actions.matches(m)) {
+            [true, false] => ("GET", "HEAD"),
+            [false, true] if methods.len() == 1 => ("HEAD", "GET"),
             _ => return None,
         };
         for allow in self.allowing.clone() {
@@ -166,9 +151,9 @@ impl<'s, 'p> Denial<'s, 'p> {
                 continue;
             }
             let actions = Actions::These(vec![open.into()]);
-            let Some(scopes) = common_scopes(allow.rule, rule, self.left) else { continue };
-            let Some(paths) = common_paths(allow.rule, rule, self.left) else { continue };
-            if self.is_open(allow, &Part { actions, scopes, paths }, related) {
+            let Some(scopes) = common_scopes(allow.rule, rule, self.steps) else { continue };
+            let Some(paths) = common_paths(allow.rule, rule, self.steps) else { continue };
+            if self.is_open(allow, &Requests { actions, scopes, paths }, related) {
                 let message = format!(
                     "`{}` leaves `{open}` open: `{}` allows it on the same paths",
                     rule.name, allow.rule.name
@@ -176,145 +161,147 @@ impl<'s, 'p> Denial<'s, 'p> {
                 let help = format!(
                     "add `{open}`, or write `*` for every method: a method stands for itself alone"
                 );
-                return Some(self.warning(Warning::OpenMethod, allow, message, help));
+                return Some(allow.relate_to(deny.warning(Warning::OpenMethod, message, &help)));
             }
         }
         None
     }
 
-    /// Whether a caller with the role of this rule has that of the `allow` rule, too, and no role
-    /// that comes with them denies this part.
-    fn is_open(&mut self, allow: &Ruled<'_>, part: &Part, related: &mut Related<'_>) -> bool {
-        if !related.are_together(self.ruled, allow.role, self.left) {
+    /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and no role
+    /// that comes with the two denies these requests.
+    fn is_open(
+        &mut self,
+        allow: &RoleRule<'_>,
+        requests: &Requests,
+        related: &mut RelatedRoles<'_>,
+    ) -> bool {
+        if !related.restricts(self.deny, allow.role_id, self.steps) {
             return false;
         }
         let mut closed: Vec<&Rule> = Vec::new();
-        for role in [allow.role, self.ruled.role] {
-            related.find_from(role, self.left);
-            closed.extend(
-                self.denying.iter().filter(|near| related.has(near.role)).map(|near| near.rule),
-            );
+        for role in [allow.role_id, self.deny.role_id] {
+            related.find_from(role, self.steps);
+            closed.extend(rules(self.denying.iter().copied().filter(|r| related.has(r.role_id))));
         }
-        !part.is_covered(&closed, self.left)
-    }
-
-    fn warning(&self, kind: Warning, allow: &Ruled<'_>, message: String, help: String) -> Problem {
-        let note = format!("`{}` of the role `{}`", allow.rule.name, allow.named.name);
-        Problem::warning(self.ruled.rule.at.clone(), kind, message)
-            .help(help)
-            .related(allow.rule.at.clone(), note)
+        !requests.are_covered(&closed, self.steps)
     }
 }
 
-/// Whether a rule matches only callers whose name is known.
-fn is_about_users(rule: &Rule) -> bool {
-    let mut segments = rule.resources.iter().flat_map(|pattern| &pattern.segments);
-    segments.any(|segment| matches!(segment, Segment::User | Segment::UserId(_)))
+fn rules<'s, 'p: 's>(rules: impl Iterator<Item = &'s RoleRule<'p>>) -> Vec<&'p Rule> {
+    rules.map(|rule| rule.rule).collect()
+}
+
+/// Whether a rule may match requests of callers without a name.
+fn is_anonymous(rule: &RoleRule<'_>, related: &RelatedRoles<'_>) -> bool {
+    let mut segments = rule.rule.resources.iter().flat_map(|pattern| &pattern.segments);
+    related.is_everybodys(rule.role_id)
+        && !segments.any(|segment| matches!(segment, Segment::User | Segment::UserId(_)))
 }
 
 /// Whether a `deny` rule is about some of the paths or hosts of an `allow` rule.
 fn is_exception(deny: &Rule, allow: &Rule) -> bool {
-    let hosts = covers_scopes(&allow.scopes, &deny.scopes);
-    let all_hosts = covers_scopes(&deny.scopes, &allow.scopes);
-    let is_within =
-        |deny: &Pattern, allow: &Pattern| allow.covers(deny) && !(all_hosts && deny.covers(allow));
-    hosts
-        && deny
-            .resources
-            .iter()
-            .any(|deny| allow.resources.iter().any(|allow| is_within(deny, allow)))
+    let is_for_all_hosts = covers_scopes(&deny.scopes, &allow.scopes);
+    covers_scopes(&allow.scopes, &deny.scopes)
+        && deny.resources.iter().any(|deny| {
+            allow
+                .resources
+                .iter()
+                .any(|allow| allow.covers(deny) && !(is_for_all_hosts && deny.covers(allow)))
+        })
 }
 
 /// The hosts `example.com` of an `allow` rule where the `deny` rule is for `*.example.com` only.
 /// Where the `allow` rule is for no more paths than the `deny` rule, that is on purpose.
 fn apexes(deny: &Rule, allow: &Rule) -> Vec<Scope> {
-    let is_apex = |host: &&Scope| {
-        let Scope::Exact(host) = host else { return false };
-        let is_above = |scope: &Scope| matches!(scope, Scope::Below(name) if name == host);
-        deny.scopes.iter().any(is_above)
-            && !deny.scopes.iter().any(|scope| scope.matches(host.as_bytes()))
-    };
     if covers_paths(deny, allow) {
-        Vec::new()
-    } else {
-        allow.scopes.iter().filter(is_apex).cloned().collect()
+        return Vec::new();
     }
+    allow.scopes.iter().filter(|host| is_apex(host, deny)).cloned().collect()
 }
 
-/// Some requests: those with one of these methods, hosts (none: any host) and paths.
-struct Part {
+fn is_apex(host: &Scope, deny: &Rule) -> bool {
+    let Scope::Exact(host) = host else { return false };
+    deny.scopes.contains(&Scope::Below(host.clone()))
+        && !deny.scopes.iter().any(|scope| scope.matches(host.as_bytes()))
+}
+
+/// The requests with any of these methods, hosts (an empty list: any host) and paths.
+struct Requests {
     actions: Actions,
     scopes: Vec<Scope>,
     paths: Vec<Pattern>,
 }
 
-impl Part {
-    /// What both rules match.
-    fn of_both(one: &Rule, other: &Rule, left: &mut usize) -> Option<Self> {
-        let part = Self::but_for_scopes(one, other, left)?;
-        Some(Self { scopes: common_scopes(one, other, left)?, ..part })
+impl Requests {
+    /// The requests that match both rules.
+    fn matching(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Self> {
+        let requests = Self::on_any_host(a, b, steps)?;
+        Some(Self { scopes: common_scopes(a, b, steps)?, ..requests })
     }
 
-    /// What both rules would match if they were for any host.
-    fn but_for_scopes(one: &Rule, other: &Rule, left: &mut usize) -> Option<Self> {
-        let actions = one.actions.intersection(&other.actions)?;
-        Some(Self { actions, scopes: Vec::new(), paths: common_paths(one, other, left)? })
+    /// The requests that would match both rules if they were for any host.
+    fn on_any_host(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Self> {
+        let actions = a.actions.intersection(&b.actions)?;
+        Some(Self { actions, scopes: Vec::new(), paths: common_paths(a, b, steps)? })
     }
 
     /// Whether these are preflight requests, which browsers send without credentials: `anyone` has
     /// to allow them.
     fn is_preflight(&self) -> bool {
-        matches!(&self.actions, Actions::These(all) if all.iter().all(|action| **action == *"OPTIONS"))
+        let Actions::These(methods) = &self.actions else { return false };
+        methods.iter().all(|method| **method == *"OPTIONS")
     }
 
-    /// Whether one of these rules matches, for each method, host and path. True if no steps are
-    /// left, so that no warning follows.
-    fn is_covered(&self, by: &[&Rule], left: &mut usize) -> bool {
+    /// Whether a rule matches, for each method, host and path. True if no steps are left, so that
+    /// no warning follows.
+    fn are_covered(&self, rules: &[&Rule], steps: &mut usize) -> bool {
         let actions: Vec<Actions> = match &self.actions {
             Actions::Any => vec![Actions::Any],
-            Actions::These(all) => {
-                all.iter().map(|action| Actions::These(vec![action.clone()])).collect()
+            Actions::These(actions) => {
+                actions.iter().map(|action| Actions::These(vec![action.clone()])).collect()
             }
         };
-        let hosts: Vec<&[Scope]> = if self.scopes.is_empty() {
-            vec![<&[Scope]>::default()]
-        } else {
-            self.scopes.chunks(1).collect()
-        };
-        let mut covers = |rule: &Rule, action: &Actions, host: &[Scope], path: &Pattern| {
-            *left = left.saturating_sub(1 + rule.resources.len() + rule.scopes.len());
-            *left == 0
-                || rule.actions.covers(action)
-                    && covers_scopes(&rule.scopes, host)
-                    && rule.resources.iter().any(|pattern| pattern.covers(path))
-        };
+        let any_host: &[Scope] = &[];
+        let hosts: Vec<&[Scope]> =
+            if self.scopes.is_empty() { vec![any_host] } else { self.scopes.chunks(1).collect() };
         self.paths.iter().all(|path| {
             actions.iter().all(|action| {
-                hosts.iter().all(|host| by.iter().any(|rule| covers(rule, action, host, path)))
+                hosts.iter().all(|host| {
+                    rules.iter().any(|rule| {
+                        *steps = steps.saturating_sub(1 + rule.resources.len() + rule.scopes.len());
+                        *steps == 0
+                            || rule.actions.covers(action)
+                                && covers_scopes(&rule.scopes, host)
+                                && rule.resources.iter().any(|pattern| pattern.covers(path))
+                    })
+                })
             })
         })
     }
 }
 
-/// The hosts that both rules are for: none for any host.
-fn common_scopes(one: &Rule, other: &Rule, left: &mut usize) -> Option<Vec<Scope>> {
-    if one.scopes.is_empty() || other.scopes.is_empty() {
-        return Some([&*one.scopes, &*other.scopes].concat());
+/// The hosts that both rules are for: an empty list for any host.
+fn common_scopes(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Vec<Scope>> {
+    if a.scopes.is_empty() || b.scopes.is_empty() {
+        return Some([&*a.scopes, &*b.scopes].concat());
     }
-    *left = left.saturating_sub(one.scopes.len().saturating_mul(other.scopes.len()));
-    let pairs =
-        one.scopes.iter().flat_map(|one| other.scopes.iter().map(move |other| (one, other)));
-    let both: Vec<Scope> =
-        pairs.take(*left).filter_map(|(one, other)| one.intersection(other)).collect();
-    (!both.is_empty()).then_some(both)
+    intersections(&a.scopes, &b.scopes, Scope::intersection, steps)
 }
 
 /// The paths that both rules match.
-fn common_paths(one: &Rule, other: &Rule, left: &mut usize) -> Option<Vec<Pattern>> {
-    *left = left.saturating_sub(one.resources.len().saturating_mul(other.resources.len()));
-    let pairs =
-        one.resources.iter().flat_map(|one| other.resources.iter().map(move |other| (one, other)));
-    let both: Vec<Pattern> =
-        pairs.take(*left).filter_map(|(one, other)| one.intersection(other)).collect();
-    (!both.is_empty()).then_some(both)
+fn common_paths(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Vec<Pattern>> {
+    intersections(&a.resources, &b.resources, Pattern::intersection, steps)
+}
+
+/// The intersections of all pairs; `None` if there are none.
+fn intersections<T>(
+    a: &[T],
+    b: &[T],
+    intersection: impl Fn(&T, &T) -> Option<T>,
+    steps: &mut usize,
+) -> Option<Vec<T>> {
+    *steps = steps.saturating_sub(a.len().saturating_mul(b.len()));
+    let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b))).take(*steps);
+    let common: Vec<T> = pairs.filter_map(|(a, b)| intersection(a, b)).collect();
+    (!common.is_empty()).then_some(common)
 }

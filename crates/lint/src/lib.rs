@@ -1,5 +1,5 @@
 //! Warnings about policies that are valid but probably not intended. None of them makes a policy
-//! unusable.
+//! unusable. Each cause is reported once, at its source, with the places that it concerns.
 //!
 //! Each check has a budget: for a policy that is built to be expensive, some warnings are omitted,
 //! so that the time stays proportional to the number of rules.
@@ -13,6 +13,7 @@ mod reach;
 mod related;
 mod roles;
 mod shared;
+mod sources;
 mod tenants;
 mod trie;
 mod warnings;
@@ -23,6 +24,7 @@ use document::{Files, Problem};
 use policy::model::Identity;
 use policy::{Loaded, Parsed};
 
+use crate::sources::{MAX_SOURCES, Source};
 use crate::trie::Trie;
 use crate::warnings::Warnings;
 
@@ -46,31 +48,35 @@ pub fn load_with(
     check: impl FnOnce(&Identity) -> Vec<Problem>,
 ) -> Result<Loaded, Vec<Problem>> {
     let mut parsed = policy::parse(files, file);
-    let more =
-        if parsed.is_broken() { check(&parsed.policy.identity) } else { warnings_of(&parsed) };
-    parsed.problems.extend(more);
+    let problems =
+        if parsed.is_broken() { check(&parsed.policy.identity) } else { find_warnings(&parsed) };
+    parsed.problems.extend(problems);
     parsed.into_loaded()
 }
 
 /// The warnings about a policy without errors.
-fn warnings_of(parsed: &Parsed) -> Vec<Problem> {
+fn find_warnings(parsed: &Parsed) -> Vec<Problem> {
     let policy = &parsed.policy;
     let mut warnings = Warnings::default();
-    names::identities(parsed, &mut warnings);
-    roles::token_roles(parsed, &mut warnings);
+    let sources = Source::list(&policy.identity);
+    let compared: Vec<&Source<'_>> = sources.iter().take(MAX_SOURCES).collect();
+    names::claims_without_tokens(policy, &mut warnings);
+    names::unknown_names(parsed, &sources, &mut warnings);
+    names::ambiguous_names(parsed, &compared, &mut warnings);
+    roles::token_roles(parsed, &compared, &mut warnings);
     roles::unused_roles(policy, &mut warnings);
     roles::no_roles(policy, &parsed.file, &mut warnings);
-    shared::shared_users(policy, &mut warnings);
-    shared::shared_names(policy, &mut warnings);
+    shared::shared_users(policy, &compared, &mut warnings);
+    shared::shared_names(policy, &compared, &mut warnings);
     shared::prefixed_users(policy, &mut warnings);
     let trie = Trie::new(policy);
     trie.case_variants(&mut warnings);
     trie.trailing_slashes(&mut warnings);
     reach::unused_rules(policy, &mut warnings);
-    cover::useless(policy, &trie, &mut warnings);
-    below::open(policy, &trie, &mut warnings);
-    escape::escaped(policy, &trie, &mut warnings);
-    tenants::open(policy, &trie, &mut warnings);
-    reach::denials(&trie, &mut warnings);
+    cover::redundant_rules(&trie, &mut warnings);
+    below::open_below(&trie, &mut warnings);
+    escape::escaped_denials(&trie, &mut warnings);
+    tenants::open_tenants(&trie, &mut warnings);
+    reach::unmatched_denials(&trie, &mut warnings);
     warnings.finish()
 }

@@ -1,8 +1,9 @@
 //! Rules whose paths overlap or cover those of a pattern.
 
-use crate::trie::{NodeId, Trie};
 use policy::model::{Rule, RuleId};
 use policy::pattern::{Pattern, Segment};
+
+use crate::trie::{NodeId, Trie};
 
 /// How the paths of a rule relate to those of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -17,43 +18,46 @@ pub(crate) enum Relation {
 pub(crate) struct Walk<'s, 'p, F> {
     pub(crate) trie: &'s Trie<'p>,
     pub(crate) relation: Relation,
-    /// Gets each rule, some more than once; true ends the walk.
-    pub(crate) found: F,
-    /// The number of steps that are left.
-    pub(crate) left: &'s mut usize,
+    /// Gets each rule, some more than once. True ends the walk.
+    pub(crate) visit: F,
+    /// The number of steps that the walk may still take.
+    pub(crate) steps: &'s mut usize,
 }
 
 impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
-    /// Whether `found` ended the walk, or no steps are left.
+    /// Whether `visit` ended the walk, or no steps are left.
     pub(crate) fn ends(&mut self, pattern: &'p Pattern) -> bool {
         self.walk(Trie::root(pattern), &pattern.segments, pattern.rest)
     }
 
-    fn walk(&mut self, id: NodeId, segments: &'p [Segment], rest: bool) -> bool {
-        if !self.spend_one() {
+    fn walk(&mut self, id: NodeId, segments: &'p [Segment], open_ended: bool) -> bool {
+        if self.is_exhausted() {
             return true;
         }
         let node = self.trie.node(id);
-        if self.among(&node.rests) {
+        if self.visit_all(&node.open_ended) {
             return true;
         }
         let Some((segment, further)) = segments.split_first() else {
             return match self.relation {
-                Relation::Overlaps => self.among(&node.ends) || rest && self.below(id),
-                Relation::Covers => !rest && self.among(&node.ends),
+                Relation::Overlaps => {
+                    self.visit_all(&node.exact) || open_ended && self.visit_below(id)
+                }
+                Relation::Covers => !open_ended && self.visit_all(&node.exact),
             };
         };
         if let Segment::Literal(literal) = segment
-            && self.trie.literal(id, literal).is_some_and(|next| self.walk(next, further, rest))
+            && let Some(next) = self.trie.literal(id, literal)
+            && self.walk(next, further, open_ended)
         {
             return true;
         }
-        for (other, next) in &node.others {
+        for (pattern, next) in &node.patterns {
             let is_related = match self.relation {
-                Relation::Overlaps => overlap(segment, other),
-                Relation::Covers => other.covers(segment),
+                Relation::Overlaps => overlap(segment, pattern),
+                Relation::Covers => pattern.covers(segment),
             };
-            if !self.spend_one() || is_related && self.walk(*next, further, rest) {
+            if self.is_exhausted() || is_related && self.walk(*next, further, open_ended) {
                 return true;
             }
         }
@@ -61,63 +65,69 @@ impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
             self.relation == Relation::Overlaps && !matches!(segment, Segment::Literal(_));
         overlaps_literals
             && node.literals.iter().any(|(literal, next)| {
-                !self.spend_one()
-                    || matches_literal(segment, literal) && self.walk(*next, further, rest)
+                self.is_exhausted()
+                    || matches_literal(segment, literal) && self.walk(*next, further, open_ended)
             })
     }
 
-    /// Whether a rule that ends anywhere below ends the walk.
-    fn below(&mut self, id: NodeId) -> bool {
-        if !self.spend_one() {
+    /// Visits the rules that end at a node or anywhere below.
+    fn visit_below(&mut self, id: NodeId) -> bool {
+        if self.is_exhausted() {
             return true;
         }
         let node = self.trie.node(id);
         let literals = node.literals.iter().map(|(_, next)| *next);
-        let others = node.others.iter().map(|(_, next)| *next);
-        self.among(&node.rests)
-            || self.among(&node.ends)
-            || literals.chain(others).any(|next| self.below(next))
+        let patterns = node.patterns.iter().map(|(_, next)| *next);
+        self.visit_all(&node.open_ended)
+            || self.visit_all(&node.exact)
+            || literals.chain(patterns).any(|next| self.visit_below(next))
     }
 
-    fn among(&mut self, rules: &[RuleId]) -> bool {
-        rules.iter().any(|id| !self.spend_one() || (self.found)(*id, self.left))
+    fn visit_all(&mut self, rules: &[RuleId]) -> bool {
+        rules.iter().any(|id| self.is_exhausted() || (self.visit)(*id, self.steps))
     }
 
-    fn spend_one(&mut self) -> bool {
-        *self.left = self.left.saturating_sub(1);
-        *self.left > 0
+    /// Takes a step. Whether none is left.
+    fn is_exhausted(&mut self) -> bool {
+        *self.steps = self.steps.saturating_sub(1);
+        *self.steps == 0
     }
 }
 
 /// The rules whose paths overlap those of a rule, in order.
-pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, left: &mut usize) -> Vec<RuleId> {
-    let mut near: Vec<RuleId> = Vec::new();
-    let found = |id, _: &mut usize| {
-        near.push(id);
-        false
+pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, steps: &mut usize) -> Vec<RuleId> {
+    let mut rules: Vec<RuleId> = Vec::new();
+    let mut walk = Walk {
+        trie,
+        relation: Relation::Overlaps,
+        visit: |id, _: &mut usize| {
+            rules.push(id);
+            false
+        },
+        steps,
     };
-    let mut walk = Walk { trie, relation: Relation::Overlaps, found, left };
     for pattern in &rule.resources {
         walk.ends(pattern);
     }
-    near.sort_unstable();
-    near.dedup();
-    near
+    rules.sort_unstable();
+    rules.dedup();
+    rules
 }
 
 /// Whether some method and some host match both rules.
-pub(crate) fn overlap_but_for_paths(one: &Rule, other: &Rule) -> bool {
-    let mut pairs = one.scopes.iter().flat_map(|a| other.scopes.iter().map(move |b| (a, b)));
-    one.actions.intersection(&other.actions).is_some()
-        && (one.scopes.is_empty()
-            || other.scopes.is_empty()
+pub(crate) fn overlap_but_for_paths(a: &Rule, b: &Rule) -> bool {
+    let mut pairs = a.scopes.iter().flat_map(|a| b.scopes.iter().map(move |b| (a, b)));
+    a.actions.intersection(&b.actions).is_some()
+        && (a.scopes.is_empty()
+            || b.scopes.is_empty()
             || pairs.any(|(a, b)| a.intersection(b).is_some()))
 }
 
-/// Whether some name matches both, where `other` is not literal. Two globs are assumed to overlap.
-fn overlap(segment: &Segment, other: &Segment) -> bool {
+/// Whether some name matches both, where `pattern` is not literal. Two globs are assumed to
+/// overlap.
+fn overlap(segment: &Segment, pattern: &Segment) -> bool {
     match segment {
-        Segment::Literal(literal) => matches_literal(other, literal),
+        Segment::Literal(literal) => matches_literal(pattern, literal),
         Segment::One(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => true,
     }
 }

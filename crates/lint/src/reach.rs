@@ -1,39 +1,39 @@
-//! Rules that no request reaches: `deny` rules for what nothing allows, and rules for hosts that a
-//! search cluster decides about.
+//! Rules that no request reaches: `deny` rules for requests that nothing allows, and rules for
+//! hosts that a search cluster decides about.
+
+use document::{Problem, Warning};
+use policy::model::{Effect, Policy};
 
 use crate::overlap::{Relation, Walk, overlap_but_for_paths};
-use crate::trie::{Ruled, Trie};
+use crate::trie::Trie;
 use crate::warnings::{Budget, Warnings};
-use document::{Problem, Warning};
-use policy::model::{Effect, Policy, RuleId};
-use policy::pattern::Scope;
 
 /// Warns of each `deny` rule that overlaps no `allow` rule of any role.
-pub(crate) fn denials(trie: &Trie<'_>, warnings: &mut Warnings) {
+pub(crate) fn unmatched_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut budget = Budget::new(2_000_000, 2_000);
-    for ruled in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Deny) {
-        let found = |id: RuleId, _: &mut usize| {
-            let Ruled { effect, rule, .. } = trie.rules.at(id);
-            *effect == Effect::Allow && overlap_but_for_paths(ruled.rule, rule)
-        };
-        let is_met = budget.spend(|left| {
-            let mut walk = Walk { trie, relation: Relation::Overlaps, found, left };
-            ruled.rule.resources.iter().any(|pattern| walk.ends(pattern))
+    for deny in trie.denials() {
+        let overlaps_allow = budget.spend(|steps| {
+            let mut walk = Walk {
+                trie,
+                relation: Relation::Overlaps,
+                visit: |id, _: &mut usize| {
+                    let allow = trie.rules.at(id);
+                    allow.effect == Effect::Allow && overlap_but_for_paths(deny.rule, allow.rule)
+                },
+                steps,
+            };
+            deny.rule.resources.iter().any(|pattern| walk.ends(pattern))
         });
-        if !is_met {
-            warnings.push(warning(ruled));
+        if !overlaps_allow {
+            let message = format!("`{}` denies what nothing allows", deny.rule.name);
+            let help = "check its path, or leave it out";
+            warnings.push(deny.warning(Warning::UnmatchedDeny, message, help));
         }
     }
 }
 
-fn warning(ruled: &Ruled<'_>) -> Problem {
-    let message = format!("`{}` denies what nothing allows", ruled.rule.name);
-    Problem::warning(ruled.rule.at.clone(), Warning::UnmatchedDeny, message)
-        .help("check its path, or leave it out")
-}
-
-/// The maximum number of comparisons of a rule's host with one of the cluster's.
-const BUDGET_OF_HOSTS: usize = 10_000_000;
+/// The maximum number of comparisons of a rule's host with a host of the cluster.
+const MAX_COMPARISONS: usize = 10_000_000;
 
 /// Warns of rules that are never used, because the roles of the search cluster decide.
 pub(crate) fn unused_rules(policy: &Policy, warnings: &mut Warnings) {
@@ -46,14 +46,13 @@ pub(crate) fn unused_rules(policy: &Policy, warnings: &mut Warnings) {
         }
         return;
     }
-    let is_of_cluster = |scope: &Scope| search.hosts.iter().any(|host| host.covers(scope));
-    let mut budget = BUDGET_OF_HOSTS;
-    for (_, _, rule, _) in policy.rules() {
-        budget = budget.saturating_sub(rule.scopes.len().saturating_mul(search.hosts.len()));
-        if budget == 0 {
+    let mut steps = MAX_COMPARISONS;
+    for (_, _, rule, _) in policy.rules().filter(|(_, _, rule, _)| !rule.scopes.is_empty()) {
+        steps = steps.saturating_sub(rule.scopes.len().saturating_mul(search.hosts.len()));
+        if steps == 0 {
             return;
         }
-        if !rule.scopes.is_empty() && rule.scopes.iter().all(is_of_cluster) {
+        if rule.scopes.iter().all(|scope| search.hosts.iter().any(|host| host.covers(scope))) {
             let message =
                 format!("`{}` is never used: the search cluster decides about its host", rule.name);
             let problem = Problem::warning(rule.at.clone(), Warning::UnusedRule, message)

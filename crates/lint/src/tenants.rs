@@ -1,171 +1,157 @@
 //! Roles that deny each other's hosts or paths, as those of tenants do: a host or path that is new
-//! is open to all of them, and each one is open to a caller who has none of these roles.
+//! is open to all of them, and each of them is open to a caller who has none of these roles.
 
 use std::collections::BTreeSet;
 
-use crate::overlap::{overlap_but_for_paths, overlapping};
-use crate::related::Related;
-use crate::trie::{Ruled, Trie};
-use crate::warnings::{Budget, Warnings};
-use document::{Problem, Warning};
-use policy::model::{Effect, Policy, RoleId, Rule};
+use document::Warning;
+use policy::model::{Effect, RoleId, Rule};
 use policy::pattern::{Pattern, Scope, Segment};
+
+use crate::overlap::{overlap_but_for_paths, overlapping};
+use crate::related::RelatedRoles;
+use crate::trie::{RoleRule, Trie};
+use crate::warnings::{Budget, Warnings};
 
 /// The maximum number of steps for each `allow` rule.
 const MAX_STEPS: usize = 10_000;
 
-/// Where the rule of a tenant has its name.
+/// The place of the tenant's name in a rule: the host, or the segment with this index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Position {
     Host,
     Segment(usize),
 }
 
-/// What a role denies of an `allow` rule: the hosts, or the names in one segment.
-struct Denied<'s, 'p> {
-    first: &'s Ruled<'p>,
+/// The names that a role denies at a position of an `allow` rule.
+struct DeniedNames<'s, 'p> {
+    /// The first rule of the role that denies such a name.
+    rule: &'s RoleRule<'p>,
     names: BTreeSet<&'p str>,
 }
 
-/// Warns of each `allow` rule from which two roles deny each other's part.
-pub(crate) fn open(policy: &Policy, trie: &Trie<'_>, warnings: &mut Warnings) {
-    let mut related = Related::new(policy);
+/// Warns of each `allow` rule of which two roles deny each other's names.
+pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
+    let mut related = RelatedRoles::new(trie.policy);
     let mut warned: BTreeSet<RoleId> = BTreeSet::new();
     let mut budget = Budget::new(2_000_000, MAX_STEPS);
-    for allow in trie.rules.iter().filter(|ruled| ruled.effect == Effect::Allow) {
-        budget.spend(|left| {
-            let denying: Vec<&Ruled<'_>> = overlapping(trie, allow.rule, left)
-                .into_iter()
-                .map(|id| trie.rules.at(id))
-                .filter(|near| {
-                    near.effect == Effect::Deny && overlap_but_for_paths(near.rule, allow.rule)
+    for allow in trie.rules.iter().filter(|rule| rule.effect == Effect::Allow) {
+        budget.spend(|steps| {
+            let rules =
+                overlapping(trie, allow.rule, steps).into_iter().map(|id| trie.rules.at(id));
+            let denying: Vec<&RoleRule<'_>> = rules
+                .filter(|rule| {
+                    rule.effect == Effect::Deny && overlap_but_for_paths(rule.rule, allow.rule)
                 })
                 .collect();
             for position in positions(allow.rule) {
                 let denied = denied_by_roles(&denying, allow.rule, position);
-                if let Some((one, other)) = find_mutual(&denied, position, &mut related, left)
-                    && *left > 0
-                    && warned.insert(one.role)
-                {
-                    warnings.push(warning(one, other, allow, position, &mut related));
+                let Some(tenants) = find_mutual(&denied, position, &mut related, steps) else {
+                    continue;
+                };
+                let [a, b] = tenants;
+                if *steps == 0 || !warned.insert(a.role_id) {
+                    continue;
                 }
+                let kind = if position == Position::Host { "host" } else { "path" };
+                let mut message = format!(
+                    "`{}` and `{}` deny each other's {kind}s: `{}` allows each new {kind}",
+                    a.role.name, b.role.name, allow.rule.name
+                );
+                related.find_from(allow.role_id, &mut { MAX_STEPS });
+                if !tenants.iter().any(|tenant| related.has(tenant.role_id)) {
+                    message += &format!(", and every {kind} to a caller without these roles");
+                }
+                let help = format!("allow each role its own {kind}s instead");
+                let warning = a.warning(Warning::OpenTenant, message, &help);
+                warnings.push(allow.relate_to(b.relate_to(warning)));
             }
         });
     }
 }
 
-/// Where a rule has any host or any name.
+/// The positions at which a rule has any host or any name.
 fn positions(allow: &Rule) -> BTreeSet<Position> {
-    let is_open = allow.scopes.is_empty()
+    let has_any_host = allow.scopes.is_empty()
         || allow.scopes.iter().any(|scope| matches!(scope, Scope::Below(_)));
     let segments = allow.resources.iter().flat_map(open_segments).map(Position::Segment);
-    is_open.then_some(Position::Host).into_iter().chain(segments).collect()
+    has_any_host.then_some(Position::Host).into_iter().chain(segments).collect()
 }
 
-/// The segments of a pattern that may have any name. Not the first one of `/**`: roles for
+/// The segments of a pattern that may have any name. Not the first segment of `/**`: roles for
 /// different parts of an application differ there, too.
 fn open_segments(pattern: &Pattern) -> impl Iterator<Item = usize> {
     let count = pattern.segments.len();
-    let any = pattern
-        .segments
-        .iter()
-        .enumerate()
-        .filter(|(_, segment)| matches!(segment, Segment::One(_)));
-    any.map(|(number, _)| number).chain((pattern.rest && count > 0).then_some(count))
+    let placeholders = pattern.segments.iter().enumerate();
+    let placeholders = placeholders.filter(|(_, segment)| matches!(segment, Segment::One(_)));
+    let open_end = (pattern.rest && count > 0).then_some(count);
+    placeholders.map(|(index, _)| index).chain(open_end)
 }
 
-/// What each role denies at this position. The rules of a role are beside each other.
+/// The names that each role denies at this position. The rules of a role are beside each other.
 fn denied_by_roles<'s, 'p>(
-    denying: &[&'s Ruled<'p>],
+    denying: &[&'s RoleRule<'p>],
     allow: &Rule,
     position: Position,
-) -> Vec<Denied<'s, 'p>> {
-    let roles = denying.chunk_by(|one, other| one.role == other.role);
+) -> Vec<DeniedNames<'s, 'p>> {
+    let roles = denying.chunk_by(|a, b| a.role_id == b.role_id);
     roles
         .filter_map(|rules| {
-            let mut named =
-                rules.iter().filter(|ruled| names(ruled.rule, allow, position).next().is_some());
-            let first = named.next()?;
-            let names = rules.iter().flat_map(|ruled| names(ruled.rule, allow, position)).collect();
-            Some(Denied { first, names })
+            let mut rules =
+                rules.iter().map(|rule| (*rule, names(rule.rule, allow, position))).peekable();
+            while rules.next_if(|(_, names)| names.is_empty()).is_some() {}
+            let rule = rules.peek()?.0;
+            Some(DeniedNames { rule, names: rules.flat_map(|(_, names)| names).collect() })
         })
         .collect()
 }
 
 /// The hosts of a `deny` rule that only a pattern of the `allow` rule covers, or the literals in a
 /// segment of its paths.
-fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> impl Iterator<Item = &'p str> {
-    let hosts = deny.scopes.iter().filter_map(move |scope| match scope {
-        Scope::Exact(host) if position == Position::Host && !allow.scopes.contains(scope) => {
-            Some(&**host)
-        }
-        Scope::Exact(_) | Scope::Below(_) => None,
-    });
-    let literals =
-        deny.resources.iter().filter_map(move |pattern| match (position, &*pattern.segments) {
-            (Position::Segment(number), segments) => match segments.get(number)? {
+fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> Vec<&'p str> {
+    match position {
+        Position::Host => deny
+            .scopes
+            .iter()
+            .filter_map(|scope| match scope {
+                Scope::Exact(host) => (!allow.scopes.contains(scope)).then_some(&**host),
+                Scope::Below(_) => None,
+            })
+            .collect(),
+        Position::Segment(index) => deny
+            .resources
+            .iter()
+            .filter_map(|pattern| match pattern.segments.get(index)? {
                 Segment::Literal(name) => Some(&**name),
                 Segment::One(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => None,
-            },
-            (Position::Host, _) => None,
-        });
-    hosts.chain(literals)
+            })
+            .collect(),
+    }
 }
 
-/// Two independent roles each of which denies what the other one does not. Of paths, there must
+/// Two independent roles each of which denies a name that the other does not. Of paths, there must
 /// also be a name that both deny, a third tenant: otherwise these may be roles for different parts
 /// of an application.
 fn find_mutual<'s, 'p>(
-    denied: &[Denied<'s, 'p>],
+    denied: &[DeniedNames<'s, 'p>],
     position: Position,
-    related: &mut Related<'_>,
-    left: &mut usize,
-) -> Option<(&'s Ruled<'p>, &'s Ruled<'p>)> {
-    for (number, one) in denied.iter().enumerate() {
-        for other in denied.iter().skip(number + 1) {
-            *left = left.saturating_sub(one.names.len() + other.names.len());
-            if *left == 0 {
+    related: &mut RelatedRoles<'_>,
+    steps: &mut usize,
+) -> Option<[&'s RoleRule<'p>; 2]> {
+    for (index, a) in denied.iter().enumerate() {
+        for b in denied.iter().skip(index + 1) {
+            *steps = steps.saturating_sub(a.names.len() + b.names.len());
+            if *steps == 0 {
                 return None;
             }
-            let is_nested =
-                one.names.is_subset(&other.names) || one.names.is_superset(&other.names);
-            let is_alike = position == Position::Host || !one.names.is_disjoint(&other.names);
+            let is_nested = a.names.is_subset(&b.names) || a.names.is_superset(&b.names);
+            let is_alike = position == Position::Host || !a.names.is_disjoint(&b.names);
             if !is_nested
                 && is_alike
-                && !related.come_together(one.first.role, other.first.role, left)
+                && !related.come_together(a.rule.role_id, b.rule.role_id, steps)
             {
-                return Some((one.first, other.first));
+                return Some([a.rule, b.rule]);
             }
         }
     }
     None
-}
-
-fn warning(
-    one: &Ruled<'_>,
-    other: &Ruled<'_>,
-    allow: &Ruled<'_>,
-    position: Position,
-    related: &mut Related<'_>,
-) -> Problem {
-    let what = if position == Position::Host { "host" } else { "path" };
-    let (one_role, other_role) = (&one.named.name, &other.named.name);
-    let mut message = format!(
-        "`{one_role}` and `{other_role}` deny each other's {what}s: `{}` allows each new {what}",
-        allow.rule.name
-    );
-    let mut left = MAX_STEPS;
-    if [one, other].iter().all(|deny| {
-        related.find_from(allow.role, &mut left);
-        !related.has(deny.role)
-    }) {
-        message.push_str(&format!(", and every {what} to a caller without these roles"));
-    }
-    Problem::warning(one.rule.at.clone(), Warning::OpenTenant, message)
-        .help(format!("allow each role its own {what}s instead"))
-        .related(other.rule.at.clone(), format!("`{}` of the role `{other_role}`", other.rule.name))
-        .related(
-            allow.rule.at.clone(),
-            format!("`{}` of the role `{}`", allow.rule.name, allow.named.name),
-        )
 }

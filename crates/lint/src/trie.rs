@@ -1,18 +1,18 @@
 //! All rules in a trie, by the segments of their paths.
 
-use foldhash::{HashMap, HashMapExt};
-
-use crate::warnings::Warnings;
 use document::{Problem, Warning};
+use foldhash::{HashMap, HashMapExt};
 use policy::ids::{IdVec, id_types};
 use policy::model::{Effect, Policy, Role, RoleId, Rule, RuleId};
 use policy::pattern::{Pattern, Segment};
 
+use crate::warnings::Warnings;
+
 /// A rule of a role.
 #[derive(Clone, Copy)]
-pub(crate) struct Ruled<'p> {
-    pub(crate) role: RoleId,
-    pub(crate) named: &'p Role,
+pub(crate) struct RoleRule<'p> {
+    pub(crate) role_id: RoleId,
+    pub(crate) role: &'p Role,
     pub(crate) rule: &'p Rule,
     pub(crate) effect: Effect,
 }
@@ -24,11 +24,12 @@ id_types! {
 
 /// A policy's rules by their paths.
 pub(crate) struct Trie<'p> {
-    pub(crate) rules: IdVec<RuleId, Ruled<'p>>,
+    pub(crate) policy: &'p Policy,
+    pub(crate) rules: IdVec<RuleId, RoleRule<'p>>,
     nodes: IdVec<NodeId, Node<'p>>,
     literals: HashMap<(NodeId, &'p str), NodeId>,
     /// The edges that are not literal; those of placeholders without their names.
-    others: HashMap<(NodeId, Segment), NodeId>,
+    patterns: HashMap<(NodeId, Segment), NodeId>,
 }
 
 /// The node for a sequence of segments.
@@ -36,28 +37,42 @@ pub(crate) struct Trie<'p> {
 pub(crate) struct Node<'p> {
     pub(crate) literals: Vec<(&'p str, NodeId)>,
     /// The edges that are not literal.
-    pub(crate) others: Vec<(&'p Segment, NodeId)>,
+    pub(crate) patterns: Vec<(&'p Segment, NodeId)>,
     /// The rules that end here.
-    pub(crate) ends: Vec<RuleId>,
-    /// The rules that match everything from here on.
-    pub(crate) rests: Vec<RuleId>,
-    /// The first rule that led here; `None` for a root.
-    first: Option<RuleId>,
+    pub(crate) exact: Vec<RuleId>,
+    /// The rules that match everything from here on (`/**`).
+    pub(crate) open_ended: Vec<RuleId>,
+    /// The rule for which the node was added; `None` for a root.
+    added_for: Option<RuleId>,
+}
+
+impl RoleRule<'_> {
+    /// A warning about this rule.
+    pub(crate) fn warning(&self, kind: Warning, message: String, help: &str) -> Problem {
+        Problem::warning(self.rule.at.clone(), kind, message).help(help)
+    }
+
+    /// Adds this rule to a warning about another rule.
+    pub(crate) fn relate_to(&self, problem: Problem) -> Problem {
+        let note = format!("`{}` of the role `{}`", self.rule.name, self.role.name);
+        problem.related(self.rule.at.clone(), note)
+    }
 }
 
 impl<'p> Trie<'p> {
     pub(crate) fn new(policy: &'p Policy) -> Self {
         let mut trie = Self {
+            policy,
             rules: IdVec::new(),
             nodes: vec![Node::default(), Node::default()].into(),
             literals: HashMap::new(),
-            others: HashMap::new(),
+            patterns: HashMap::new(),
         };
-        for (role, named) in policy.roles.entries() {
-            let allow = named.allow.iter().map(|rule| (rule, Effect::Allow));
-            let deny = named.deny.iter().map(|rule| (rule, Effect::Deny));
+        for (role_id, role) in policy.roles.entries() {
+            let allow = role.allow.iter().map(|rule| (rule, Effect::Allow));
+            let deny = role.deny.iter().map(|rule| (rule, Effect::Deny));
             for (rule, effect) in allow.chain(deny) {
-                trie.add(Ruled { role, named, rule, effect });
+                trie.add(RoleRule { role_id, role, rule, effect });
             }
         }
         trie
@@ -76,15 +91,20 @@ impl<'p> Trie<'p> {
         self.literals.get(&(from, segment)).copied()
     }
 
-    fn add(&mut self, ruled: Ruled<'p>) {
-        let id = self.rules.push(ruled);
-        for pattern in &ruled.rule.resources {
+    /// The rules under `deny`.
+    pub(crate) fn denials(&self) -> impl Iterator<Item = &RoleRule<'p>> {
+        self.rules.iter().filter(|rule| rule.effect == Effect::Deny)
+    }
+
+    fn add(&mut self, rule: RoleRule<'p>) {
+        let id = self.rules.push(rule);
+        for pattern in &rule.rule.resources {
             let mut end = Self::root(pattern);
             for segment in &pattern.segments {
                 end = self.child(end, segment, id);
             }
             let node = self.nodes.at_mut(end);
-            if pattern.rest { node.rests.push(id) } else { node.ends.push(id) }
+            if pattern.rest { node.open_ended.push(id) } else { node.exact.push(id) }
         }
     }
 
@@ -93,15 +113,15 @@ impl<'p> Trie<'p> {
         let next = self.nodes.next_id();
         let child = *match segment {
             Segment::Literal(literal) => self.literals.entry((from, literal)).or_insert(next),
-            Segment::One(_) => self.others.entry((from, Segment::One("".into()))).or_insert(next),
-            other => self.others.entry((from, other.clone())).or_insert(next),
+            Segment::One(_) => self.patterns.entry((from, Segment::One("".into()))).or_insert(next),
+            segment => self.patterns.entry((from, segment.clone())).or_insert(next),
         };
         if child == next {
-            self.nodes.push(Node { first: Some(rule), ..Node::default() });
+            self.nodes.push(Node { added_for: Some(rule), ..Node::default() });
             let node = self.nodes.at_mut(from);
             match segment {
                 Segment::Literal(literal) => node.literals.push((literal, next)),
-                other => node.others.push((other, next)),
+                segment => node.patterns.push((segment, next)),
             }
         }
         child
@@ -113,74 +133,59 @@ impl<'p> Trie<'p> {
             if !node
                 .literals
                 .iter()
-                .any(|(literal, _)| literal.bytes().any(|byte| byte.is_ascii_uppercase()))
+                .any(|(text, _)| text.contains(|c: char| c.is_ascii_uppercase()))
             {
                 continue;
             }
-            let mut seen: HashMap<String, (&str, NodeId)> = HashMap::new();
+            let mut variants: HashMap<String, (&str, NodeId)> = HashMap::new();
             for (literal, child) in &node.literals {
-                match seen.get(&literal.to_lowercase()) {
-                    Some((first, other)) => {
-                        self.warn_of_variant(literal, *child, first, *other, warnings)
-                    }
-                    None => {
-                        seen.insert(literal.to_lowercase(), (*literal, *child));
-                    }
+                let (variant, variant_child) =
+                    *variants.entry(literal.to_lowercase()).or_insert((literal, *child));
+                let rule =
+                    |node: NodeId| self.node(node).added_for.map(|id| self.rules.at(id).rule);
+                if variant_child == *child {
+                    continue;
+                }
+                if let (Some(rule), Some(variant_rule)) = (rule(*child), rule(variant_child)) {
+                    let message = format!(
+                        "`{literal}` differs from `{variant}` only in case: they are two paths"
+                    );
+                    let problem = Problem::warning(rule.at.clone(), Warning::CaseVariant, message)
+                        .help(format!("write `{variant}` if the same is meant"))
+                        .related(variant_rule.at.clone(), format!("`{variant}` is here"));
+                    warnings.push(problem);
                 }
             }
         }
     }
 
     /// Warns of a path that ends in a slash, if no rule with the same effect matches it without:
-    /// most people who write `/admin/` mean all that is below. Only literal paths, so that one
-    /// look-up is enough.
+    /// most people who write `/admin/` mean all that is below. Only literal paths, so that a
+    /// single look-up is enough.
     pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings) {
-        for node in self.nodes.iter().filter(|node| node.first.is_some()) {
+        for node in self.nodes.iter().filter(|node| node.added_for.is_some()) {
             let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty())
             else {
                 continue;
             };
-            let has = |effect| {
-                node.ends
-                    .iter()
-                    .chain(&node.rests)
-                    .any(|other| self.rules.at(*other).effect == effect)
-            };
-            // Asked once, as both lists may be long.
-            let (has_allow, has_deny) = (has(Effect::Allow), has(Effect::Deny));
-            for id in &self.node(*slash).ends {
-                let ruled = self.rules.at(*id);
-                let is_without = match ruled.effect {
+            // Both lists may be long, so they are read only once.
+            let [has_allow, has_deny] = [Effect::Allow, Effect::Deny].map(|effect| {
+                let mut rules = node.exact.iter().chain(&node.open_ended);
+                rules.any(|id| self.rules.at(*id).effect == effect)
+            });
+            for rule in self.node(*slash).exact.iter().map(|id| self.rules.at(*id)) {
+                let matches_without = match rule.effect {
                     Effect::Allow => has_allow,
                     Effect::Deny => has_deny,
                 };
-                if is_without {
-                    continue;
+                if !matches_without {
+                    let message =
+                        format!("`{}` matches only the path with the slash", rule.rule.name);
+                    let help = "write `/**` at the end for everything below, or leave the slash \
+                                out; or add a rule without it";
+                    warnings.push(rule.warning(Warning::TrailingSlash, message, help));
                 }
-                let message = format!("`{}` matches only the path with the slash", ruled.rule.name);
-                let help = "write `/**` at the end for everything below, or leave the slash out; or add a rule without it";
-                let at = ruled.rule.at.clone();
-                warnings.push(Problem::warning(at, Warning::TrailingSlash, message).help(help));
             }
-        }
-    }
-
-    fn warn_of_variant(
-        &self,
-        literal: &str,
-        node: NodeId,
-        first: &str,
-        other: NodeId,
-        warnings: &mut Warnings,
-    ) {
-        let rule = |node: NodeId| self.node(node).first.map(|id| self.rules.at(id));
-        if let (Some(rule), Some(other)) = (rule(node), rule(other)) {
-            let message =
-                format!("`{literal}` differs from `{first}` only in case: they are two paths");
-            let problem = Problem::warning(rule.rule.at.clone(), Warning::CaseVariant, message)
-                .help(format!("write `{first}` if the same is meant"))
-                .related(other.rule.at.clone(), format!("`{first}` is here"));
-            warnings.push(problem);
         }
     }
 }

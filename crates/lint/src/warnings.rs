@@ -4,34 +4,37 @@ use std::collections::BTreeMap;
 
 use document::{Problem, Warning};
 
-/// The maximum number of warnings of one kind.
+/// The maximum number of warnings of a kind.
 const MAX_WARNINGS: usize = 1000;
 
 /// Collects warnings, up to [`MAX_WARNINGS`] of each kind.
 #[derive(Default)]
 pub(crate) struct Warnings {
     problems: Vec<Problem>,
-    /// For each kind, the number of its warnings, and the first that is left out.
-    kinds: BTreeMap<Option<Warning>, (usize, Option<Problem>)>,
+    /// The number of warnings of each kind, including those that are omitted.
+    counts: BTreeMap<Option<Warning>, usize>,
 }
 
 impl Warnings {
     pub(crate) fn push(&mut self, problem: Problem) {
-        let (count, first_left_out) = self.kinds.entry(problem.kind()).or_default();
+        let count = self.counts.entry(problem.kind()).or_default();
         *count += 1;
         if *count <= MAX_WARNINGS {
             self.problems.push(problem);
-        } else if first_left_out.is_none() {
-            *first_left_out = Some(problem);
         }
     }
 
+    pub(crate) fn extend(&mut self, problems: impl IntoIterator<Item = Problem>) {
+        problems.into_iter().for_each(|problem| self.push(problem));
+    }
+
+    /// The warnings. The last of each kind says how many more there are.
     pub(crate) fn finish(mut self) -> Vec<Problem> {
-        for (count, first_left_out) in self.kinds.into_values() {
-            if let Some(mut first) = first_left_out {
-                let more = count - MAX_WARNINGS - 1;
-                first.message = format!("{} (and {more} more like this)", first.message);
-                self.problems.push(first);
+        for problem in self.problems.iter_mut().rev() {
+            let count = self.counts.remove(&problem.kind()).unwrap_or_default();
+            if count > MAX_WARNINGS {
+                let omitted = count - MAX_WARNINGS;
+                problem.message = format!("{} (and {omitted} more like this)", problem.message);
             }
         }
         self.problems
@@ -40,21 +43,21 @@ impl Warnings {
 
 /// The steps that a check may take: for all rules together, and for each of them.
 pub(crate) struct Budget {
-    pub(crate) left: usize,
-    for_each: usize,
+    pub(crate) steps: usize,
+    max_per_rule: usize,
 }
 
 impl Budget {
-    pub(crate) const fn new(total: usize, for_each: usize) -> Self {
-        Self { left: total, for_each }
+    pub(crate) const fn new(steps: usize, max_per_rule: usize) -> Self {
+        Self { steps, max_per_rule }
     }
 
-    /// Checks one rule. The check gets the number of steps that it may take, and counts it down.
+    /// Checks a rule. The check gets the number of steps that it may take, and counts it down.
     pub(crate) fn spend<T>(&mut self, check: impl FnOnce(&mut usize) -> T) -> T {
-        let steps = self.for_each.min(self.left);
-        let mut left = steps;
-        let result = check(&mut left);
-        self.left -= steps - left;
+        let granted = self.max_per_rule.min(self.steps);
+        let mut steps = granted;
+        let result = check(&mut steps);
+        self.steps -= granted - steps;
         result
     }
 }

@@ -478,6 +478,17 @@ fn weak_hashes_are_accepted_with_a_warning() {
     assert_eq!(warnings.len(), 1);
 }
 
+#[test]
+fn weak_hashes_of_many_users_are_one_warning() {
+    let names: Vec<String> = (0..300).map(|number| format!("user{number}")).collect();
+    let users: Vec<_> = names.iter().map(|name| (name.as_str(), BCRYPT)).collect();
+    let warnings = warnings(&basic(&users));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert_eq!(warnings[0].message, "300 passwords are hashed with bcrypt with a cost below 10");
+    let notes: Vec<&str> = warnings[0].related.iter().map(|(_, note)| note.as_str()).collect();
+    assert_eq!((notes.len(), notes[7]), (8, "`user7`, and 292 more"));
+}
+
 /// `SECURITY.md`, S18.
 #[test]
 fn hashes_of_different_costs_are_accepted_with_a_warning() {

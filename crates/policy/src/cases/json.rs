@@ -38,19 +38,22 @@ fn from_scalar(scalar: &Scalar) -> Option<Json> {
         return Some(Json::Bool(boolean));
     }
     if scalar.plain {
-        if let Ok(number) = text.parse::<Number>() {
+        if let Ok(number) = text.parse::<i64>() {
             return Some(number.into());
         }
-        // YAML has numbers that JSON does not have: `+1`, `.5`, `0x1F`, `.inf`. Rust reads `inf`
-        // and `nan` as numbers, too.
-        let unsigned = text.trim_start_matches(['+', '-']);
-        let is_number = unsigned.starts_with(|c: char| c == '.' || c.is_ascii_digit())
-            && text.parse::<f64>().is_ok();
-        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0o"));
-        if is_number
-            || digits.is_some_and(|digits| u64::from_str_radix(digits, 16).is_ok())
-            || [".inf", ".nan"].contains(&&*unsigned.to_ascii_lowercase())
+        if let Ok(number) = text.parse::<u64>() {
+            return Some(number.into());
+        }
+        // Rust reads `inf` and `nan` as numbers, too, which YAML writes with a dot.
+        let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+        if unsigned.starts_with(|first: char| first == '.' || first.is_ascii_digit())
+            && let Ok(number) = text.parse::<f64>()
         {
+            return Number::from_f64(number).map(Json::Number);
+        }
+        let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0o"));
+        let has_radix = digits.is_some_and(|digits| u64::from_str_radix(digits, 16).is_ok());
+        if has_radix || [".inf", ".nan"].contains(&&*unsigned.to_ascii_lowercase()) {
             return None;
         }
     }

@@ -28,6 +28,11 @@ pub(crate) fn run(args: &CheckArgs, output: &mut Output) -> Result<Exit, Command
         }
         Format::Text => {
             errors_first(problems).for_each(|problem| output.line(problem));
+            if compiled.is_some() && !problems.is_empty() {
+                output.line(
+                    "to accept a warning, write above its line: `# accept: NAME because REASON`",
+                );
+            }
             output.line(summary(files.path(), problems, compiled, ok));
         }
     }

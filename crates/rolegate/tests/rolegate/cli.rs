@@ -52,6 +52,7 @@ fn a_strict_check_fails_on_a_warning_that_nobody_accepted() {
     assert_eq!((code, out.contains("warning")), (0, false), "{out}");
     let (code, out, _) = run(&["check", &doubtful.arg()]);
     assert_eq!((code, out.contains("warning[single-segment]")), (0, true), "{out}");
+    assert!(out.contains("write above its line: `# accept: NAME because REASON`"), "{out}");
     let (code, out, _) = run(&["check", "--strict", &doubtful.arg()]);
     assert_eq!(code, 3, "{out}");
     let summary = out.lines().last().unwrap();

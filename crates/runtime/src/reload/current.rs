@@ -235,17 +235,25 @@ impl CurrentPolicy {
         let Revision { policy, keys } = authorizer.revision();
         let (file, keys) = (self.file.display(), keys.as_deref());
         tracing::info!(%file, %policy, keys, "policy {loaded}");
-        log_problems(warnings);
+        // The first load logs each warning. `rolegate check` shows them at any time.
+        match warnings.len() {
+            0 => {}
+            count if again => {
+                tracing::warn!(count, "the policy has warnings: see `rolegate check`");
+            }
+            _ => log_problems(warnings),
+        }
     }
 
     /// Reports the problems of files that do not load, and since when they do not.
     fn keep(&self, problems: &[Problem], since: Instant) {
+        let errors: Vec<Problem> =
+            problems.iter().filter(|problem| !problem.is_warning()).cloned().collect();
         self.status.note(|facts| {
             facts.policy.fail(since);
-            let errors = problems.iter().filter(|problem| !problem.is_warning());
-            facts.policy.problems = errors.take(MAX_SHOWN_PROBLEMS).cloned().collect();
+            facts.policy.problems = errors.iter().take(MAX_SHOWN_PROBLEMS).cloned().collect();
         });
-        log_problems(problems);
+        log_problems(&errors);
         let file = self.file.display();
         match self.status.facts().policy.revision {
             Some(Revision { policy, keys }) => {

@@ -1,0 +1,152 @@
+//! The sources of callers (Basic and the issuers of tokens), and the names and roles that callers
+//! from each of them can have.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use document::Place;
+use policy::ids::IdVec;
+use policy::model::{Identity, Issuer, Policy, RoleId};
+
+use crate::related::{reserved, with_extended};
+
+/// The maximum number of comparisons of a granted name with a source.
+pub(crate) const MAX_COMPARISONS: usize = 2_000_000;
+
+/// The maximum number of sources that are compared with each other.
+pub(crate) const MAX_SOURCES: usize = 64;
+
+/// The maximum number of sources that a warning names.
+const MAX_LISTED: usize = 8;
+
+/// A source of callers.
+pub(crate) struct Source<'i> {
+    /// As messages call it: `Basic`, or an issuer in backticks.
+    pub(crate) label: String,
+    pub(crate) at: &'i Place,
+    /// `None` for Basic.
+    pub(crate) issuer: Option<&'i Issuer>,
+    users: Names<'i>,
+    groups: Names<'i>,
+}
+
+/// The names that a source may provide.
+pub(crate) struct Names<'i> {
+    pub(crate) prefix: &'i str,
+    /// The possible names, before the prefix; `None` means any.
+    pub(crate) listed: Option<BTreeSet<&'i str>>,
+}
+
+impl<'i> Source<'i> {
+    /// The sources that are configured.
+    pub(crate) fn list(identity: &'i Identity) -> Vec<Self> {
+        let basic = identity.basic.iter().map(|basic| {
+            let users = basic.users.iter().map(|user| &*user.name).collect();
+            let groups = basic.users.iter().flat_map(|user| &user.groups).map(|group| &**group);
+            Source {
+                label: "Basic".to_owned(),
+                at: &basic.at,
+                issuer: None,
+                users: Names { prefix: &basic.user_prefix, listed: basic.verify.then_some(users) },
+                groups: Names { prefix: &basic.group_prefix, listed: Some(groups.collect()) },
+            }
+        });
+        let jwt = identity.jwt.iter().map(|issuer| Source {
+            label: format!("`{}`", issuer.issuer),
+            at: &issuer.at,
+            issuer: Some(issuer),
+            users: Names { prefix: &issuer.user_prefix, listed: None },
+            groups: Names {
+                prefix: &issuer.group_prefix,
+                listed: issuer.claims.groups.is_none().then(BTreeSet::new),
+            },
+        });
+        basic.chain(jwt).collect()
+    }
+
+    /// The names of its users (`user`) or of its groups (`group`).
+    pub(crate) fn names(&self, kind: &str) -> &Names<'i> {
+        if kind == "user" { &self.users } else { &self.groups }
+    }
+
+    /// Which roles its callers can have.
+    pub(crate) fn roles(&self, policy: &Policy) -> IdVec<RoleId, bool> {
+        let mut roles: Vec<RoleId> = reserved(policy).collect();
+        if let Some(issuer) = self.issuer {
+            let by_token = policy.roles.entries().filter(|(_, role)| issuer.may_give(&role.name));
+            roles.extend(by_token.map(|(id, _)| id));
+        }
+        let mut steps = MAX_COMPARISONS / MAX_SOURCES;
+        for grant in &policy.grants {
+            if self.users.include_any(&grant.users, &mut steps)
+                || self.groups.include_any(&grant.groups, &mut steps)
+            {
+                roles.push(grant.role);
+            }
+        }
+        with_extended(policy, roles)
+    }
+}
+
+impl Names<'_> {
+    /// Whether the source may provide this name.
+    pub(crate) fn include(&self, name: &str) -> bool {
+        let name = name.strip_prefix(self.prefix).filter(|name| !name.is_empty());
+        name.is_some_and(|name| self.listed.as_ref().is_none_or(|listed| listed.contains(name)))
+    }
+
+    /// Whether the names of the source are known, and this name is among them.
+    pub(crate) fn is_listed(&self, name: &str) -> bool {
+        self.listed.is_some() && self.include(name)
+    }
+
+    fn include_any(&self, names: &[Arc<str>], steps: &mut usize) -> bool {
+        *steps = steps.saturating_sub(names.len());
+        *steps > 0 && names.iter().any(|name| self.include(name))
+    }
+
+    /// Whether two sources may provide the same name.
+    pub(crate) fn overlap(&self, other: &Self) -> bool {
+        let (a, b) = if other.listed.is_some() { (self, other) } else { (other, self) };
+        let Some(listed) = &b.listed else {
+            return a.prefix.starts_with(b.prefix) || b.prefix.starts_with(a.prefix);
+        };
+        match a.prefix.strip_prefix(b.prefix) {
+            // Without a text for each of perhaps a million users.
+            Some(prefix) if a.listed.is_none() => {
+                listed.iter().any(|name| name.len() > prefix.len() && name.starts_with(prefix))
+            }
+            None if !b.prefix.starts_with(a.prefix) => false,
+            _ => listed.iter().any(|name| a.include(&format!("{}{name}", b.prefix))),
+        }
+    }
+}
+
+/// The sources that may provide a name that another source may provide, too.
+pub(crate) fn overlapping<'s, 'i>(sources: &[&'s Source<'i>], kind: &str) -> Vec<&'s Source<'i>> {
+    let mut overlapping = sources.to_vec();
+    overlapping.retain(|a| {
+        sources.iter().any(|b| !std::ptr::eq(*a, *b) && a.names(kind).overlap(b.names(kind)))
+    });
+    overlapping
+}
+
+/// How to keep the names of all sources apart. Different prefixes are not enough: with the prefixes
+/// `p` and `pa:` the name `pa:x` is the user `a:x` of the first source and `x` of the second.
+pub(crate) fn keep_apart(kind: &str) -> String {
+    format!("give each a `{kind}_prefix` that does not begin with another")
+}
+
+/// `from Basic, from `a` and from `b``.
+pub(crate) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
+    let mut parts: Vec<String> = sources
+        .iter()
+        .take(MAX_LISTED)
+        .map(|source| format!("{preposition} {}", source.label))
+        .collect();
+    if sources.len() > MAX_LISTED {
+        parts.push(format!("{preposition} {} more", sources.len() - MAX_LISTED));
+    }
+    let last = parts.pop().unwrap_or_default();
+    if parts.is_empty() { last } else { format!("{} and {last}", parts.join(", ")) }
+}
