@@ -51,23 +51,10 @@ impl Explainer<'_> {
         let Some((index, issuer)) = numbered.find(|(_, issuer)| *issuer.issuer == *name) else {
             return Err(ImpossibleCaller(unknown_issuer(name, self.policy())));
         };
-<<<<<<< HEAD
         caller.check_token(issuer)?;
         let issuer = Some(issuer.issuer.clone());
-        let subject = unverified_subject(user, Some(SourceId::of_issuer(index)), groups, roles);
+        let subject = unverified_subject(user, Some(SourceId::from_issuer(index)), groups, roles);
         Ok(Ok(Subject { issuer, ..subject }))
-=======
-        possible_by_token(issuer, caller)?;
-        let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
-        Ok(Ok(Subject {
-            user: user.into(),
-            issuer: Some(issuer.issuer.clone()),
-            source: Some(SourceId::from_issuer(index)),
-            groups: names(groups),
-            roles: names(roles),
-            claims: serde_json::Value::Null,
-        }))
->>>>>>> 7b1d519a (document, policy: plainer names, and errors that end a function in a line)
     }
 }
 
@@ -92,13 +79,8 @@ impl NamedCaller<'_> {
                  `{role}` of `{user}`{alternative}"
             )));
         }
-<<<<<<< HEAD
         let issuers = identity.jwt.iter().enumerate().filter(|(index, issuer)| match source {
-            Some(source) => source == SourceId::of_issuer(*index),
-=======
-        let fits = |(index, issuer): &(usize, &Issuer)| match source {
             Some(source) => source == SourceId::from_issuer(*index),
->>>>>>> 7b1d519a (document, policy: plainer names, and errors that end a function in a line)
             None => !roles.is_empty() && has_prefix(issuer),
         });
         let mut checks = issuers.map(|(_, issuer)| self.check_token(issuer)).peekable();

@@ -125,7 +125,7 @@ impl Explainer<'_> {
         let source = identity.source_of(user);
         let mut issuers = identity.jwt.iter().enumerate();
         issuers.any(|(index, issuer)| {
-            source.is_none_or(|source| source == SourceId::of_issuer(index))
+            source.is_none_or(|source| source == SourceId::from_issuer(index))
                 && issuer.claims.groups.is_some()
                 && group.starts_with(&*issuer.group_prefix)
         })

@@ -114,7 +114,7 @@ impl<'p> Source<'p> {
             issuer: None,
         });
         let issuers = identity.jwt.iter().enumerate().map(|(index, issuer)| Self {
-            id: SourceId::of_issuer(index),
+            id: SourceId::from_issuer(index),
             kind: CallerSource::Token { issuer: issuer.issuer.to_string() },
             user_prefix: &issuer.user_prefix,
             listed: BTreeMap::new(),

@@ -22,19 +22,10 @@ pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
     if !anonymous.denied && anonymous.allowed_on.len() == matches.path_count {
         callers.push(Callers::new(CallerSource::Anonymous, Condition::default()));
     }
-<<<<<<< HEAD
     for source in Source::all(&policy.identity) {
         let attributes = source.attributes(policy, &grants).into_iter();
         let attributes = attributes.map(|(attribute, roles)| (attribute.into(), roles)).collect();
         callers.extend(SourceCallers { source, attributes, matches, grants: &grants }.find());
-=======
-    if let Some(basic) = &policy.identity.basic {
-        callers.extend(Source::from_basic(basic).callers(matches, &grants));
-    }
-    for (index, issuer) in policy.identity.jwt.iter().enumerate() {
-        let id = SourceId::from_issuer(index);
-        callers.extend(Source::from_issuer(id, issuer, policy, &grants).callers(matches, &grants));
->>>>>>> 7b1d519a (document, policy: plainer names, and errors that end a function in a line)
     }
     callers
 }
