@@ -137,8 +137,8 @@ async fn an_inventory_that_other_credentials_got_is_not_loaded() {
         "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".to_owned(),
     );
     folder.write("lister", "lister:an0ther-of-lister\n");
-    let loaded = || server.metric("rolegate_inventory_loaded");
-    wait_until(|| loaded() == Some(0.0), || server.log());
+    server.wait_for_log("policy reloaded");
+    assert_eq!(server.metric("rolegate_inventory_loaded"), Some(0.0));
     assert_eq!(search(&server, "*-a").await, DENIED);
 }
 
