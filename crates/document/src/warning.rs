@@ -14,6 +14,14 @@ macro_rules! warnings {
             /// All kinds, by name.
             pub const ALL: &[Self] = &[$(Self::$kind,)+];
 
+            /// What a warning of this kind is about.
+            #[must_use]
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$kind => concat!($($text),+),)+
+                }
+            }
+
             /// The name, such as `redundant-rule`.
             #[must_use]
             pub const fn name(self) -> &'static str {
@@ -28,11 +36,15 @@ macro_rules! warnings {
 warnings! {
     /// A comment that should accept a warning and does not.
     Acceptance = "acceptance",
-    /// Two sources can provide the same granted name.
+    /// A granted name that two sources can provide; the warning is at the last of the sources. Of a
+    /// search cluster: a user whose name a token can have, or the name of Dashboards itself
+    /// (`kibana.server_username`), which passes every check of a tenant; the warning is at the
+    /// issuer.
     AmbiguousName = "ambiguous-name",
     /// Paths that differ only in upper and lower case.
     CaseVariant = "case-variant",
-    /// Action groups of a search cluster that contain each other.
+    /// Action groups of a search cluster that contain each other: as in its plugin, each has the
+    /// actions of all of them.
     CircularGroup = "circular-group",
     /// An `allow` rule whose requests are all denied.
     DeniedRule = "denied-rule",
@@ -48,73 +60,85 @@ warnings! {
     EncodedCharacter = "encoded-character",
     /// A header of Envoy is set or removed.
     EnvoyHeader = "envoy-header",
-    /// Password hashes that the plugin of a search cluster does not verify by default.
+    /// Users of a search cluster with a hash that is not bcrypt: rolegate verifies it, the
+    /// cluster's own plugin by default does not. Accept it for a cluster without the plugin.
     HashAlgorithm = "hash-algorithm",
-    /// A key that cannot verify tokens.
+    /// A key that cannot verify tokens, and does not say by `use: enc` that it is for encryption.
     IgnoredKey = "ignored-key",
-    /// A role whose name sounds as if every caller had it.
+    /// A role with a name such as `everyone`, `all` or `public`, and that only some callers have.
     LikeAnyone = "like-anyone",
     /// An issuer or an audience with a `*`, which is matched literally.
     LikePattern = "like-pattern",
-    /// Something that looks like a placeholder and is literal text, or any segment.
+    /// Text that looks like a placeholder and is literal, or matches any segment.
     LikePlaceholder = "like-placeholder",
     /// A large `clock_skew`.
     LongClockSkew = "long-clock-skew",
-    /// Password hashes that do not all cost the same.
+    /// Users whose hashes have different algorithms or parameters: the time of an answer can show
+    /// which users exist.
     MixedHashes = "mixed-hashes",
     /// More problems than are shown.
     More = "more",
     /// Grants without any way to authenticate.
     NoIdentity = "no-identity",
-    /// A user without a password, which the `users_file` does not have either.
+    /// A user whose line the `users_file` does not have, or of a search cluster without a `hash`:
+    /// nobody can authenticate as this user.
     NoPassword = "no-password",
-    /// A policy that allows nothing, because it has no role.
+    /// A policy without a role and without `search`, which allows nothing.
     NoRoles = "no-roles",
-    /// A `deny` rule that callers escape by leaving their credentials out.
+    /// A `deny` rule of some roles for what `anyone` allows: callers without credentials have none
+    /// of these roles.
     OpenAnonymous = "open-anonymous",
-    /// A `deny` rule for a path, or for paths of the same depth, with more allowed below.
+    /// A `deny` rule for one path, for segments that begin alike (`/internal*`) or for one depth
+    /// (`/{id}`, `/*.env`), where a rule for a wider `/**` allows what is below; one warning for a
+    /// rule with several `paths`.
     OpenBelow = "open-below",
-    /// A `deny` rule for a host, while other hosts are open.
+    /// A `deny` rule for some hosts, where an `allow` rule is for any host; or a `deny` for
+    /// `*.example.com`, where the same is allowed on `example.com`.
     OpenHost = "open-host",
-    /// A `deny` rule for `GET` that leaves `HEAD` open, or vice versa.
+    /// A `deny` rule for `GET` that leaves `HEAD` allowed, or vice versa.
     OpenMethod = "open-method",
-    /// Roles that deny each other's hosts or paths.
+    /// Roles that deny each other's hosts or paths, such as those of tenants: a new host is open to
+    /// all of them, and every host to a caller without such a role.
     OpenTenant = "open-tenant",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",
-    /// A rule with `{user}` where every user name has a prefix.
+    /// A rule with `{user}` where every user name has a prefix, and no rule with `{user.id}`.
     PrefixedUser = "prefixed-user",
     /// An issuer that publishes a shared secret.
     PublicSecret = "public-secret",
-    /// A rule that another rule covers.
+    /// A rule that another one covers.
     RedundantRule = "redundant-rule",
-    /// A reserved role that is extended.
+    /// A reserved role that is extended, or listed under `roles_from_token`: callers have it
+    /// anyway, or everybody gets what `authenticated` may.
     ReservedRole = "reserved-role",
-    /// A path that looks like several.
+    /// A path, or a segment, that looks like several.
     SeveralPaths = "several-paths",
-    /// A header with names of users or groups that two sources can provide.
+    /// A header with names of users or groups that callers from two sources can have: the
+    /// application cannot tell them apart.
     SharedName = "shared-name",
     /// A rule with `{user}` for callers from two sources who can have the same name.
     SharedUser = "shared-user",
-    /// A `*` at the end of a path, which is a single segment.
+    /// A `*` at the end of a path, which is one segment.
     SingleSegment = "single-segment",
-    /// A password hash that takes about a second or longer.
+    /// A hash that takes about a second or longer.
     SlowHash = "slow-hash",
-    /// A role that is granted by name, and that every token of an issuer can give too.
+    /// A granted role that tokens can give too, because `roles_from_token` lists no roles; the
+    /// warning is at the issuer.
     TokenRole = "token-role",
     /// A path with a slash at its end, and no rule for the path without it.
     TrailingSlash = "trailing-slash",
     /// A header with a claim of a token, where no tokens are accepted.
     UnknownClaim = "unknown-claim",
-    /// A granted name that nobody has.
+    /// A granted name that nobody has; in the files of a search cluster, a role, an action group or
+    /// a variable that does not exist, which grants nothing.
     UnknownName = "unknown-name",
-    /// A `deny` rule for requests that nothing allows.
+    /// A `deny` rule for what nothing allows.
     UnmatchedDeny = "unmatched-deny",
-    /// A setting of a search cluster that is not supported.
+    /// A setting of a search cluster that is not supported, or has no effect.
     UnsupportedSetting = "unsupported-setting",
-    /// A role that nobody has.
+    /// A role that nobody has, of the policy or of a search cluster.
     UnusedRole = "unused-role",
-    /// A rule that no request reaches, because a search cluster decides about its host.
+    /// A rule for hosts that a search cluster decides about.
     UnusedRule = "unused-rule",
     /// A method that is not registered.
     UnusualMethod = "unusual-method",

@@ -1,4 +1,4 @@
-//! `docs/reference/`, and the tables of keys in `policies/`: made from the program, so they say
+//! `docs/reference/`, and the tables in `policies/`: made from the program, so they say
 //! what it does.
 //! `UPDATE_REFERENCE=1 make test` writes them again.
 
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use clap::{Arg, Command};
-use document::{Node, Reader, Value};
+use document::{Node, Reader, Value, Warning};
 
 use crate::process::run;
 
@@ -19,7 +19,8 @@ fn the_pages_are_made_from_the_program() {
         ("docs/reference/decision-log.md", decision_fields()),
     ];
     for name in ["policies/README.md", "policies/search.md"] {
-        pages.push((name, with_keys(&std::fs::read_to_string(root.join(name)).unwrap())));
+        let page = std::fs::read_to_string(root.join(name)).unwrap();
+        pages.push((name, with_warnings(with_keys(&page))));
     }
     for (name, page) in pages {
         let file = root.join(name);
@@ -142,6 +143,27 @@ const KEYS: [(&str, &str, &str); 19] = [
 ];
 
 const TABLE: &str = "| key | meaning |\n|---|---|\n";
+const WARNINGS: &str = "| warning | meaning |\n|---|---|\n";
+
+/// The page with its table of warnings, if it has one.
+fn with_warnings(mut page: String) -> String {
+    if let Some(start) = page.find(WARNINGS) {
+        let row = |kind: &Warning| {
+            let meaning = kind.meaning().trim().trim_end_matches('.').replace('|', "\\|");
+            format!("| `{kind}` | {meaning} |\n")
+        };
+        let rows: String = Warning::ALL.iter().map(row).collect();
+        replace_rows(&mut page, start + WARNINGS.len(), &rows);
+    }
+    page
+}
+
+/// Replaces the rows of the table that begin here.
+fn replace_rows(page: &mut String, start: usize, rows: &str) {
+    let written = page[start..].split_inclusive('\n').take_while(|line| line.starts_with('|'));
+    let end = start + written.map(str::len).sum::<usize>();
+    page.replace_range(start..end, rows);
+}
 
 /// A page of the policy language with the tables of keys that are on it.
 fn with_keys(page: &str) -> String {
@@ -149,10 +171,8 @@ fn with_keys(page: &str) -> String {
     for (heading, kind, mapping) in KEYS {
         let Some(start) = page.find(&format!("\n{heading}\n")) else { continue };
         let start = start + page[start..].find(TABLE).unwrap() + TABLE.len();
-        let rows = page[start..].split_inclusive('\n').take_while(|line| line.starts_with('|'));
-        let end = start + rows.map(str::len).sum::<usize>();
         let path = if mapping.is_empty() { vec![] } else { vec!["$defs", mapping] };
-        page.replace_range(start..end, &rows_of(kind, &path));
+        replace_rows(&mut page, start, &rows_of(kind, &path));
     }
     page
 }
