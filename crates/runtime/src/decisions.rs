@@ -3,23 +3,24 @@
 //! A worker thread makes the line, which takes microseconds, and puts it into the bounded queue of
 //! [`Lines`] before it answers. So no request ever waits for the reader.
 //!
-//! A line has no credentials, no header value but `x-request-id`, and no query but the part that
-//! decides about a request to a search cluster: [`DecisionRecord`] does not contain others.
+//! A line has no credentials, no header value but `x-request-id` and the trace, and of the query
+//! only the part that decides about a request to a search cluster.
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::time::Duration;
+
+use authorizer::Verdict;
 
 use crate::denials::{Denial, RecentDenials};
 use crate::lines::{Counts, Lines, Writer};
 use crate::otlp;
-use crate::record::{DecisionRecord, DecisionSink};
-use crate::trace_context::Tracing;
+use crate::record::{DecisionContext, DecisionRecord, DecisionSink};
+use crate::trace_context::{DecisionTrace, Tracing};
 use file::LogFile;
-use line::Line;
 use settings::{DecisionLog, DecisionLogSettings};
 
 mod file;
-pub(crate) mod line;
 mod mask;
 pub(crate) mod path_mask;
 pub(crate) mod settings;
@@ -51,16 +52,8 @@ impl Decisions {
         counts: Arc<Counts>,
     ) -> Self {
         let settings = settings.clone();
-        Self {
-            settings,
-            masks,
-            counts,
-            lines: None,
-            exported: None,
-            spans: None,
-            tracing: None,
-            denials: None,
-        }
+        let (lines, exported, spans, tracing, denials) = (None, None, None, None, None);
+        Self { settings, masks, counts, lines, exported, spans, tracing, denials }
     }
 
     /// Opens the file of the log and starts its thread, unless no decision is written to a file.
@@ -95,11 +88,11 @@ impl Decisions {
 
     /// Whether a decision gets a line. If not, it is counted here: making a line, or only its
     /// masks, costs more than the decision.
-    fn admits(&self, record: &DecisionRecord<'_>) -> bool {
-        if !self.logs(record.allowed) {
+    fn admits(&self, reason: Option<&str>) -> bool {
+        if !self.logs(reason.is_none()) {
             return false;
         }
-        if !self.settings.share(record.reason).takes() {
+        if !self.settings.share(reason).takes() {
             self.counts.leave_out_one();
             return false;
         }
@@ -111,16 +104,46 @@ impl Decisions {
         has_room
     }
 
-    fn log(&self, line: &Line<'_>) {
-        let Ok(mut text) = serde_json::to_string(line) else {
+    /// Takes a decision. `make_record` is called only if the record is used.
+    fn take<'r>(
+        &self,
+        reason: Option<&str>,
+        time: Duration,
+        trace: Option<DecisionTrace>,
+        make_record: impl FnOnce() -> DecisionRecord<'r>,
+    ) {
+        let is_logged = self.admits(reason);
+        let span = self.spans.as_ref().zip(trace.filter(|trace| trace.is_recorded));
+        let denials =
+            self.denials.as_ref().filter(|denials| reason.is_some() && denials.admit(time));
+        if !is_logged && span.is_none() && denials.is_none() {
+            return;
+        }
+        let mut record = make_record();
+        self.masks.mask(&mut record);
+        record.cut();
+        record.sampled = self.settings.share(reason).below_one();
+        if let Some((spans, trace)) = span {
+            spans.offer(otlp::encode_span(&record, trace));
+        }
+        if let Some(denials) = denials {
+            denials.keep(Denial::new(&record));
+        }
+        if is_logged {
+            self.log(&record);
+        }
+    }
+
+    fn log(&self, record: &DecisionRecord<'_>) {
+        let Ok(mut line) = serde_json::to_string(record) else {
             return self.counts.drop_one();
         };
         if let Some(exported) = &self.exported {
-            exported.offer(otlp::encode_log_record(line, &text));
+            exported.offer(otlp::encode_log_record(record, &line));
         }
         if let Some(lines) = &self.lines {
-            text.push('\n');
-            lines.offer(text.into_bytes());
+            line.push('\n');
+            lines.offer(line.into_bytes());
         }
     }
 }
@@ -134,25 +157,19 @@ impl DecisionSink for Decisions {
         self.tracing
     }
 
-    fn offer(&self, record: &DecisionRecord<'_>) {
-        let is_logged = self.admits(record);
-        let span = self.spans.as_ref().zip(record.trace.filter(|trace| trace.is_recorded));
-        let denials =
-            self.denials.as_ref().filter(|denials| !record.allowed && denials.admit(record.time));
-        if !is_logged && span.is_none() && denials.is_none() {
-            return;
-        }
-        let masked = self.masks.mask(record);
-        let line = Line::new(record, &masked, self.settings.share(record.reason));
-        if let Some((spans, trace)) = span {
-            spans.offer(otlp::encode_span(&line, trace));
-        }
-        if let Some(denials) = denials {
-            denials.keep(Denial::new(&line));
-        }
-        if is_logged {
-            self.log(&line);
-        }
+    fn offer(
+        &self,
+        verdict: &Verdict<'_>,
+        context: &DecisionContext<'_>,
+        trace: Option<DecisionTrace>,
+    ) {
+        let reason = match verdict {
+            Verdict::Allowed(_) => None,
+            Verdict::Denied(denied) => Some(denied.reason.name()),
+        };
+        self.take(reason, context.received.arrival(), trace, || {
+            DecisionRecord::new(verdict, context, trace)
+        });
     }
 }
 

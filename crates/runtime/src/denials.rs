@@ -10,51 +10,39 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use crate::decisions::line::Line;
+use crate::record::DecisionRecord;
 
 /// The maximum number of denials that are kept.
 pub const MAX_DENIALS: usize = 100;
 /// The maximum number of denials that are kept per second, so that a flood of them costs little.
 const MAX_PER_SECOND: u32 = 50;
+/// The maximum number of groups, and of roles, that are kept of a denial.
 const MAX_NAMES: usize = 20;
 
-/// A denied request, as a line of the decision log has it: cut, and with the same masks.
+/// A denied request, as a line of the decision log has it: cut and masked. Its fields are those of
+/// the line; a `String` that does not apply is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "docs/operations.md explains the fields")]
 pub struct Denial {
-    /// When the request was received, as time since the Unix epoch.
     pub time: Duration,
-    /// The name of the reason.
     pub reason: &'static str,
-    /// More about the reason; may be empty.
     pub detail: String,
-    /// The rule that decided, if one did.
     pub rule: Option<String>,
-    /// The user, if known and not left out by a mask.
     pub user: Option<String>,
-    /// Who invalid credentials claim to be.
     pub attempted_user: Option<String>,
-    /// The issuer of the caller's token.
     pub issuer: Option<String>,
-    /// The caller's groups: the first ones.
+    /// The first ones.
     pub groups: Vec<String>,
-    /// The caller's roles, from its token: the first ones.
+    /// The first ones.
     pub roles: Vec<String>,
-    /// The method.
     pub method: String,
-    /// The host, as received.
     pub host: String,
-    /// The path as received. Of its query, it has what decides about a request to a search cluster.
+    /// The path as received, with the `query` of the line.
     pub path: String,
-    /// Whether a mask replaced a part, or a value is cut: the request cannot be repeated exactly.
     pub inexact: bool,
-    /// The client's address; may be empty.
     pub client: String,
-    /// The proxy's request ID, which the body of a denial has; may be empty.
     pub request_id: String,
-    /// The `x-request-id` header; may be empty.
     pub x_request_id: String,
-    /// The revision of the policy that decided.
-    pub policy: String,
 }
 
 /// The last denials.
@@ -68,9 +56,9 @@ pub struct RecentDenials {
 struct List {
     /// The oldest first.
     denials: VecDeque<Denial>,
-    /// The last second in which one came, and how many did.
+    /// The last second with a denial, and how many came in it.
     second: u64,
-    taken: u32,
+    in_second: u32,
 }
 
 impl RecentDenials {
@@ -90,6 +78,7 @@ impl RecentDenials {
         self.try_list().is_some_and(|mut list| list.takes(time)) || self.leave_out()
     }
 
+    /// Keeps a denial, or counts it.
     pub(crate) fn keep(&self, denial: Denial) {
         match self.try_list() {
             Some(mut list) => list.push(denial),
@@ -113,52 +102,58 @@ impl RecentDenials {
 }
 
 impl Denial {
-    pub(crate) fn new(line: &Line<'_>) -> Self {
-        let names =
-            |names: &[&str]| names.iter().take(MAX_NAMES).map(ToString::to_string).collect();
-        let path = line.raw_path.unwrap_or(line.path);
-        let query = if line.query.is_empty() { String::new() } else { format!("?{}", line.query) };
+    pub(crate) fn new(record: &DecisionRecord<'_>) -> Self {
+        let path = if record.raw_path.is_empty() { &record.path } else { &record.raw_path };
+        let separator = if record.query.is_empty() { "" } else { "?" };
         Self {
-            time: line.time,
-            reason: line.reason.unwrap_or_default(),
-            detail: line.detail.unwrap_or_default().to_owned(),
-            rule: line.rule.map(str::to_owned),
-            user: line.user.map(str::to_owned),
-            attempted_user: line.attempted_user.map(str::to_owned),
-            issuer: line.issuer.map(str::to_owned),
-            groups: names(&line.groups),
-            roles: names(&line.roles),
-            method: line.method.to_owned(),
-            host: line.host.to_owned(),
-            path: format!("{path}{query}"),
-            inexact: line.inexact,
-            client: line.client.to_owned(),
-            request_id: line.request_id.to_owned(),
-            x_request_id: line.x_request_id.to_owned(),
-            policy: line.policy.to_owned(),
+            time: record.time,
+            reason: record.reason.unwrap_or_default(),
+            detail: record.detail.to_string(),
+            rule: non_empty(record.rule),
+            user: non_empty(&record.user),
+            attempted_user: non_empty(&record.attempted_user),
+            issuer: non_empty(record.issuer),
+            groups: names(&record.groups),
+            roles: names(&record.roles),
+            method: record.method.to_string(),
+            host: record.host.to_string(),
+            path: format!("{path}{separator}{}", record.query),
+            inexact: record.inexact,
+            client: record.client.to_string(),
+            request_id: record.request_id.to_string(),
+            x_request_id: record.x_request_id.to_string(),
         }
     }
 }
 
+fn non_empty(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().take(MAX_NAMES).map(ToString::to_string).collect()
+}
+
 impl List {
-    /// Whether one more is taken in the second of this time. A denial that has waited counts now.
+    /// Whether another denial may be kept in the second of this time, or in the last second if that
+    /// is later.
     fn takes(&mut self, time: Duration) -> bool {
         if self.second < time.as_secs() {
-            (self.second, self.taken) = (time.as_secs(), 0);
+            (self.second, self.in_second) = (time.as_secs(), 0);
         }
-        self.taken = self.taken.saturating_add(1);
-        self.taken <= MAX_PER_SECOND
+        self.in_second = self.in_second.saturating_add(1);
+        self.in_second <= MAX_PER_SECOND
     }
 
     fn push(&mut self, denial: Denial) {
         if self.denials.len() >= MAX_DENIALS {
-            self.remove_one();
+            self.make_room();
         }
         self.denials.push_back(denial);
     }
 
     /// Removes the oldest denial of the reason that has the most.
-    fn remove_one(&mut self) {
+    fn make_room(&mut self) {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         self.denials.iter().for_each(|denial| *counts.entry(denial.reason).or_default() += 1);
         let most = counts.into_iter().max_by_key(|(_, count)| *count).map(|(reason, _)| reason);

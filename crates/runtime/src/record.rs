@@ -1,80 +1,118 @@
-//! A decided request: with what it was decided, and the record of it for the decision log, without
-//! credentials.
+//! The record of a decision: a line of the decision log, without credentials.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use authorizer::{
-    Authorizer, ClusterRequest, Denied, Header, MAX_INDICES, Reason, Request, Revision, Stage,
-    Verdict, deciding_query,
+    Authorizer, ClusterRequest, Header, MAX_INDICES, Reason, Request, Stage, Verdict,
+    deciding_query,
 };
-use identity::{Attempted, Subject};
+use identity::Subject;
+use serde::{Serialize, Serializer};
 
 use crate::clock;
 use crate::trace_context::{DecisionTrace, TraceContext, Tracing};
 
-/// One decided request, without credentials. Of its query it has what decides about a request to a
-/// search cluster, of its headers `x-request-id` and the trace.
-#[derive(Clone, Copy, Debug)]
+/// The version of the lines' format. A new field does not change it.
+const VERSION: u8 = 1;
+/// Maximum bytes of a value, so that a client cannot fill the log with one request.
+pub(crate) const MAX_VALUE: usize = 1024;
+/// Maximum bytes of a value that only the client claims.
+const MAX_CLAIM: usize = 256;
+/// Maximum bytes of all names in a list.
+const MAX_LIST: usize = 4096;
+
+/// A request and its decision, as they are logged, exported and kept. `docs/operations.md` explains
+/// each field; `commands::logged` reads them. A text that does not apply is empty.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct DecisionRecord<'a> {
+    pub(crate) version: u8,
     /// When the request was received, as time since the Unix epoch.
-    pub time: Duration,
-    /// The client's address; empty if the proxy names none.
-    pub client: &'a str,
-    /// The proxy's request ID; may be empty.
-    pub request_id: &'a str,
-    /// The `x-request-id` header; empty if there is none.
-    pub x_request_id: &'a str,
-    /// The trace of the proxy's check, else of the request's `traceparent`.
-    pub trace: Option<DecisionTrace>,
-    /// The scheme of the credentials: `basic`, `bearer` or `other`; empty if there are none.
-    pub scheme: &'static str,
-    /// The method.
-    pub method: &'a str,
-    /// The host, as received.
-    pub host: &'a str,
-    /// The canonical path. For a search cluster, or if the path is not valid or was not read, the
+    #[serde(serialize_with = "seconds")]
+    pub(crate) time: Duration,
+    pub(crate) decision: &'static str,
+    /// The name of the reason for a denial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) reason: Option<&'static str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) detail: Cow<'a, str>,
+    /// The rule that decided; the operation, if a search cluster's roles permitted it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) rule: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) actions: Vec<&'a str>,
+    /// The indices of a request to a search cluster, as it names them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) indices: Vec<&'a str>,
+    /// The indices that a request is reduced to, if it is permitted on some of them only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) permitted_indices: Vec<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) user: Cow<'a, str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) issuer: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) scheme: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) groups: Vec<&'a str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) roles: Vec<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) attempted_user: Cow<'a, str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) attempted_issuer: Cow<'a, str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) method: Cow<'a, str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) host: Cow<'a, str>,
+    /// The canonical path. For a search cluster, or if the path is invalid or was not read, the
     /// path as received, without query and fragment.
-    pub path: &'a str,
-    /// Whether the path was read.
-    pub canonical: bool,
-    /// The path as received, without its query and fragment.
-    pub raw_path: &'a str,
-    /// The parameters that decide about a request to a search cluster; may be empty.
-    pub query: &'a str,
-    /// Whether the method, the host or the path has bytes that are not UTF-8, which are replaced.
-    pub replaced: bool,
-    /// The subject, if known.
-    pub subject: Option<&'a Subject>,
-    /// Who invalid credentials claim to be, and why they are invalid: bounded and escaped.
-    pub attempted: &'a Attempted,
-    /// Whether the request is allowed.
-    pub allowed: bool,
-    /// The name of the reason for a denial; `None` when allowed.
-    pub reason: Option<&'static str>,
-    /// The HTTP status of a denial; `None` when allowed.
-    pub status: Option<u16>,
-    /// The rule that decided, if one did; the operation, if a search cluster's roles permitted it.
-    pub rule: Option<&'a str>,
-    /// More about why a request to a search cluster is denied; may be empty.
-    pub cluster_detail: &'a str,
-    /// The actions of a request to a search cluster.
-    pub actions: &'a [&'a str],
-    /// The indices of a request to a search cluster, as it names them: the first ones.
-    pub indices: &'a [&'a str],
-    /// The indices that it is reduced to, if it is permitted on some of them only: the first ones.
-    pub permitted_indices: &'a [&'a str],
-    /// Which policy and which keys decided.
-    pub revision: &'a Revision,
-    /// Time from the complete message to the verdict.
-    pub duration: Duration,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) path: Cow<'a, str>,
+    /// The path as received, without query and fragment, if it differs.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) raw_path: Cow<'a, str>,
+    /// The parameters that decide about a request to a search cluster.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) query: Cow<'a, str>,
+    /// Whether a value that the decision depends on is cut, masked or not UTF-8.
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) inexact: bool,
+    #[serde(skip_serializing_if = "is_false")]
+    pub(crate) masked: bool,
+    /// The share of such decisions that is logged, if it is less than all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) sampled: Option<f64>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) client: Cow<'a, str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) request_id: Cow<'a, str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) x_request_id: Cow<'a, str>,
+    #[serde(
+        rename = "trace_id",
+        serialize_with = "trace_id",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) trace: Option<DecisionTrace>,
+    pub(crate) policy: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(crate) keys: &'a str,
+    /// Time from the complete message to the decision.
+    #[serde(rename = "duration_us", serialize_with = "microseconds")]
+    pub(crate) duration: Duration,
+    /// The HTTP status of a denial.
+    #[serde(skip)]
+    pub(crate) status: Option<u16>,
+    /// Whether `path` is canonical.
+    #[serde(skip)]
+    pub(crate) is_canonical: bool,
 }
 
 /// Receives decisions.
 pub trait DecisionSink: fmt::Debug + Send + Sync {
-    /// Whether it takes decisions that allow, or that deny. A record costs about as much as
-    /// evaluating the rules, so it is only made then.
+    /// Whether it takes decisions that allow, or that deny.
     fn wants(&self, allowed: bool) -> bool {
         let _ = allowed;
         true
@@ -87,7 +125,13 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
     }
 
     /// Takes a decision, or drops it. Called on a worker thread: it must neither block nor do I/O.
-    fn offer(&self, record: &DecisionRecord<'_>);
+    /// A [`DecisionRecord`] costs about as much as evaluating the rules: make it only if it is used.
+    fn offer(
+        &self,
+        verdict: &Verdict<'_>,
+        context: &DecisionContext<'_>,
+        trace: Option<DecisionTrace>,
+    );
 }
 
 /// When a request was complete or, if it never is, when its first part was read.
@@ -101,10 +145,10 @@ pub struct Received {
     pub started: Instant,
 }
 
-/// A request and what decided it: what is counted, logged and compared with its verdict.
+/// A request and its circumstances, which are counted, logged and compared with its verdict.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionContext<'a> {
-    /// What authorized it.
+    /// The policy, keys and caches that decided.
     pub authorizer: &'a Authorizer,
     /// The request.
     pub request: &'a Request<'a>,
@@ -138,66 +182,142 @@ impl Received {
     }
 }
 
-pub(crate) fn offer(
-    sink: &dyn DecisionSink,
-    verdict: &Verdict<'_>,
-    context: &DecisionContext<'_>,
-    trace: Option<DecisionTrace>,
-) {
-    let DecisionContext { authorizer, request, client, received, decided_at, .. } = *context;
-    let (path, subject, reason, rule, cluster_detail, cluster) = match verdict {
-        Verdict::Allowed(allowed) => {
-            (allowed.path, allowed.subject, None, Some(allowed.rule), "", &allowed.cluster)
+impl<'a> DecisionRecord<'a> {
+    /// The record of a decision, neither masked nor cut.
+    #[must_use]
+    pub fn new(
+        verdict: &'a Verdict<'_>,
+        context: &DecisionContext<'a>,
+        trace: Option<DecisionTrace>,
+    ) -> Self {
+        let DecisionContext { authorizer, request, client, received, decided_at, .. } = *context;
+        let (path, subject, reason, rule, detail, cluster) = match verdict {
+            Verdict::Allowed(allowed) => {
+                (allowed.path, allowed.subject, None, allowed.rule, "", &allowed.cluster)
+            }
+            Verdict::Denied(denied) => {
+                let (reason, rule) = (Some(denied.reason), denied.rule.unwrap_or_default());
+                (denied.path, denied.subject, reason, rule, denied.detail, &denied.cluster)
+            }
+        };
+        let cluster = cluster.as_deref();
+        let credentials_error = reason.and_then(Reason::credentials_error);
+        let attempted = credentials_error
+            .map(|error| authorizer.attempted(request, error, received.time))
+            .unwrap_or_default();
+        let is_of_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
+        let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
+        // A path that cannot be parsed has no canonical form: the path as received is used instead.
+        let is_canonical = !path.is_empty();
+        let received_path = without_query(request.path);
+        let path = if is_canonical { path } else { received_path };
+        let lossy = String::from_utf8_lossy;
+        let (method, host, raw_path) =
+            (lossy(request.method), lossy(request.host), lossy(received_path));
+        let inexact = [&method, &host, &raw_path].iter().any(|text| matches!(text, Cow::Owned(_)));
+        let revision = authorizer.revision();
+        let mut record = Self {
+            version: VERSION,
+            time: received.arrival(),
+            decision: if reason.is_none() { "allowed" } else { "denied" },
+            reason: reason.map(Reason::name),
+            detail: attempted.detail.map_or(detail.into(), Cow::Owned),
+            rule,
+            scheme: scheme_of(request),
+            attempted_user: attempted.user.unwrap_or_default().into(),
+            attempted_issuer: attempted.issuer.unwrap_or_default().into(),
+            method,
+            host,
+            path: lossy(path),
+            raw_path: if received_path == path { Cow::default() } else { raw_path },
+            query: query.unwrap_or_default().into(),
+            inexact,
+            client: lossy(client),
+            request_id: lossy(request.id),
+            x_request_id: lossy(value(request.headers, X_REQUEST_ID)),
+            trace,
+            policy: &revision.policy,
+            keys: revision.keys.as_deref().unwrap_or_default(),
+            duration: decided_at.saturating_duration_since(received.at),
+            status: reason.map(Reason::status),
+            is_canonical,
+            ..Self::default()
+        };
+        if let Some(cluster) = cluster {
+            record.actions = actions(cluster);
+            record.indices = indices(cluster);
+            record.permitted_indices = first(&cluster.permitted);
         }
-        Verdict::Denied(denied) => {
-            let Denied { path, subject, reason, rule, detail, cluster, .. } = denied;
-            (*path, *subject, Some(*reason), *rule, *detail, cluster)
+        if let Some(subject) = subject {
+            record.set_subject(subject);
         }
-    };
-    let (actions, indices) =
-        cluster.as_ref().map(|cluster| (actions(cluster), indices(cluster))).unwrap_or_default();
-    let permitted = cluster.iter().flat_map(|cluster| &cluster.permitted);
-    let permitted: Vec<&str> = permitted.map(String::as_str).collect();
-    let credentials_error = reason.and_then(Reason::credentials_error);
-    let attempted =
-        credentials_error.map(|error| authorizer.attempted(request, error, received.time));
-    let attempted = attempted.unwrap_or_default();
-    let is_of_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
-    let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
-    let raw_path = without_query(request.path);
-    // A path that cannot be parsed has no canonical form: the path as received is used instead.
-    let canonical = !path.is_empty();
-    let path = if canonical { path } else { raw_path };
-    let lossy = String::from_utf8_lossy;
-    let (method, host, raw_path) = (lossy(request.method), lossy(request.host), lossy(raw_path));
-    let replaced = [&method, &host, &raw_path].iter().any(|text| matches!(text, Cow::Owned(_)));
-    sink.offer(&DecisionRecord {
-        time: received.arrival(),
-        client: &lossy(client),
-        request_id: &lossy(request.id),
-        x_request_id: &lossy(value(request.headers, X_REQUEST_ID)),
-        trace,
-        scheme: scheme_of(request),
-        method: &method,
-        host: &host,
-        path: &lossy(path),
-        canonical,
-        raw_path: &raw_path,
-        query: query.as_deref().unwrap_or_default(),
-        replaced,
-        subject,
-        attempted: &attempted,
-        allowed: reason.is_none(),
-        reason: reason.map(Reason::name),
-        status: reason.map(Reason::status),
-        rule,
-        cluster_detail,
-        actions: &actions,
-        indices: &indices,
-        permitted_indices: &permitted,
-        revision: authorizer.revision(),
-        duration: decided_at.saturating_duration_since(received.at),
+        record
+    }
+
+    fn set_subject(&mut self, subject: &'a Subject) {
+        self.user = Cow::Borrowed(&subject.user);
+        self.issuer = subject.issuer.as_deref().unwrap_or_default();
+        self.groups = first(&subject.groups);
+        self.roles = first(&subject.roles);
+        self.inexact |= self.groups.len() < subject.groups.len();
+        self.inexact |= self.roles.len() < subject.roles.len();
+    }
+
+    /// Cuts long values, once they are masked.
+    pub(crate) fn cut(&mut self) {
+        let Self { user, method, host, path, raw_path, query, .. } = self;
+        for text in [user, method, host, path, raw_path, query] {
+            // The decision depends on it.
+            self.inexact |= text.len() > MAX_VALUE;
+            cut(text, MAX_VALUE);
+        }
+        cut(&mut self.detail, MAX_VALUE);
+        cut(&mut self.request_id, MAX_VALUE);
+        let Self { attempted_user, attempted_issuer, client, x_request_id, .. } = self;
+        for text in [attempted_user, attempted_issuer, client, x_request_id] {
+            cut(text, MAX_CLAIM);
+        }
+    }
+}
+
+fn cut(text: &mut Cow<'_, str>, max: usize) {
+    let end = text.floor_char_boundary(max);
+    match text {
+        Cow::Borrowed(text) => *text = text.get(..end).unwrap_or(text),
+        Cow::Owned(text) => text.truncate(end),
+    }
+}
+
+/// The first names of a list, together not longer than [`MAX_LIST`].
+fn first<'n, T: AsRef<str> + ?Sized + 'n>(names: impl IntoIterator<Item = &'n T>) -> Vec<&'n str> {
+    let mut length = 0;
+    let names = names.into_iter().map(AsRef::as_ref).take_while(|name| {
+        length += name.len();
+        length <= MAX_LIST
     });
+    names.collect()
+}
+
+/// Serializes a time as seconds since the Unix epoch, rounded to the microsecond.
+fn seconds<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64((time.as_secs_f64() * 1e6).round() / 1e6)
+}
+
+#[expect(clippy::ref_option, reason = "serde passes a reference")]
+fn trace_id<S: Serializer>(
+    trace: &Option<DecisionTrace>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    trace.map(|trace| trace.context.trace_id).serialize(serializer)
+}
+
+fn microseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// The actions of a request to a search cluster.
@@ -219,7 +339,7 @@ fn distinct<'r>(names: impl Iterator<Item = &'r str>, max: usize) -> Vec<&'r str
             distinct.push(name);
         }
     }
-    distinct
+    first(distinct)
 }
 
 pub(crate) const X_REQUEST_ID: &[u8] = b"x-request-id";
@@ -264,6 +384,22 @@ pub(crate) fn without_query(path: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A token of 16 KiB can have a thousand groups.
+    #[test]
+    fn long_lists_are_cut_and_the_record_says_so() {
+        let subject = Subject {
+            user: "carol".into(),
+            issuer: None,
+            source: None,
+            groups: (0..1000).map(|number| format!("group-{number:04}").into()).collect(),
+            roles: [].into(),
+            claims: serde_json::Value::Null,
+        };
+        let mut record = DecisionRecord::default();
+        record.set_subject(&subject);
+        assert_eq!((record.groups.len(), record.inexact), (409, true));
+    }
 
     #[test]
     fn the_arrival_of_a_request_is_before_its_wait() {

@@ -76,8 +76,8 @@ impl Shadow {
         };
         match catch("copying a request", copy) {
             Ok(Some(request)) => self.send(request),
-            Ok(None) => self.stats.compared(Difference::NotCompared),
-            Err(_) => self.stats.error(),
+            Ok(None) => self.stats.count(Difference::NotCompared),
+            Err(_) => self.stats.count(Difference::Error),
         }
     }
 
@@ -128,10 +128,10 @@ impl Comparing {
         let Self { candidate, scratch, samples, stats } = self;
         let candidate = candidate.load();
         let Some(candidate) = candidate.as_deref() else {
-            return stats.compared(Difference::NotCompared);
+            return stats.count(Difference::NotCompared);
         };
         let report = |difference: Difference, decision: Decision<'_>| {
-            stats.compared(difference);
+            stats.count(difference);
             samples.offer(difference, request, decision, &candidate.revision().policy);
         };
         if !contain(stats, || request.compare(candidate, scratch, report)) {
@@ -145,7 +145,7 @@ impl Comparing {
 fn contain(stats: &ShadowStats, work: impl FnOnce()) -> bool {
     let ended = catch("comparing a request", work).is_ok();
     if !ended {
-        stats.error();
+        stats.count(Difference::Error);
     }
     ended
 }

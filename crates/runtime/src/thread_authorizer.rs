@@ -108,14 +108,13 @@ impl ThreadAuthorizer {
         if !is_wanted && tracing.is_none() {
             return;
         }
-        let of_caller = record::trace_of(context.request, context.traceparent);
-        let recorded = tracing.and_then(|tracing| tracing.begin(of_caller));
-        if !is_wanted && recorded.is_none() {
-            return;
+        let caller = record::trace_of(context.request, context.traceparent);
+        let recorded = tracing.and_then(|tracing| tracing.begin(caller));
+        if is_wanted || recorded.is_some() {
+            let joined =
+                caller.map(|context| DecisionTrace { context, is_recorded: false, parent: None });
+            sink.offer(verdict, context, recorded.or(joined));
         }
-        let joined =
-            of_caller.map(|context| DecisionTrace { context, is_recorded: false, parent: None });
-        record::offer(sink, verdict, context, recorded.or(joined));
     }
 
     /// Records the latency of all verdicts since the last call, and returns it. To be called when

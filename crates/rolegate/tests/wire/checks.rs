@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use arc_swap::ArcSwapOption;
+use authorizer::Verdict;
 use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use prost::Message as _;
 use runtime::counters::ErrorKind;
-use runtime::{ActivePolicy, DecisionRecord, DecisionSink};
+use runtime::{ActivePolicy, DecisionContext, DecisionRecord, DecisionSink, DecisionTrace};
 use server::grpc::{Options, Running};
 
 use crate::support::*;
@@ -170,7 +171,7 @@ async fn without_a_policy_every_check_is_an_error() {
 struct Panics(AtomicUsize);
 
 impl DecisionSink for Panics {
-    fn offer(&self, _: &DecisionRecord<'_>) {
+    fn offer(&self, _: &Verdict<'_>, _: &DecisionContext<'_>, _: Option<DecisionTrace>) {
         assert!(self.0.fetch_add(1, Relaxed) % 2 == 1, "on purpose");
     }
 }
@@ -194,7 +195,13 @@ async fn a_panic_is_an_error_for_its_own_request_only() {
 struct Collects(std::sync::Mutex<Vec<String>>);
 
 impl DecisionSink for Collects {
-    fn offer(&self, record: &DecisionRecord<'_>) {
+    fn offer(
+        &self,
+        verdict: &Verdict<'_>,
+        context: &DecisionContext<'_>,
+        trace: Option<DecisionTrace>,
+    ) {
+        let record = DecisionRecord::new(verdict, context, trace);
         self.0.lock().unwrap().push(format!("{record:?}"));
     }
 }
@@ -219,7 +226,7 @@ async fn the_decision_sink_gets_the_reason_and_no_secret() {
     for part in [
         "path: \"/people\"",
         "user: \"alice\"",
-        "allowed: true",
+        "decision: \"allowed\"",
         "guest: GET /people",
         "1234567890",
     ] {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::io;
+use std::mem;
 use std::path::Path;
 
 use aws_lc_rs::{hmac, rand};
@@ -15,9 +16,10 @@ use crate::record::DecisionRecord;
 
 /// What a hidden value is replaced by.
 const HIDDEN: &str = "*";
-/// The least bytes of a key: as many as the part of the hash that is logged.
-const SHORTEST_KEY: usize = 16;
+/// Minimum bytes of a key: as many as the part of the hash that is logged.
+const MIN_KEY: usize = 16;
 
+/// The masks of the settings.
 pub(crate) struct Masks {
     paths: Vec<PathMask>,
     users: Users,
@@ -30,17 +32,6 @@ enum Users {
     Shown,
     Hashed(Box<hmac::Key>),
     Dropped,
-}
-
-/// The parts of a record that may be masked.
-#[derive(Debug)]
-pub(crate) struct Masked<'a> {
-    pub(crate) path: Cow<'a, str>,
-    pub(crate) raw_path: &'a str,
-    pub(crate) query: &'a str,
-    pub(crate) user: Option<Cow<'a, str>>,
-    pub(crate) attempted_user: Option<Cow<'a, str>>,
-    pub(crate) any: bool,
 }
 
 impl Masks {
@@ -58,56 +49,50 @@ impl Masks {
         })
     }
 
-    /// The parts of a record as they are logged.
-    pub(crate) fn mask<'a>(&self, record: &DecisionRecord<'a>) -> Masked<'a> {
+    /// Masks a record. If a part of the path is masked, its raw form and the query are left out.
+    pub(crate) fn mask(&self, record: &mut DecisionRecord<'_>) {
         #[cfg(test)]
         self.used.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = self.path(&record.method, &record.path);
         // The segments of a path that was not read are not known.
-        let is_unknown = !record.canonical && !self.paths.is_empty() && !record.path.is_empty();
-        let path = if is_unknown {
-            HIDDEN.to_owned().into()
-        } else {
-            self.path(record.method, record.path)
-        };
-        let hides_path = matches!(path, Cow::Owned(_))
-            || record.raw_path != record.path
-                && matches!(self.path(record.method, record.raw_path), Cow::Owned(_));
-        let user = record.subject.map(|subject| &*subject.user);
-        let attempted = record.attempted.user.as_deref();
-        let hides_user =
-            !matches!(self.users, Users::Shown) && (user.is_some() || attempted.is_some());
-        Masked {
-            raw_path: if hides_path { "" } else { record.raw_path },
-            query: if hides_path { "" } else { record.query },
-            path,
-            user: user.and_then(|user| self.user(user)),
-            attempted_user: attempted.and_then(|user| self.user(user)),
-            any: hides_path || hides_user,
+        let is_unknown = !record.is_canonical && !self.paths.is_empty() && !record.path.is_empty();
+        let path = if is_unknown { Some(HIDDEN.to_owned()) } else { path };
+        if path.is_some() || self.path(&record.method, &record.raw_path).is_some() {
+            (record.raw_path, record.query) = Default::default();
+            record.masked = true;
         }
+        if let Some(path) = path {
+            record.path = path.into();
+        }
+        let masks_users = !matches!(self.users, Users::Shown);
+        for user in [&mut record.user, &mut record.attempted_user] {
+            record.masked |= masks_users && !user.is_empty();
+            *user = self.user(mem::take(user));
+        }
+        record.inexact |= record.masked;
     }
 
     /// A path with `*` in place of its masked segments, or of all of it if only another
-    /// interpretation has some.
-    pub(crate) fn path<'a>(&self, method: &str, path: &'a str) -> Cow<'a, str> {
+    /// interpretation has some. `None` if nothing of it is masked.
+    pub(crate) fn path(&self, method: &str, path: &str) -> Option<String> {
         if self.paths.is_empty() || path.is_empty() {
-            return path.into();
+            return None;
         }
         if has_dot_segments(method, path) {
-            return Cow::Owned(HIDDEN.to_owned());
+            return Some(HIDDEN.to_owned());
         }
         let mut segments: Vec<&str> = path.split('/').collect();
         let hidden = self.hidden(path);
-        for place in &hidden {
-            if let Some(segment) = segments.get_mut(*place) {
+        for index in &hidden {
+            if let Some(segment) = segments.get_mut(*index) {
                 *segment = HIDDEN;
             }
         }
         let masked = segments.join("/");
-        match (self.has_hidden(method, &masked), hidden.is_empty()) {
-            (true, _) => Cow::Owned(HIDDEN.to_owned()),
-            (false, true) => path.into(),
-            (false, false) => Cow::Owned(masked),
+        if self.has_hidden(method, &masked) {
+            return Some(HIDDEN.to_owned());
         }
+        (!hidden.is_empty()).then_some(masked)
     }
 
     /// Whether an interpretation has a masked segment that is not replaced.
@@ -137,17 +122,16 @@ impl Masks {
         numbers.filter_map(|number| places.get(number).copied()).collect()
     }
 
-    /// A user as it is logged; `None` if it is left out.
-    pub(crate) fn user<'a>(&self, user: &'a str) -> Option<Cow<'a, str>> {
+    /// A user as it is logged; empty if it is left out.
+    pub(crate) fn user<'a>(&self, user: Cow<'a, str>) -> Cow<'a, str> {
         match &self.users {
-            Users::Shown => Some(user.into()),
-            Users::Dropped => None,
+            _ if user.is_empty() => user,
+            Users::Shown => user,
+            Users::Dropped => Cow::default(),
             Users::Hashed(key) => {
                 let tag = hmac::sign(key, user.as_bytes());
-                let shown = tag.as_ref().iter().take(SHORTEST_KEY);
-                Some(Cow::Owned(
-                    shown.fold("hmac:".to_owned(), |text, byte| format!("{text}{byte:02x}")),
-                ))
+                let bytes = tag.as_ref().iter().take(MIN_KEY);
+                bytes.fold("hmac:".to_owned(), |text, byte| format!("{text}{byte:02x}")).into()
             }
         }
     }
@@ -170,8 +154,8 @@ fn key(file: Option<&Path>) -> io::Result<hmac::Key> {
     };
     let bytes = crate::files::contents(file).map_err(|error| named(&error))?;
     let bytes = bytes.trim_ascii();
-    if bytes.len() < SHORTEST_KEY {
-        return Err(named(&format_args!("a key has at least {SHORTEST_KEY} bytes")));
+    if bytes.len() < MIN_KEY {
+        return Err(named(&format_args!("a key has at least {MIN_KEY} bytes")));
     }
     Ok(hmac::Key::new(hmac::HMAC_SHA256, bytes))
 }

@@ -10,7 +10,7 @@ use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{ScopeSpans, Span, Status};
 use prost::Message as _;
 
-use crate::decisions::line::Line;
+use crate::record::DecisionRecord;
 use crate::trace_context::DecisionTrace;
 
 const SPAN_NAME: &str = "rolegate check";
@@ -22,9 +22,9 @@ const FLAGS: u32 = 0x101;
 const FLAG_REMOTE: u32 = 0x200;
 
 /// The span of a decision, as the only span of an encoded [`ScopeSpans`].
-pub(crate) fn encode_span(line: &Line<'_>, trace: DecisionTrace) -> Vec<u8> {
+pub(crate) fn encode_span(decision: &DecisionRecord<'_>, trace: DecisionTrace) -> Vec<u8> {
     let DecisionTrace { context, parent, .. } = trace;
-    let is_error = line.status.is_some_and(|status| status >= 500);
+    let is_error = decision.status.is_some_and(|status| status >= 500);
     let code = if is_error { StatusCode::Error } else { StatusCode::Unset };
     let remote = if parent.is_some() { FLAG_REMOTE } else { 0 };
     let span = Span {
@@ -34,29 +34,29 @@ pub(crate) fn encode_span(line: &Line<'_>, trace: DecisionTrace) -> Vec<u8> {
         flags: FLAGS | remote,
         name: SPAN_NAME.to_owned(),
         kind: SpanKind::Server.into(),
-        start_time_unix_nano: nanos(line.time),
-        end_time_unix_nano: nanos(line.time.saturating_add(line.duration)),
-        attributes: attributes(line),
+        start_time_unix_nano: nanos(decision.time),
+        end_time_unix_nano: nanos(decision.time.saturating_add(decision.duration)),
+        attributes: attributes(decision),
         status: Some(Status { code: code.into(), ..Status::default() }),
         ..Span::default()
     };
     ScopeSpans { spans: vec![span], ..ScopeSpans::default() }.encode_to_vec()
 }
 
-/// A line of the decision log with its `text`, as the only record of an encoded [`ScopeLogs`].
-pub(crate) fn encode_log_record(line: &Line<'_>, text: &str) -> Vec<u8> {
-    let (severity, severity_text) = match line.reason {
+/// A decision with its `line` of the decision log, as the only record of an encoded [`ScopeLogs`].
+pub(crate) fn encode_log_record(decision: &DecisionRecord<'_>, line: &str) -> Vec<u8> {
+    let (severity, severity_text) = match decision.reason {
         None => (SeverityNumber::Info, "INFO"),
         Some(_) => (SeverityNumber::Warn, "WARN"),
     };
-    let context = line.trace.map(|trace| trace.context);
+    let context = decision.trace.map(|trace| trace.context);
     let record = LogRecord {
-        time_unix_nano: nanos(line.time),
-        observed_time_unix_nano: nanos(line.time.saturating_add(line.duration)),
+        time_unix_nano: nanos(decision.time),
+        observed_time_unix_nano: nanos(decision.time.saturating_add(decision.duration)),
         severity_number: severity.into(),
         severity_text: severity_text.to_owned(),
-        body: Some(AnyValue { value: Some(Value::StringValue(text.to_owned())) }),
-        attributes: attributes(line),
+        body: Some(AnyValue { value: Some(Value::StringValue(line.to_owned())) }),
+        attributes: attributes(decision),
         flags: context.map_or(0, |context| context.is_sampled.into()),
         trace_id: context.map(|context| context.trace_id.bytes().to_vec()).unwrap_or_default(),
         span_id: context.map(|context| context.span_id.bytes().to_vec()).unwrap_or_default(),
@@ -67,29 +67,29 @@ pub(crate) fn encode_log_record(line: &Line<'_>, text: &str) -> Vec<u8> {
 }
 
 /// Reads the value of an attribute, if the decision has one.
-type ReadValue = fn(&Line<'_>) -> Option<Value>;
+type ReadValue = fn(&DecisionRecord<'_>) -> Option<Value>;
 
 /// All attributes; `docs/opentelemetry.md` lists them. Where OpenTelemetry's semantic conventions
 /// have a name, it is that.
 const ATTRIBUTES: [(&str, ReadValue); 12] = [
-    ("rolegate.decision", |line| text(line.decision)),
-    ("rolegate.reason", |line| line.reason.and_then(text)),
-    ("rolegate.rule", |line| line.rule.and_then(text)),
-    ("rolegate.revision", |line| text(line.policy)),
-    ("rolegate.x_request_id", |line| text(line.x_request_id)),
-    ("http.request.method", |line| text(line.method)),
-    ("http.response.status_code", |line| line.status.map(number)),
-    ("url.path", |line| text(line.path)),
-    ("server.address", |line| text(address_and_port(line.host).0)),
-    ("server.port", |line| address_and_port(line.host).1.map(number)),
-    ("client.address", |line| text(line.client)),
-    ("enduser.id", |line| line.user.and_then(text)),
+    ("rolegate.decision", |decision| text(decision.decision)),
+    ("rolegate.reason", |decision| decision.reason.and_then(text)),
+    ("rolegate.rule", |decision| text(decision.rule)),
+    ("rolegate.revision", |decision| text(decision.policy)),
+    ("rolegate.x_request_id", |decision| text(&decision.x_request_id)),
+    ("http.request.method", |decision| text(&decision.method)),
+    ("http.response.status_code", |decision| decision.status.map(number)),
+    ("url.path", |decision| text(&decision.path)),
+    ("server.address", |decision| text(address_and_port(&decision.host).0)),
+    ("server.port", |decision| address_and_port(&decision.host).1.map(number)),
+    ("client.address", |decision| text(&decision.client)),
+    ("enduser.id", |decision| text(&decision.user)),
 ];
 
-/// The attributes of a line. Those that do not apply are left out.
-fn attributes(line: &Line<'_>) -> Vec<KeyValue> {
+/// The attributes of a decision. Those that do not apply are left out.
+fn attributes(decision: &DecisionRecord<'_>) -> Vec<KeyValue> {
     let attributes = ATTRIBUTES.iter();
-    attributes.filter_map(|(name, read)| Some(attribute(name, read(line)?))).collect()
+    attributes.filter_map(|(name, read)| Some(attribute(name, read(decision)?))).collect()
 }
 
 pub(super) fn attribute(name: &str, value: Value) -> KeyValue {

@@ -3,6 +3,8 @@
 //! It is made on a worker thread; parsing waits until the comparison. It has no credentials: of a
 //! token it has header and claims without the signature, of Basic credentials the name.
 
+use std::ops::Range;
+
 use authorizer::{
     Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Scratch, Stage,
     Verdict, authorization, reads_header,
@@ -15,35 +17,49 @@ use crate::record::{self, without_query};
 /// A request that was decided, without its credentials, and its decision.
 #[derive(Debug)]
 pub(super) struct DecidedRequest {
-    pub(super) method: Box<[u8]>,
-    pub(super) host: Box<[u8]>,
-    /// Without its query, unless a search cluster decides.
-    path: Box<[u8]>,
-    pub(super) id: Box<[u8]>,
-    pub(super) x_request_id: Box<[u8]>,
-    client: Box<[u8]>,
+    /// The bytes of all texts. With a buffer for each text, the throughput was 6 % lower.
+    bytes: Vec<u8>,
+    texts: Texts<Range<usize>>,
     headers: CopiedHeaders,
-    /// The bytes of a whole body are in `body_bytes`.
+    /// The bytes of a whole body are among the texts.
     body: RequestBody<'static>,
-    body_bytes: Box<[u8]>,
     is_changeable: bool,
     caller: Caller,
     received: UnixTime,
     reason: Option<Reason>,
-    rule: Option<Box<str>>,
+}
+
+/// The texts of a decided request. One that does not apply is empty.
+#[derive(Clone, Debug)]
+pub(super) struct Texts<T> {
+    pub(super) method: T,
+    pub(super) host: T,
+    /// Without its query, unless a search cluster decides.
+    pub(super) path: T,
+    pub(super) id: T,
+    pub(super) x_request_id: T,
+    client: T,
+    body: T,
+    /// The user, with the prefix of its source.
+    pub(super) user: T,
+    /// The issuer of the caller's token.
+    pub(super) issuer: T,
+    /// The name of a Basic user, or the signed part of a token.
+    credentials: T,
+    rule: T,
     /// The revision of the policy that decided.
-    pub(super) revision: Box<str>,
+    pub(super) revision: T,
 }
 
 /// The header lines that the decision may depend on, as name and value.
 type CopiedHeaders = Vec<(Box<[u8]>, Box<[u8]>)>;
 
-/// Who made a request. A user has the prefix of its source.
-#[derive(Debug)]
+/// How a request was authenticated.
+#[derive(Clone, Copy, Debug)]
 enum Caller {
     Anonymous,
-    Basic { user: Box<str>, name: Box<str> },
-    Token { user: Box<str>, issuer: Box<str>, signed_part: Box<[u8]> },
+    Basic,
+    Token,
 }
 
 /// What a decision is, for comparison.
@@ -55,7 +71,7 @@ pub(super) struct Decision<'a> {
     pub(super) rule: Option<&'a str>,
 }
 
-/// How the decision of a candidate differs.
+/// The result of a comparison: how the decision of a candidate differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Difference {
     /// Not at all.
@@ -68,12 +84,33 @@ pub(super) enum Difference {
     OtherRule,
     /// The candidate does not accept the caller's credentials: it answers with 401.
     UnknownCaller,
-    /// What the decision of the candidate depends on is not known.
+    /// The decision of the candidate depends on something unknown.
     NotCompared,
+    /// The comparison panicked.
+    Error,
 }
 
 /// Maximum bytes of the `x-request-id` header, as in the decision log: a client may choose it.
 const MAX_ID: usize = 256;
+
+impl<T> Texts<T> {
+    fn map<U>(self, mut convert: impl FnMut(T) -> U) -> Texts<U> {
+        Texts {
+            method: convert(self.method),
+            host: convert(self.host),
+            path: convert(self.path),
+            id: convert(self.id),
+            x_request_id: convert(self.x_request_id),
+            client: convert(self.client),
+            body: convert(self.body),
+            user: convert(self.user),
+            issuer: convert(self.issuer),
+            credentials: convert(self.credentials),
+            rule: convert(self.rule),
+            revision: convert(self.revision),
+        }
+    }
+}
 
 impl DecidedRequest {
     /// Copies a request with its verdict. Query, client, headers and body are copied only if the
@@ -90,32 +127,44 @@ impl DecidedRequest {
         if !reason.is_none_or(has_known_caller) {
             return None;
         }
-        let is_cluster =
-            |policy: &Authorizer| matches!(policy.backend(request.host), Backend::Cluster(_));
-        let for_cluster = is_cluster(active) || is_cluster(candidate);
+        let for_cluster = [active, candidate]
+            .iter()
+            .any(|policy| matches!(policy.backend(request.host), Backend::Cluster(_)));
         let (body, body_bytes) = match request.body {
             RequestBody::Unseen => (RequestBody::Unseen, &b""[..]),
             RequestBody::Awaited => (RequestBody::Awaited, &b""[..]),
             RequestBody::Whole(bytes) => (RequestBody::Whole(b""), bytes),
         };
         let x_request_id = record::value(request.headers, record::X_REQUEST_ID);
-        Some(Self {
-            method: request.method.into(),
-            host: request.host.into(),
-            path: if for_cluster { request.path } else { without_query(request.path) }.into(),
-            id: request.id.into(),
-            x_request_id: x_request_id.get(..MAX_ID).unwrap_or(x_request_id).into(),
-            client: if for_cluster { request.client } else { b"" }.into(),
-            headers: if for_cluster { copy_headers(request.headers) } else { Vec::new() },
-            body,
-            body_bytes: if for_cluster { body_bytes } else { b"" }.into(),
-            is_changeable: request.is_changeable,
-            caller: Caller::copy(active, request, verdict)?,
-            received,
-            reason,
-            rule: rule.map(Into::into),
-            revision: active.revision().policy.clone(),
-        })
+        let (caller, credentials) = Caller::new(active, request, verdict)?;
+        let subject = subject(verdict);
+        let texts = Texts {
+            method: request.method,
+            host: request.host,
+            path: if for_cluster { request.path } else { without_query(request.path) },
+            id: request.id,
+            x_request_id: x_request_id.get(..MAX_ID).unwrap_or(x_request_id),
+            client: if for_cluster { request.client } else { b"" },
+            body: if for_cluster { body_bytes } else { b"" },
+            user: subject.map_or(b"", |subject| subject.user.as_bytes()),
+            issuer: subject
+                .and_then(|subject| subject.issuer.as_deref())
+                .map_or(b"", str::as_bytes),
+            credentials,
+            rule: rule.map_or(b"", str::as_bytes),
+            revision: active.revision().policy.as_bytes(),
+        };
+        let mut size = 0;
+        texts.clone().map(|text| size += text.len());
+        let mut bytes = Vec::with_capacity(size);
+        let texts = texts.map(|text| {
+            let start = bytes.len();
+            bytes.extend_from_slice(text);
+            start..bytes.len()
+        });
+        let headers = if for_cluster { copy_headers(request.headers) } else { Vec::new() };
+        let is_changeable = request.is_changeable;
+        Some(Self { bytes, texts, headers, body, is_changeable, caller, received, reason })
     }
 
     /// Decides the request by `candidate` as well, and passes on how its decision differs.
@@ -127,22 +176,23 @@ impl DecidedRequest {
     ) -> R {
         let headers: Vec<_> =
             self.headers.iter().map(|(name, value)| Header { name, value }).collect();
+        let texts = self.texts();
         let request = Request {
-            method: &self.method,
-            host: &self.host,
-            path: &self.path,
+            method: texts.method,
+            host: texts.host,
+            path: texts.path,
             headers: &headers,
-            id: &self.id,
-            client: &self.client,
+            id: texts.id,
+            client: texts.client,
             body: match self.body {
-                RequestBody::Whole(_) => RequestBody::Whole(&self.body_bytes),
+                RequestBody::Whole(_) => RequestBody::Whole(texts.body),
                 unknown @ (RequestBody::Unseen | RequestBody::Awaited) => unknown,
             },
             is_changeable: self.is_changeable,
         };
-        let caller = match candidate.backend(&self.host) {
-            Backend::Rules(rules) => self.caller.verify(rules.authenticator(), self.received),
-            Backend::Cluster(cluster) => self.caller.verify(cluster.authenticator(), self.received),
+        let caller = match candidate.backend(texts.host) {
+            Backend::Rules(rules) => self.verify(rules.authenticator()),
+            Backend::Cluster(cluster) => self.verify(cluster.authenticator()),
         };
         let verdict = candidate.check_again(&request, caller, scratch, self.received);
         let decision = Decision::new(&verdict);
@@ -153,90 +203,68 @@ impl DecidedRequest {
         report(difference, decision)
     }
 
-    pub(super) fn decision(&self) -> Decision<'_> {
-        Decision { reason: self.reason, rule: self.rule.as_deref() }
-    }
-
-    /// The user, with the prefix of its source; `None` for an anonymous caller.
-    pub(super) fn user(&self) -> Option<&str> {
-        match &self.caller {
-            Caller::Anonymous => None,
-            Caller::Basic { user, .. } | Caller::Token { user, .. } => Some(user),
-        }
-    }
-
-    /// The issuer of the caller's token; `None` without a token.
-    pub(super) fn issuer(&self) -> Option<&str> {
-        match &self.caller {
-            Caller::Anonymous | Caller::Basic { .. } => None,
-            Caller::Token { issuer, .. } => Some(issuer),
-        }
-    }
-
-    /// The path as received, without its query and fragment.
-    pub(super) fn path(&self) -> &[u8] {
-        without_query(&self.path)
-    }
-
-    pub(super) fn size(&self) -> usize {
-        let Self { method, host, path, id, x_request_id, client, body_bytes, .. } = self;
-        let texts: usize = [method, host, path, id, x_request_id, client, body_bytes]
-            .iter()
-            .map(|text| text.len())
-            .sum();
-        let headers: usize =
-            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        let headers = headers + self.headers.capacity() * size_of::<(Box<[u8]>, Box<[u8]>)>();
-        let rule = self.rule.as_ref().map_or(0, |rule| rule.len());
-        texts + headers + rule + self.revision.len() + self.caller.size() + size_of::<Self>()
-    }
-}
-
-impl Caller {
-    /// `None` if the caller is not known.
-    fn copy(active: &Authorizer, request: &Request<'_>, verdict: &Verdict<'_>) -> Option<Self> {
-        let (Verdict::Allowed(Allowed { subject, .. }) | Verdict::Denied(Denied { subject, .. })) =
-            verdict;
-        let Some(subject) = subject else { return Some(Self::Anonymous) };
-        let user = subject.user.as_ref().into();
-        Some(match &subject.issuer {
-            Some(issuer) => {
-                let authorization = authorization(request.headers).ok().flatten()?;
-                let signed_part = signed_part(authorization)?.into();
-                Self::Token { user, issuer: issuer.as_ref().into(), signed_part }
-            }
-            None => {
-                let prefix = active.backend(request.host).identity().user_prefix(SourceId::BASIC);
-                let name = subject.user.strip_prefix(prefix).unwrap_or(&subject.user).into();
-                Self::Basic { user, name }
-            }
-        })
-    }
-
     /// The caller under another policy.
     fn verify<A: HeapSize>(
         &self,
         authenticator: &Authenticator<A>,
-        received: UnixTime,
     ) -> Result<Option<Subject>, CredentialsError> {
-        match self {
-            Self::Anonymous => Ok(None),
-            Self::Basic { name, .. } => authenticator.basic_user_verified_elsewhere(name).map(Some),
-            Self::Token { signed_part, .. } => {
-                authenticator.token_verified_elsewhere(signed_part, received).map(Some)
+        let credentials = self.texts().credentials;
+        match self.caller {
+            Caller::Anonymous => Ok(None),
+            Caller::Basic => {
+                authenticator.basic_user_verified_elsewhere(text(credentials)).map(Some)
+            }
+            Caller::Token => {
+                authenticator.token_verified_elsewhere(credentials, self.received).map(Some)
             }
         }
     }
 
-    fn size(&self) -> usize {
-        match self {
-            Self::Anonymous => 0,
-            Self::Basic { user, name } => user.len() + name.len(),
-            Self::Token { user, issuer, signed_part } => {
-                user.len() + issuer.len() + signed_part.len()
-            }
-        }
+    pub(super) fn texts(&self) -> Texts<&[u8]> {
+        self.texts.clone().map(|range| self.bytes.get(range).unwrap_or_default())
     }
+
+    pub(super) fn decision(&self) -> Decision<'_> {
+        let rule = Some(text(self.texts().rule)).filter(|rule| !rule.is_empty());
+        Decision { reason: self.reason, rule }
+    }
+
+    /// The memory that it takes, in bytes.
+    pub(super) fn size(&self) -> usize {
+        let headers: usize =
+            self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let headers = headers + self.headers.capacity() * size_of::<(Box<[u8]>, Box<[u8]>)>();
+        size_of::<Self>() + self.bytes.len() + headers
+    }
+}
+
+impl Caller {
+    /// Also returns the credentials without their secret. `None` if the caller is not known.
+    fn new<'r>(
+        active: &Authorizer,
+        request: &Request<'r>,
+        verdict: &'r Verdict<'_>,
+    ) -> Option<(Self, &'r [u8])> {
+        let Some(Subject { user, issuer, .. }) = subject(verdict) else {
+            return Some((Self::Anonymous, b""));
+        };
+        if issuer.is_some() {
+            return Some((Self::Token, signed_part(authorization(request.headers).ok()??)?));
+        }
+        let prefix = active.backend(request.host).identity().user_prefix(SourceId::BASIC);
+        Some((Self::Basic, user.strip_prefix(prefix).unwrap_or(user).as_bytes()))
+    }
+}
+
+fn subject<'v>(verdict: &'v Verdict<'_>) -> Option<&'v Subject> {
+    let (Verdict::Allowed(Allowed { subject, .. }) | Verdict::Denied(Denied { subject, .. })) =
+        verdict;
+    *subject
+}
+
+/// A text that was copied from a `str`.
+fn text(bytes: &[u8]) -> &str {
+    str::from_utf8(bytes).unwrap_or_default()
 }
 
 impl<'a> Decision<'a> {
@@ -268,25 +296,19 @@ impl<'a> Decision<'a> {
 }
 
 impl Difference {
-    pub(super) const ALL: [Self; 6] = [
-        Self::Same,
-        Self::WouldAllow,
-        Self::WouldDeny,
-        Self::OtherRule,
-        Self::UnknownCaller,
-        Self::NotCompared,
+    /// The names in metrics and logs, in the order of the variants.
+    pub(super) const NAMES: [&'static str; 7] = [
+        "same",
+        "would_allow",
+        "would_deny",
+        "other_rule",
+        "unknown_caller",
+        "not_compared",
+        "error",
     ];
 
-    /// The name in metrics and logs.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::WouldAllow => "would_allow",
-            Self::WouldDeny => "would_deny",
-            Self::OtherRule => "other_rule",
-            Self::UnknownCaller => "unknown_caller",
-            Self::NotCompared => "not_compared",
-        }
+    pub(super) fn name(self) -> &'static str {
+        Self::NAMES.get(self as usize).copied().unwrap_or_default()
     }
 }
 

@@ -1,22 +1,23 @@
 //! Log lines about some of the requests that a shadow policy decides otherwise.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::decided::{DecidedRequest, Decision, Difference};
 use crate::decisions::Masks;
+use crate::record::{MAX_VALUE, without_query};
 
-/// The most lines about one kind of difference in an [`INTERVAL`].
+/// Maximum number of lines about a kind of difference in an [`INTERVAL`].
 const MAX_LINES: u32 = 5;
 const INTERVAL: Duration = Duration::from_secs(1);
-const LONGEST: usize = 1024;
 
 /// Logs requests, masked as in the decision log.
 #[derive(Debug)]
 pub(super) struct Samples {
     masks: Arc<Masks>,
     /// How many lines about each difference there were lately: since when, and how many.
-    lines: [Option<(Instant, u32)>; Difference::ALL.len()],
+    lines: [Option<(Instant, u32)>; Difference::NAMES.len()],
 }
 
 impl Samples {
@@ -34,30 +35,30 @@ impl Samples {
         shadow: Decision<'_>,
         revision: &str,
     ) {
-        if matches!(difference, Difference::Same | Difference::NotCompared)
+        if matches!(difference, Difference::Same | Difference::NotCompared | Difference::Error)
             || !self.admits(difference, Instant::now())
         {
             return;
         }
-        let user = request.user().and_then(|user| self.masks.user(user));
+        let texts = request.texts();
         let lossy = String::from_utf8_lossy;
-        let (method, path) = (lossy(&request.method), lossy(request.path()));
-        let path = self.masks.path(&method, &path);
+        let user = self.masks.user(lossy(texts.user));
+        let (method, path) = (lossy(texts.method), lossy(without_query(texts.path)));
+        let path = self.masks.path(&method, &path).map_or(path, Cow::Owned);
         macro_rules! log {
             ($level:ident, $message:literal) => {
                 tracing::$level!(
                     difference = difference.name(),
-                    user = user.as_deref().map(|user| text(user.as_bytes())),
-                    issuer = request.issuer().map(|issuer| text(issuer.as_bytes())),
-                    method = text(&request.method),
-                    host = text(&request.host),
-                    path = text(path.as_bytes()),
-                    request_id = text(&request.id),
-                    x_request_id =
-                        Some(&*request.x_request_id).filter(|id| !id.is_empty()).map(text),
+                    user = non_empty(user.as_bytes()),
+                    issuer = non_empty(texts.issuer),
+                    method = printable(texts.method),
+                    host = printable(texts.host),
+                    path = printable(path.as_bytes()),
+                    request_id = printable(texts.id),
+                    x_request_id = non_empty(texts.x_request_id),
                     active_reason = request.decision().reason_name(),
                     active_rule = request.decision().rule,
-                    active_policy = &*request.revision,
+                    active_policy = printable(texts.revision),
                     shadow_reason = shadow.reason_name(),
                     shadow_rule = shadow.rule,
                     shadow_policy = revision,
@@ -66,7 +67,7 @@ impl Samples {
             };
         }
         match difference {
-            Difference::Same | Difference::NotCompared => {}
+            Difference::Same | Difference::NotCompared | Difference::Error => {}
             Difference::WouldAllow => {
                 log!(info, "the shadow policy would allow a request that is denied")
             }
@@ -80,10 +81,7 @@ impl Samples {
 
     /// Whether there may be another line about this difference now.
     fn admits(&mut self, difference: Difference, now: Instant) -> bool {
-        let counts = Difference::ALL.into_iter().zip(&mut self.lines);
-        let Some((_, lines)) = counts.into_iter().find(|(each, _)| *each == difference) else {
-            return false;
-        };
+        let Some(lines) = self.lines.get_mut(difference as usize) else { return false };
         match lines {
             Some((since, number)) if now.saturating_duration_since(*since) < INTERVAL => {
                 *number += 1;
@@ -98,12 +96,14 @@ impl Samples {
 }
 
 /// A value that a client chose: cut, and without control characters.
-fn text(bytes: &[u8]) -> String {
-    let bytes = bytes.get(..LONGEST).unwrap_or(bytes);
-    let show = |character: char| {
-        if character.is_control() { char::REPLACEMENT_CHARACTER } else { character }
-    };
-    String::from_utf8_lossy(bytes).chars().map(show).collect()
+fn printable(bytes: &[u8]) -> String {
+    let bytes = bytes.get(..MAX_VALUE).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(bytes);
+    text.replace(char::is_control, "\u{fffd}")
+}
+
+fn non_empty(bytes: &[u8]) -> Option<String> {
+    (!bytes.is_empty()).then(|| printable(bytes))
 }
 
 #[cfg(test)]
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn values_are_short_and_have_no_control_characters() {
-        assert_eq!(text(b"/a\x1b[2J\n\xff"), "/a\u{fffd}[2J\u{fffd}\u{fffd}");
-        assert_eq!(text(&[b'x'; 5000]).len(), LONGEST);
+        assert_eq!(printable(b"/a\x1b[2J\n\xff"), "/a\u{fffd}[2J\u{fffd}\u{fffd}");
+        assert_eq!(printable(&[b'x'; 5000]).len(), MAX_VALUE);
     }
 }

@@ -11,35 +11,25 @@ use crate::status::Status;
 pub struct ShadowStats {
     /// The status of the shadow policy and its keys.
     pub status: Arc<Status>,
-    compared: [AtomicU64; Difference::ALL.len()],
-    errors: AtomicU64,
+    /// The number of requests by [`Difference`].
+    compared: [AtomicU64; Self::RESULTS.len()],
     dropped: AtomicU64,
 }
 
 impl ShadowStats {
     /// The names of all results.
-    pub const RESULTS: [&'static str; 7] = [
-        Difference::Same.name(),
-        Difference::WouldAllow.name(),
-        Difference::WouldDeny.name(),
-        Difference::OtherRule.name(),
-        Difference::UnknownCaller.name(),
-        Difference::NotCompared.name(),
-        "error",
-    ];
+    pub const RESULTS: [&'static str; 7] = Difference::NAMES;
 
     /// Zeros.
     #[must_use]
     pub fn new(status: Arc<Status>) -> Self {
-        let compared = Default::default();
-        let [errors, dropped] = Default::default();
-        Self { status, compared, errors, dropped }
+        Self { status, compared: Default::default(), dropped: AtomicU64::default() }
     }
 
     /// The number of requests by result. Each result is listed.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let counts = self.compared.iter().chain([&self.errors]);
-        Self::RESULTS.into_iter().zip(counts.map(|count| count.load(Ordering::Relaxed)))
+        let counts = self.compared.iter().map(|count| count.load(Ordering::Relaxed));
+        Self::RESULTS.into_iter().zip(counts)
     }
 
     /// The number of requests that were not compared because the queue was full.
@@ -47,20 +37,13 @@ impl ShadowStats {
         self.dropped.load(Ordering::Relaxed)
     }
 
-    pub(super) fn compared(&self, difference: Difference) {
-        let counts = Difference::ALL.into_iter().zip(&self.compared);
-        counts.filter(|(each, _)| *each == difference).for_each(|(_, count)| add_one(count));
-    }
-
-    pub(super) fn error(&self) {
-        add_one(&self.errors);
+    pub(super) fn count(&self, difference: Difference) {
+        if let Some(count) = self.compared.get(difference as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn drop_one(&self) {
-        add_one(&self.dropped);
+        self.dropped.fetch_add(1, Ordering::Relaxed);
     }
-}
-
-fn add_one(count: &AtomicU64) {
-    count.fetch_add(1, Ordering::Relaxed);
 }
