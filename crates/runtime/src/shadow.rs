@@ -5,7 +5,7 @@
 //! compares. So a candidate never changes an answer, and none waits for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use std::{fmt, io, thread};
@@ -15,15 +15,14 @@ use authorizer::{Authorizer, Scratch, Verdict};
 
 use crate::decisions::Masks;
 use crate::record::DecisionContext;
+use crate::status::Status;
 use crate::threads::{Priority, catch, spawn};
 
 mod decided;
 mod samples;
-mod stats;
 
-use decided::{DecidedRequest, Decision, Difference};
+use decided::{DecidedRequest, Difference};
 use samples::Samples;
-pub use stats::ShadowStats;
 
 /// Maximum bytes of all requests in the queue.
 const MAX_BYTES: usize = 4 << 20;
@@ -50,15 +49,15 @@ impl Shadow {
     ) -> io::Result<Self> {
         let (queue, requests) = sync_channel(SLOTS);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut comparing = Comparing {
+        let mut comparison = Comparison {
             candidate: candidate.clone(),
             stats: stats.clone(),
             scratch: Scratch::default(),
             samples: Samples::new(masks),
         };
-        let taken = waiting.clone();
+        let bytes = waiting.clone();
         spawn("shadow", Priority::Lowest, move || {
-            consume(&requests, &taken, |request| comparing.compare(request));
+            consume(&requests, &bytes, |request| comparison.compare(request));
         })?;
         Ok(Self { queue, waiting, candidate, stats })
     }
@@ -69,12 +68,11 @@ impl Shadow {
             return self.stats.drop_one();
         }
         let DecisionContext { authorizer, request, received, .. } = context;
-        let copy = || {
+        let copy = catch("copying a request", || {
             let candidate = self.candidate.load();
-            let candidate = candidate.as_deref()?;
-            DecidedRequest::copy(authorizer, candidate, request, verdict, received.time)
-        };
-        match catch("copying a request", copy) {
+            DecidedRequest::copy(authorizer, candidate.as_deref()?, request, verdict, received.time)
+        });
+        match copy {
             Ok(Some(request)) => self.send(request),
             Ok(None) => self.stats.count(Difference::NotCompared),
             Err(_) => self.stats.count(Difference::Error),
@@ -116,25 +114,69 @@ fn consume(
     }
 }
 
-struct Comparing {
+/// How the decisions of a shadow policy compare with those of the active policy.
+#[derive(Debug)]
+pub struct ShadowStats {
+    /// The status of the shadow policy and its keys.
+    pub status: Arc<Status>,
+    /// The number of requests by [`Difference`].
+    compared: [AtomicU64; Self::RESULTS.len()],
+    dropped: AtomicU64,
+}
+
+impl ShadowStats {
+    /// The names of all results.
+    pub const RESULTS: [&'static str; 7] = Difference::NAMES;
+
+    /// Zeros.
+    #[must_use]
+    pub fn new(status: Arc<Status>) -> Self {
+        Self { status, compared: Default::default(), dropped: AtomicU64::default() }
+    }
+
+    /// The number of requests by result. Each result is listed.
+    pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counts = self.compared.iter().map(|count| count.load(Ordering::Relaxed));
+        Self::RESULTS.into_iter().zip(counts)
+    }
+
+    /// The number of requests that were not compared because the queue was full.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, difference: Difference) {
+        if let Some(count) = self.compared.get(difference as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn drop_one(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+struct Comparison {
     candidate: Arc<ArcSwapOption<Authorizer>>,
     stats: Arc<ShadowStats>,
     scratch: Scratch,
     samples: Samples,
 }
 
-impl Comparing {
+impl Comparison {
     fn compare(&mut self, request: &DecidedRequest) {
         let Self { candidate, scratch, samples, stats } = self;
         let candidate = candidate.load();
         let Some(candidate) = candidate.as_deref() else {
             return stats.count(Difference::NotCompared);
         };
-        let report = |difference: Difference, decision: Decision<'_>| {
-            stats.count(difference);
-            samples.offer(difference, request, decision, &candidate.revision().policy);
+        let compare = || {
+            request.compare(candidate, scratch, |difference, decision| {
+                stats.count(difference);
+                samples.offer(difference, request, decision, &candidate.revision().policy);
+            });
         };
-        if !contain(stats, || request.compare(candidate, scratch, report)) {
+        if !contain(stats, compare) {
             // The panic may have left the buffers half changed.
             self.scratch = Scratch::default();
         }

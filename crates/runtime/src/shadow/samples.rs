@@ -40,25 +40,26 @@ impl Samples {
         {
             return;
         }
-        let texts = request.texts();
+        let [method, host, path, id, x_request_id, _, _, user, issuer, _, _, active_policy] =
+            request.texts();
         let lossy = String::from_utf8_lossy;
-        let user = self.masks.user(lossy(texts.user));
-        let (method, path) = (lossy(texts.method), lossy(without_query(texts.path)));
-        let path = self.masks.path(&method, &path).map_or(path, Cow::Owned);
+        let user = self.masks.user(lossy(user));
+        let path = lossy(without_query(path));
+        let path = self.masks.path(&lossy(method), &path).map_or(path, Cow::Owned);
         macro_rules! log {
             ($level:ident, $message:literal) => {
                 tracing::$level!(
                     difference = difference.name(),
                     user = non_empty(user.as_bytes()),
-                    issuer = non_empty(texts.issuer),
-                    method = printable(texts.method),
-                    host = printable(texts.host),
+                    issuer = non_empty(issuer),
+                    method = printable(method),
+                    host = printable(host),
                     path = printable(path.as_bytes()),
-                    request_id = printable(texts.id),
-                    x_request_id = non_empty(texts.x_request_id),
+                    request_id = printable(id),
+                    x_request_id = non_empty(x_request_id),
                     active_reason = request.decision().reason_name(),
                     active_rule = request.decision().rule,
-                    active_policy = printable(texts.revision),
+                    active_policy = printable(active_policy),
                     shadow_reason = shadow.reason_name(),
                     shadow_rule = shadow.rule,
                     shadow_policy = revision,
