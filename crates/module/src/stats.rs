@@ -144,16 +144,14 @@ impl Stats {
                 shadows.iter().map(|shadow| shadow.dropped()).sum(),
             );
         }
-        let queued = policies.iter().map(|policy| Some(policy.hashing.try_totals()?.queued)).sum();
-        if let Some(queued) = queued {
-            stream.set_gauge(self.hash_queue, queued);
-        }
+        let queued = policies.iter().map(|policy| policy.hashing.totals().queued).sum();
+        stream.set_gauge(self.hash_queue, queued);
         let facts =
             policies.iter().map(|policy| policy.status.try_facts()).collect::<Option<Vec<_>>>();
         if let Some(facts) = &facts {
             self.set_facts(stream, facts);
         }
-        facts.is_some() && queued.is_some()
+        facts.is_some()
     }
 
     fn set_facts<F: Filter>(&self, stream: &Stream<'_, F>, facts: &[Facts]) {

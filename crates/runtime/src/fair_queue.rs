@@ -1,4 +1,4 @@
-//! The next entry of a network waits for at most one entry of each other network.
+//! A queue in which networks take turns.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -11,7 +11,7 @@ pub const MAX_WAITING: usize = 1024;
 /// A first-in, first-out queue for each network, served in rotation.
 #[derive(Debug)]
 pub struct FairQueue<T> {
-    of_network: HashMap<ClientNetwork, VecDeque<T>>,
+    by_network: HashMap<ClientNetwork, VecDeque<T>>,
     /// Each network that has an entry, once.
     rotation: VecDeque<ClientNetwork>,
     len: usize,
@@ -19,11 +19,12 @@ pub struct FairQueue<T> {
 
 impl<T> Default for FairQueue<T> {
     fn default() -> Self {
-        Self { of_network: HashMap::new(), rotation: VecDeque::new(), len: 0 }
+        Self { by_network: HashMap::new(), rotation: VecDeque::new(), len: 0 }
     }
 }
 
-/// The queue is full, and no network has at least two more entries in it than that of the new one.
+/// The queue is full, and no network has at least two more entries in it than that of the new
+/// entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -42,16 +43,14 @@ impl<T> FairQueue<T> {
         if self.len >= MAX_WAITING {
             self.retain(waits);
         }
-        let mut displaced = None;
-        if self.len >= MAX_WAITING {
-            displaced = Some(self.displace(network).ok_or(Full)?);
-        }
+        let is_full = self.len >= MAX_WAITING;
+        let displaced = if is_full { Some(self.displace(network).ok_or(Full)?) } else { None };
         self.push(network, entry);
         Ok(displaced)
     }
 
     fn push(&mut self, network: ClientNetwork, entry: T) {
-        let entries = self.of_network.entry(network).or_default();
+        let entries = self.by_network.entry(network).or_default();
         if entries.is_empty() {
             self.rotation.push_back(network);
         }
@@ -72,10 +71,10 @@ impl<T> FairQueue<T> {
     /// Removes and returns the oldest entry of the network whose turn it is.
     pub fn pop(&mut self) -> Option<T> {
         let network = self.rotation.pop_front()?;
-        let entries = self.of_network.get_mut(&network)?;
+        let entries = self.by_network.get_mut(&network)?;
         let entry = entries.pop_front();
         if entries.is_empty() {
-            self.of_network.remove(&network);
+            self.by_network.remove(&network);
         } else {
             self.rotation.push_back(network);
         }
@@ -86,21 +85,21 @@ impl<T> FairQueue<T> {
     /// Removes the newest entry of the network with most entries, unless `network` would then have
     /// as many.
     fn displace(&mut self, network: ClientNetwork) -> Option<T> {
-        let own = self.of_network.get(&network).map_or(0, VecDeque::len);
-        let longest = self.of_network.values_mut().max_by_key(|entries| entries.len());
-        let displaced = longest.filter(|entries| entries.len() > own + 1)?.pop_back();
+        let count = self.by_network.get(&network).map_or(0, VecDeque::len);
+        let longest = self.by_network.values_mut().max_by_key(|entries| entries.len());
+        let displaced = longest.filter(|entries| entries.len() > count + 1)?.pop_back();
         self.len -= usize::from(displaced.is_some());
         displaced
     }
 
     fn retain(&mut self, keep: impl Fn(&T) -> bool) {
-        self.of_network.retain(|_, entries| {
+        self.by_network.retain(|_, entries| {
             entries.retain(&keep);
             !entries.is_empty()
         });
-        let Self { of_network, rotation, len } = self;
-        rotation.retain(|network| of_network.contains_key(network));
-        *len = of_network.values().map(VecDeque::len).sum();
+        let Self { by_network, rotation, len } = self;
+        rotation.retain(|network| by_network.contains_key(network));
+        *len = by_network.values().map(VecDeque::len).sum();
     }
 }
 
@@ -124,7 +123,7 @@ mod tests {
         queue.push(network(2), 10);
         queue.push(network(2), 11);
         assert_eq!(popped(&mut queue), [0, 10, 1, 11, 2, 3, 4]);
-        assert_eq!((queue.len, queue.of_network.len(), queue.rotation.len()), (0, 0, 0));
+        assert_eq!((queue.len, queue.by_network.len(), queue.rotation.len()), (0, 0, 0));
     }
 
     #[test]

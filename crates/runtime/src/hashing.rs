@@ -1,5 +1,5 @@
 //! Hashes passwords off the worker threads: few threads, a bounded queue (`queue` has its order),
-//! and one hash for equal verifications.
+//! and equal verifications share a hash.
 //!
 //! A queued verification is removed when all requests that wait for it are cancelled. A hash that
 //! has begun is finished, and right credentials are cached: if hashing takes longer than a client
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::num::NonZero;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -72,7 +72,7 @@ pub type HashResult = Result<VerificationResult, NotHashed>;
 /// without a call when the threads end first.
 pub type OnResult = Box<dyn FnOnce(HashResult) + Send>;
 
-/// The registration of one waiter. Dropping it stops waiting.
+/// The registration of a waiter. Dropping it stops waiting.
 #[derive(Debug)]
 pub struct Registration {
     shared: Arc<Shared>,
@@ -100,7 +100,7 @@ struct Job {
     waiters: Waiters,
 }
 
-/// By number. A map, because thousands may wait for one hash and leave together.
+/// By number. A map, because thousands may wait for a hash and leave together.
 type Waiters = HashMap<u64, OnResult>;
 
 /// Counters of the hashing threads.
@@ -112,7 +112,7 @@ pub struct HashingTotals {
     pub done: u64,
     /// Verifications that used the hash of an equal verification.
     pub shared: u64,
-    /// Verifications denied with 503, because the queue was full of ones that take precedence.
+    /// Verifications denied with 503, because the queue was full of verifications with precedence.
     pub denied: u64,
     /// Verifications removed from the queue, because no request waited for them any more.
     pub abandoned: u64,
@@ -123,15 +123,11 @@ pub struct HashingTotals {
 impl Hashing {
     /// Starts the threads. At most `max_queued` verifications wait for a thread.
     pub fn start(threads: usize, max_queued: usize, cache_result: CacheResult) -> io::Result<Self> {
-        let state = State {
-            queue: Queue::new(max_queued),
-            running: HashMap::new(),
-            next: 0,
-            totals: HashingTotals::default(),
-            ended: false,
-        };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), wake: Condvar::new(), cache_result });
+        let (queue, running) = (Queue::new(max_queued), HashMap::new());
+        let state =
+            State { queue, running, next: 0, totals: HashingTotals::default(), ended: false };
+        let state = Mutex::new(state);
+        let shared = Arc::new(Shared { state, wake: Condvar::new(), cache_result });
         let hashing = Self { shared };
         for number in 0..threads {
             let shared = Arc::clone(&hashing.shared);
@@ -143,12 +139,9 @@ impl Hashing {
     /// Queues a password, or waits for an equal verification that is queued or running.
     pub fn submit(&self, verification: Verification, network: ClientNetwork) -> Wait {
         let (sender, result) = oneshot::channel();
-        // Sending fails for a waiter that has left, which is fine.
-        let registration = self.submit_with(
-            verification,
-            network,
-            Box::new(move |hashed| drop(sender.send(hashed))),
-        );
+        // Sending fails if the waiter has left.
+        let on_result = Box::new(move |result| drop(sender.send(result)));
+        let registration = self.submit_with(verification, network, on_result);
         Wait { result, _registration: registration }
     }
 
@@ -178,7 +171,7 @@ impl Hashing {
             self.shared.wake.notify_one();
         }
         drop(state);
-        // Not under the lock: what a waiter does may take it.
+        // Not under the lock, which a waiter may take.
         if let Some(job) = displaced {
             answer(job.waiters, &Err(NotHashed::Displaced));
         }
@@ -187,15 +180,10 @@ impl Hashing {
 
     /// The current counters.
     pub fn totals(&self) -> HashingTotals {
-        self.shared.lock().totals()
-    }
-
-    /// The same, for a thread that must not wait: `None` while another one uses the queue.
-    pub fn try_totals(&self) -> Option<HashingTotals> {
-        match self.shared.state.try_lock() {
-            Ok(state) => Some(state.totals()),
-            Err(TryLockError::Poisoned(state)) => Some(state.into_inner().totals()),
-            Err(TryLockError::WouldBlock) => None,
+        let state = self.shared.lock();
+        HashingTotals {
+            queued: u64::try_from(state.queue.len()).unwrap_or(u64::MAX),
+            ..state.totals
         }
     }
 }
@@ -229,18 +217,15 @@ impl Shared {
     fn work(&self) {
         while let Some((verification, network)) = self.next() {
             let key = verification.key();
-            let hashed = catch("hashing a password", || {
+            let mut is_right = false;
+            let result = catch("hashing a password", || {
                 let result = verification.run();
-                let right = (self.cache_result)(&result);
-                (result, right)
+                is_right = (self.cache_result)(&result);
+                result
             });
-            let (result, right) = match hashed {
-                Ok((result, right)) => (Ok(result), right),
-                Err(_) => (Err(NotHashed::Failed), false),
-            };
-            // Not under the lock: what a waiter does may take it.
-            let waiters = self.lock().finish(key, network, right);
-            // A bug of one waiter must not end the thread.
+            let result = result.map_err(|_| NotHashed::Failed);
+            let waiters = self.lock().finish(key, network, is_right);
+            // Not under the lock, which a waiter may take. Its bug must not end the thread.
             let _ = catch("answering after a hash", || answer(waiters, &result));
         }
     }
@@ -264,14 +249,10 @@ impl Shared {
 }
 
 impl State {
-    fn totals(&self) -> HashingTotals {
-        HashingTotals { queued: u64::try_from(self.queue.len()).unwrap_or(u64::MAX), ..self.totals }
-    }
-
-    /// Counts a hash, and returns those who wait for it.
-    fn finish(&mut self, key: u128, network: ClientNetwork, right: bool) -> Waiters {
+    /// Counts a hash, and returns its waiters.
+    fn finish(&mut self, key: u128, network: ClientNetwork, is_right: bool) -> Waiters {
         self.totals.done += 1;
-        if right {
+        if is_right {
             self.queue.undo_attempt(network, Instant::now());
         }
         let waiters = self.running.remove(&key).unwrap_or_default();
@@ -314,15 +295,5 @@ mod tests {
         let by_default = [1, 2, 3, 4, 16, 17, 64, 1024].map(|cores| threads_on(0, cores));
         assert_eq!(by_default, [1, 1, 1, 2, 8, 8, 8, 8]);
         assert_eq!([threads_on(1, 64), threads_on(32, 1)], [1, 32]);
-    }
-
-    #[test]
-    fn totals_are_not_waited_for_while_the_queue_is_used() {
-        let hashing = Hashing::start(0, 1, Box::new(|_| false)).unwrap();
-        assert!(hashing.try_totals().is_some());
-        let using = hashing.shared.lock();
-        assert!(hashing.try_totals().is_none());
-        drop(using);
-        assert!(hashing.try_totals().is_some());
     }
 }

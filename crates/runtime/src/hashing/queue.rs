@@ -3,6 +3,8 @@
 //! A flood of wrong passwords brings more than can be hashed. The order is then:
 //!
 //! 1. Credentials that were verified before: nobody can send them without knowing the password.
+//! 2. Those of the networks with the fewest recent failed attempts.
+//! 3. The newest: the client of an old one may no longer wait.
 //!
 //! When the queue is full, the last entry in this order is displaced. All searches are linear, in
 //! at most 256 entries by default.
@@ -55,8 +57,7 @@ impl<T> Queue<T> {
         self.entries.len()
     }
 
-    /// Adds an entry. If the queue is full, removes and returns the last entry, perhaps the new
-    /// one.
+    /// Adds an entry. If the queue is full, removes and returns the last entry, perhaps this entry.
     pub(super) fn push(&mut self, entry: Entry<T>, now: Instant) -> Option<T> {
         self.attempts.add(entry.network, 1.0, now);
         self.entries.push(entry);
@@ -81,7 +82,7 @@ impl<T> Queue<T> {
         self.entries.retain(|entry| !matches(&entry.item));
     }
 
-    /// Subtracts one attempt of a network, because its password was right.
+    /// Subtracts an attempt of a network, because its password was right.
     pub(super) fn undo_attempt(&mut self, network: ClientNetwork, now: Instant) {
         self.attempts.add(network, -1.0, now);
     }
