@@ -19,7 +19,7 @@ pub enum ErrorKind {
     NotReady,
     /// The message is not a `CheckRequest` of an HTTP request.
     Malformed,
-    /// The gRPC framing is wrong: the message is cut short, or there is more than one.
+    /// The gRPC framing is wrong: the message is cut short, or there are several.
     Framing,
     /// The message is compressed.
     Compressed,
@@ -61,7 +61,7 @@ impl ErrorKind {
 /// The result of valid credentials.
 pub const VALID: &str = "valid";
 
-/// The counters of the decisions, summed over all worker threads at one moment.
+/// The counters of the decisions, summed over all worker threads.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Checks that were allowed.
@@ -95,8 +95,8 @@ impl Totals {
     }
 }
 
-/// A number that one thread writes and any thread reads. A load and a store suffice, so an update
-/// needs no locked instruction.
+/// A number that a single thread writes and any thread reads. A load and a store suffice, so an
+/// update needs no locked instruction.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -106,12 +106,12 @@ impl Counter {
         self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
-    /// Adds one.
+    /// Adds 1.
     pub fn increment(&self) {
         self.add(1);
     }
 
-    /// Subtracts one.
+    /// Subtracts 1.
     pub fn decrement(&self) {
         self.0.store(self.0.load(Relaxed).wrapping_sub(1), Relaxed);
     }

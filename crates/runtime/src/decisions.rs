@@ -1,4 +1,4 @@
-//! The decision log: one line of JSON per decision, with the user, the request and the answer.
+//! The decision log: a line of JSON per decision, with the user, the request and the answer.
 //!
 //! A worker thread makes the line, which takes microseconds, and puts it into the bounded queue of
 //! [`Lines`] before it answers. So no request ever waits for the reader.
@@ -15,17 +15,18 @@ use authorizer::Verdict;
 use crate::denials::{Denial, RecentDenials};
 use crate::lines::{Counts, Lines, Writer};
 use crate::otlp;
-use crate::record::{DecisionContext, DecisionRecord, DecisionSink};
+use crate::record::{DecisionContext, DecisionRecord, DecisionSink, caller_trace};
 use crate::trace_context::{DecisionTrace, Tracing};
 use file::LogFile;
 use settings::{DecisionLog, DecisionLogSettings};
 
 mod file;
 mod mask;
-pub(crate) mod path_mask;
+mod path_mask;
 pub(crate) mod settings;
 
 pub(crate) use mask::Masks;
+pub use path_mask::PathMask;
 
 /// Takes the decisions of all worker threads: for the log, for a collector and for the console.
 #[derive(Debug)]
@@ -33,7 +34,7 @@ pub(crate) struct Decisions {
     settings: DecisionLogSettings,
     masks: Arc<Masks>,
     counts: Arc<Counts>,
-    /// The lines of the file, if they are written to one.
+    /// The lines of the file, if they are written to a file.
     lines: Option<Lines>,
     /// The same lines as log records for a collector.
     pub(crate) exported: Option<Lines>,
@@ -96,10 +97,10 @@ impl Decisions {
             self.counts.leave_out_one();
             return false;
         }
-        let queues = || self.lines.iter().chain(&self.exported);
-        let has_room = queues().any(|lines| !lines.is_full());
+        let queues = self.lines.iter().chain(&self.exported);
+        let has_room = queues.clone().any(|lines| !lines.is_full());
         if !has_room {
-            queues().for_each(|lines| lines.counts.drop_one());
+            queues.for_each(|lines| lines.counts.drop_one());
         }
         has_room
     }
@@ -157,16 +158,17 @@ impl DecisionSink for Decisions {
         self.tracing
     }
 
-    fn offer(
-        &self,
-        verdict: &Verdict<'_>,
-        context: &DecisionContext<'_>,
-        trace: Option<DecisionTrace>,
-    ) {
+    fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
         let reason = match verdict {
             Verdict::Allowed(_) => None,
             Verdict::Denied(denied) => Some(denied.reason.name()),
         };
+        if !self.wants(reason.is_none()) && self.tracing.is_none() {
+            return;
+        }
+        let caller = caller_trace(context);
+        let recorded = self.tracing.and_then(|tracing| tracing.begin(caller));
+        let trace = recorded.or(caller.map(DecisionTrace::joined));
         self.take(reason, context.received.arrival(), trace, || {
             DecisionRecord::new(verdict, context, trace)
         });

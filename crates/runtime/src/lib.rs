@@ -57,4 +57,4 @@ pub use reload::log_problems;
 pub use runtime::{Caches, LAST_LINES, LoadedPolicy, Reloads, Runtime, Unwritten, shadow_span};
 pub use shadow::ShadowStats;
 pub use thread_authorizer::ThreadAuthorizer;
-pub use trace_context::{DecisionTrace, Id, TraceContext, Tracing};
+pub use trace_context::{DecisionTrace, TraceContext, Tracing};

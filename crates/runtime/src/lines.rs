@@ -24,10 +24,12 @@ pub const MAX_BYTES: usize = 4 << 20;
 const OVERHEAD: usize = 64;
 /// Bytes after which lines are written: a system call for each line would cost more than it.
 const BATCH: usize = 16 << 10;
-/// More than a line of the decision log takes. With less room, none is even formatted.
-const LONGEST: usize = 64 << 10;
+/// More than a line of the decision log takes. With less room, lines are not even formatted.
+const MAX_LINE: usize = 64 << 10;
 /// How long the thread sleeps between two looks at the queue, while a batch waits for more lines.
 const PAUSE: Duration = Duration::from_millis(50);
+/// Minimum time between two log lines about the same failure.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// Slots of the queue, of 24 bytes each. Lines of 300 bytes, in allocations of 512, fill
 /// [`MAX_BYTES`] with as many.
 const SLOTS: usize = 8192;
@@ -55,7 +57,7 @@ pub struct Counts {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batching {
-    /// Bytes after which a batch is written, so it has at most these and one more line.
+    /// Bytes after which a batch is written, so it has at most these and another line.
     pub(crate) bytes: usize,
     pub(crate) lines: u64,
     /// How long the first line of a batch waits for others.
@@ -67,21 +69,38 @@ pub(crate) struct Batching {
 pub struct Writer {
     /// For an empty line, which ends the thread even if a [`Lines`] is left.
     queue: SyncSender<Vec<u8>>,
-    /// Dropped when the process stops: what waits to be written again is then written once more.
+    /// Dropped when the process stops: a batch that waits to be written again is then written at
+    /// once.
     stop: Option<Sender<()>>,
     /// Nothing is ever sent: the channel closes when the thread ends.
     ended: Receiver<()>,
+}
+
+/// Limits how often something is logged: once per minute.
+#[derive(Debug, Default)]
+pub(crate) struct LogLimit {
+    last: Option<Instant>,
+}
+
+impl LogLimit {
+    /// Whether it may be logged now.
+    pub(crate) fn admits(&mut self) -> bool {
+        let admits = self.last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
+        if admits {
+            self.last = Some(Instant::now());
+        }
+        admits
+    }
 }
 
 impl Lines {
     /// Starts the thread.
     pub fn start(
         name: &str,
-        to: impl Write + Send + 'static,
+        mut to: impl Write + Send + 'static,
         counts: Arc<Counts>,
     ) -> io::Result<(Self, Writer)> {
         let batching = Batching { bytes: BATCH, lines: u64::MAX, wait: Duration::ZERO };
-        let mut to = to;
         Self::start_batches(name, batching, counts, move |batch, number, _| {
             // If the reader has gone, writing fails and the lines count as dropped.
             let result = to.write_all(batch).and_then(|()| to.flush());
@@ -130,7 +149,7 @@ impl Lines {
 
     /// Whether there may be no room for a line: formatting it costs more than the decision.
     pub(crate) fn is_full(&self) -> bool {
-        self.counts.waiting.load(Ordering::Relaxed) > MAX_BYTES - LONGEST
+        self.counts.waiting.load(Ordering::Relaxed) > MAX_BYTES - MAX_LINE
     }
 }
 
@@ -216,18 +235,17 @@ fn write_batches(
     while !is_last && let Ok(first) = lines.recv() {
         let (mut number, mut next) = (0, Some(first));
         let end = (!batching.wait.is_zero()).then(|| Instant::now() + batching.wait);
-        while let Some(line) = next {
+        while let Some(line) = next.take() {
             is_last = line.is_empty();
             if is_last {
                 break;
             }
             batch.extend_from_slice(&line);
             number += 1;
-            let size = size(&line);
-            drop(line);
-            counts.waiting.fetch_sub(size, Ordering::Relaxed);
-            let is_full = batch.len() >= batching.bytes || number >= batching.lines;
-            next = if is_full { None } else { next_line(lines, end) };
+            counts.waiting.fetch_sub(size(&line), Ordering::Relaxed);
+            if batch.len() < batching.bytes && number < batching.lines {
+                next = next_line(lines, end);
+            }
         }
         if number == 0 {
             break;
@@ -245,8 +263,8 @@ fn write_batches(
     }
 }
 
-/// The next line, if there is one now or until `end`. A sender wakes a thread that waits, which
-/// costs a system call; a thread that sleeps finds the lines of the whole time.
+/// The next line, now or until `end`. A sender wakes a thread that waits, which costs a system
+/// call; a thread that sleeps finds the lines of the whole time.
 fn next_line(lines: &Receiver<Vec<u8>>, end: Option<Instant>) -> Option<Vec<u8>> {
     loop {
         match lines.try_recv() {

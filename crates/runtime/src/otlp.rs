@@ -1,13 +1,12 @@
 //! Export over OTLP (OpenTelemetry, gRPC): spans of decisions, and the decision log.
 //!
 //! A worker thread puts an encoded record into a bounded queue, which is a [`Lines`]. A thread per
-//! signal sends batches of them. While the collector is away, it sends the same batch again and
-//! again. Records that do not fit into the queue meanwhile are dropped and counted, and so is a
-//! batch that the collector refuses several times. So an answer never waits, and memory is bounded.
+//! signal sends batches of records. While the collector is away, it sends the same batch again.
+//! Records that do not fit into the queue meanwhile are dropped and counted, and so is a batch that
+//! the collector refuses several times. So an answer never waits, and memory is bounded.
 //!
-//! The messages are those of `opentelemetry-proto`. `opentelemetry-otlp` and its SDK are not used:
-//! they do not return how many records a collector rejects, and bound their queues in records, not
-//! in bytes.
+//! `opentelemetry-otlp` and its SDK do not return how many records a collector rejects, and bound
+//! their queues in records, not in bytes. So only the messages are theirs (`opentelemetry-proto`).
 //!
 //! [`Lines`]: crate::lines::Lines
 
@@ -23,10 +22,10 @@ use crate::lines::{Counts, Lines, Writer};
 pub(crate) use collector::check;
 use exporter::Driver;
 pub(crate) use records::{encode_log_record, encode_span};
-use settings::Signal;
+use settings::{LOGS, TRACES};
 pub use settings::{OtlpSettings, ResourceAttribute, ResourceAttributeError, Traces};
 
-/// Counters of exported records, those of spans and of the decision log, if these are exported.
+/// Counters of the records of each signal that is exported.
 #[derive(Clone, Debug, Default)]
 pub struct OtlpCounts {
     /// Spans.
@@ -52,10 +51,9 @@ impl Otlp {
             return Ok(otlp);
         }
         let driver = Driver::start()?;
-        for (signal, is_on, queue) in [
-            (Signal::Traces, exports_spans, &mut otlp.spans),
-            (Signal::Logs, exports_log, &mut otlp.logs),
-        ] {
+        for (signal, is_on, queue) in
+            [(TRACES, exports_spans, &mut otlp.spans), (LOGS, exports_log, &mut otlp.logs)]
+        {
             if is_on {
                 let (lines, writer) = exporter::start(signal, settings, driver.clone())?;
                 *queue = Some(lines);
@@ -66,7 +64,9 @@ impl Otlp {
     }
 
     pub(crate) fn counts(&self) -> OtlpCounts {
-        let counts = |queue: &Option<Lines>| queue.as_ref().map(|lines| lines.counts.clone());
-        OtlpCounts { traces: counts(&self.spans), logs: counts(&self.logs) }
+        OtlpCounts {
+            traces: self.spans.as_ref().map(|lines| lines.counts.clone()),
+            logs: self.logs.as_ref().map(|lines| lines.counts.clone()),
+        }
     }
 }

@@ -16,7 +16,7 @@ use crate::trace_context::{DecisionTrace, TraceContext, Tracing};
 
 /// The version of the lines' format. A new field does not change it.
 const VERSION: u8 = 1;
-/// Maximum bytes of a value, so that a client cannot fill the log with one request.
+/// Maximum bytes of a value, so that a request cannot fill the log.
 pub(crate) const MAX_VALUE: usize = 1024;
 /// Maximum bytes of a value that only the client claims.
 const MAX_CLAIM: usize = 256;
@@ -118,20 +118,15 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
         true
     }
 
-    /// Whether decisions are part of traces. Recorded ones are offered even where [`Self::wants`]
-    /// is false.
+    /// Whether decisions are part of traces. Decisions with a recorded span are offered even if
+    /// [`Self::wants`] is false.
     fn tracing(&self) -> Option<Tracing> {
         None
     }
 
     /// Takes a decision, or drops it. Called on a worker thread: it must neither block nor do I/O.
-    /// A [`DecisionRecord`] costs about as much as evaluating the rules: make it only if it is used.
-    fn offer(
-        &self,
-        verdict: &Verdict<'_>,
-        context: &DecisionContext<'_>,
-        trace: Option<DecisionTrace>,
-    );
+    /// A [`DecisionRecord`] costs about as much as evaluating the rules: make it only to use it.
+    fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>);
 }
 
 /// When a request was complete or, if it never is, when its first part was read.
@@ -308,7 +303,7 @@ fn trace_id<S: Serializer>(
     trace: &Option<DecisionTrace>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    trace.map(|trace| trace.context.trace_id).serialize(serializer)
+    trace.map(|trace| format!("{:032x}", trace.context.trace_id)).serialize(serializer)
 }
 
 fn microseconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -351,14 +346,14 @@ pub fn is_logged(name: &[u8]) -> bool {
 }
 
 pub(crate) fn value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] {
-    let mut named = headers.iter().filter(|header| header.name.eq_ignore_ascii_case(name));
-    named.next().map(|header| header.value).unwrap_or_default()
+    let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
+    header.map(|header| header.value).unwrap_or_default()
 }
 
-/// The trace of the proxy's own call (`of_check`) if it is valid; else of the request.
-pub(crate) fn trace_of(request: &Request<'_>, of_check: &[u8]) -> Option<TraceContext> {
-    TraceContext::parse(of_check)
-        .or_else(|| TraceContext::parse(value(request.headers, TRACEPARENT)))
+/// The trace of the proxy's own call; else, if that has none, of the request.
+pub(crate) fn caller_trace(context: &DecisionContext<'_>) -> Option<TraceContext> {
+    TraceContext::parse(context.traceparent)
+        .or_else(|| TraceContext::parse(value(context.request.headers, TRACEPARENT)))
 }
 
 /// The scheme of a request's credentials; empty without any. An unknown word is not shown: it may

@@ -15,7 +15,7 @@ use crate::units;
 mod entries;
 mod without_effect;
 
-pub use crate::decisions::path_mask::PathMask;
+pub use crate::decisions::PathMask;
 pub use crate::decisions::settings::{
     DecisionLog, DecisionLogSettings, DecisionLogTo, MaskUsers, Sample,
 };

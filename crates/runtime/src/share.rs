@@ -19,7 +19,7 @@ impl Share {
     /// None.
     pub const NONE: Self = Self(0);
 
-    /// Whether it takes a request. At random: a client cannot choose what is left out.
+    /// Whether it takes a request. At random: a client cannot choose which requests are left out.
     pub(crate) fn takes(self) -> bool {
         self == Self::ALL || fastrand::u32(..WHOLE) < self.0
     }
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn a_share_is_about_that_many() {
-        let taken = (0..100_000).filter(|_| Share(100_000).takes()).count();
-        assert!((9_000..11_000).contains(&taken), "{taken}");
+        let count = (0..100_000).filter(|_| Share(100_000).takes()).count();
+        assert!((9_000..11_000).contains(&count), "{count}");
         assert!((0..1000).all(|_| Share::ALL.takes()) && !(0..1000).any(|_| Share::NONE.takes()));
     }
 }

@@ -1,4 +1,4 @@
-//! What the process logs, for tests.
+//! The log of the process, for tests.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ impl Write for Log {
     }
 }
 
-/// What this thread logs meanwhile.
+/// The log of this thread while `run` runs.
 pub(crate) fn logged(run: impl FnOnce()) -> String {
     let log = Log::default();
     let to = log.clone();

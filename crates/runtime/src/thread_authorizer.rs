@@ -1,4 +1,4 @@
-//! The active policy with the buffers and counters of one worker thread.
+//! The active policy with the buffers and counters of a worker thread.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -10,11 +10,10 @@ use identity::{Verification, VerificationResult};
 
 use crate::active_policy::ActivePolicy;
 use crate::counters::{ErrorKind, ThreadCounters};
-use crate::record::{self, DecisionContext, DecisionSink, Received};
+use crate::record::{self, DecisionContext, Received};
 use crate::threads::catch;
-use crate::trace_context::DecisionTrace;
 
-/// Authorizes the requests of one thread. It counts verdicts, and offers them to the decision log
+/// Authorizes the requests of a thread. It counts verdicts, and offers them to the decision log
 /// and the shadow policy. Its caller counts errors.
 pub struct ThreadAuthorizer {
     policy: ActivePolicy,
@@ -57,7 +56,7 @@ impl ThreadAuthorizer {
         catch("verifying a token", || verification.run()).map_err(|_| ErrorKind::Internal)
     }
 
-    /// Whether the decision log takes verdicts like this one, or a trace may.
+    /// Whether the decision log takes such verdicts, or a trace may.
     pub fn logs(&self, verdict: &Verdict<'_>) -> bool {
         let allowed = matches!(verdict, Verdict::Allowed(_));
         self.joins_traces()
@@ -80,7 +79,7 @@ impl ThreadAuthorizer {
             shadow.offer(verdict, &context);
         }
         if let Some(sink) = self.policy.decisions.as_deref() {
-            self.offer(sink, verdict, &context);
+            sink.offer(verdict, &context);
         }
         let subject = match verdict {
             Verdict::Allowed(allowed) => {
@@ -102,21 +101,6 @@ impl ThreadAuthorizer {
         self.without_latency.set(self.without_latency.get() + 1);
     }
 
-    fn offer(&self, sink: &dyn DecisionSink, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
-        let is_wanted = sink.wants(matches!(verdict, Verdict::Allowed(_)));
-        let tracing = self.policy.tracing;
-        if !is_wanted && tracing.is_none() {
-            return;
-        }
-        let caller = record::trace_of(context.request, context.traceparent);
-        let recorded = tracing.and_then(|tracing| tracing.begin(caller));
-        if is_wanted || recorded.is_some() {
-            let joined =
-                caller.map(|context| DecisionTrace { context, is_recorded: false, parent: None });
-            sink.offer(verdict, context, recorded.or(joined));
-        }
-    }
-
     /// Records the latency of all verdicts since the last call, and returns it. To be called when
     /// their answers are passed to the transport. A batch leaves in one write, so the clock is read
     /// once.
@@ -124,10 +108,8 @@ impl ThreadAuthorizer {
         let answers = self.without_latency.take();
         (answers > 0).then(|| {
             if let Ok(mut scratch) = self.scratch.try_borrow_mut() {
-                scratch
-                    .take_cache_lookups()
-                    .into_iter()
-                    .for_each(|lookups| self.counters.looked_up(lookups));
+                let lookups = scratch.take_cache_lookups();
+                lookups.into_iter().for_each(|lookups| self.counters.looked_up(lookups));
             }
             let latency = answered.saturating_duration_since(received.at);
             self.counters.record_latency(latency, answers);

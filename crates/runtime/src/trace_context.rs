@@ -1,23 +1,14 @@
-//! Which trace a request belongs to (W3C Trace Context), and whether a span is recorded of its
-//! decision.
-
-use std::fmt;
-
-use serde::{Serialize, Serializer};
+//! The trace of a request (W3C Trace Context), and whether a span of its decision is recorded.
 
 use crate::share::Share;
-
-/// The id of a trace or a span, never all zero.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Id<const N: usize>([u8; N]);
 
 /// A trace, and a span of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceContext {
-    /// The trace.
-    pub trace_id: Id<16>,
-    /// The span.
-    pub span_id: Id<8>,
+    /// The trace, never 0.
+    pub trace_id: u128,
+    /// The span, never 0.
+    pub span_id: u64,
     /// Whether the trace is recorded.
     pub is_sampled: bool,
 }
@@ -25,12 +16,12 @@ pub struct TraceContext {
 /// The trace of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionTrace {
-    /// With the span of the decision if one is recorded, else with that of who sent the request.
+    /// With the span of the decision if it is recorded, else with that of the sender of the request.
     pub context: TraceContext,
     /// Whether a span of the decision is recorded.
     pub is_recorded: bool,
-    /// The span that the recorded one belongs to, if it does not begin the trace.
-    pub parent: Option<Id<8>>,
+    /// The parent of the recorded span; `None` if that begins the trace.
+    pub parent: Option<u64>,
 }
 
 /// The decisions that are part of traces, and those of which spans are recorded.
@@ -38,38 +29,9 @@ pub struct DecisionTrace {
 pub enum Tracing {
     /// Decisions are part of traces, but spans are not recorded.
     Joined,
-    /// Spans of decisions in traces that are recorded; of requests without a trace, this share
-    /// begins one.
+    /// Spans of decisions in traces that are recorded; this share of the requests without a trace
+    /// begins a trace.
     Recorded(Share),
-}
-
-impl<const N: usize> Id<N> {
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Not for secrets: fast, and no longer random to whoever has seen many.
-    fn random() -> Self {
-        let mut bytes = [0; N];
-        while bytes == [0; N] {
-            fastrand::fill(&mut bytes);
-        }
-        Self(bytes)
-    }
-
-    /// Lower-case hexadecimal digits, not all zero.
-    fn parse(hex: &[u8]) -> Option<Self> {
-        let mut bytes = [0; N];
-        let (pairs, rest) = hex.as_chunks::<2>();
-        if pairs.len() != N || !rest.is_empty() {
-            return None;
-        }
-        for (byte, pair) in bytes.iter_mut().zip(pairs) {
-            *byte = parse_byte(pair)?;
-        }
-        (bytes != [0; N]).then_some(Self(bytes))
-    }
 }
 
 impl TraceContext {
@@ -78,13 +40,24 @@ impl TraceContext {
     #[must_use]
     pub fn parse(traceparent: &[u8]) -> Option<Self> {
         let mut parts = traceparent.splitn(5, |byte| *byte == b'-');
-        let version = parse_byte(parts.next()?)?;
-        let trace_id = Id::parse(parts.next()?)?;
-        let span_id = Id::parse(parts.next()?)?;
-        let flags = parse_byte(parts.next()?)?;
+        let version = parse_hex(parts.next()?, 2)?;
+        let trace_id = parse_hex(parts.next()?, 32)?;
+        let span_id = u64::try_from(parse_hex(parts.next()?, 16)?).ok()?;
+        let flags = parse_hex(parts.next()?, 2)?;
         let has_more = parts.next().is_some();
         let is_valid = version != 0xff && (version != 0 || !has_more);
-        is_valid.then_some(Self { trace_id, span_id, is_sampled: flags & 1 == 1 })
+        (is_valid && trace_id != 0 && span_id != 0).then_some(Self {
+            trace_id,
+            span_id,
+            is_sampled: flags & 1 == 1,
+        })
+    }
+}
+
+impl DecisionTrace {
+    /// The trace of the sender of a request, without a span of the decision.
+    pub(crate) fn joined(context: TraceContext) -> Self {
+        Self { context, is_recorded: false, parent: None }
     }
 }
 
@@ -95,46 +68,22 @@ impl Tracing {
         let Self::Recorded(share) = self else { return None };
         let is_sampled = caller.map_or_else(|| share.takes(), |caller| caller.is_sampled);
         is_sampled.then(|| {
-            let trace_id = caller.map_or_else(Id::random, |caller| caller.trace_id);
-            let context = TraceContext { trace_id, span_id: Id::random(), is_sampled };
-            DecisionTrace {
-                context,
-                is_recorded: true,
-                parent: caller.map(|caller| caller.span_id),
-            }
+            // The ids are no secrets, so a fast generator suffices.
+            let trace_id = caller.map_or_else(|| fastrand::u128(1..), |caller| caller.trace_id);
+            let context = TraceContext { trace_id, span_id: fastrand::u64(1..), is_sampled };
+            let parent = caller.map(|caller| caller.span_id);
+            DecisionTrace { context, is_recorded: true, parent }
         })
     }
 }
 
-impl<const N: usize> fmt::Display for Id<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+/// Parses so many lower-case hexadecimal digits.
+fn parse_hex(digits: &[u8], length: usize) -> Option<u128> {
+    let is_hex = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    if digits.len() != length || !digits.iter().all(is_hex) {
+        return None;
     }
-}
-
-impl<const N: usize> fmt::Debug for Id<N> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl<const N: usize> Serialize for Id<N> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-fn parse_byte(pair: &[u8]) -> Option<u8> {
-    let [high, low] = pair else { return None };
-    Some(parse_digit(*high)? << 4 | parse_digit(*low)?)
-}
-
-fn parse_digit(digit: u8) -> Option<u8> {
-    match digit {
-        b'0'..=b'9' => Some(digit - b'0'),
-        b'a'..=b'f' => Some(digit - b'a' + 10),
-        _ => None,
-    }
+    u128::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
 }
 
 #[cfg(test)]
@@ -152,7 +101,7 @@ mod tests {
     fn a_valid_traceparent_is_read() {
         let context = parse(&format!("00-{TRACE}-{SPAN}-01")).unwrap();
         assert_eq!(
-            (context.trace_id.to_string(), context.span_id.to_string()),
+            (format!("{:032x}", context.trace_id), format!("{:016x}", context.span_id)),
             (TRACE.into(), SPAN.into())
         );
         assert!(context.is_sampled);

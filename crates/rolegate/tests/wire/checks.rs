@@ -9,7 +9,7 @@ use envoy_types::pb::envoy::service::auth::v3 as auth;
 use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use prost::Message as _;
 use runtime::counters::ErrorKind;
-use runtime::{ActivePolicy, DecisionContext, DecisionRecord, DecisionSink, DecisionTrace};
+use runtime::{ActivePolicy, DecisionContext, DecisionRecord, DecisionSink};
 use server::grpc::{Options, Running};
 
 use crate::support::*;
@@ -171,7 +171,7 @@ async fn without_a_policy_every_check_is_an_error() {
 struct Panics(AtomicUsize);
 
 impl DecisionSink for Panics {
-    fn offer(&self, _: &Verdict<'_>, _: &DecisionContext<'_>, _: Option<DecisionTrace>) {
+    fn offer(&self, _: &Verdict<'_>, _: &DecisionContext<'_>) {
         assert!(self.0.fetch_add(1, Relaxed) % 2 == 1, "on purpose");
     }
 }
@@ -195,13 +195,8 @@ async fn a_panic_is_an_error_for_its_own_request_only() {
 struct Collects(std::sync::Mutex<Vec<String>>);
 
 impl DecisionSink for Collects {
-    fn offer(
-        &self,
-        verdict: &Verdict<'_>,
-        context: &DecisionContext<'_>,
-        trace: Option<DecisionTrace>,
-    ) {
-        let record = DecisionRecord::new(verdict, context, trace);
+    fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
+        let record = DecisionRecord::new(verdict, context, None);
         self.0.lock().unwrap().push(format!("{record:?}"));
     }
 }

@@ -1,5 +1,5 @@
 //! Histograms of durations. A bucket is at most 1/64 of its durations wide, fine enough for
-//! percentiles of any tail, and recording is one addition.
+//! percentiles of any tail, and recording is an addition.
 //!
 //! One bucket per nanosecond up to 128 ns, then 64 per power of two, up to 69 s. Upper bounds are
 //! inclusive, as in Prometheus, and every power of two is a bound, so the few buckets of `/metrics`
@@ -43,15 +43,12 @@ impl Recorder {
         }
     }
 
-    /// Adds what was recorded to a distribution.
+    /// Adds the recorded durations to a distribution.
     pub fn add_to(&self, distribution: &mut Distribution) {
         distribution.counts.resize(BUCKETS, 0);
         distribution.sum += Duration::from_nanos(self.nanoseconds.read());
-        distribution
-            .counts
-            .iter_mut()
-            .zip(&self.counts)
-            .for_each(|(sum, count)| *sum += count.read());
+        let sums = distribution.counts.iter_mut().zip(&self.counts);
+        sums.for_each(|(sum, count)| *sum += count.read());
     }
 }
 
@@ -84,16 +81,13 @@ impl Distribution {
     /// The same in few buckets, of which some may be empty. The bounds are two to the power of each
     /// of `powers`, in nanoseconds; the last bucket has no bound.
     pub fn coarse(&self, powers: RangeInclusive<u32>) -> Vec<(Option<Duration>, u64)> {
-        let mut coarse: Vec<_> =
-            powers.map(|power| (Some(Duration::from_nanos(1 << power)), 0)).collect();
-        coarse.push((None, 0));
+        let bounds = powers.map(|power| Some(Duration::from_nanos(1 << power))).chain([None]);
+        let mut coarse: Vec<_> = bounds.map(|bound| (bound, 0)).collect();
         for (bound, count) in self.buckets() {
             let bound = Duration::from_nanos(bound);
-            let covers =
-                |coarse: &&mut (Option<Duration>, u64)| coarse.0.is_none_or(|upper| bound <= upper);
-            if let Some((_, sum)) = coarse.iter_mut().find(covers) {
-                *sum += count;
-            }
+            let mut buckets = coarse.iter_mut();
+            let bucket = buckets.find(|(upper, _)| upper.is_none_or(|upper| bound <= upper));
+            bucket.into_iter().for_each(|(_, sum)| *sum += count);
         }
         coarse
     }

@@ -1,25 +1,22 @@
 //! The file that decisions are appended to, or the pipe, device or standard stream in its place.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::mem;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::settings::DecisionLogSettings;
-use crate::lines::{Counts, InPieces};
+use crate::lines::{Counts, InPieces, LogLimit};
 
 /// Who may read a new file: its lines have users and their requests. An existing file keeps its
 /// mode.
 const MODE: u32 = 0o640;
-/// Minimum time between two log lines about lost lines, where writing fails and succeeds by turns.
-const LOSS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Takes batches of whole lines.
 #[derive(Debug)]
@@ -43,7 +40,8 @@ struct LossLog {
     counts: Arc<Counts>,
     /// Whether the present loss was logged.
     is_logged: bool,
-    last: Option<Instant>,
+    /// For a file that fails and succeeds by turns.
+    limit: LogLimit,
 }
 
 impl LogFile {
@@ -51,16 +49,15 @@ impl LogFile {
     /// systemd they are sockets, which cannot be opened by their names.
     pub(super) fn open(settings: &DecisionLogSettings, counts: Arc<Counts>) -> io::Result<Self> {
         let path = &settings.file;
-        let standard = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().map(File::from);
         let file = match path.to_str() {
-            Some("/dev/stdout") => standard(io::stdout().as_fd()),
-            Some("/dev/stderr") => standard(io::stderr().as_fd()),
+            Some("/dev/stdout") => io::stdout().as_fd().try_clone_to_owned().map(File::from),
+            Some("/dev/stderr") => io::stderr().as_fd().try_clone_to_owned().map(File::from),
             Some(_) | None => append(path),
         };
         let file = file.map_err(|error| {
             // A file that does not exist would have been created.
-            let is_homeless = error.kind() == io::ErrorKind::NotFound;
-            let why = if is_homeless { "its folder must exist: " } else { "" };
+            let has_no_folder = error.kind() == io::ErrorKind::NotFound;
+            let why = if has_no_folder { "its folder must exist: " } else { "" };
             io::Error::other(format!("`decision-log-file` {}: {why}{error}", path.display()))
         })?;
         let is_regular = file.metadata()?.is_file();
@@ -71,7 +68,12 @@ impl LogFile {
             keep: settings.keep.max(1),
             is_torn: is_regular && ends_within_a_line(path),
             has_warned: false,
-            loss: LossLog { file: path.clone(), counts, is_logged: false, last: None },
+            loss: LossLog {
+                file: path.clone(),
+                counts,
+                is_logged: false,
+                limit: LogLimit::default(),
+            },
         })
     }
 
@@ -93,15 +95,18 @@ impl LogFile {
     /// Opens the path again if it is another file now, as after `logrotate`, or another FIFO, which
     /// its reader makes when it starts again.
     fn follow(&mut self, path: &Path) -> io::Result<()> {
-        let own = self.file.metadata()?;
+        let open = self.file.metadata()?;
         let must_open = match fs::metadata(path) {
-            Ok(there) => !is_same(&there, &own) && (own.is_file() || there.file_type().is_fifo()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => own.is_file(),
+            Ok(current) => {
+                (current.dev(), current.ino()) != (open.dev(), open.ino())
+                    && (open.is_file() || current.file_type().is_fifo())
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => open.is_file(),
             Err(error) => return Err(error),
         };
         if must_open {
             self.file = append(path)?;
-            if own.is_file() {
+            if open.is_file() {
                 self.is_torn = ends_within_a_line(path);
             }
         }
@@ -109,7 +114,7 @@ impl LogFile {
     }
 
     /// Where `added` bytes would make a file too large, renames it to `….1`, that to `….2` and so
-    /// on, and begins a new one. If that fails, lines go on being written to the same file.
+    /// on, and begins a new one. If that fails, the same file is written further.
     fn rotate(&mut self, path: &Path, added: u64) -> io::Result<()> {
         let file = self.file.metadata()?;
         let is_too_large = self.max_size > 0 && file.len().saturating_add(added) > self.max_size;
@@ -117,7 +122,7 @@ impl LogFile {
             return Ok(());
         }
         for number in (1..self.keep).rev() {
-            // The first ones do not exist yet.
+            // Fails for a number that does not exist yet.
             let _ = fs::rename(numbered(path, number), numbered(path, number + 1));
         }
         match fs::rename(path, numbered(path, 1)) {
@@ -128,7 +133,8 @@ impl LogFile {
             }
             Err(error) if !self.has_warned => {
                 self.has_warned = true;
-                tracing::warn!(file = %path.display(), %error, "the decision log cannot be renamed, and grows");
+                let file = path.display();
+                tracing::warn!(%file, %error, "the decision log cannot be renamed, and grows");
             }
             Err(_) => {}
         }
@@ -155,15 +161,17 @@ impl LossLog {
         let file = self.file.display();
         match result {
             Ok(()) if mem::take(&mut self.is_logged) => {
-                tracing::warn!(%file, "the decision log is written again, without the lines that were lost");
+                tracing::warn!(
+                    %file,
+                    "the decision log is written again, without the lines that were lost"
+                );
             }
-            Err(error)
-                if !self.is_logged
-                    && self.last.is_none_or(|last| last.elapsed() >= LOSS_INTERVAL) =>
-            {
+            Err(error) if !self.is_logged && self.limit.admits() => {
                 self.is_logged = true;
-                self.last = Some(Instant::now());
-                tracing::warn!(%file, %error, "the decision log cannot be written: its lines are lost");
+                tracing::warn!(
+                    %file, %error,
+                    "the decision log cannot be written: its lines are lost"
+                );
             }
             Ok(()) | Err(_) => {}
         }
@@ -176,22 +184,13 @@ fn numbered(path: &Path, number: u16) -> PathBuf {
     name.into()
 }
 
-fn is_same(file: &Metadata, other: &Metadata) -> bool {
-    (file.dev(), file.ino()) == (other.dev(), other.ino())
-}
-
 /// Whether a file ends within a line: another process has filled the disk. If it cannot be read, it
 /// counts as whole.
 fn ends_within_a_line(path: &Path) -> bool {
-    let read_last = || {
-        let file = File::open(path)?;
-        let mut byte = [b'\n'];
-        if let Some(last) = file.metadata()?.len().checked_sub(1) {
-            file.read_exact_at(&mut byte, last)?;
-        }
-        io::Result::Ok(byte)
-    };
-    read_last().is_ok_and(|byte| byte != *b"\n")
+    let mut byte = [b'\n'];
+    let Ok(file) = File::open(path) else { return false };
+    let last = file.metadata().ok().and_then(|metadata| metadata.len().checked_sub(1));
+    last.is_some_and(|last| file.read_exact_at(&mut byte, last).is_ok() && byte != *b"\n")
 }
 
 /// Opens a file without waiting: opening a FIFO that nobody reads would otherwise block, and with
@@ -203,7 +202,7 @@ fn append(path: &Path) -> io::Result<File> {
     let file = file.map_err(|error| {
         // A socket gives the same error.
         let is_unread = error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
-            && fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo());
+            && fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
         if is_unread { io::Error::new(error.kind(), "nobody reads this FIFO") } else { error }
     })?;
     fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;

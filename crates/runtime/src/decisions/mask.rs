@@ -14,7 +14,7 @@ use super::path_mask::PathMask;
 use super::settings::{DecisionLogSettings, MaskUsers};
 use crate::record::DecisionRecord;
 
-/// What a hidden value is replaced by.
+/// The replacement of a hidden value.
 const HIDDEN: &str = "*";
 /// Minimum bytes of a key: as many as the part of the hash that is logged.
 const MIN_KEY: usize = 16;
@@ -105,21 +105,21 @@ impl Masks {
         interpretations.all().any(|interpretation| {
             let interpretation = String::from_utf8_lossy(interpretation);
             let segments: Vec<&str> = interpretation.split('/').collect();
-            self.hidden(&interpretation).iter().any(|place| segments.get(*place) != Some(&HIDDEN))
+            self.hidden(&interpretation).iter().any(|index| segments.get(*index) != Some(&HIDDEN))
         })
     }
 
-    /// The places of the masked segments of this path.
+    /// The indices of the masked segments of this path.
     fn hidden(&self, path: &str) -> Vec<usize> {
         // A search cluster decodes segments. A canonical path is the same decoded.
-        let (places, decoded): (Vec<usize>, Vec<Cow<'_, str>>) = path
+        let (indices, decoded): (Vec<usize>, Vec<Cow<'_, str>>) = path
             .split('/')
             .enumerate()
             .filter(|(_, segment)| !segment.is_empty())
-            .map(|(place, segment)| (place, percent_decode_str(segment).decode_utf8_lossy()))
+            .map(|(index, segment)| (index, percent_decode_str(segment).decode_utf8_lossy()))
             .unzip();
-        let numbers = self.paths.iter().flat_map(|mask| mask.hidden(&decoded));
-        numbers.filter_map(|number| places.get(number).copied()).collect()
+        let hidden = self.paths.iter().flat_map(|mask| mask.hidden(&decoded));
+        hidden.filter_map(|number| indices.get(number).copied()).collect()
     }
 
     /// A user as it is logged; empty if it is left out.
@@ -149,15 +149,16 @@ fn key(file: Option<&Path>) -> io::Result<hmac::Key> {
         rand::fill(&mut random).map_err(io::Error::other)?;
         return Ok(hmac::Key::new(hmac::HMAC_SHA256, &random));
     };
-    let named = |error: &dyn fmt::Display| {
+    let key = crate::files::contents(file).map_err(|error| error.to_string()).and_then(|bytes| {
+        let bytes = bytes.trim_ascii();
+        if bytes.len() < MIN_KEY {
+            return Err(format!("a key has at least {MIN_KEY} bytes"));
+        }
+        Ok(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+    });
+    key.map_err(|error| {
         io::Error::other(format!("`decision-log-mask-key` {}: {error}", file.display()))
-    };
-    let bytes = crate::files::contents(file).map_err(|error| named(&error))?;
-    let bytes = bytes.trim_ascii();
-    if bytes.len() < MIN_KEY {
-        return Err(named(&format_args!("a key has at least {MIN_KEY} bytes")));
-    }
-    Ok(hmac::Key::new(hmac::HMAC_SHA256, bytes))
+    })
 }
 
 /// Whether a path cannot be read, or has dot segments: a segment before `..` changes its place.

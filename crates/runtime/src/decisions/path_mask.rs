@@ -19,7 +19,8 @@ enum Segment {
 /// Why a text is no [`PathMask`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "not a path with a segment to mask: write one such as `/people/{{id}}/letters/{{id}}`, and `*` for any segment"
+    "not a path with a segment to mask: write one such as `/people/{{id}}/letters/{{id}}`, and `*` \
+     for any segment"
 )]
 pub struct PathMaskError;
 
@@ -45,7 +46,7 @@ impl FromStr for PathMask {
 }
 
 impl PathMask {
-    /// The numbers of the hidden segments of a percent-decoded path.
+    /// The indices of the hidden segments of a percent-decoded path.
     pub(super) fn hidden(&self, path: &[Cow<'_, str>]) -> impl Iterator<Item = usize> {
         let fits = self.0.len() <= path.len()
             && self.0.iter().zip(path).all(|(segment, text)| match segment {
@@ -54,6 +55,6 @@ impl PathMask {
                 Segment::Any | Segment::Hidden => true,
             });
         let segments = self.0.iter().enumerate().filter(move |_| fits);
-        segments.filter(|(_, segment)| **segment == Segment::Hidden).map(|(number, _)| number)
+        segments.filter(|(_, segment)| **segment == Segment::Hidden).map(|(index, _)| index)
     }
 }

@@ -1,4 +1,4 @@
-//! Which decisions are logged, where, and what of them is masked.
+//! Which decisions are logged and where, and which parts are masked.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -119,19 +119,17 @@ pub enum MaskUsers {
     Drop,
 }
 
-/// The share of some decisions that is logged.
+/// The share of some decisions that is logged: `allowed`, `denied`, or the name of a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    of: Sampled,
+    name: &'static str,
     share: Share,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sampled {
-    Allowed,
-    Denied,
-    Reason(&'static str),
-}
+/// The name of the share of requests that are allowed.
+const ALLOWED: &str = "allowed";
+/// The name of the share of denials with any reason.
+const DENIED: &str = "denied";
 
 impl DecisionLogSettings {
     /// No log.
@@ -175,7 +173,7 @@ impl DecisionLogSettings {
     pub(crate) fn samples_unlogged(&self) -> bool {
         match self.which {
             DecisionLog::Off => !self.sample.is_empty(),
-            DecisionLog::Denied => self.sample.iter().any(|sample| sample.of == Sampled::Allowed),
+            DecisionLog::Denied => self.sample.iter().any(|sample| sample.name == ALLOWED),
             DecisionLog::All => false,
         }
     }
@@ -183,15 +181,9 @@ impl DecisionLogSettings {
     /// The share of decisions with this reason (`None` if they allow) that is logged. A reason's
     /// own share wins over that of all denials.
     pub(super) fn share(&self, reason: Option<&str>) -> Share {
-        let of = |wanted: &dyn Fn(Sampled) -> bool| {
-            self.sample.iter().find(|sample| wanted(sample.of)).map(|sample| sample.share)
-        };
-        let share = match reason {
-            None => of(&|of| of == Sampled::Allowed),
-            Some(reason) => of(&|of| matches!(of, Sampled::Reason(name) if name == reason))
-                .or_else(|| of(&|of| of == Sampled::Denied)),
-        };
-        share.unwrap_or(Share::ALL)
+        let names = reason.map_or([ALLOWED; 2], |reason| [reason, DENIED]);
+        let find = |name| self.sample.iter().find(|sample| sample.name == name);
+        names.into_iter().find_map(find).map_or(Share::ALL, |sample| sample.share)
     }
 }
 
@@ -200,7 +192,10 @@ impl DecisionLogSettings {
 pub enum SampleError {
     #[error("not a share: write one such as `allowed=0.01`, from 0 to 1 with at most six decimals")]
     Share,
-    #[error("not about `allowed`, `denied` or a reason of a denial{}", .0.map(|close| format!(": did you mean `{close}`?")).unwrap_or_default())]
+    #[error(
+        "not about `allowed`, `denied` or a reason of a denial{}",
+        .0.map(|close| format!(": did you mean `{close}`?")).unwrap_or_default()
+    )]
     Unknown(Option<&'static str>),
 }
 
@@ -209,17 +204,12 @@ impl FromStr for Sample {
 
     fn from_str(text: &str) -> Result<Self, SampleError> {
         let (name, share) = text.split_once('=').ok_or(SampleError::Share)?;
-        let of = match name.trim() {
-            "allowed" => Sampled::Allowed,
-            "denied" => Sampled::Denied,
-            name => {
-                let names = || Reason::all().map(Reason::name);
-                let known = names().find(|known| *known == name);
-                let close = || document::closest(name, names().chain(["allowed", "denied"]));
-                Sampled::Reason(known.ok_or_else(|| SampleError::Unknown(close()))?)
-            }
-        };
-        Ok(Self { of, share: share.trim().parse().map_err(|_| SampleError::Share)? })
+        let share = share.trim().parse().map_err(|_| SampleError::Share)?;
+        let names: Vec<_> = Reason::all().map(Reason::name).chain([ALLOWED, DENIED]).collect();
+        match names.iter().find(|each| **each == name.trim()) {
+            Some(name) => Ok(Self { name, share }),
+            None => Err(SampleError::Unknown(document::closest(name.trim(), names))),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Lines for a pipe that others write to as well: none of theirs gets into one of these.
+//! Writes lines to a pipe that others write to as well, so that none is divided by another.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -27,11 +27,11 @@ impl<W: Write + AsFd> InPieces<W> {
 impl<W: Write> Write for InPieces<W> {
     /// Writes all lines, or fails.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
-        let mut rest = lines;
-        while !rest.is_empty() {
-            let (piece, after) = first_piece(rest, self.max);
+        let mut unwritten = lines;
+        while !unwritten.is_empty() {
+            let (piece, after) = first_piece(unwritten, self.max);
             self.to.write_all(piece)?;
-            rest = after;
+            unwritten = after;
         }
         Ok(lines.len())
     }
@@ -41,7 +41,7 @@ impl<W: Write> Write for InPieces<W> {
     }
 }
 
-/// The lines of at most `max` bytes together, or one longer line, and the rest.
+/// The first lines, of at most `max` bytes together or a single longer line, and the others.
 fn first_piece(lines: &[u8], max: usize) -> (&[u8], &[u8]) {
     let Some((fits, _)) = lines.split_at_checked(max) else { return (lines, &[]) };
     let is_end = |byte: &u8| *byte == b'\n';

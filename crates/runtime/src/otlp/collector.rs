@@ -19,7 +19,7 @@ use tonic::metadata::{AsciiMetadataKey, AsciiMetadataValue, MetadataMap};
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
-use super::settings::{OtlpSettings, Signal, Traces};
+use super::settings::{OtlpSettings, Signal, TRACES, Traces};
 use crate::errors::LoadError;
 use crate::{files, https};
 
@@ -35,8 +35,10 @@ pub(super) struct Collector {
     settings: OtlpSettings,
     pub(super) origin: Uri,
     method: PathAndQuery,
-    grpc: Option<Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>>,
+    grpc: Option<GrpcClient>,
 }
+
+type GrpcClient = Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>;
 
 /// A request to export spans or log records: the services of both have requests with these field
 /// numbers.
@@ -64,14 +66,13 @@ pub(super) struct SendError {
     pub(super) retry: Retry,
 }
 
-/// How often a batch is sent again.
+/// How often a batch is sent again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
     /// Until the collector has it: the collector is away or overloaded.
     Always,
-    /// A few times: the collector, or a gateway before it, refuses this request. The credentials
-    /// may be renewed, but the cause may also be in the batch, and the batches after it must not
-    /// wait for ever.
+    /// A few times: the collector, or a gateway before it, refuses this request. New credentials
+    /// may help. But the cause may also be in the batch, and the next batches must not wait for it.
     FewTimes,
     /// The collector cannot process it.
     Never,
@@ -90,13 +91,14 @@ pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), Lo
              such as `http://127.0.0.1:{PORT}`"
         )));
     }
-    let collector = Collector::new(Signal::Traces, settings)?;
+    let collector = Collector::new(TRACES, settings)?;
     let sends_secrets = !collector.metadata()?.is_empty();
     collector.trusted_ca()?;
     if sends_secrets && !https::is_allowed(&collector.origin) {
         tracing::warn!(
             endpoint = %collector.origin,
-            "`otlp-headers` are sent unencrypted: anyone on the way can read them; use an `https:` endpoint"
+            "`otlp-headers` are sent unencrypted: anyone on the way can read them; use an `https:` \
+             endpoint"
         );
     }
     Ok(())
@@ -109,14 +111,12 @@ impl Collector {
     pub(super) fn new(signal: Signal, settings: &OtlpSettings) -> Result<Self, LoadError> {
         let origin = origin(settings.endpoint.as_deref().unwrap_or_default()).ok_or_else(|| {
             LoadError::Setting(format!(
-                "`otlp-endpoint` is not the URL of a collector: write one such as `http://127.0.0.1:{PORT}`, \
-                 without a path and credentials (`otlp-headers` names a file with these)"
+                "`otlp-endpoint` is not the URL of a collector: write one such as \
+                 `http://127.0.0.1:{PORT}`, without a path and credentials (`otlp-headers` names a \
+                 file with these)"
             ))
         })?;
-        let method = PathAndQuery::from_static(match signal {
-            Signal::Traces => "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-            Signal::Logs => "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-        });
+        let method = PathAndQuery::from_static(signal.method);
         Ok(Self { settings: settings.clone(), origin, method, grpc: None })
     }
 
@@ -142,10 +142,10 @@ impl Collector {
             let codec = ProstCodec::<ExportRequest, ExportLogsServiceResponse>::default();
             grpc.unary(request, self.method.clone(), codec).await
         };
-        let Ok(answer) = tokio::time::timeout(timeout, call).await else {
-            let reason = format!("no answer within `otlp-timeout`, {timeout:?}");
-            return Err(SendError { reason, retry: Retry::Always });
-        };
+        let answer = tokio::time::timeout(timeout, call).await.map_err(|_| SendError {
+            reason: format!("no answer within `otlp-timeout`, {timeout:?}"),
+            retry: Retry::Always,
+        })?;
         let (sends_headers, trusts_file) = (self.sends_headers(), self.settings.ca.is_some());
         let answer =
             answer.map_err(|status| SendError::from_status(&status, sends_headers, trusts_file))?;
@@ -163,11 +163,9 @@ impl Collector {
         self.settings.headers.is_some()
     }
 
-    fn connect(
-        &self,
-    ) -> Result<Grpc<Client<HttpsConnector<HttpConnector>, tonic::body::Body>>, LoadError> {
-        let client =
-            https::grpc_client(self.trusted_ca()?.as_deref()).map_err(LoadError::Setting)?;
+    fn connect(&self) -> Result<GrpcClient, LoadError> {
+        let ca = self.trusted_ca()?;
+        let client = https::grpc_client(ca.as_deref()).map_err(LoadError::Setting)?;
         Ok(Grpc::with_origin(client, self.origin.clone()))
     }
 
@@ -197,7 +195,7 @@ impl Collector {
     }
 }
 
-/// A file may be mended while the process runs.
+/// The file may be mended while the process runs.
 impl From<LoadError> for SendError {
     fn from(error: LoadError) -> Self {
         Self { reason: error.to_string(), retry: Retry::Always }
@@ -212,7 +210,7 @@ impl SendError {
                 Retry::Always
             }
             Code::ResourceExhausted if has_retry_info(status) => Retry::Always,
-            // An error of the connection is of unknown kind.
+            // An error of the connection.
             Code::Unknown if status.source().is_some() => Retry::Always,
             Code::PermissionDenied
             | Code::Unauthenticated
@@ -297,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_shown_only_to_whom_no_header_is_sent() {
-        let of = |sends_headers| {
+    fn a_message_is_shown_only_if_no_header_is_sent() {
+        let reason = |sends_headers| {
             SendError::from_status(&Status::unauthenticated("no: s3cret"), sends_headers, false)
                 .reason
         };
-        assert_eq!(of(false), "it answers Unauthenticated: no: s3cret");
-        assert_eq!(of(true), "it answers Unauthenticated");
+        assert_eq!(reason(false), "it answers Unauthenticated: no: s3cret");
+        assert_eq!(reason(true), "it answers Unauthenticated");
         let goaway =
             "connection error received: not a result of an error (b\"no: s3cret\")".to_owned();
         assert_eq!(without_goaway(goaway.clone(), false), goaway);

@@ -1,11 +1,11 @@
-//! Sends batches of one signal, until the collector has them or refuses them for good.
+//! Sends the batches of a signal, until the collector has them or refuses them for good.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -19,18 +19,16 @@ use super::collector::{Collector, ExportRequest, ResourceRecords, Retry, SendErr
 use super::records::attribute;
 use super::settings::{OtlpSettings, Signal};
 use crate::backoff;
-use crate::lines::{Batching, Counts, Lines, MAX_BYTES, Writer};
+use crate::lines::{Batching, Counts, Lines, LogLimit, MAX_BYTES, Writer};
 
 /// Maximum bytes of a batch. Collectors accept messages of 4 MiB.
 const MAX_BATCH: usize = 1 << 20;
-/// How long the first record of a batch waits for others.
+/// How long the first record of a batch waits for more.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 /// Maximum pause before a batch is sent again.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Refusals after which a batch is dropped; with the pauses between them that is about 15 s.
 const MAX_REFUSALS: u32 = 5;
-/// How often a failure is logged while it lasts.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The tokio runtime that drives the connections. It ends when its last clone is dropped.
 #[derive(Clone, Debug)]
@@ -65,12 +63,12 @@ pub(super) fn start(
         collector: Collector::new(signal, settings).map_err(io::Error::other)?,
         resource: resource(settings),
         failure: None,
-        rejection_logged: None,
+        rejections: LogLimit::default(),
         has_given_up: false,
         counts: counts.clone(),
     };
     let batching = Batching { bytes: MAX_BATCH, lines: settings.batch_size.into(), wait: MAX_WAIT };
-    let name = format!("otlp-{}", signal.name());
+    let name = format!("otlp-{}", signal.name);
     Lines::start_batches(&name, batching, counts, move |batch, number, stop| {
         exporter.export(batch, number, stop)
     })
@@ -83,15 +81,14 @@ struct Exporter {
     resource: Resource,
     /// The failure that lasts.
     failure: Option<Failure>,
-    /// When rejected records were logged last.
-    rejection_logged: Option<Instant>,
+    rejections: LogLimit,
     /// Whether the process stops, and the collector does not take the last records.
     has_given_up: bool,
     counts: Arc<Counts>,
 }
 
 struct Failure {
-    logged: Instant,
+    limit: LogLimit,
     /// How many records had been dropped before.
     dropped_before: u64,
 }
@@ -117,16 +114,12 @@ impl Exporter {
             };
             self.log_failure(&error);
             let is_stopping = stops_within(stop, Duration::ZERO);
+            refusals += u32::from(error.retry == Retry::FewTimes);
             match error.retry {
                 Retry::Always => self.has_given_up = is_stopping,
-                Retry::FewTimes => {
-                    refusals += 1;
-                    // The batches after it may be accepted, also while the process stops.
-                    if refusals >= MAX_REFUSALS || is_stopping {
-                        return 0;
-                    }
-                }
-                Retry::Never => return 0,
+                Retry::FewTimes if refusals < MAX_REFUSALS && !is_stopping => {}
+                // The next batches may be accepted, also while the process stops.
+                Retry::FewTimes | Retry::Never => return 0,
             }
             if !self.has_given_up {
                 failures += 1;
@@ -137,12 +130,12 @@ impl Exporter {
         0
     }
 
-    /// The request for a batch. Each record was encoded as the only record of its scope; protobuf
-    /// reads such messages one after another as one with all records.
+    /// The request for a batch. Each record was encoded as the only record of its scope: protobuf
+    /// merges concatenated messages.
     fn request(&self, batch: &[u8]) -> ExportRequest {
         let (name, version) = ("rolegate".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         let scope = InstrumentationScope { name, version, ..InstrumentationScope::default() };
-        // Of `ScopeSpans`, the scope has the same field number.
+        // The scope has the same field number in `ScopeSpans`.
         let mut records = ScopeLogs { scope: Some(scope), ..ScopeLogs::default() }.encode_to_vec();
         records.extend_from_slice(batch);
         let resource = Some(self.resource.clone());
@@ -151,16 +144,15 @@ impl Exporter {
 
     /// Logs a failure when it begins, and at intervals while it lasts.
     fn log_failure(&mut self, error: &SendError) {
-        let now = Instant::now();
         let dropped = self.counts.dropped();
-        let is_new = self.failure.is_none();
-        let failure = self.failure.get_or_insert(Failure { logged: now, dropped_before: dropped });
-        if !is_new && now.duration_since(failure.logged) < LOG_INTERVAL {
+        let failure = self
+            .failure
+            .get_or_insert_with(|| Failure { limit: LogLimit::default(), dropped_before: dropped });
+        if !failure.limit.admits() {
             return;
         }
-        failure.logged = now;
         let dropped = dropped.saturating_sub(failure.dropped_before);
-        let (signal, endpoint) = (self.signal.name(), &self.collector.origin);
+        let (signal, endpoint) = (self.signal.name, &self.collector.origin);
         let advice = match error.retry {
             Retry::Always => format!(
                 "does not take the {signal}: check `otlp-endpoint`, `otlp-ca`, `otlp-headers` and \
@@ -181,18 +173,17 @@ impl Exporter {
 
     fn log_success(&mut self) {
         let Some(failure) = self.failure.take() else { return };
-        let (signal, endpoint) = (self.signal.name(), &self.collector.origin);
+        let (signal, endpoint) = (self.signal.name, &self.collector.origin);
         let dropped = self.counts.dropped().saturating_sub(failure.dropped_before);
         tracing::info!(signal, %endpoint, dropped, "the collector takes the {signal} again");
     }
 
     /// Logs at intervals that the collector rejects some of the records that it has received.
     fn log_rejection(&mut self, records: u64, message: &str) {
-        if self.rejection_logged.is_some_and(|logged| logged.elapsed() < LOG_INTERVAL) {
+        if !self.rejections.admits() {
             return;
         }
-        self.rejection_logged = Some(Instant::now());
-        let (signal, endpoint) = (self.signal.name(), &self.collector.origin);
+        let (signal, endpoint) = (self.signal.name, &self.collector.origin);
         let reason = self.collector.loggable(message);
         tracing::warn!(
             signal, %endpoint, records, reason,
@@ -208,14 +199,12 @@ fn stops_within(stop: &Receiver<()>, wait: Duration) -> bool {
 
 /// The resource of all records: this process.
 fn resource(settings: &OtlpSettings) -> Resource {
-    let mut attributes: BTreeMap<&str, &str> = BTreeMap::from([
+    let mut values: BTreeMap<&str, &str> = BTreeMap::from([
         ("service.name", &*settings.service_name),
         ("service.version", env!("CARGO_PKG_VERSION")),
     ]);
-    attributes
-        .extend(settings.resource.iter().map(|attribute| (&*attribute.name, &*attribute.value)));
-    let attributes = attributes
-        .into_iter()
-        .map(|(name, value)| attribute(name, Value::StringValue(value.to_owned())));
+    values.extend(settings.resource.iter().map(|attribute| (&*attribute.name, &*attribute.value)));
+    let attributes =
+        values.iter().map(|(name, value)| attribute(name, Value::StringValue((*value).to_owned())));
     Resource { attributes: attributes.collect(), ..Resource::default() }
 }

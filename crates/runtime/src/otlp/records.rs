@@ -15,8 +15,7 @@ use crate::trace_context::DecisionTrace;
 
 const SPAN_NAME: &str = "rolegate check";
 const EVENT_NAME: &str = "rolegate.decision";
-/// The flag of a trace that is recorded, with the note that it is known whether the parent is
-/// remote.
+/// The flags of a recorded trace, of whose parent it is known whether it is remote.
 const FLAGS: u32 = 0x101;
 /// The flag of a span whose parent is remote.
 const FLAG_REMOTE: u32 = 0x200;
@@ -28,9 +27,9 @@ pub(crate) fn encode_span(decision: &DecisionRecord<'_>, trace: DecisionTrace) -
     let code = if is_error { StatusCode::Error } else { StatusCode::Unset };
     let remote = if parent.is_some() { FLAG_REMOTE } else { 0 };
     let span = Span {
-        trace_id: context.trace_id.bytes().to_vec(),
-        span_id: context.span_id.bytes().to_vec(),
-        parent_span_id: parent.map(|parent| parent.bytes().to_vec()).unwrap_or_default(),
+        trace_id: context.trace_id.to_be_bytes().to_vec(),
+        span_id: context.span_id.to_be_bytes().to_vec(),
+        parent_span_id: parent.map(|parent| parent.to_be_bytes().to_vec()).unwrap_or_default(),
         flags: FLAGS | remote,
         name: SPAN_NAME.to_owned(),
         kind: SpanKind::Server.into(),
@@ -58,15 +57,17 @@ pub(crate) fn encode_log_record(decision: &DecisionRecord<'_>, line: &str) -> Ve
         body: Some(AnyValue { value: Some(Value::StringValue(line.to_owned())) }),
         attributes: attributes(decision),
         flags: context.map_or(0, |context| context.is_sampled.into()),
-        trace_id: context.map(|context| context.trace_id.bytes().to_vec()).unwrap_or_default(),
-        span_id: context.map(|context| context.span_id.bytes().to_vec()).unwrap_or_default(),
+        trace_id: context
+            .map(|context| context.trace_id.to_be_bytes().to_vec())
+            .unwrap_or_default(),
+        span_id: context.map(|context| context.span_id.to_be_bytes().to_vec()).unwrap_or_default(),
         event_name: EVENT_NAME.to_owned(),
         ..LogRecord::default()
     };
     ScopeLogs { log_records: vec![record], ..ScopeLogs::default() }.encode_to_vec()
 }
 
-/// Reads the value of an attribute, if the decision has one.
+/// Reads the value of an attribute, if it applies.
 type ReadValue = fn(&DecisionRecord<'_>) -> Option<Value>;
 
 /// All attributes; `docs/opentelemetry.md` lists them. Where OpenTelemetry's semantic conventions

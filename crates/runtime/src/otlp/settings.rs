@@ -89,10 +89,18 @@ pub enum Traces {
 
 /// A kind of records, as OTLP has a service for each.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Signal {
-    Traces,
-    Logs,
+pub(super) struct Signal {
+    /// Its name in metrics and logs.
+    pub(super) name: &'static str,
+    pub(super) method: &'static str,
 }
+
+pub(super) const TRACES: Signal = Signal {
+    name: "traces",
+    method: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+};
+pub(super) const LOGS: Signal =
+    Signal { name: "logs", method: "/opentelemetry.proto.collector.logs.v1.LogsService/Export" };
 
 /// An attribute of the resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,16 +128,6 @@ impl OtlpSettings {
             batch_size: 512,
             service_name: "rolegate".to_owned(),
             resource: Vec::new(),
-        }
-    }
-}
-
-impl Signal {
-    /// Its name in metrics and logs.
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Traces => "traces",
-            Self::Logs => "logs",
         }
     }
 }

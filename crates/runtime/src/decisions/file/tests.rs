@@ -22,8 +22,8 @@ fn log(path: &Path, max_size: usize, keep: u16) -> LogFile {
 #[test]
 fn loss_and_its_end_are_logged_once_and_not_too_often() {
     let text = crate::test_log::logged(|| {
-        let mut loss =
-            LossLog { file: "x.log".into(), counts: Arc::default(), is_logged: false, last: None };
+        let (file, counts, limit) = ("x.log".into(), Arc::default(), LogLimit::default());
+        let mut loss = LossLog { file, counts, is_logged: false, limit };
         for _ in 0..3 {
             for is_full in [true, true, false, false] {
                 loss.note(&if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) });
