@@ -2,8 +2,8 @@
 //!
 //! A worker thread puts a copy of a denial into a bounded list. It never waits: if another thread
 //! holds the list at that moment, or many denials came in this second already, the denial is
-//! counted and not kept. When the list is full, the reason that has the most denials in it loses
-//! its oldest one, so that a flood of one kind does not push out the others.
+//! counted and not kept. When the list is full, the oldest denial of the most frequent reason is
+//! removed, so that a flood does not push out the denials with other reasons.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,9 +31,9 @@ pub struct Denial {
     pub user: Option<String>,
     pub attempted_user: Option<String>,
     pub issuer: Option<String>,
-    /// The first ones.
+    /// The first groups.
     pub groups: Vec<String>,
-    /// The first ones.
+    /// The first roles.
     pub roles: Vec<String>,
     pub method: String,
     pub host: String,

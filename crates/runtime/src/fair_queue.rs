@@ -33,7 +33,7 @@ impl<T> FairQueue<T> {
     /// returns the newest entry of the network with most entries, which has lost its place.
     ///
     /// # Errors
-    /// If the queue is full, and no network has at least two more entries in it than this one.
+    /// If the queue is full, and no network has at least two more entries in it than this network.
     pub fn enqueue(
         &mut self,
         network: ClientNetwork,

@@ -102,8 +102,8 @@ impl ThreadAuthorizer {
     }
 
     /// Records the latency of all verdicts since the last call, and returns it. To be called when
-    /// their answers are passed to the transport. A batch leaves in one write, so the clock is read
-    /// once.
+    /// their answers are passed to the transport. A batch leaves in a single write, so the clock
+    /// is read once.
     pub fn record_latency(&self, received: Received, answered: Instant) -> Option<Duration> {
         let answers = self.without_latency.take();
         (answers > 0).then(|| {

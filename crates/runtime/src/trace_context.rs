@@ -16,7 +16,7 @@ pub struct TraceContext {
 /// The trace of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionTrace {
-    /// With the span of the decision if it is recorded, else with that of the sender of the request.
+    /// With the span of the decision if it is recorded, else with the span of the caller.
     pub context: TraceContext,
     /// Whether a span of the decision is recorded.
     pub is_recorded: bool,

@@ -17,7 +17,7 @@ const FINE: u32 = 6;
 const LAST: u32 = 36;
 const BUCKETS: usize = ((LAST - FINE + 1) as usize) << FINE;
 
-/// The durations recorded by one thread: 16 KiB, of which a busy server uses a few cache lines.
+/// The durations recorded by one thread: 16 KiB, of which a busy server uses few cache lines.
 #[derive(Debug)]
 pub struct Recorder {
     counts: Box<[Counter]>,

@@ -114,7 +114,7 @@ impl LogFile {
     }
 
     /// Where `added` bytes would make a file too large, renames it to `….1`, that to `….2` and so
-    /// on, and begins a new one. If that fails, the same file is written further.
+    /// on, and begins a new file. If that fails, the same file is written further.
     fn rotate(&mut self, path: &Path, added: u64) -> io::Result<()> {
         let file = self.file.metadata()?;
         let is_too_large = self.max_size > 0 && file.len().saturating_add(added) > self.max_size;

@@ -32,8 +32,8 @@ const TEXTS: usize = 12;
 ///
 /// Method, host, path (without its query, unless a search cluster decides), request ID,
 /// `x-request-id`, client, body; user (with the prefix of its source), issuer of the token,
-/// credentials (the name of a Basic user, or the signed part of a token); the rule that decided, and
-/// the revision of the policy.
+/// credentials (the name of a Basic user, or the signed part of a token); the rule that decided,
+/// and the revision of the policy.
 type Texts<'a> = [&'a [u8]; TEXTS];
 
 /// The header lines that the decision may depend on, as name and value.

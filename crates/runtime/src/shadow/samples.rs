@@ -26,8 +26,8 @@ impl Samples {
     }
 
     /// Logs a request that the shadow policy decides otherwise, if there were few such lines
-    /// lately. A line about another rule for the same answer has the level `debug`: under a policy
-    /// that renames a role all have one.
+    /// lately. A line about another rule for the same answer has the level `debug`: a policy that
+    /// renames a role causes such a line for each request.
     pub(super) fn offer(
         &mut self,
         difference: Difference,
