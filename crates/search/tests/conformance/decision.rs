@@ -85,6 +85,7 @@ pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("delete_by_query", "* NotGranted (reduces)", REDUCED),
     ("count", "* NotGranted (reduces)", REDUCED),
     ("count", "indices:data/read/get NotGranted", LOOKED_UP),
+    ("bulk", "indices:admin/create NotGranted", EARLIER),
     ("bulk", "indices:data/write/delete NotGranted", EARLIER),
     ("bulk", "indices:data/write/index NotGranted", EARLIER),
     ("bulk", "indices:data/write/update NotGranted", EARLIER),
