@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use runtime::counters::{Distribution, ErrorKind};
+use runtime::counters::ErrorKind;
 use server::admin::Metrics;
 
 /// Interval between two samples.
@@ -17,19 +17,19 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// The long window.
 pub(crate) const FIVE_MINUTES: Duration = Duration::from_secs(300);
-/// What the charts show, and for how long samples are kept.
+/// The time that the charts span, and for which samples are kept.
 pub(crate) const FIFTEEN_MINUTES: Duration = Duration::from_secs(900);
 
-/// A point of a chart is about the time between so many samples: 15 s.
+/// A point of a chart spans the time between this many samples: 15 s.
 const SAMPLES_PER_POINT: u64 = 3;
-/// Minimum time of the last point, which is not complete yet: a rate of less says little.
+/// Minimum time of the last point, which is not complete yet: rates over less time say little.
 const MIN_POINT: Duration = Duration::from_secs(1);
 
 /// The samples with their numbers, the oldest first.
 #[derive(Debug)]
 pub(crate) struct History(Mutex<VecDeque<(u64, Sample)>>);
 
-/// What was counted between two samples.
+/// The counts between two samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) start: Instant,
@@ -48,7 +48,7 @@ pub(crate) struct Sample {
     counts: Counts,
 }
 
-/// What was counted, since the start or in a window.
+/// Counts since the start or in a window.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) allowed: u64,
@@ -61,18 +61,18 @@ pub(crate) struct Counts {
     pub(crate) evaluation: Vec<(u64, u64)>,
     /// How the decisions of the shadow policy compare, by result.
     pub(crate) shadow: Vec<(&'static str, u64)>,
-    /// What has gone wrong, and what helps.
+    /// Failures of the server, with their hints.
     pub(crate) failure_counts: Vec<((&'static str, &'static str), u64)>,
-    /// Lines and spans that were dropped, of the file and of what is exported.
+    /// Lines of the decision log and spans that were dropped.
     pub(crate) lines_dropped: u64,
     /// Passwords that were not hashed because the queue was full.
     pub(crate) hashes_denied: u64,
 }
 
-/// What was counted in the last minute or minutes.
+/// The counts of the last minute or minutes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
-    /// Its length: shorter than asked for, soon after the start.
+    /// Soon after the start, the time since then.
     pub(crate) length: Duration,
     pub(crate) counts: Counts,
 }
@@ -81,14 +81,13 @@ impl Sample {
     /// The counters now.
     pub(crate) fn take(metrics: &Metrics) -> Self {
         let totals = metrics.authorization.decisions();
-        let buckets = |durations: &Distribution| durations.buckets().collect();
         let shadow = metrics.shadow.iter().flat_map(|shadow| shadow.results());
         let failure_counts = metrics.authorization.failure_counts().into_iter();
         let exported = [&metrics.otlp.traces, &metrics.otlp.logs].into_iter().flatten();
         let counts = Counts {
             allowed: totals.allowed,
-            check: buckets(&totals.check),
-            evaluation: buckets(&totals.evaluation),
+            check: totals.check.buckets().collect(),
+            evaluation: totals.evaluation.buckets().collect(),
             denied: totals.denied,
             errors: totals.errors,
             shadow: shadow.collect(),
@@ -101,35 +100,38 @@ impl Sample {
         };
         Self { at: Instant::now(), counts }
     }
+
+    /// How old another sample was when this one was taken.
+    fn age(&self, old: &Self) -> Duration {
+        self.at.saturating_duration_since(old.at)
+    }
 }
 
 impl History {
-    /// A history whose first sample is of the start, when all counters are zero: no early failure
-    /// is older than it.
+    /// A history whose first sample is from the start, when all counters are zero. So the first
+    /// window has the failures before the second sample, too.
     pub(crate) fn new(start: Instant) -> Self {
         let sample = Sample { at: start, counts: Counts::default() };
         Self(Mutex::new(VecDeque::from([(0, sample)])))
     }
 
-    /// Adds a sample, and drops those that nothing needs any more.
+    /// Adds a sample, and drops samples that are too old.
     pub(crate) fn add(&self, sample: Sample) {
         let mut samples = self.lock();
-        let is_old = |old: &Sample| sample.at.saturating_duration_since(old.at) > FIFTEEN_MINUTES;
-        while samples.front().is_some_and(|(_, oldest)| is_old(oldest)) {
+        while samples.front().is_some_and(|(_, old)| sample.age(old) > FIFTEEN_MINUTES) {
             samples.pop_front();
         }
         let number = samples.back().map_or(0, |(number, _)| number + 1);
         samples.push_back((number, sample));
     }
 
-    /// What was counted in a window that ends now: since the last sample that is at least so old,
-    /// or the oldest one.
+    /// The counts of a window that ends now. It begins with the last sample that is at least
+    /// `length` old, or else with the oldest sample.
     pub(crate) fn window(&self, now: &Sample, length: Duration) -> Window {
         let samples = self.lock();
-        let age = |sample: &Sample| now.at.saturating_duration_since(sample.at);
-        let start = samples.iter().rev().find(|(_, sample)| age(sample) >= length);
+        let start = samples.iter().rev().find(|(_, sample)| now.age(sample) >= length);
         let Some((_, start)) = start.or_else(|| samples.front()) else { return Window::default() };
-        Window { length: age(start), counts: now.counts.since(&start.counts) }
+        Window { length: now.age(start), counts: now.counts.since(&start.counts) }
     }
 
     /// The points of the charts until now, the oldest first.
@@ -137,13 +139,9 @@ impl History {
         let samples = self.lock();
         let bounds = samples.iter().filter(|(number, _)| number % SAMPLES_PER_POINT == 0);
         let bounds: Vec<&Sample> = bounds.map(|(_, sample)| sample).chain([now]).collect();
-        let points = bounds.windows(2).filter_map(|pair| match pair {
-            [start, end] => Some(Point::new(start, end)),
-            _ => None,
-        });
-        points
-            .filter(|point| point.end.saturating_duration_since(point.start) >= MIN_POINT)
-            .collect()
+        let points = bounds.iter().zip(bounds.iter().skip(1));
+        let points = points.filter(|(start, end)| end.age(start) >= MIN_POINT);
+        points.map(|(start, end)| Point::new(start, end)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(u64, Sample)>> {
@@ -166,7 +164,7 @@ impl Point {
 }
 
 impl Counts {
-    /// What was counted between two moments.
+    /// The counts between two samples.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
             allowed: self.allowed.saturating_sub(before.allowed),
@@ -189,15 +187,20 @@ impl Counts {
         self.errors.iter().map(|(_, count)| count).sum()
     }
 
+    /// `None` without checks.
+    pub(crate) fn percent_denied(&self) -> Option<u64> {
+        (self.all_denied() * 100).checked_div(self.checks())
+    }
+
     /// Checks that got a decision or an error.
     pub(crate) fn checks(&self) -> u64 {
         self.allowed + self.all_denied() + self.all_errors()
     }
 }
 
-/// The number that was counted for a key.
+/// The count of a key.
 pub(crate) fn count_of<K: PartialEq>(counts: &[(K, u64)], key: &K) -> u64 {
-    counts.iter().find(|(each, _)| each == key).map_or(0, |(_, count)| *count)
+    counts.iter().find(|(counted_key, _)| counted_key == key).map_or(0, |(_, count)| *count)
 }
 
 /// The counts that have grown.
@@ -206,15 +209,14 @@ fn since<K: Copy + PartialEq>(now: &[(K, u64)], before: &[(K, u64)]) -> Vec<(K, 
     grown.filter(|(_, count)| *count > 0).collect()
 }
 
-/// The duration that this share of the durations does not exceed, in thousandths, to the width of a
-/// bucket.
+/// A percentile of durations, given in thousandths: the upper bound of its bucket.
 pub(crate) fn percentile(buckets: &[(u64, u64)], thousandths: u64) -> Option<u64> {
     let total: u64 = buckets.iter().map(|(_, count)| count).sum();
-    let wanted = total.saturating_mul(thousandths).div_ceil(1000).max(1);
+    let rank = total.saturating_mul(thousandths).div_ceil(1000).max(1);
     let mut sum = 0;
     buckets.iter().find_map(|(bound, count)| {
         sum += count;
-        (sum >= wanted).then_some(*bound)
+        (sum >= rank).then_some(*bound)
     })
 }
 

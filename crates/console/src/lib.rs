@@ -1,4 +1,4 @@
-//! The console: one page for the person on call, rendered by the server and without a script.
+//! The console: a page for the person on call, rendered by the server and without a script.
 //!
 //! [`Console`] answers the requests below `/console` that the admin listener passes on. Pages are
 //! rendered on a thread of low priority, not on that of the admin listener, which also answers
@@ -6,23 +6,20 @@
 //! listener: worker threads take the same locks, and a thread of low priority may lose the
 //! processor while it holds one.
 //!
-//! * `site`: which requests are answered, with which headers, and the bounded queue to the thread
-//!   that renders;
+//! * `site`: the requests that are answered, the headers of the answers, and the bounded queue to
+//!   the thread that renders;
 //! * `history`: samples of the counters, for rates, percentiles and charts of the last minutes;
-//! * `problems`: what is wrong now, the worst first: the conditions of `runtime`, and what the
-//!   counters say;
-//! * `difference`: what the shadow policy would change, computed once for each pair of policies;
-//! * `holders`: who has a role, with a bound on the work;
-//! * `question`: what a submitted form asks for: to list some denials, to explain a request, or to
-//!   list rules;
+//! * `problems`: everything that is wrong now, the worst first: the conditions of `runtime`, and
+//!   those that follow from the counters;
+//! * `holders`: who has a role;
+//! * `question`: the fields of the forms that list denials, explain a request, and list rules;
 //! * `page`: the HTML.
 //!
-//! The console only reads. It shows no credentials, no password hashes and no keys. Of denials it
-//! shows what the decision log shows.
+//! The console only reads. It shows no credentials, no password hashes and no keys. Denials are
+//! masked as in the decision log.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
-mod difference;
 mod history;
 mod holders;
 mod page;
@@ -38,14 +35,14 @@ use server::admin::Metrics;
 
 pub use site::Console;
 
-/// What the console shows.
+/// The sources of everything that the console shows.
 #[derive(Debug)]
 pub struct Sources {
     /// The status and the counters.
     pub metrics: Arc<Metrics>,
     /// The active policy.
     pub policy: ActivePolicy,
-    /// The shadow policy, if there is one.
+    /// The shadow policy, if one is configured.
     pub shadow: Option<ActivePolicy>,
     /// The last denials.
     pub denials: Option<Arc<RecentDenials>>,
@@ -55,8 +52,7 @@ pub struct Sources {
     pub runs_in: RunsIn,
 }
 
-/// Where rolegate runs: what happens to a request without a decision, and what helps, depends on
-/// it.
+/// Where rolegate runs. The hints depend on it, because a request without a decision ends otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsIn {
     /// In a process of its own, which Envoy calls over ext_authz.

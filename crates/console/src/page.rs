@@ -1,4 +1,4 @@
-//! The page, from what is wrong to what may be asked.
+//! The page: first the problems, then the status and the traffic, then the forms.
 
 mod charts;
 mod cluster_roles;
@@ -9,6 +9,8 @@ mod rules;
 mod status;
 mod traffic;
 
+pub(crate) use difference::LastComparison;
+
 use std::time::Duration;
 
 use maud::{DOCTYPE, Markup, Render, html};
@@ -18,7 +20,6 @@ use runtime::status::Facts;
 use server::admin::Metrics;
 
 use crate::Sources;
-use crate::difference::Differences;
 use crate::history::{FIVE_MINUTES, History, MINUTE, Sample};
 use crate::problems::{Observed, problems};
 use crate::question::Question;
@@ -27,15 +28,16 @@ use crate::times;
 /// The maximum number of characters of a list of names or patterns.
 const MAX_TEXT: usize = 300;
 
-/// What pages are made of.
+/// The state that pages are rendered from, shared by the thread that renders and the thread of the
+/// admin listener.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct ConsoleState {
     pub(crate) sources: Sources,
     pub(crate) history: History,
-    pub(crate) differences: Differences,
+    pub(crate) last_comparison: LastComparison,
 }
 
-/// What a page shows of this moment. Reading it takes locks that worker threads take, too.
+/// The counters and the status now. Reading them takes locks that worker threads take, too.
 #[derive(Debug)]
 pub(crate) struct Current {
     sample: Sample,
@@ -58,34 +60,34 @@ impl Current {
 }
 
 /// The page that answers this question.
-pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> String {
+pub(crate) fn render(state: &ConsoleState, current: &Current, question: &Question) -> String {
+    let ConsoleState { sources, history, last_comparison } = state;
     let Current { sample, ready, facts, shadow, conditions } = current;
     let (minute, five_minutes) =
-        (shown.history.window(sample, MINUTE), shown.history.window(sample, FIVE_MINUTES));
-    let points = shown.history.points(sample);
+        (history.window(sample, MINUTE), history.window(sample, FIVE_MINUTES));
     let problems = problems(&Observed {
-        runs_in: shown.sources.runs_in,
+        runs_in: sources.runs_in,
         ready: ready.clone(),
         conditions,
         has_shadow: shadow.is_some(),
         minute: &minute,
         five_minutes: &five_minutes,
     });
-    let policy = shown.sources.policy.snapshot();
-    let candidate = shown.sources.shadow.as_ref().map(runtime::ActivePolicy::snapshot);
+    let policy = sources.policy.snapshot();
     let active = policy.as_deref();
-    let charts = charts::charts(&points, sample.at);
+    let charts = charts::charts(&history.points(sample), sample.at);
+    let denials = denials::section(sources.denials.as_deref(), question);
     let mut parts = vec![
         ("wrong", "What is wrong", wrong(&problems)),
         ("status", "Policy and keys", status::section(facts, shadow.as_ref(), active)),
         ("traffic", "Checks", traffic::section(&minute, &five_minutes, &charts)),
-        ("denials", "Last denials", denials::section(shown.sources.denials.as_deref(), question)),
+        ("denials", "Last denials", denials),
         ("explain", "Explain a request", explain::section(active, &question.explained)),
         ("rules", "Who can do what", rules::section(active, &question.rules)),
     ];
-    if let Some(candidate) = &candidate {
-        let difference =
-            difference::section(policy.as_ref(), candidate.as_ref(), &shown.differences);
+    if let Some(shadow) = &sources.shadow {
+        let shadow = shadow.snapshot();
+        let difference = difference::section(policy.as_ref(), shadow.as_ref(), last_comparison);
         parts.push(("difference", "What the shadow policy would change", difference));
     }
     let page = html! {
@@ -107,8 +109,11 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
                     p {
                         "As of " time { (times::utc(clock::now())) } ". "
                         a href=(link(question, question.refresh)) { "Reload" }
-                        @if question.refresh { " · reloads every 10 s · " a href=(link(question, false)) { "stop" } }
-                        @else { " · " a href=(link(question, true)) { "reload every 10 s" } }
+                        @if question.refresh {
+                            " · reloads every 10 s · " a href=(link(question, false)) { "stop" }
+                        } @else {
+                            " · " a href=(link(question, true)) { "reload every 10 s" }
+                        }
                     }
                     nav aria-label="Parts of this page" {
                         @for (id, heading, _) in &parts { a href={ "#" (id) } { (heading) } }
@@ -123,7 +128,8 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
                     }
                 }
                 footer {
-                    "rolegate " (env!("CARGO_PKG_VERSION")) ". This page only reads: it changes nothing, and shows no credentials."
+                    "rolegate " (env!("CARGO_PKG_VERSION")) ". This page changes nothing, and \
+                    shows no credentials."
                 }
             }
         }
@@ -131,8 +137,8 @@ pub(crate) fn render(shown: &Shown, current: &Current, question: &Question) -> S
     page.into_string()
 }
 
-/// The address of this page, which reloads by itself or not. Without a fragment, so that a click
-/// loads it again.
+/// The address of this page, with or without automatic reloads. It has no fragment, so that a click
+/// loads the page again.
 fn link(question: &Question, refresh: bool) -> String {
     Question { refresh, ..question.clone() }.link()
 }
@@ -197,20 +203,20 @@ const fn mark(severity: Severity) -> &'static str {
 }
 
 /// `1 problem`, `2 problems`.
-fn counted(number: usize, what: &str) -> String {
+fn counted(number: usize, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{plural}")
+    format!("{number} {noun}{plural}")
 }
 
 /// Names or patterns with commas, cut if they are long.
-fn list(all: &[impl ToString]) -> String {
+fn list(items: &[impl ToString]) -> String {
     let mut text = String::new();
-    for (index, one) in all.iter().enumerate() {
+    for (index, item) in items.iter().enumerate() {
         if text.len() > MAX_TEXT {
-            return format!("{text}, and {} more", all.len() - index);
+            return format!("{text}, and {} more", items.len() - index);
         }
         let separator = if index == 0 { "" } else { ", " };
-        text = text + separator + &one.to_string();
+        text = text + separator + &item.to_string();
     }
     text
 }
@@ -221,8 +227,8 @@ fn field(form: &str, name: &str, label: &str, value: &str, hint: &str) -> Markup
     html! {
         div.field {
             label for=(id) { (label) }
-            input type="text" id=(id) name=(name) value=(value) placeholder=(hint) autocomplete="off"
-                autocapitalize="none" spellcheck="false" maxlength="1024";
+            input type="text" id=(id) name=(name) value=(value) placeholder=(hint)
+                autocomplete="off" autocapitalize="none" spellcheck="false" maxlength="1024";
         }
     }
 }

@@ -1,5 +1,5 @@
-//! What is wrong now: the conditions that this instance knows of, and what the counters of the last
-//! minutes say.
+//! Everything that is wrong now: the conditions of `runtime`, and those that follow from the
+//! counters of the last minutes.
 
 use runtime::conditions::{Condition, Severity};
 use runtime::counters::ErrorKind;
@@ -7,10 +7,10 @@ use runtime::counters::ErrorKind;
 use crate::RunsIn;
 use crate::history::{Counts, Window, count_of};
 
-/// Denials in the last minute from which on a rise is worth a warning.
-const MANY_DENIALS: u64 = 20;
+/// Minimum number of denials in the last minute for a warning that their share has risen.
+const MIN_DENIALS: u64 = 20;
 
-/// What is looked at.
+/// The state of this instance.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed<'a> {
     pub(crate) runs_in: RunsIn,
@@ -44,8 +44,8 @@ pub(crate) fn problems(observed: &Observed<'_>) -> Vec<Condition> {
             "lines_lost",
             Severity::Warning,
             format!("{lost} lines of the decision log, or spans, were lost in the last minute"),
-            "Whoever reads the log is too slow, its disk is full, or the collector does not take them: \
-             requests never wait for it.",
+            "The reader of the log or the collector is too slow, or the disk is full. Requests never \
+             wait for them.",
         ));
     }
     problems.sort_by_key(|problem| problem.severity);
@@ -60,15 +60,15 @@ fn not_ready(why: &str, runs_in: RunsIn) -> Condition {
     }
     let hint = match runs_in {
         RunsIn::OwnProcess => {
-            "Health checks fail, so Envoy and Kubernetes should send it no requests. Without a policy \
-             those that come get an error; if only keys or an inventory are missing they are decided: \
-             tokens of these issuers get 401, and patterns and aliases of indices are permitted only \
-             where roles cover them by name."
+            "Health checks fail, so Envoy and Kubernetes should send it no requests. Without a \
+             policy, requests get an error. Without keys, tokens of their issuers get 401. Without \
+             an inventory, patterns and aliases of indices are permitted only where roles cover \
+             them by name."
         }
         RunsIn::Envoy => {
-            "`/readyz` fails; Envoy's own `/ready` does not. Without a policy each request gets 503; \
-             without an inventory patterns and aliases of indices are permitted only where roles cover \
-             them by name."
+            "`/readyz` fails; Envoy's own `/ready` does not. Without a policy, each request gets \
+             503. Without an inventory, patterns and aliases of indices are permitted only where \
+             roles cover them by name."
         }
     };
     Condition::new(
@@ -91,12 +91,13 @@ fn errors(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
         format!("{errors} of {checks} checks in the last minute got an error and no decision");
     let hint = match (runs_in, only_cancelled) {
         (RunsIn::OwnProcess, true) => {
-            "Where the client has left, nobody waits for an answer. After a timeout Envoy answers with its \
-             `status_on_error`, or lets the request pass with `failure_mode_allow: true`."
+            "If the client has disconnected, nobody waits for an answer. After a timeout Envoy \
+             answers with its `status_on_error`, or lets the request pass with \
+             `failure_mode_allow: true`."
         }
         (RunsIn::OwnProcess, false) => {
-            "Envoy answers these requests with its `status_on_error` (503 in the shipped configurations), \
-             and lets them pass with `failure_mode_allow: true`."
+            "Envoy answers these requests with its `status_on_error` (503 in the shipped \
+             configurations), or lets them pass with `failure_mode_allow: true`."
         }
         (RunsIn::Envoy, _) => "These requests got 503: none was let through.",
     };
@@ -106,7 +107,7 @@ fn errors(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
     Some(Condition::new("check_errors", severity, text, hint).with_details(details))
 }
 
-/// What an error means, and where to look.
+/// The meaning of an error, and where to look.
 fn meaning(kind: ErrorKind) -> &'static str {
     match kind {
         ErrorKind::NotReady => "no policy is active",
@@ -122,7 +123,8 @@ fn meaning(kind: ErrorKind) -> &'static str {
         }
         ErrorKind::Internal => "a bug in rolegate: the log has its place",
         ErrorKind::Cancelled => {
-            "the client left, or Envoy's timeout passed, before the answer: see that timeout, and p99 below"
+            "the client disconnected, or Envoy's timeout passed, before the answer: see that \
+             timeout, and p99 below"
         }
     }
 }
@@ -135,25 +137,26 @@ fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
     if denied == 0 {
         return None;
     }
-    let full =
-        "the hash queue was full: too many passwords at once, perhaps wrong ones (bad_password)";
     let details = [
-        (minute.hashes_denied, full),
+        (
+            minute.hashes_denied,
+            "the hash queue was full: too many passwords at once, perhaps guesses (bad_password)",
+        ),
         (late, "the request was not complete, or not verified, in time"),
     ];
     let details = details.into_iter().filter(|(count, _)| *count > 0);
     let text = format!("{denied} requests got 503 in the last minute for lack of capacity");
     let hint = match runs_in {
         RunsIn::OwnProcess => {
-            "For `overloaded`, `rolegate_checks_overloaded_total` and the log say which limit was reached \
-             and what to do: mostly a client tries credentials, to be limited in Envoy. For \
-             `deadline_exceeded`, see `rolegate_hash_queue_length` and Envoy's `timeout`. More instances \
-             or cores help."
+            "For `overloaded`, `rolegate_checks_overloaded_total` and the log say which limit was \
+             reached and what to do. Mostly a client tries credentials: limit it in Envoy. For \
+             `deadline_exceeded`, see `rolegate_hash_queue_length` and Envoy's `timeout`. More \
+             instances or cores help."
         }
         RunsIn::Envoy => {
-            "For `overloaded`, mostly a client tries credentials, to be limited in Envoy by a filter \
-             before this one. For `deadline_exceeded`, see `rolegate_hash_queue_length`, `hash-threads` \
-             and `hash-timeout`. More cores help."
+            "For `overloaded`, mostly a client tries credentials: limit it in Envoy by a filter \
+             before rolegate. For `deadline_exceeded`, see `rolegate_hash_queue_length`, \
+             `hash-threads` and `hash-timeout`. More cores help."
         }
     };
     let condition = Condition::new("no_capacity", Severity::Problem, text, hint);
@@ -163,16 +166,16 @@ fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
 /// A share of denials that is at least twice that of the minutes before, and at least a tenth.
 fn more_denials(minute: &Window, five_minutes: &Window) -> Option<Condition> {
     let (now, before) = (&minute.counts, five_minutes.counts.since(&minute.counts));
-    let percent = |counts: &Counts| (counts.all_denied() * 100).checked_div(counts.checks());
-    let (now_percent, before_percent) = (percent(now)?, percent(&before)?);
+    let (now_percent, before_percent) = (now.percent_denied()?, before.percent_denied()?);
     let rose =
-        now.all_denied() >= MANY_DENIALS && now_percent >= 10 && now_percent >= 2 * before_percent;
+        now.all_denied() >= MIN_DENIALS && now_percent >= 10 && now_percent >= 2 * before_percent;
     let (reason, count) = now.denied.iter().max_by_key(|(_, count)| *count).filter(|_| rose)?;
     let text = format!(
-        "{now_percent} % of the checks in the last minute were denied, {before_percent} % in the minutes before"
+        "{now_percent} % of the checks in the last minute were denied, {before_percent} % in the \
+         minutes before"
     );
-    let hint = "See the last denials below: one caller, one path, or all? A change of the policy, of a \
-                client, or an attack.";
+    let hint = "Do the last denials below have a caller or a path in common? The policy or a \
+                client has changed, or it is an attack.";
     let condition = Condition::new("more_denials", Severity::Warning, text, hint);
     Some(condition.with_details([format!("{count} × {reason}")]))
 }
@@ -181,8 +184,8 @@ fn shadow_disagrees(counts: &Counts) -> Option<Condition> {
     let [denies, allows] =
         ["would_deny", "would_allow"].map(|result| count_of(&counts.shadow, &result));
     let text = format!(
-        "The shadow policy disagrees: in the last minutes it would have denied {denies} allowed requests, \
-         and allowed {allows} denied ones"
+        "The shadow policy disagrees: in the last minutes it would have denied {denies} allowed \
+         requests, and allowed {allows} denied ones"
     );
     let hint = "No answer was changed. The difference is below; the log has samples.";
     (denies + allows > 0).then(|| Condition::new("shadow_disagrees", Severity::Warning, text, hint))

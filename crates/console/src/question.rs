@@ -1,5 +1,5 @@
-//! What a form asks: to list some of the last denials, to explain a request, or to list the rules
-//! of a user, a role or a path.
+//! The fields of the forms: to list some of the last denials, to explain a request, and to list the
+//! rules of a user, a role or a path.
 
 use form_urlencoded::Serializer;
 use runtime::Denial;
@@ -14,7 +14,7 @@ pub(crate) struct Question {
     pub(crate) refresh: bool,
 }
 
-/// Which of the last denials to list. What is empty does not count.
+/// The denials to list. Empty fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DenialFields {
     pub(crate) id: String,
@@ -30,14 +30,14 @@ pub(crate) struct ExplainedFields {
     pub(crate) path: String,
     /// Empty for a request without credentials.
     pub(crate) user: String,
-    /// Empty for the source that the name can come from.
+    /// If empty, the prefix of the user name tells the source.
     pub(crate) issuer: String,
     /// Separated by commas.
     pub(crate) groups: String,
     pub(crate) roles: String,
 }
 
-/// Which rules to list. What is empty does not count.
+/// The rules to list. Empty fields match all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RuleFields {
     pub(crate) of_user: String,
@@ -46,16 +46,16 @@ pub(crate) struct RuleFields {
 }
 
 impl Question {
-    /// Reads a query; fields that are not known do not count.
-    pub(crate) fn read(query: &str) -> Self {
+    /// Parses a query. Unknown fields are ignored.
+    pub(crate) fn parse(query: &str) -> Self {
         let mut question = Self::default();
         for (name, value) in form_urlencoded::parse(query.as_bytes()) {
             if name == "refresh" {
                 question.refresh = true;
-            } else if let Some((_, field)) =
-                question.fields().into_iter().find(|(known, _)| *known == name)
+            } else if let Some((_, text)) =
+                question.fields().into_iter().find(|(field, _)| *field == name)
             {
-                value.trim().clone_into(field);
+                value.trim().clone_into(text);
             }
         }
         question
@@ -95,19 +95,16 @@ impl Question {
 }
 
 impl DenialFields {
-    /// Whether a denial is asked for.
-    pub(crate) fn takes(&self, denial: &Denial) -> bool {
-        let Denial { request_id, x_request_id, user, attempted_user, .. } = denial;
-        let has_user =
-            |name: &Option<String>| name.as_ref().is_some_and(|name| name.contains(&self.user));
-        (request_id.contains(&self.id) || x_request_id.contains(&self.id))
-            && (self.user.is_empty() || has_user(user) || has_user(attempted_user))
+    /// Whether to list a denial.
+    pub(crate) fn matches(&self, denial: &Denial) -> bool {
+        let mut users = [&denial.user, &denial.attempted_user].into_iter().flatten();
+        [&denial.request_id, &denial.x_request_id].iter().any(|id| id.contains(&self.id))
+            && (self.user.is_empty() || users.any(|user| user.contains(&self.user)))
     }
 }
 
 impl ExplainedFields {
-    /// The request of a denial. Whoever had invalid credentials is asked about as if they had been
-    /// valid.
+    /// The request of a denial. Invalid credentials are explained as if they were valid.
     pub(crate) fn from_denial(denial: &Denial) -> Self {
         let user = denial.user.as_ref().or(denial.attempted_user.as_ref());
         Self {
@@ -152,7 +149,7 @@ mod tests {
         let question =
             Question { denials, explained: fields.clone(), refresh: true, ..Question::default() };
         let link = question.clone().link();
-        assert_eq!(Question::read(link.strip_prefix("/console?").unwrap()), question);
+        assert_eq!(Question::parse(link.strip_prefix("/console?").unwrap()), question);
         assert_eq!(Question::default().link(), "/console");
         assert_eq!(names(&fields.roles), ["a", "b"]);
     }
@@ -173,14 +170,14 @@ mod tests {
             ("abc", "ann", false),
         ] {
             let fields = DenialFields { id: id.to_owned(), user: user.to_owned() };
-            assert_eq!(fields.takes(&denial), is_taken, "{id} {user}");
+            assert_eq!(fields.matches(&denial), is_taken, "{id} {user}");
         }
-        assert!(DenialFields::default().takes(&Denial::default()), "without a user");
+        assert!(DenialFields::default().matches(&Denial::default()), "without a user");
     }
 
     #[test]
     fn unknown_fields_and_spaces_do_not_count() {
-        let question = Question::read("of_user=+ada+&password=x&refresh");
+        let question = Question::parse("of_user=+ada+&password=x&refresh");
         assert_eq!(question.rules.of_user, "ada");
         assert!(question.refresh && question.explained == ExplainedFields::default());
     }

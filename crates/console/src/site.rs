@@ -1,7 +1,7 @@
-//! Answers the requests of the console: which ones, with which headers, and on which thread.
+//! Answers the requests for the console.
 //!
-//! One thread of low priority renders the pages, one after the other. Few requests wait for it;
-//! more get 503. So a client of the console delays other clients of the console, and nobody else.
+//! A thread of low priority renders the pages, one at a time. At most [`MAX_WAITING`] requests wait
+//! for it; more get 503. So a client of the console delays only other clients of the console.
 
 use std::io;
 use std::sync::Arc;
@@ -18,9 +18,8 @@ use server::admin::ConsoleAnswer;
 use tokio::sync::oneshot;
 
 use crate::Sources;
-use crate::difference::Differences;
 use crate::history::{History, INTERVAL, Sample};
-use crate::page::{self, Current, Shown};
+use crate::page::{self, ConsoleState, Current, LastComparison};
 use crate::question::Question;
 
 /// The maximum length of a query, in bytes.
@@ -28,25 +27,22 @@ const MAX_QUERY: usize = 4096;
 /// The maximum number of requests that wait for the thread.
 const MAX_WAITING: usize = 8;
 
-/// The style sheet and the icon.
 const STYLE: &str = include_str!("style.css");
 const ICON: &str = include_str!("icon.svg");
 
-/// What a browser may do with a page: use its style sheet and its icon, and send its forms back. It
-/// runs no script.
-const SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; \
-    base-uri 'none'; frame-ancestors 'none'";
+/// A browser may load the style sheet and the icon, and send forms back. It runs no script.
+const SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; \
+    form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The console. Dropping it ends its thread.
 #[derive(Debug)]
 pub struct Console {
-    shown: Arc<Shown>,
-    questions: SyncSender<Waiting>,
+    state: Arc<ConsoleState>,
+    requests: SyncSender<PageRequest>,
 }
 
-/// A question with what it is about, and who waits for its page.
 #[derive(Debug)]
-struct Waiting {
+struct PageRequest {
     question: Question,
     current: Current,
     page: oneshot::Sender<String>,
@@ -58,32 +54,32 @@ impl Console {
     /// # Errors
     /// When the system cannot create it.
     pub fn start(sources: Sources) -> io::Result<Self> {
-        let shown = Arc::new(Shown {
+        let state = Arc::new(ConsoleState {
             sources,
             history: History::new(Instant::now()),
-            differences: Differences::default(),
+            last_comparison: LastComparison::default(),
         });
-        let (questions, waiting) = sync_channel(MAX_WAITING);
-        let renders = shown.clone();
-        spawn("console", Priority::Policy, move || render(&renders, &waiting))?;
-        Ok(Self { shown, questions })
+        let (requests, receiver) = sync_channel(MAX_WAITING);
+        let thread_state = state.clone();
+        spawn("console", Priority::Policy, move || render_pages(&thread_state, &receiver))?;
+        Ok(Self { state, requests })
     }
 
     /// Takes samples of the counters for as long as it is polled. Never resolves.
     pub fn samples(&self) -> impl Future<Output = ()> + Send + use<> {
-        let shown = self.shown.clone();
+        let state = self.state.clone();
         async move {
             loop {
                 tokio::time::sleep(INTERVAL).await;
-                shown.history.add(Sample::take(&shown.sources.metrics));
+                state.history.add(Sample::take(&state.sources.metrics));
             }
         }
     }
 
     fn page(&self, question: Question) -> ConsoleAnswer {
         let (page, rendered) = oneshot::channel();
-        let current = Current::read(&self.shown.sources.metrics);
-        match self.questions.try_send(Waiting { question, current, page }) {
+        let current = Current::read(&self.state.sources.metrics);
+        match self.requests.try_send(PageRequest { question, current, page }) {
             Ok(()) => Box::pin(async {
                 match rendered.await {
                     Ok(page) => answer(StatusCode::OK, "text/html; charset=utf-8", page),
@@ -106,10 +102,11 @@ impl Console {
 
 impl server::admin::Console for Console {
     fn answer(&self, target: &Uri, host: &str) -> ConsoleAnswer {
-        if !is_answered(host, &self.shown.sources.hosts) {
+        if !is_answered(host, &self.state.sources.hosts) {
             return now(plain(
                 StatusCode::FORBIDDEN,
-                "the console is for `localhost`, loopback addresses and the names of `console-host`\n",
+                "the console is for `localhost`, loopback addresses and the names of \
+                 `console-host`\n",
             ));
         }
         let query = target.query().unwrap_or_default();
@@ -117,7 +114,7 @@ impl server::admin::Console for Console {
             return now(plain(StatusCode::URI_TOO_LONG, "a query has at most 4096 bytes\n"));
         }
         match target.path() {
-            "/console" => self.page(Question::read(query)),
+            "/console" => self.page(Question::parse(query)),
             "/console/style.css" => now(answer(StatusCode::OK, "text/css; charset=utf-8", STYLE)),
             "/console/icon.svg" => now(answer(StatusCode::OK, "image/svg+xml", ICON)),
             _ => now(plain(StatusCode::NOT_FOUND, "there is /console\n")),
@@ -127,26 +124,23 @@ impl server::admin::Console for Console {
 
 /// Whether a request with this `Host` is answered. A website can give its own name the address of
 /// this machine (DNS rebinding); a browser then sends that name.
-fn is_answered(host: &str, more: &[String]) -> bool {
-    let authority = host.parse::<hyper::http::uri::Authority>();
-    let Ok(authority) = authority else { return false };
+fn is_answered(host: &str, hosts: &[String]) -> bool {
+    let Ok(authority) = host.parse::<hyper::http::uri::Authority>() else { return false };
     let name = authority.host();
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<std::net::IpAddr>();
     address.is_ok_and(|address| address.to_canonical().is_loopback())
         || name.eq_ignore_ascii_case("localhost")
-        || more.iter().any(|more| name.eq_ignore_ascii_case(more))
+        || hosts.iter().any(|host| name.eq_ignore_ascii_case(host))
 }
 
 /// Renders pages until the console is dropped. A panic costs one page.
-fn render(shown: &Shown, waiting: &Receiver<Waiting>) {
-    while let Ok(Waiting { question, current, page }) = waiting.recv() {
-        if page.is_closed() {
-            continue;
-        }
-        if let Ok(rendered) = catch("rendering a page", || page::render(shown, &current, &question))
+fn render_pages(state: &ConsoleState, requests: &Receiver<PageRequest>) {
+    while let Ok(PageRequest { question, current, page }) = requests.recv() {
+        // The client may have disconnected, before or now.
+        if !page.is_closed()
+            && let Ok(html) = catch("rendering a page", || page::render(state, &current, &question))
         {
-            // Fails only if the client has gone.
-            let _ = page.send(rendered);
+            let _ = page.send(html);
         }
     }
 }
@@ -189,7 +183,7 @@ mod tests {
 
     #[test]
     fn only_names_of_this_machine_and_configured_ones_are_answered() {
-        let more = ["console.internal".to_owned()];
+        let hosts = ["console.internal".to_owned()];
         for host in [
             "localhost",
             "LOCALHOST:9192",
@@ -198,7 +192,7 @@ mod tests {
             "[::1]:9192",
             "console.internal:80",
         ] {
-            assert!(is_answered(host, &more), "{host}");
+            assert!(is_answered(host, &hosts), "{host}");
         }
         for host in [
             "",
@@ -209,7 +203,7 @@ mod tests {
             "[::2]",
             "a b",
         ] {
-            assert!(!is_answered(host, &more), "{host}");
+            assert!(!is_answered(host, &hosts), "{host}");
         }
     }
 

@@ -14,18 +14,20 @@ pub(crate) fn utc(time: Duration) -> String {
     )
 }
 
-/// A short duration of a latency: `840 ns`, `12.5 µs`, `3.1 ms`, `1.2 s`.
+/// A latency: `840 ns`, `12.5 µs`, `3.1 ms`, `1.2 s`.
 pub(crate) fn latency(nanoseconds: u64) -> String {
-    let scaled = |per: u64, unit: &str| {
-        let tenths = nanoseconds.saturating_mul(10) / per;
-        format!("{}.{} {unit}", tenths / 10, tenths % 10)
+    let (scale, unit) = match nanoseconds {
+        0..1_000 => return format!("{nanoseconds} ns"),
+        1_000..1_000_000 => (1_000, "µs"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
     };
-    match nanoseconds {
-        0..1_000 => format!("{nanoseconds} ns"),
-        1_000..1_000_000 => scaled(1_000, "µs"),
-        1_000_000..1_000_000_000 => scaled(1_000_000, "ms"),
-        _ => scaled(1_000_000_000, "s"),
-    }
+    format!("{} {unit}", tenths(nanoseconds.saturating_mul(10) / scale))
+}
+
+/// A number with one decimal place, such as `12.5`, from its tenths.
+pub(crate) fn tenths(tenths: u64) -> String {
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Charts of the last fifteen minutes: checks per second by outcome, and their p99. One picture for
-//! each, with a scale of its own, so that few denials are seen beside many allowed requests, and no
+//! Charts of the last fifteen minutes: checks per second by outcome, and their p99. Each has its
+//! own picture and scale, so that a few denials are visible beside many allowed requests, and no
 //! colour has a meaning.
 
 use std::fmt::Write as _;
@@ -10,18 +10,15 @@ use runtime::clock;
 
 use super::table;
 use crate::history::{FIFTEEN_MINUTES, Point};
-use crate::times::{latency, utc};
+use crate::times::{latency, tenths, utc};
 
-/// The height of a picture. It is as wide as it has seconds.
+/// The height of a picture. Its width is a unit per second.
 const HEIGHT: u64 = 40;
 
-/// A value of each point: `None` if there is none.
 type Value = fn(&Point) -> Option<u64>;
-/// How a value is written.
-type Text = fn(u64) -> String;
+type Format = fn(u64) -> String;
 
-/// The charts, by name.
-const CHARTS: [(&str, Value, Text); 4] = [
+const CHARTS: [(&str, Value, Format); 4] = [
     ("allowed per second", |point| per_second(point, point.allowed), thousandths),
     ("denied per second", |point| per_second(point, point.denied), thousandths),
     ("errors per second", |point| per_second(point, point.errors), thousandths),
@@ -31,43 +28,50 @@ const CHARTS: [(&str, Value, Text); 4] = [
 pub(super) fn charts(points: &[Point], now: Instant) -> Markup {
     let end = clock::now();
     html! {
-        p.hint { "The last 15 minutes, " (utc(end.saturating_sub(FIFTEEN_MINUTES))) " to " (utc(end)) ". Each chart has a scale of its own." }
-        (table("The last 15 minutes", Some("charts"), ["what", "chart", "latest", "highest"], &html! {
+        p.hint {
+            "The last 15 minutes, " (utc(end.saturating_sub(FIFTEEN_MINUTES))) " to " (utc(end))
+            ". Each chart has a scale of its own."
+        }
+        (table("The last 15 minutes", Some("charts"), ["chart", "", "latest", "highest"], &html! {
             tbody {
-                @for (name, value, text) in &CHARTS { (row(name, *value, *text, points, now)) }
+                @for (name, value, format) in &CHARTS { (row(name, *value, *format, points, now)) }
             }
         }))
     }
 }
 
-fn row(name: &str, value: Value, text: Text, points: &[Point], now: Instant) -> Markup {
-    let written = |value: Option<u64>| value.map_or_else(|| "–".to_owned(), text);
+fn row(name: &str, value: Value, format: Format, points: &[Point], now: Instant) -> Markup {
     let highest = points.iter().filter_map(value).max();
+    let path = bars(points, value, highest.unwrap_or_default(), now);
+    let [latest, highest] = [points.last().and_then(value), highest]
+        .map(|value| value.map_or_else(|| "–".to_owned(), format));
     html! {
         tr {
             th scope="row" { (name) }
             td {
-                svg viewBox={ "0 0 " (FIFTEEN_MINUTES.as_secs()) " " (HEIGHT) } preserveAspectRatio="none" role="img"
-                    aria-label={ (name) ", at most " (written(highest)) } {
-                    path d=(bars(points, value, highest.unwrap_or_default(), now)) {}
+                svg viewBox={ "0 0 " (FIFTEEN_MINUTES.as_secs()) " " (HEIGHT) } role="img"
+                    preserveAspectRatio="none" aria-label={ (name) ", at most " (highest) } {
+                    path d=(path) {}
                 }
             }
-            td { (written(points.last().and_then(value))) }
-            td { (written(highest)) }
+            td { (latest) }
+            td { (highest) }
         }
     }
 }
 
-/// A bar for each point with a value, up to the height of the highest one. The least value is seen,
-/// too.
+/// The path of a bar for each point with a value above 0: the highest bar has the whole height, and
+/// the lowest is still visible.
 fn bars(points: &[Point], value: Value, highest: u64, now: Instant) -> String {
-    let width = FIFTEEN_MINUTES.as_secs();
-    let place = |at: Instant| width.saturating_sub(now.saturating_duration_since(at).as_secs());
     let mut path = String::new();
     for point in points {
         let Some(value) = value(point).filter(|value| *value > 0) else { continue };
         let height = (value.saturating_mul(HEIGHT) / highest.max(1)).clamp(1, HEIGHT);
-        let (start, end, top) = (place(point.start), place(point.end), HEIGHT - height);
+        let [start, end] = [point.start, point.end].map(|at| {
+            let age = now.saturating_duration_since(at).as_secs();
+            FIFTEEN_MINUTES.as_secs().saturating_sub(age)
+        });
+        let top = HEIGHT - height;
         // Writing to a string does not fail.
         let _ = write!(path, "M{start} {HEIGHT}V{top}H{end}V{HEIGHT}Z");
     }
@@ -87,7 +91,7 @@ fn thousandths(value: u64) -> String {
         0 => "0".to_owned(),
         1..10 => "< 0.01".to_owned(),
         10..1000 => format!("0.{:02}", value / 10),
-        _ => format!("{}.{}", value / 1000, value / 100 % 10),
+        _ => tenths(value / 100),
     }
 }
 
@@ -106,9 +110,9 @@ mod tests {
             Point { start: end - POINT, end, allowed: 0, denied, errors: 0, p99: None }
         };
         let points = [point(600, 1500), point(585, 0), point(15, 1), point(0, 750)];
-        let [_, (_, denied, text), _, (_, p99, _)] = CHARTS;
+        let [_, (_, denied, format), _, (_, p99, _)] = CHARTS;
         let highest = points.iter().filter_map(denied).max().unwrap();
-        assert_eq!(text(highest), "100.0");
+        assert_eq!(format(highest), "100.0");
         assert_eq!(
             bars(&points, denied, highest, now),
             "M285 40V0H300V40ZM870 40V39H885V40ZM885 40V20H900V40Z"

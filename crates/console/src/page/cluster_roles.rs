@@ -1,4 +1,4 @@
-//! The roles of the search cluster, with those whom they are mapped to.
+//! The roles of the search cluster, and who has them.
 
 use authorizer::Authorizer;
 use explain::{ClusterPermission, ClusterRoleQuery, ClusterRoles, Explainer, MappedRole};
@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use super::{list, table};
 use crate::question::RuleFields;
 
-/// The maximum number of permissions that are shown of a role.
+/// The maximum number of permissions that are listed for a role.
 const MAX_PERMISSIONS: usize = 20;
 
 /// Nothing, if the policy has no search cluster.
@@ -19,6 +19,7 @@ pub(super) fn section(authorizer: &Authorizer, fields: &RuleFields, max: usize) 
     };
     let listed = Explainer::new(authorizer).cluster_roles(query, max);
     let Some(ClusterRoles { roles, count, notes }) = listed else { return html! {} };
+    let heads = ["role", "on", "actions", "who has the role"];
     let hosts = authorizer.loaded().policy.search.as_ref().map(|search| search.hosts.as_slice());
     html! {
         h3 { "Roles of the search cluster" }
@@ -32,10 +33,12 @@ pub(super) fn section(authorizer: &Authorizer, fields: &RuleFields, max: usize) 
                 Some(_) | None => "all hosts",
             }
             ". Built-in roles that nobody has are left out."
-            @if !fields.of_user.is_empty() { " Roles that a user has only by its address or its token are not counted." }
+            @if !fields.of_user.is_empty() {
+                " Roles that a user has only by its address or its token are not counted."
+            }
         }
         @if !roles.is_empty() {
-            (table("Roles of the search cluster", None, ["role", "on", "actions", "who has the role"], &html! {
+            (table("Roles of the search cluster", None, heads, &html! {
                 @for role in &roles { (rows(role)) }
             }))
         }
@@ -44,11 +47,10 @@ pub(super) fn section(authorizer: &Authorizer, fields: &RuleFields, max: usize) 
 
 /// The name of an index, also from the path of a request: `/logs-1/_search`.
 fn index(path: &str) -> &str {
-    let name = path.strip_prefix('/').unwrap_or(path);
-    name.split('/').next().unwrap_or(name)
+    path.trim_start_matches('/').split('/').next().unwrap_or_default()
 }
 
-/// A role: a row for what it allows on the cluster, and one for each permission on indices.
+/// The rows of a role: first its cluster permissions, then a row per index permission.
 fn rows(MappedRole { role, mapped_from, is_missing }: &MappedRole) -> Markup {
     let cluster = &role.cluster_permissions;
     let mut rows: Vec<Markup> = Vec::new();
@@ -74,7 +76,9 @@ fn rows(MappedRole { role, mapped_from, is_missing }: &MappedRole) -> Markup {
                     @if index == 0 { th scope="rowgroup" rowspan=(height) { (role.role) } }
                     (row)
                     @if index == 0 {
-                        td rowspan=(height) { @if mapped_from.is_empty() { "nobody" } @else { (list(mapped_from)) } }
+                        td rowspan=(height) {
+                            @if mapped_from.is_empty() { "nobody" } @else { (list(mapped_from)) }
+                        }
                     }
                 }
             }

@@ -12,14 +12,17 @@ pub(super) fn section(denials: Option<&RecentDenials>, question: &Question) -> M
     let not_kept = denials.map_or(0, RecentDenials::not_kept);
     let kept = listed.len();
     let fields = &question.denials;
-    listed.retain(|denial| fields.takes(denial));
+    listed.retain(|denial| fields.matches(denial));
     let heads = ["last", "count", "reason", "user", "request", "rule", "client", "request_id"];
     html! {
         @if kept == 0 {
             p { "None since the start." }
         } @else {
             form action="/console#denials" method="get" {
-                (field("denials", "denied_id", "Request ID contains", &fields.id, "request_id or x-request-id"))
+                (field(
+                    "denials", "denied_id", "Request ID contains", &fields.id,
+                    "request_id or x-request-id",
+                ))
                 (field("denials", "denied_user", "User contains", &fields.user, "any"))
                 @if question.refresh { input type="hidden" name="refresh"; }
                 button type="submit" { "Filter" }
@@ -28,7 +31,10 @@ pub(super) fn section(denials: Option<&RecentDenials>, question: &Question) -> M
                 @if listed.len() < kept { (listed.len()) " of " }
                 (counted(kept, "denial")) ", equal ones in one row. At most " (MAX_DENIALS)
                 " are kept: the oldest of the most frequent reason goes first."
-                @if not_kept > 0 { " " (not_kept) " more came too fast to be kept: the metrics count them, and the decision log has them if it is on and not sampled." }
+                @if not_kept > 0 {
+                    " " (not_kept) " more came too fast to be kept: the metrics count them, and the \
+                    decision log has them if it is on and not sampled."
+                }
             }
         }
         @if !listed.is_empty() {
@@ -51,7 +57,7 @@ fn grouped(denials: &[Denial]) -> Vec<(&Denial, usize)> {
     groups
 }
 
-/// What equal denials have in common.
+/// The fields that make denials equal.
 fn key(denial: &Denial) -> impl PartialEq + '_ {
     let Denial { reason, detail, user, attempted_user, method, host, path, client, .. } = denial;
     (reason, detail, user, attempted_user, method, host, path, client)

@@ -1,64 +1,120 @@
-//! What would change if the shadow policy became active, as `rolegate diff` says it.
+//! The changes if the shadow policy became active, as `rolegate diff` describes them.
+//!
+//! A thread of its own compares the policies, once for each pair.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use authorizer::Authorizer;
 use maud::{Markup, html};
-use review::{Change, Direction, SettingChange};
+use review::{Change, Diff, Direction, SettingChange, TooComplex};
+use runtime::threads::{Priority, catch, spawn};
 
 use super::counted;
-use crate::difference::{Compared, Differences};
 
-/// The maximum number of changes that are shown.
+/// The maximum number of changes on a page.
 const MAX_CHANGES: usize = 50;
+
+/// The comparison of the last pair of policies.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LastComparison(Arc<Mutex<Option<(Pair, Comparison)>>>);
+
+/// The revisions of the active policy and of the shadow policy.
+type Pair = [Box<str>; 2];
+
+#[derive(Clone, Debug)]
+enum Comparison {
+    Running,
+    Done(Arc<Diff>),
+    TooComplex(TooComplex),
+    /// A bug, or the system has no thread.
+    Failed,
+}
+
+impl LastComparison {
+    /// The comparison of these policies. Starts it if no other is running.
+    fn compare(&self, active: &Arc<Authorizer>, shadow: &Arc<Authorizer>) -> Comparison {
+        let pair = [active, shadow].map(|side| side.revision().policy.clone());
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((last_pair, comparison)) if *last_pair == pair => return comparison.clone(),
+            Some((_, Comparison::Running)) => return Comparison::Running,
+            Some(_) | None => {}
+        }
+        let policies = [active, shadow].map(|side| side.loaded().clone());
+        let (ended, ended_pair) = (self.0.clone(), pair.clone());
+        let started = spawn("difference", Priority::Lowest, move || {
+            let [active, shadow] = &policies;
+            let diff = catch("comparing policies", || review::diff(&active.policy, &shadow.policy));
+            let comparison = match diff {
+                Ok(Ok(diff)) => Comparison::Done(Arc::new(diff)),
+                Ok(Err(error)) => Comparison::TooComplex(error),
+                Err(_) => Comparison::Failed,
+            };
+            let mut last = ended.lock().unwrap_or_else(PoisonError::into_inner);
+            *last = Some((ended_pair, comparison));
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "the shadow policy is not compared for the console");
+            return Comparison::Failed;
+        }
+        *last = Some((pair, Comparison::Running));
+        Comparison::Running
+    }
+}
 
 pub(super) fn section(
     active: Option<&Arc<Authorizer>>,
     shadow: Option<&Arc<Authorizer>>,
-    differences: &Differences,
+    last: &LastComparison,
 ) -> Markup {
     html! {
         @match (active, shadow) {
-            (Some(active), Some(shadow)) => (compared(&differences.compare(active, shadow))),
+            (Some(active), Some(shadow)) => @match last.compare(active, shadow) {
+                Comparison::Done(diff) => (changes(&diff)),
+                Comparison::Running => p {
+                    "The two are being compared: "
+                    a href="/console#difference" { "reload" }
+                    " in a few seconds."
+                },
+                Comparison::TooComplex(error) => p { "Not compared: " (error) "." },
+                Comparison::Failed => p { "Not compared: the log has the reason." },
+            },
             (None, _) => p { "No policy is active." },
             (Some(_), None) => p { "The shadow policy is not loaded." },
         }
     }
 }
 
-fn compared(compared: &Compared) -> Markup {
-    let diff = match compared {
-        Compared::Done(diff) => diff,
-        Compared::NotYet => {
-            return html! { p { "The two are being compared: " a href="/console#difference" { "reload" } " in a few seconds." } };
-        }
-        Compared::TooComplex(error) => return html! { p { "Not compared: " (error) "." } },
-        Compared::Failed => {
-            return html! { p { "Not compared: the log has the place of the bug." } };
-        }
-    };
+fn changes(diff: &Diff) -> Markup {
     if diff.is_empty() {
         return html! { p { (diff) "." } };
     }
-    let with = |direction| diff.changes.iter().filter(move |change| change.direction == direction);
-    let (granted, revoked) = (with(Direction::Granted), with(Direction::Revoked));
+    let (granted, revoked): (Vec<&Change>, Vec<&Change>) =
+        diff.changes.iter().partition(|change| change.direction == Direction::Granted);
     let left_out = diff.changes.len().saturating_sub(MAX_CHANGES);
     html! {
         p {
-            strong { (granted.clone().count()) " granted, " (revoked.clone().count()) " revoked" }
+            strong { (granted.len()) " granted, " (revoked.len()) " revoked" }
             ", " (counted(diff.settings.len(), "other change"))
             "."
-            @if left_out > 0 { " " (left_out) " are left out: " code { "rolegate diff" } " prints all." }
+            @if left_out > 0 {
+                " " (left_out) " are left out: " code { "rolegate diff" } " prints all."
+            }
         }
-        ul.changes { @for change in granted.chain(revoked).take(MAX_CHANGES) { (item(change)) } }
+        ul.changes {
+            @for change in granted.iter().chain(&revoked).take(MAX_CHANGES) { (item(change)) }
+        }
         @if !diff.settings.is_empty() {
-            ul { @for setting in diff.settings.iter().take(MAX_CHANGES) { li { (without_secrets(setting)) } } }
+            ul {
+                @for setting in diff.settings.iter().take(MAX_CHANGES) {
+                    li { (without_secrets(setting)) }
+                }
+            }
         }
     }
 }
 
-/// The values of headers that the policy sets may be secrets of the application: the console shows
-/// none.
+/// Hides the values of headers that the policy sets: they may be secrets of the application.
 fn without_secrets(change: &SettingChange) -> SettingChange {
     let change = change.clone();
     if change.setting.starts_with("allow_response.set_headers") {

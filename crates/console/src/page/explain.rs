@@ -1,4 +1,4 @@
-//! The form that explains a request: why it would be answered as it would, and who may make it.
+//! The form that explains a request: its answer, the reason, and who may make it.
 
 use std::fmt::{self, Display, Write};
 
@@ -10,12 +10,9 @@ use runtime::clock;
 use super::field;
 use crate::question::{ExplainedFields, names};
 
-/// What is shown in place of the values of headers, which may be secrets between the policy and an
-/// application.
-const NOT_SHOWN: &str = "(not shown)";
 /// The maximum number of groups, and of roles, in a question.
 const MAX_NAMES: usize = 100;
-/// The maximum number of rules that are listed of those that match, and of roles of each.
+/// The maximum number of matching rules that are listed, and of the roles of each.
 const MAX_LISTED: usize = 50;
 /// The maximum length of an answer in bytes.
 const MAX_ANSWER: usize = 256 << 10;
@@ -26,12 +23,10 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
         .flat_map(|policy| &policy.loaded().policy.identity.jwt)
         .map(|jwt| &*jwt.issuer)
         .collect();
-    let shown = |value: &str, default: &str| {
-        if value.is_empty() { default.to_owned() } else { value.to_owned() }
-    };
+    let method = if fields.method.is_empty() { "GET" } else { &fields.method };
     html! {
         form action="/console#explain" method="get" {
-            (field("explain", "method", "Method", &shown(&fields.method, "GET"), "GET"))
+            (field("explain", "method", "Method", method, "GET"))
             (field("explain", "host", "Host", &fields.host, "localhost"))
             (field("explain", "path", "Path or URL", &fields.path, "/people/7"))
             (field("explain", "user", "User", &fields.user, "none: without credentials"))
@@ -40,7 +35,9 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
                     label for="explain-issuer" { "Issuer of the token" }
                     select id="explain-issuer" name="issuer" {
                         option value="" { "determined by the user name" }
-                        @for issuer in &issuers { option value=(issuer) selected[*issuer == fields.issuer] { (issuer) } }
+                        @for issuer in &issuers {
+                            option value=(issuer) selected[*issuer == fields.issuer] { (issuer) }
+                        }
                     }
                 }
             }
@@ -48,8 +45,11 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
             (field("explain", "roles", "Additional roles", &fields.roles, "a, b"))
             button type="submit" { "Explain" }
         }
-        p.hint { "Enter no password and no token: the answer assumes that the user's credentials are valid. Additional roles are those in the token: one that \
-                  its issuer may not give is refused, and so is any for a user of Basic, whose roles come from the policy only." }
+        p.hint {
+            "Enter no password and no token: the answer assumes that the user's credentials are \
+             valid. Additional roles are those in the token. Its issuer must be permitted to give \
+             them. Users of Basic have the roles of the policy only."
+        }
         @if !fields.path.is_empty() {
             @match policy {
                 None => p.trouble.problem { "No policy is active: every check gets an error." },
@@ -65,11 +65,16 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &ExplainedFields) -> 
                             pre tabindex="0" { (cut(&who)) }
                         }
                     }
-                    Err(error) => p.trouble.problem role="status" { strong { "✗ No answer: " } (error) },
+                    Err(error) => (no_answer(&error)),
                 },
             }
         }
     }
+}
+
+/// The answer to a question that has an error.
+pub(super) fn no_answer(error: &str) -> Markup {
+    html! { p.trouble.problem role="status" { strong { "✗ No answer: " } (error) } }
 }
 
 fn verdict(explanation: &Explanation) -> String {
@@ -80,7 +85,7 @@ fn verdict(explanation: &Explanation) -> String {
     }
 }
 
-/// What the answer takes for granted.
+/// The assumption that the answer is based on.
 fn assumption(fields: &ExplainedFields, explanation: &Explanation) -> Markup {
     let user = &fields.user;
     html! {
@@ -91,8 +96,9 @@ fn assumption(fields: &ExplainedFields, explanation: &Explanation) -> Markup {
             } @else if explanation.status == 401 {
                 "No credentials of " code { (user) } " can be valid."
             } @else {
-                "This assumes that the credentials of " code { (user) } " are valid: nothing was verified. With a wrong password or an invalid \
-                 token the answer is 401. If this request was denied with another reason, see " a href="#denials" { "that reason" } "."
+                "This assumes that the credentials of " code { (user) } " are valid: nothing was \
+                 verified. With a wrong password or an invalid token the answer is 401. If this \
+                 request was denied with another reason, see " a href="#denials" { "that reason" } "."
             }
         }
     }
@@ -127,12 +133,12 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     let host = hosts.into_iter().find(|host| !host.is_empty()).unwrap_or("localhost");
     let (groups, roles) = (names(groups), names(roles));
     if groups.len().max(roles.len()) > MAX_NAMES {
-        return Err(format!("a question has at most {MAX_NAMES} groups and {MAX_NAMES} roles"));
+        return Err(format!("at most {MAX_NAMES} groups and {MAX_NAMES} roles are possible"));
     }
     let issuer = Some(issuer.as_str()).filter(|issuer| !issuer.is_empty());
     let subject = if user.is_empty() {
         if issuer.is_some() || !groups.is_empty() || !roles.is_empty() {
-            return Err("an issuer, groups and roles are those of a user: name one".to_owned());
+            return Err("an issuer, groups and roles need a user".to_owned());
         }
         ExplainedSubject::OfCredentials
     } else {
@@ -155,14 +161,16 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     explanation.notes.extend(explainer.unknown_names(host, user_of_policy, (&groups, &roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) {
         explanation.notes.push(
-            "what this operation needs depends on its body, which is taken to be empty".to_owned(),
+            "the needs of this operation depend on its body, which is assumed to be empty"
+                .to_owned(),
         );
     }
     if let Some(keys) = &mut explanation.without_keys {
         "none fetched".clone_into(keys);
     }
     for (_, value) in &mut explanation.set_headers {
-        NOT_SHOWN.clone_into(value);
+        // May be a secret between the policy and an application.
+        "(not shown)".clone_into(value);
     }
     Ok((explanation, explainer.who_can_listing(&request, clock::now(), MAX_LISTED)))
 }

@@ -1,4 +1,4 @@
-//! The table of who can do what: the rules of the active policy, with those who have their roles.
+//! The table of who can do what: the rules of the active policy, and who has their roles.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,21 @@ use maud::{Markup, html};
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
 
-use super::{cluster_roles, field, list, table};
+use super::explain::no_answer;
+use super::{cluster_roles, counted, field, list, table};
 use crate::holders::Holders;
 use crate::question::RuleFields;
 
-/// The maximum number of rows without a search, and with one.
-const MAX_ROWS: [usize; 2] = [25, 200];
+/// The maximum number of rows if no field has text.
+const MAX_UNFILTERED: usize = 25;
+/// The maximum number of rows of a search.
+const MAX_FILTERED: usize = 200;
 
 pub(super) fn section(policy: Option<&Authorizer>, fields: &RuleFields) -> Markup {
     let has_cluster = policy.is_some_and(|policy| policy.loaded().policy.search.is_some());
     let path =
         if has_cluster { "Path, index or part of a pattern" } else { "Path or part of a pattern" };
+    let max = if fields.is_empty() { MAX_UNFILTERED } else { MAX_FILTERED };
     html! {
         form action="/console#rules" method="get" {
             (field("rules", "of_user", "User", &fields.of_user, "any"))
@@ -29,39 +33,34 @@ pub(super) fn section(policy: Option<&Authorizer>, fields: &RuleFields) -> Marku
         @match policy {
             None => p { "No policy is active." },
             Some(policy) => {
-                (rules(policy, fields))
-                (cluster_roles::section(policy, fields, max_rows(fields)))
+                (rules(policy, fields, max))
+                (cluster_roles::section(policy, fields, max))
             }
         }
     }
 }
 
-fn max_rows(fields: &RuleFields) -> usize {
-    let [few, many] = MAX_ROWS;
-    if fields.is_empty() { few } else { many }
-}
-
-fn rules(authorizer: &Authorizer, fields: &RuleFields) -> Markup {
+fn rules(authorizer: &Authorizer, fields: &RuleFields, max: usize) -> Markup {
     let filter = match RuleFilter::new(authorizer, fields) {
         Ok(filter) => filter,
-        Err(error) => {
-            return html! { p.trouble.problem role="status" { strong { "✗ No answer: " } (error) } };
-        }
+        Err(error) => return no_answer(&error),
     };
     let policy = &authorizer.loaded().policy;
-    let (rows, found) = rows(policy, max_rows(fields), |role, rule| filter.takes(role, rule));
-    let mut holders = Holders::new(policy);
+    let mut rows = matching_rules(policy, &filter);
+    let count = rows.len();
+    rows.truncate(max);
+    let holders = Holders::new(policy);
     let heads = ["role", "effect", "methods", "paths", "hosts", "who has the role", "at"];
     html! {
         @for note in &filter.notes { p.trouble.warning { strong { "! Note: " } (note) } }
         p.hint role="status" {
-            (super::counted(found, "rule"))
-            @if found > rows.len() { "; the first " (rows.len()) " are shown: narrow the search" }
-            ". A rule that denies wins over all that allow. "
+            (counted(count, "rule"))
+            @if count > rows.len() { "; the first " (rows.len()) " are shown: narrow the search" }
+            ". A rule that denies wins over all rules that allow. "
         }
         @if !rows.is_empty() {
             (table("Who can do what", None, heads, &html! {
-                tbody { @for row_of_rule in &rows { (row(row_of_rule, &holders.describe(row_of_rule.id))) } }
+                tbody { @for rule in &rows { (row(rule, &holders.describe(rule.id))) } }
             }))
         }
     }
@@ -75,26 +74,14 @@ struct Row<'p> {
     effect: Effect,
 }
 
-/// The first of the rules that are taken, and how many are.
-fn rows(
-    policy: &Policy,
-    max: usize,
-    takes: impl Fn(&Role, &Rule) -> bool,
-) -> (Vec<Row<'_>>, usize) {
+fn matching_rules<'p>(policy: &'p Policy, filter: &RuleFilter<'_>) -> Vec<Row<'p>> {
     let rules = policy.roles.entries().flat_map(|(id, role)| {
         let allow =
             role.allow.iter().map(move |rule| Row { id, role, rule, effect: Effect::Allow });
         let deny = role.deny.iter().map(move |rule| Row { id, role, rule, effect: Effect::Deny });
         allow.chain(deny)
     });
-    let (mut rows, mut found) = (Vec::new(), 0);
-    for row in rules.filter(|row| takes(row.role, row.rule)) {
-        if found < max {
-            rows.push(row);
-        }
-        found += 1;
-    }
-    (rows, found)
+    rules.filter(|row| filter.matches(row.role, row.rule)).collect()
 }
 
 fn row(Row { role, rule, effect, .. }: &Row<'_>, holders: &str) -> Markup {
@@ -111,9 +98,9 @@ fn row(Row { role, rule, effect, .. }: &Row<'_>, holders: &str) -> Markup {
     }
 }
 
-/// Which rules are asked for.
+/// The rules to list.
 struct RuleFilter<'a> {
-    /// The places of the rules that the user has, if one is asked for.
+    /// The places of the rules of the user, if the field has text.
     of_user: Option<BTreeSet<String>>,
     of_role: &'a str,
     on_path: &'a str,
@@ -142,11 +129,11 @@ impl<'a> RuleFilter<'a> {
         filter.notes.extend(explainer.without_identity("").map(str::to_owned));
         filter.notes.extend(explainer.unknown_names("", Some(user), (&[], &[])));
         filter.notes.extend(permissions.notes);
-        filter.of_user = Some(permissions.rules.into_iter().map(|held| held.rule.at).collect());
+        filter.of_user = Some(permissions.rules.into_iter().map(|r| r.rule.at).collect());
         Ok(filter)
     }
 
-    fn takes(&self, role: &Role, rule: &Rule) -> bool {
+    fn matches(&self, role: &Role, rule: &Rule) -> bool {
         let Self { of_user, of_role, on_path, .. } = self;
         role.name.contains(of_role)
             && (on_path.is_empty()

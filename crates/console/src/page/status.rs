@@ -1,11 +1,11 @@
-//! The state and the age of the policy, the keys and the bundle.
+//! The state and the age of the policy, the bundle, the keys and the inventory.
 
 use std::time::Duration;
 
 use authorizer::Authorizer;
 use explain::{ClusterRoleQuery, Explainer};
 use maud::{Markup, html};
-use runtime::status::{Facts, KeyFacts, PolicyFacts};
+use runtime::status::{BundleResult, Facts, KeyFacts, PolicyFacts};
 
 use super::{ago, counted, table};
 use crate::times::utc;
@@ -15,59 +15,55 @@ pub(super) fn section(
     shadow: Option<&Facts>,
     policy: Option<&Authorizer>,
 ) -> Markup {
-    let size = policy.map(|authorizer| {
-        let policy = &authorizer.loaded().policy;
-        let size = format!(
-            "{}, {}",
-            counted(policy.roles.len(), "role"),
-            counted(policy.rules().count(), "rule")
-        );
-        match Explainer::new(authorizer).cluster_roles(ClusterRoleQuery::default(), 0) {
-            Some(roles) => {
-                format!("{size}, {} of the search cluster", counted(roles.count, "role"))
-            }
-            None => size,
-        }
-    });
     html! {
-        (table("Policy and keys", None, ["what", "state", "loaded", "details"], &html! {
+        (table("Policy and keys", None, ["", "state", "loaded", "details"], &html! {
             tbody {
-                (of_policy("active policy", &facts.policy, size))
+                (policy_row("active policy", &facts.policy, policy.map(size)))
                 @if let Some(bundle) = &facts.bundle {
                     tr {
                         th scope="row" { "bundle" }
-                        td { (bundle.last.map_or("not fetched", runtime::status::BundleResult::name)) }
+                        td { (bundle.last.map_or("not fetched", BundleResult::name)) }
                         td { (at(bundle.fetched)) }
                         td {
                             @if let Some(revision) = bundle.revision { "revision " (revision) "; " }
-                            (if bundle.must_be_signed { "must be signed" } else { "need not be signed" })
-                            @if let Some(cached) = bundle.cached { (if cached { "; cached" } else { "; not cached" }) }
+                            @if bundle.must_be_signed { "must be signed" }
+                            @else { "need not be signed" }
+                            @match bundle.cached {
+                                Some(true) => "; cached",
+                                Some(false) => "; not cached",
+                                None => "",
+                            }
                         }
                     }
                 }
                 @for keys in facts.keys.values() {
-                    tr {
-                        th scope="row" { "keys of " (keys.issuers) }
-                        td { (state(keys)) }
-                        td { (at(keys.fetched)) }
-                        td { (keys.fetches) " fetched, " (keys.failures) " failed, " (keys.rejected) " not usable" }
-                    }
+                    (fetched_row(&format!("keys of {}", keys.issuers), keys))
                 }
                 @if let Some(inventory) = &facts.inventory {
-                    tr {
-                        th scope="row" { "inventory of the search cluster" }
-                        td { (state(inventory)) }
-                        td { (at(inventory.fetched)) }
-                        td { (inventory.fetches) " fetched, " (inventory.failures) " failed, " (inventory.rejected) " not usable" }
-                    }
+                    (fetched_row("inventory of the search cluster", inventory))
                 }
-                @if let Some(shadow) = shadow { (of_policy("shadow policy", &shadow.policy, None)) }
+                @if let Some(shadow) = shadow {
+                    (policy_row("shadow policy", &shadow.policy, None))
+                }
             }
         }))
     }
 }
 
-fn of_policy(name: &str, policy: &PolicyFacts, size: Option<String>) -> Markup {
+fn size(authorizer: &Authorizer) -> String {
+    let policy = &authorizer.loaded().policy;
+    let roles = counted(policy.roles.len(), "role");
+    let rules = counted(policy.rules().count(), "rule");
+    match Explainer::new(authorizer).cluster_roles(ClusterRoleQuery::default(), 0) {
+        Some(cluster_roles) => {
+            let cluster_roles = counted(cluster_roles.count, "role");
+            format!("{roles}, {rules}, {cluster_roles} of the search cluster")
+        }
+        None => format!("{roles}, {rules}"),
+    }
+}
+
+fn policy_row(name: &str, policy: &PolicyFacts, size: Option<String>) -> Markup {
     let state = match (&policy.revision, policy.failing_since, policy.stale) {
         (None, ..) => "✗ none is active",
         (Some(_), _, true) => "✗ stale",
@@ -87,19 +83,34 @@ fn of_policy(name: &str, policy: &PolicyFacts, size: Option<String>) -> Markup {
                 }
                 @if let Some(size) = size { (size) "; " }
                 (policy.reloads) " reloaded, " (policy.failures) " failed"
-                @if policy.warnings > 0 { "; " (counted(policy.warnings, "lint warning")) ": see " code { "rolegate check" } }
+                @if policy.warnings > 0 {
+                    "; " (counted(policy.warnings, "lint warning")) ": see "
+                    code { "rolegate check" }
+                }
             }
         }
     }
 }
 
-fn state(keys: &KeyFacts) -> &'static str {
-    match (keys.loaded, keys.stale, keys.failing.is_some()) {
+/// A row for the keys of an issuer, or for the inventory.
+fn fetched_row(name: &str, facts: &KeyFacts) -> Markup {
+    let state = match (facts.loaded, facts.stale, facts.failing.is_some()) {
         (false, true, _) => "✗ too old, not used",
         (false, false, _) => "✗ not fetched",
         (true, true, _) => "! older than allowed",
         (true, false, true) => "! cannot be fetched again",
         (true, false, false) => "✓ current",
+    };
+    html! {
+        tr {
+            th scope="row" { (name) }
+            td { (state) }
+            td { (at(facts.fetched)) }
+            td {
+                (facts.fetches) " fetched, " (facts.failures) " failed, "
+                (facts.rejected) " not usable"
+            }
+        }
     }
 }
 

@@ -4,12 +4,11 @@
 use std::time::Duration;
 
 use maud::{Markup, html};
-
-use crate::history::{Counts, Window, count_of, percentile};
 use runtime::conditions::rough;
 
 use super::table;
-use crate::times::latency;
+use crate::history::{Counts, Window, count_of, percentile};
+use crate::times::{latency, tenths};
 
 pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -> Markup {
     // Soon after the start, both are the time since then.
@@ -18,9 +17,11 @@ pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -
     } else {
         vec![five_minutes]
     };
+    let check_heads = heads(&windows, "decision", "last", &["per second", "share"]);
+    let latency_heads = heads(&windows, "latency", "p50, last", &["p99"]);
     html! {
         (charts)
-        (table("Checks", Some("numbers"), heads(&windows, "decision", "last", &["per second", "share"]), &html! {
+        (table("Checks", Some("numbers"), check_heads, &html! {
             tbody {
                 @for (name, numbers) in rows(&windows, &five_minutes.counts) {
                     tr {
@@ -34,10 +35,12 @@ pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -
                 }
             }
         }))
-        (table("Latency", Some("numbers"), heads(&windows, "latency", "p50, last", &["p99"]), &html! {
+        (table("Latency", Some("numbers"), latency_heads, &html! {
             tbody {
                 (latencies("whole check", &windows, |counts| &counts.check))
-                (latencies("without waiting for a verification", &windows, |counts| &counts.evaluation))
+                (latencies("without waiting for a verification", &windows, |counts| {
+                    &counts.evaluation
+                }))
             }
         }))
     }
@@ -52,25 +55,28 @@ fn heads(windows: &[&Window], name: &str, last: &str, more: &[&str]) -> Vec<Stri
     std::iter::once(name.to_owned()).chain(of_windows).collect()
 }
 
-/// What occurred in the long window, the most frequent reason first, with its number in each
-/// window.
-fn rows(windows: &[&Window], counts: &Counts) -> Vec<(Markup, Vec<u64>)> {
-    let row = |name, number: &dyn Fn(&Counts) -> u64| {
-        (name, windows.iter().map(|window| number(&window.counts)).collect())
-    };
+/// The rows of the table: each decision in the longest window, with its count in each window. The
+/// most frequent reasons for denials come first.
+fn rows(windows: &[&Window], longest: &Counts) -> Vec<(Markup, Vec<u64>)> {
     let mut rows = vec![
-        row(html! { "all" }, &Counts::checks),
-        row(html! { "allowed" }, &|counts| counts.allowed),
+        (html! { "all" }, counts_of(windows, Counts::checks)),
+        (html! { "allowed" }, counts_of(windows, |counts| counts.allowed)),
     ];
-    rows.extend(counts.errors.iter().map(|(kind, _)| {
-        row(html! { "error: " code { (kind.name()) } }, &|counts| count_of(&counts.errors, kind))
+    rows.extend(longest.errors.iter().map(|(kind, _)| {
+        let name = html! { "error: " code { (kind.name()) } };
+        (name, counts_of(windows, |counts| count_of(&counts.errors, kind)))
     }));
-    let mut denied = counts.denied.clone();
+    let mut denied = longest.denied.clone();
     denied.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     rows.extend(denied.iter().map(|(reason, _)| {
-        row(html! { "denied: " code { (reason) } }, &|counts| count_of(&counts.denied, reason))
+        let name = html! { "denied: " code { (reason) } };
+        (name, counts_of(windows, |counts| count_of(&counts.denied, reason)))
     }));
     rows
+}
+
+fn counts_of(windows: &[&Window], count: impl Fn(&Counts) -> u64) -> Vec<u64> {
+    windows.iter().map(|window| count(&window.counts)).collect()
 }
 
 fn latencies(name: &str, windows: &[&Window], buckets: fn(&Counts) -> &[(u64, u64)]) -> Markup {
@@ -79,7 +85,10 @@ fn latencies(name: &str, windows: &[&Window], buckets: fn(&Counts) -> &[(u64, u6
             th scope="row" { (name) }
             @for window in windows {
                 @for thousandths in [500, 990] {
-                    td { (percentile(buckets(&window.counts), thousandths).map_or_else(|| "–".to_owned(), latency)) }
+                    @match percentile(buckets(&window.counts), thousandths) {
+                        Some(nanoseconds) => td { (latency(nanoseconds)) },
+                        None => td { "–" },
+                    }
                 }
             }
         }
@@ -89,7 +98,7 @@ fn latencies(name: &str, windows: &[&Window], buckets: fn(&Counts) -> &[(u64, u6
 fn per_second(count: u64, length: Duration) -> String {
     let milliseconds = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
     match count.saturating_mul(10_000).checked_div(milliseconds) {
-        Some(tenths) => format!("{}.{}", tenths / 10, tenths % 10),
+        Some(per_second) => tenths(per_second),
         None => "–".to_owned(),
     }
 }
@@ -97,7 +106,7 @@ fn per_second(count: u64, length: Duration) -> String {
 fn share(count: u64, all: u64) -> String {
     match count.saturating_mul(1000).checked_div(all) {
         Some(0) if count > 0 => "< 0.1 %".to_owned(),
-        Some(thousandths) => format!("{}.{} %", thousandths / 10, thousandths % 10),
+        Some(thousandths) => format!("{} %", tenths(thousandths)),
         None => "–".to_owned(),
     }
 }

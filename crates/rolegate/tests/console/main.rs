@@ -207,7 +207,7 @@ async fn the_roles_of_a_search_cluster_are_readable() {
     for wanted in [
         "200 allowed",
         "This assumes that the credentials of leo are valid",
-        "its body, which is taken to be empty",
+        "its body, which is assumed to be empty",
     ] {
         assert!(answer.contains(wanted), "no {wanted} in {answer}");
     }
