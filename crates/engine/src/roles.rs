@@ -1,17 +1,18 @@
 //! Sets of roles, and the lookup that ends every decision: the lowest role that two sets share.
 //!
-//! A set is a two-level bitmap in one allocation. Roles are divided into blocks of 64, and blocks
-//! into parts of 64 blocks (4,096 roles). For each part, one word says which of its blocks are not
-//! empty, and only those are stored. So comparing two sets takes one step for each block that both
-//! store: one for a subject with one role, at most 16 among 1,000 roles.
+//! A set is a two-level bitmap in a single allocation. Roles are divided into blocks of 64, and
+//! blocks into parts of 64 blocks (4,096 roles). Each part has a word that says which of its blocks
+//! are not empty, and only these are stored. So comparing two sets takes a step for each block that
+//! both store: a single step for a subject with one role, at most 16 among 1,000 roles.
 
+use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
 use policy::model::{RoleId, RuleId};
 use smallvec::SmallVec;
 
-/// All roles of one subject: those granted, those from its token, the reserved ones, and those that
+/// All roles of a subject: granted roles, roles from its token, reserved roles, and the roles that
 /// these extend. Cheap to clone. Precomputed sets are shared.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RoleSet {
@@ -66,6 +67,13 @@ impl RoleSet {
                 bits(word).map(move |bit| RoleId(u32::try_from(base).unwrap_or(u32::MAX) + bit))
             })
         })
+    }
+}
+
+/// Sets are looked up by their words.
+impl Borrow<[u64]> for RoleSet {
+    fn borrow(&self) -> &[u64] {
+        &self.words
     }
 }
 
@@ -131,14 +139,14 @@ pub(crate) fn pack(roles: impl Iterator<Item = RoleId> + Clone, words: &mut Word
     let parts = roles.clone().last().map_or(0, |highest| u64::from(highest.0 / 4096) + 1);
     words.push(parts);
     words.resize(1 + 2 * size(parts), 0);
-    let mut open = None;
+    let mut last_block = None;
     for RoleId(role) in roles {
         let block = role / 64;
-        if open.replace(block) != Some(block) {
+        if last_block.replace(block) != Some(block) {
             let summary = 1 + 2 * (role / 4096) as usize;
-            let first = words.len() as u64;
-            if let Some([blocks, place]) = words.get_mut(summary..summary + 2) {
-                *place = if *blocks == 0 { first } else { *place };
+            let index = words.len() as u64;
+            if let Some([blocks, first]) = words.get_mut(summary..summary + 2) {
+                *first = if *blocks == 0 { index } else { *first };
                 *blocks |= 1 << (block % 64);
             }
             words.push(0);
