@@ -4,16 +4,16 @@ use crate::ids::ActionId;
 use crate::interner::Interner;
 use crate::prefix::Prefix;
 
-/// Up to this many actions are compared one by one, which costs less than a hash. Chosen, not
+/// Maximum number of actions that are searched linearly, which costs less than a hash. Chosen, not
 /// measured: most policies name fewer HTTP methods.
-const FEW: usize = 8;
+const MAX_LINEAR: usize = 8;
 
 /// The actions that the policy names.
 #[derive(Debug, Default)]
 pub(crate) struct Actions {
     names: Interner<ActionId>,
-    /// The first of them that a [`Prefix`] fully describes, as it does every HTTP method.
-    few: Vec<(Prefix, ActionId)>,
+    /// The first [`MAX_LINEAR`] names that fit into a [`Prefix`], as every HTTP method does.
+    short: Vec<(Prefix, ActionId)>,
 }
 
 impl Actions {
@@ -21,17 +21,17 @@ impl Actions {
     pub(crate) fn add(&mut self, action: &[u8]) -> ActionId {
         let is_new = self.names.find(action).is_none();
         let (id, prefix) = (self.names.add(action), Prefix::new(action));
-        if is_new && prefix.is_whole() && self.few.len() < FEW {
-            self.few.push((prefix, id));
+        if is_new && prefix.is_whole() && self.short.len() < MAX_LINEAR {
+            self.short.push((prefix, id));
         }
         id
     }
 
-    /// The id of this action, or [`ActionId::UNKNOWN`]. A policy seldom names more than [`FEW`],
-    /// and then nothing is hashed for them: they are compared as two integers.
+    /// The id of this action, or [`ActionId::UNKNOWN`]. Short actions are compared as two integers,
+    /// without a hash.
     pub(crate) fn find(&self, action: &[u8]) -> ActionId {
         let prefix = Prefix::new(action);
-        match self.few.iter().find(|(few, _)| *few == prefix) {
+        match self.short.iter().find(|(short, _)| *short == prefix) {
             Some((_, id)) => *id,
             None => self.names.find(action).unwrap_or(ActionId::UNKNOWN),
         }

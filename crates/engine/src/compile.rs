@@ -20,7 +20,7 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
     let mut ends = Vec::new();
     for (id, role, rule, effect) in rules(policy) {
         let entries = entries(id, role, rule, effect, &mut actions);
-        for end in ends_of(rule, &mut scopes, &mut trie) {
+        for end in insert_patterns(rule, &mut scopes, &mut trie) {
             ends.extend(entries.iter().map(|entry| (end, *entry)));
         }
     }
@@ -37,7 +37,7 @@ fn rules(policy: &Policy) -> impl Iterator<Item = (RuleId, RoleId, &Rule, Effect
     policy.rules().zip(roles).map(|((id, _, rule, effect), role)| (id, role, rule, effect))
 }
 
-/// The row entries of a rule: one for each of its actions.
+/// The row entries of a rule, an entry for each of its actions.
 fn entries(
     id: RuleId,
     role: RoleId,
@@ -54,26 +54,25 @@ fn entries(
     }
 }
 
-/// Where the patterns of a rule end: one end for each of its resources in each of its scopes.
-fn ends_of(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> Vec<End> {
+/// Inserts each resource of a rule into the tries of each of its scopes. Returns the ends.
+fn insert_patterns(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> Vec<End> {
     let roots: Vec<_> = if rule.scopes.is_empty() {
         vec![scopes.add(None, trie)]
     } else {
         rule.scopes.iter().map(|scope| scopes.add(Some(scope), trie)).collect()
     };
-    let of_resource = |resource| roots.iter().map(move |roots| (*roots, resource));
-    rule.resources
-        .iter()
-        .flat_map(of_resource)
-        .flat_map(|(roots, resource)| {
-            sources(resource).into_iter().map(move |source| (roots, resource, source))
-        })
-        .map(|(roots, resource, source)| trie.insert(roots, resource, source))
-        .collect()
+    let mut ends = Vec::new();
+    for resource in &rule.resources {
+        let sources = sources(resource);
+        for roots in &roots {
+            ends.extend(sources.iter().map(|source| trie.insert(*roots, resource, *source)));
+        }
+    }
+    ends
 }
 
-/// The sources of which a pattern is inserted for each: those that every `{user.id}` in it names.
-/// Without any `{user.id}`, the pattern does not depend on the source and is inserted once.
+/// The identity sources that every `{user.id}` of a pattern names: the pattern is inserted for each
+/// of them. Without `{user.id}`, it does not depend on the source and is inserted once, for `None`.
 fn sources(pattern: &Pattern) -> Vec<Option<SourceId>> {
     let mut lists = pattern.segments.iter().filter_map(|segment| match segment {
         Segment::UserId(sources) => Some(sources),
@@ -81,10 +80,14 @@ fn sources(pattern: &Pattern) -> Vec<Option<SourceId>> {
     });
     let Some(sources) = lists.next() else { return vec![None] };
     let lists: Vec<_> = lists.collect();
-    let in_all = |source: &&SourceId| lists.iter().all(|sources| sources.contains(source));
-    sources.iter().filter(in_all).map(|source| Some(*source)).collect()
+    sources
+        .iter()
+        .filter(|source| lists.iter().all(|list| list.contains(source)))
+        .map(|source| Some(*source))
+        .collect()
 }
 
+/// Sets the row of each end.
 fn rows(mut ends: Vec<(End, Entry)>, trie: &mut TrieBuilder) -> RowsBuilder {
     ends.sort_unstable_by_key(|(end, entry)| (*end, entry.order()));
     ends.dedup();
@@ -94,7 +97,7 @@ fn rows(mut ends: Vec<(End, Entry)>, trie: &mut TrieBuilder) -> RowsBuilder {
         entries.clear();
         entries.extend(chunk.iter().map(|(_, entry)| *entry));
         if let Some((end, _)) = chunk.first() {
-            trie.set_row(*end, rows.row(&mut entries));
+            trie.set_row(*end, rows.add(&mut entries));
         }
     }
     rows

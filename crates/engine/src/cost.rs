@@ -20,7 +20,7 @@ pub(crate) fn add(steps: usize) {
 
 /// The number of steps that a call takes.
 #[cfg(test)]
-pub(crate) fn of(call: impl FnOnce()) -> u64 {
+pub(crate) fn count(call: impl FnOnce()) -> u64 {
     let before = STEPS.with(Cell::get);
     call();
     STEPS.with(Cell::get) - before

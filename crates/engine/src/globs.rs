@@ -1,8 +1,7 @@
 //! The globs that leave one node of the trie.
 //!
-//! The client chooses the segment, so matching must be linear in its length: no combination of
-//! globs and segment may make it read bytes repeatedly. [`scan`] explains how. This file handles
-//! the cases where a scan is not worth its cost.
+//! The client chooses the segment, so matching must be linear in its length, whatever the globs
+//! are. [`scan`] explains how. This file handles the cases where a scan is not worth its cost.
 
 mod alphabet;
 mod automaton;
@@ -20,65 +19,63 @@ use crate::ids::NodeId;
 
 pub(crate) use self::scan::{GlobSet, StepId};
 
-/// Up to this many globs of a node are tried one by one, and those of up to this many nodes for the
-/// same segment: their product, 16, is how often a byte of the segment may be read. Chosen, not
-/// measured.
-const FEW: usize = 4;
+/// Maximum number of globs of a node that are tried separately, and of nodes whose globs are tried
+/// on the same segment: a byte is read at most 16 times, their product. Chosen, not measured.
+const MAX_TRIED: usize = 4;
 
-/// Up to this length, in bytes, a segment is matched with few globs one by one, which is faster
-/// than a pass of the automaton. For longer segments it would be quadratic.
-const SHORT: usize = 64;
+/// Maximum length, in bytes, of a segment on which globs are tried separately. That is faster than
+/// a pass of the automaton, but it would be quadratic for long segments.
+const MAX_TRIED_LENGTH: usize = 64;
 
 /// A glob with the node that it leads to.
 pub(crate) type Edge = (Glob, NodeId);
 
 /// The globs that leave one node, without duplicates.
 pub(crate) struct Globs {
-    /// The globs to try one by one when that is permitted: all of them if there are few, else none.
+    /// The globs to try separately on a short segment: all of them, or none if there are more than
+    /// [`MAX_TRIED`].
     few: Box<[Edge]>,
-    /// The globs that are always tried one by one. The others are matched by the scan, from the
-    /// step `start` on.
+    /// The globs that are tried separately on every segment. The scan matches the others.
     always: Box<[Edge]>,
-    /// [`StepId::NONE`] if all globs are always tried one by one.
+    /// The step at which the scan starts; [`StepId::NONE`] if no glob needs it.
     start: StepId,
 }
 
 impl Globs {
-    /// Whether some globs may need a scan of the segment. If none does, all are cheap: they have a
-    /// first and a last piece only, so one by one they cost at most their own length.
+    /// Whether some globs may need a scan of the segment. Otherwise they have only a first and a
+    /// last piece, and trying each costs at most its length.
     pub(crate) fn scan_needed(&self) -> bool {
         self.start != StepId::NONE
     }
 
-    /// Matches a non-empty segment, one glob at a time where that is cheaper, and calls `found`
-    /// with the node of each match. Returns `None` if all globs have been tried, otherwise the step
-    /// at which the scan for the others starts. `nodes` is the number of nodes that match this
-    /// segment.
+    /// Matches a non-empty segment with globs that can be tried separately, and calls `visit` with
+    /// the node of each match. Returns the step at which the scan for the other globs starts, or
+    /// `None` if all have been tried. `nodes` is the number of nodes that match this segment.
     pub(crate) fn match_cheap_or_defer(
         &self,
         segment: &[u8],
         nodes: usize,
-        found: impl FnMut(NodeId),
+        visit: impl FnMut(NodeId),
     ) -> Option<StepId> {
-        if !self.few.is_empty() && segment.len() <= SHORT && nodes <= FEW {
-            one_by_one(&self.few, segment, found);
+        if !self.few.is_empty() && segment.len() <= MAX_TRIED_LENGTH && nodes <= MAX_TRIED {
+            try_each(&self.few, segment, visit);
             return None;
         }
-        one_by_one(&self.always, segment, found);
+        try_each(&self.always, segment, visit);
         self.scan_needed().then_some(self.start)
     }
 
-    /// Matches the globs that are always tried one by one.
-    pub(crate) fn match_cheap(&self, segment: &[u8], found: impl FnMut(NodeId)) {
-        one_by_one(&self.always, segment, found);
+    /// Matches the globs that are tried separately on every segment.
+    pub(crate) fn match_cheap(&self, segment: &[u8], visit: impl FnMut(NodeId)) {
+        try_each(&self.always, segment, visit);
     }
 }
 
-fn one_by_one(globs: &[Edge], segment: &[u8], mut found: impl FnMut(NodeId)) {
+fn try_each(globs: &[Edge], segment: &[u8], mut visit: impl FnMut(NodeId)) {
     for (glob, to) in globs {
         cost::add(if glob.0.len() > 2 { segment.len() } else { 1 });
         if glob.matches(segment) {
-            found(*to);
+            visit(*to);
         }
     }
 }
@@ -87,7 +84,7 @@ fn one_by_one(globs: &[Edge], segment: &[u8], mut found: impl FnMut(NodeId)) {
 #[derive(Default)]
 pub(crate) struct GlobsBuilder {
     alphabet: Alphabet,
-    known: HashMap<Box<str>, PieceId>,
+    piece_ids: HashMap<Box<str>, PieceId>,
     pieces: IdVec<PieceId, NewPiece>,
     steps: Steps,
 }
@@ -100,16 +97,16 @@ struct Pieces {
 }
 
 impl GlobsBuilder {
-    /// Adds the globs of one node.
+    /// Adds the globs of a node.
     pub(crate) fn add(&mut self, globs: Vec<Edge>) -> Globs {
-        if globs.len() <= FEW && globs.iter().all(|(glob, _)| glob.0.len() <= 2) {
+        if globs.len() <= MAX_TRIED && globs.iter().all(|(glob, _)| glob.0.len() <= 2) {
             return Globs { few: Box::default(), always: globs.into(), start: StepId::NONE };
         }
-        let few = if globs.len() <= FEW { globs.clone().into() } else { Box::default() };
+        let few = if globs.len() <= MAX_TRIED { globs.clone().into() } else { Box::default() };
         let start = self.steps.start();
         let mut always = Vec::new();
         for (glob, to) in globs {
-            match self.pieces_of(&glob) {
+            match self.add_pieces(&glob) {
                 Some(pieces) => self.add_edges(start, &pieces, to),
                 None => always.push((glob, to)),
             }
@@ -119,26 +116,25 @@ impl GlobsBuilder {
 
     /// Returns `None` for globs that the parser never makes: without a `*`, with two adjacent `*`,
     /// or not canonical.
-    fn pieces_of(&mut self, glob: &Glob) -> Option<Pieces> {
+    fn add_pieces(&mut self, glob: &Glob) -> Option<Pieces> {
         let [first, middle @ .., last] = &*glob.0 else { return None };
-        let mut end =
-            |text: &str| if text.is_empty() { Some(None) } else { self.piece(text).map(Some) };
-        let (first, last) = (end(first)?, end(last)?);
-        let middle =
-            middle.iter().map(|text| self.piece(text)).collect::<Option<Vec<PieceId>>>()?;
-        Some(Pieces { first, middle, last })
+        Some(Pieces {
+            first: if first.is_empty() { None } else { Some(self.add_piece(first)?) },
+            middle: middle.iter().map(|text| self.add_piece(text)).collect::<Option<_>>()?,
+            last: if last.is_empty() { None } else { Some(self.add_piece(last)?) },
+        })
     }
 
-    /// The id of a piece that is not empty.
-    fn piece(&mut self, text: &str) -> Option<PieceId> {
-        if let Some(known) = self.known.get(text) {
-            return Some(*known);
+    /// The id of a piece. A new piece is added. `None` if it is empty or not canonical.
+    fn add_piece(&mut self, text: &str) -> Option<PieceId> {
+        if let Some(id) = self.piece_ids.get(text) {
+            return Some(*id);
         }
         let characters =
             self.alphabet.add(text.as_bytes()).filter(|characters| !characters.is_empty())?;
         let length = narrow(text.len());
         let id = self.pieces.push(NewPiece { characters, length, middle: false, last: false });
-        self.known.insert(text.into(), id);
+        self.piece_ids.insert(text.into(), id);
         Some(id)
     }
 
@@ -161,8 +157,8 @@ impl GlobsBuilder {
     }
 
     pub(crate) fn finish(self) -> GlobSet {
-        let lasts = self.pieces.iter().filter(|piece| piece.last);
-        let longest_last = lasts.map(|piece| piece.length as usize).max().unwrap_or(0);
+        let last_pieces = self.pieces.iter().filter(|piece| piece.last);
+        let longest_last = last_pieces.map(|piece| piece.length as usize).max().unwrap_or(0);
         let automaton = Automaton::new(&self.pieces, self.alphabet.count());
         let (steps, edges) = self.steps.finish(self.pieces.next_id());
         GlobSet { alphabet: self.alphabet, automaton, steps, edges, longest_last }

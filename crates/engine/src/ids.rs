@@ -1,8 +1,7 @@
-//! The ids that several parts of the index share. Parts with ids of their own define them.
+//! The ids that several modules use.
 //!
-//! Ids are plain 32-bit integers. Where there may be none, one value is reserved instead of an
-//! `Option`, which would double the size of every node and every edge: fewer cache lines per
-//! decision.
+//! Ids are plain 32-bit integers with a reserved value for "none". An `Option` would double the
+//! size of every node and every edge: more cache lines per decision.
 
 use policy::ids::id_types;
 
@@ -10,7 +9,7 @@ id_types! {
     /// An action that a rule names.
     pub(crate) struct ActionId;
 
-    /// A row: the rules at one place.
+    /// A row: the rules at the end of a pattern.
     pub(crate) struct RowId;
 
     /// A node of the trie, or for a leaf its row.
@@ -18,7 +17,7 @@ id_types! {
 }
 
 impl ActionId {
-    /// In a row: the rule applies to every action.
+    /// In a row entry: the rule applies to every action.
     pub(crate) const ANY: Self = Self(u32::MAX);
     /// An action that no rule names. Only rules for every action match it.
     pub(crate) const UNKNOWN: Self = Self(u32::MAX - 1);

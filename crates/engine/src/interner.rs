@@ -8,11 +8,11 @@ use policy::ids::{Id, IdVec};
 
 /// Byte strings with ids in order of first appearance.
 ///
-/// They are concatenated in one allocation: a million user names in a million boxes would take
-/// three times the memory.
+/// They are concatenated: a million user names in a million boxes would take three times the
+/// memory.
 pub(crate) struct Interner<I> {
     bytes: Vec<u8>,
-    /// The end of each string; it starts at the end of the one before it.
+    /// The end of each string. The string starts at the end of its predecessor.
     ends: IdVec<I, usize>,
     index: HashTable<Symbol<I>>,
     seed: RandomState,
@@ -35,16 +35,17 @@ impl<I: Id> Interner<I> {
         let hash = self.hash(string);
         self.bytes.extend_from_slice(string);
         let id = self.ends.push(self.bytes.len());
-        self.index.insert_unique(spread(hash), Symbol { id, hash }, |other| spread(other.hash));
+        self.index.insert_unique(spread(hash), Symbol { id, hash }, |symbol| spread(symbol.hash));
         id
     }
 
-    /// The id of this string, if it is known. The strings are compared, not just their hashes: a
+    /// The id of this string, if it was added. The strings are compared, not just their hashes: a
     /// collision must not give a caller the roles of another.
     pub(crate) fn find(&self, string: &[u8]) -> Option<I> {
         let hash = self.hash(string);
-        let is = |other: &Symbol<I>| other.hash == hash && self.text(other.id) == string;
-        self.index.find(spread(hash), is).map(|found| found.id)
+        self.index
+            .find(spread(hash), |symbol| symbol.hash == hash && self.text(symbol.id) == string)
+            .map(|symbol| symbol.id)
     }
 
     /// Frees the spare capacity left from growing.
@@ -54,8 +55,8 @@ impl<I: Id> Interner<I> {
     }
 
     fn text(&self, id: I) -> &[u8] {
-        let before = id.index().checked_sub(1).and_then(|before| self.ends.get(before));
-        self.bytes.get(before.copied().unwrap_or(0)..*self.ends.at(id)).unwrap_or_default()
+        let start = id.index().checked_sub(1).and_then(|previous| self.ends.get(previous));
+        self.bytes.get(start.copied().unwrap_or(0)..*self.ends.at(id)).unwrap_or_default()
     }
 }
 

@@ -2,13 +2,17 @@
 //! evaluator in `policy`. It knows no HTTP messages: actions (methods), scopes (canonical hosts;
 //! not the scopes of OAuth) and resources (canonical paths) are byte strings to it.
 //!
-//! Read in this order: [`Engine`] here, `compile` (policy → index), then the parts in the order in
-//! which a decision uses them: `callers` (subject → roles), `roles` (sets of roles), `actions`
-//! (action → id), `scopes` (scope → tries), `trie` (resource → the nodes at which matching patterns
-//! end) with `segments` (splits the resource) and with `literals` and `globs` (the trie's edges),
-//! and `rows` (each such node has a row of rules: action and roles → the deciding rule). `ids` has
-//! the ids that these parts share, `interner` gives ids to byte strings, `prefix` compares short
-//! byte strings as integers, and `cost` counts steps in tests.
+//! Read [`Engine`] and `compile` (policy → index) first, then the modules in the order in which a
+//! decision uses them:
+//!
+//! * `callers` (subject → roles) and `roles` (sets of roles);
+//! * `actions` (action → id) and `scopes` (scope → tries);
+//! * `trie` (resource → the nodes at which matching patterns end), with `segments` (splits the
+//!   resource), `literals` and `globs` (the edges of the trie);
+//! * `rows` (each such node has a row of rules: action and roles → the deciding rule).
+//!
+//! `ids` has the ids that several modules use, `interner` gives ids to byte strings, `prefix`
+//! compares short byte strings as integers, and `cost` counts steps in tests.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
@@ -54,8 +58,8 @@ impl Engine {
     ///
     /// # Panics
     /// If the policy has 2³¹ or more trie nodes (distinct prefixes of patterns) or entries of short
-    /// rows, or 2³² - 1 or more of anything else that gets an id: an id that wrapped around would
-    /// stand for two things, and could allow what the policy does not.
+    /// rows, or 2³² - 1 or more of anything else that gets an id. An id that wrapped around would
+    /// stand for two things, and a request could be allowed by the wrong rule.
     #[must_use]
     pub fn compile(policy: &Policy) -> Self {
         compile::compile(policy)
@@ -84,17 +88,16 @@ impl Engine {
         self.callers.role_names(roles)
     }
 
-    /// Evaluates one request. Allocates only if more than sixteen trie nodes are reached by the
-    /// same segment.
+    /// Evaluates a request. Allocates only if a segment reaches more than sixteen trie nodes.
     ///
-    /// One walk over the resource, and one search in each row that it reaches. So the number of
-    /// steps depends on the resource and on how many patterns overlap on it (globs, `{id}` beside
-    /// literals), not on the number of the other rules, roles and users (`cost/tests.rs`). Repeated
-    /// requests take tens of nanoseconds, random ones up to a few hundred (November 2026; `make
+    /// Walks over the resource once, and searches each row that it reaches. So the number of steps
+    /// depends on the resource and on how many patterns overlap on it (globs, `{id}` beside
+    /// literals), not on the number of other rules, roles and users (`cost/tests.rs`). Repeated
+    /// requests take tens of nanoseconds, random requests up to a few hundred (November 2026; `make
     /// bench BENCH=decide`).
     ///
-    /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. Of
-    /// several rules that lead to the same decision, it names the one with the lowest `RuleId`.
+    /// Every row is searched, even after a rule that allows: a later row may have a `deny` rule. If
+    /// several rules lead to the same decision, the decision names the lowest `RuleId`.
     ///
     /// `subject` is `None` for an anonymous caller; `{user}` in a pattern matches its name, and
     /// `{user.id}` its name without the prefix of its identity source (`basic` or a JWT issuer).

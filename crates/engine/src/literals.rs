@@ -11,14 +11,14 @@ use crate::prefix::Prefix;
 /// stores its control bytes apart from the entries. With this table, and segments read sixteen
 /// bytes at a time, a decision among 100,000 resources takes 99 ns instead of 123 (2026-11-21).
 pub(crate) struct Literals {
-    /// The length is a power of two, and at most half of the places are taken. An edge is at the
+    /// The length is a power of two, and at least half of the places are free. An edge is at the
     /// place given by its hash, or after it with no free place in between.
     edges: Box<[Literal]>,
-    taken: usize,
+    count: usize,
     /// The texts of segments that do not fit into a [`Prefix`].
     long: Vec<u8>,
-    /// The length of the longest literal. Longer segments are not looked up, because hashing one
-    /// for each node would cost its length each time.
+    /// The length of the longest literal. Longer segments are not looked up: each node would hash
+    /// the whole segment.
     longest: u32,
     seed: RandomState,
 }
@@ -31,7 +31,7 @@ struct Literal {
     from: NodeId,
     /// [`NodeId::NONE`] in a free place.
     to: NodeId,
-    /// Where its text starts in `long`.
+    /// The index in `long` at which its text starts.
     start: u32,
 }
 
@@ -100,17 +100,18 @@ impl Literals {
         if !prefix.is_whole() {
             self.long.extend_from_slice(segment);
         }
-        if (self.taken + 1) * 2 > self.edges.len() {
+        if (self.count + 1) * 2 > self.edges.len() {
             self.grow();
         }
         self.put(edge);
-        self.taken += 1;
+        self.count += 1;
     }
 
     /// Replaces the target of each edge.
     pub(crate) fn redirect(&mut self, to: impl Fn(NodeId) -> NodeId) {
-        let taken = self.edges.iter_mut().filter(|edge| edge.to != NodeId::NONE);
-        taken.for_each(|edge| edge.to = to(edge.to));
+        for edge in self.edges.iter_mut().filter(|edge| edge.to != NodeId::NONE) {
+            edge.to = to(edge.to);
+        }
     }
 
     /// Frees the spare capacity left from growing.
@@ -126,7 +127,9 @@ impl Literals {
 
     fn put(&mut self, edge: Literal) {
         let (place, _) = self.edge(edge.from, edge.prefix(), self.text(&edge), |_| false);
-        self.edges.get_mut(place).into_iter().for_each(|free| *free = edge);
+        if let Some(free) = self.edges.get_mut(place) {
+            *free = edge;
+        }
     }
 
     /// The text of a segment that does not fit into a [`Prefix`].
@@ -143,7 +146,7 @@ impl Default for Literals {
     fn default() -> Self {
         Self {
             edges: vec![FREE; 2].into(),
-            taken: 0,
+            count: 0,
             long: Vec::new(),
             longest: 0,
             seed: RandomState::default(),
@@ -179,15 +182,19 @@ fn hash(from: NodeId, prefix: Prefix, segment: &[u8], seed: &RandomState) -> usi
 mod tests {
     use super::*;
 
+    fn find(edges: &Literals, from: u32, segment: &str) -> NodeId {
+        let segment = segment.as_bytes();
+        edges.find(NodeId(from), Prefix::new(segment), segment, 0)
+    }
+
+    fn long(number: u32) -> String {
+        format!("a-segment-of-more-than-sixteen-bytes-{number}")
+    }
+
     #[test]
     fn edges_are_found_by_node_and_segment_and_no_others_are() {
         let mut edges = Literals::default();
-        let find = |edges: &Literals, from: u32, segment: &str| {
-            let segment = segment.as_bytes();
-            edges.find(NodeId(from), Prefix::new(segment), segment, 0)
-        };
-        let long = |number: u32| format!("a-segment-of-more-than-sixteen-bytes-{number}");
-        let all: Vec<(u32, String)> = (0..3_000)
+        let cases: Vec<(u32, String)> = (0..3_000)
             .flat_map(|number| {
                 [
                     (number, "same".to_owned()),
@@ -196,11 +203,11 @@ mod tests {
                 ]
             })
             .collect();
-        for (to, (from, segment)) in (1..).zip(&all) {
+        for (to, (from, segment)) in (1..).zip(&cases) {
             assert_eq!(find(&edges, *from, segment), NodeId::NONE);
             edges.insert(NodeId(*from), segment.as_bytes(), NodeId(to));
         }
-        for (to, (from, segment)) in (1..).zip(&all) {
+        for (to, (from, segment)) in (1..).zip(&cases) {
             assert_eq!(find(&edges, *from, segment), NodeId(to));
             assert_eq!(find(&edges, from + 7_000, segment), NodeId::NONE);
             assert_eq!(find(&edges, *from, &format!("{segment}\0")), NodeId::NONE);

@@ -20,7 +20,7 @@ impl Prefix {
     /// Up to this length, words are equal if and only if their byte strings are.
     pub(crate) const WHOLE: u32 = 16;
 
-    /// The length of a byte string of 2³² bytes or more is stored as 2³² - 1, which is never short.
+    /// A length of 2³² or more is stored as 2³² - 1: such a string is not whole either way.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         Self { bytes: first_sixteen(bytes), length: u32::try_from(bytes.len()).unwrap_or(u32::MAX) }
     }
@@ -62,13 +62,12 @@ pub(crate) fn first_sixteen(bytes: &[u8]) -> [u64; 2] {
     let length = bytes.len();
     if let (Some(first), Some((_, second))) = (bytes.first_chunk(), bytes.split_first_chunk::<8>())
     {
-        let first = u64::from_le_bytes(*first);
         let second = match (second.first_chunk(), bytes.last_chunk()) {
             (Some(second), _) => u64::from_le_bytes(*second),
             (None, Some(last)) if length > 8 => u64::from_le_bytes(*last) >> (8 * (16 - length)),
             (None, _) => 0,
         };
-        [first, second]
+        [u64::from_le_bytes(*first), second]
     } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
         let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
         [u64::from(first) | u64::from(last) << (8 * (length - 4)), 0]
@@ -81,12 +80,13 @@ pub(crate) fn first_sixteen(bytes: &[u8]) -> [u64; 2] {
     }
 }
 
+/// The bytes as two little-endian integers.
 pub(crate) fn halves(bytes: [u8; 16]) -> [u64; 2] {
     let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
     [u64::from_le_bytes([a, b, c, d, e, f, g, h]), u64::from_le_bytes([i, j, k, l, m, n, o, p])]
 }
 
-/// Both halves as one integer.
+/// Joins the halves.
 pub(crate) const fn sixteen([first, second]: [u64; 2]) -> u128 {
     first as u128 | (second as u128) << 64
 }
@@ -98,22 +98,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_short_strings_are_equal_if_and_only_if_these_are() {
+    fn prefixes_of_short_strings_are_equal_if_and_only_if_the_strings_are() {
         let from = [b'/', 0, b'.', b'0', 0x80, 0xff];
         let mut rng = Rng::new(1);
-        let all: Vec<Vec<u8>> = (0..2_000)
+        let strings: Vec<Vec<u8>> = (0..2_000)
             .map(|number| {
                 (0..rng.below(2 + number % 16)).map(|_| *rng.pick(&from).unwrap()).collect()
             })
             .collect();
-        for one in &all {
-            for other in &all {
-                assert!(Prefix::new(one).is_whole());
-                assert_eq!(
-                    Prefix::new(one) == Prefix::new(other),
-                    one == other,
-                    "{one:?} and {other:?}"
-                );
+        for a in &strings {
+            for b in &strings {
+                assert!(Prefix::new(a).is_whole());
+                assert_eq!(Prefix::new(a) == Prefix::new(b), a == b, "{a:?} and {b:?}");
             }
         }
         assert!(!Prefix::new(&[0; 17]).is_whole());
@@ -124,8 +120,8 @@ mod tests {
         let bytes: Vec<u8> = (1..40).collect();
         for length in 0..bytes.len() {
             let mut wanted = [0; 16];
-            let shown = length.min(16);
-            wanted[..shown].copy_from_slice(&bytes[..shown]);
+            let end = length.min(16);
+            wanted[..end].copy_from_slice(&bytes[..end]);
             let prefix = Prefix::new(&bytes[..length]);
             assert_eq!(sixteen(prefix.parts().0).to_le_bytes(), wanted);
             assert_eq!(prefix.length() as usize, length);

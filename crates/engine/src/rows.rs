@@ -1,13 +1,12 @@
-//! Rows: the rules at one place. Each end of a resource pattern in the trie has a row, which says
-//! for each action which roles are allowed or denied, and by which rule.
+//! Rows of rules. Each end of a resource pattern in the trie has a row, which says for each action
+//! which roles are allowed or denied, and by which rule.
 //!
-//! Most rows have few entries, which are adjacent in memory and searched one by one. A row with
-//! many entries, such as that of `/**` with a rule for each of 1,000 roles, is indexed by action,
-//! and then by a set of roles: one intersection finds the deciding rule.
+//! Most rows have few entries, which are adjacent in memory and searched linearly. A row with many
+//! entries, such as that of `/**` with a rule for each of 1,000 roles, is indexed by action, and
+//! then by a set of roles: an intersection of two sets finds the deciding rule.
 
-use std::hash::BuildHasher;
-
-use hashbrown::HashTable;
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 use policy::Decision;
 use policy::ids::{IdVec, id_types};
 use policy::model::{Effect, RoleId, RuleId};
@@ -15,21 +14,19 @@ use policy::model::{Effect, RoleId, RuleId};
 use crate::ids::{ActionId, RowId};
 use crate::roles::{RoleRules, RoleSet};
 
-/// Rows of up to this many entries are searched linearly: two or three cache lines. Chosen, not
-/// measured.
-const FEW: usize = 8;
+/// Maximum number of entries of a short row: two or three cache lines. Chosen, not measured.
+const MAX_SHORT: usize = 8;
 /// Set in a [`RowId`] that holds a [`WideId`]. Any other holds the [`EntryId`] of its first entry.
 const WIDE: u32 = 1 << 31;
-/// Higher than any rule: none was found. With this in place of an `Option`, keeping the lowest rule
-/// is one `min`.
+/// No rule. Higher than any rule, so `min` gives the lower of two rules, without an `Option`.
 const NO_RULE: RuleId = RuleId(u32::MAX);
 
 id_types! {
-    /// An entry of a short row. Short rows are stored one after another, so that a search reads
-    /// adjacent memory and starts without another look-up.
+    /// An entry of a short row. The entries of a row are adjacent, and a search starts without
+    /// another look-up.
     struct EntryId;
 
-    /// A row that is not searched linearly.
+    /// A row that is indexed by action.
     struct WideId;
 }
 
@@ -48,38 +45,38 @@ impl RowId {
     }
 }
 
-/// States that one rule matches one action at this place.
+/// A rule of a row, for an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     rule: RuleId,
     role: RoleId,
     action: ActionId,
     effect: Effect,
-    /// Whether this is the last entry of its row. It takes no room beside `effect`; a length in the
-    /// row's id would make each end of a pattern larger.
-    last: bool,
+    /// Whether this is the last entry of its row. This takes no memory beside `effect`. A length in
+    /// the [`RowId`] would make each trie node larger.
+    is_last: bool,
 }
 
-/// All rows.
+/// The rows of a policy.
 #[derive(Default)]
 pub(crate) struct Rows {
-    few: IdVec<EntryId, Entry>,
-    wide: IdVec<WideId, Wide>,
+    short: IdVec<EntryId, Entry>,
+    wide: IdVec<WideId, WideRow>,
 }
 
 /// A row with many entries, indexed by action.
-struct Wide {
+struct WideRow {
     /// The rules for every action.
-    any: Sides,
+    every_action: ActionRules,
     /// The actions that rules name, sorted.
     actions: Box<[ActionId]>,
-    /// For each of these actions, the rules that name it. The rules in `any` are not repeated here:
-    /// the size would grow with the product of actions and roles.
-    named: Box<[Sides]>,
+    /// For each of these actions, the rules that name it. Rules for every action are not repeated
+    /// here: the size would grow with the product of actions and roles.
+    by_action: Box<[ActionRules]>,
 }
 
-/// The rules for one action: for each role, the rule with the lowest id.
-struct Sides {
+/// The rules for an action: for each role, the rule with the lowest id.
+struct ActionRules {
     allow: Option<RoleRules>,
     deny: Option<RoleRules>,
 }
@@ -107,7 +104,7 @@ impl<'r> Search<'r> {
         }
     }
 
-    fn found(&mut self, effect: Effect, rule: RuleId) {
+    fn keep_lowest(&mut self, effect: Effect, rule: RuleId) {
         let lowest = match effect {
             Effect::Allow => &mut self.allow,
             Effect::Deny => &mut self.deny,
@@ -116,10 +113,10 @@ impl<'r> Search<'r> {
     }
 
     /// Rule ids ascend with role ids, so the lowest role has the lowest rule.
-    fn take_lowest(&mut self, sides: &Sides) {
-        for (effect, side) in [(Effect::Allow, &sides.allow), (Effect::Deny, &sides.deny)] {
-            if let Some(rule) = side.as_ref().and_then(|side| side.lowest_common(self.roles)) {
-                self.found(effect, rule);
+    fn search_rules(&mut self, rules: &ActionRules) {
+        for (effect, rules) in [(Effect::Allow, &rules.allow), (Effect::Deny, &rules.deny)] {
+            if let Some(rule) = rules.as_ref().and_then(|rules| rules.lowest_common(self.roles)) {
+                self.keep_lowest(effect, rule);
             }
         }
     }
@@ -133,11 +130,11 @@ impl Entry {
         effect: Effect,
         action: Option<ActionId>,
     ) -> Self {
-        Self { rule, role, action: action.unwrap_or(ActionId::ANY), effect, last: false }
+        Self { rule, role, action: action.unwrap_or(ActionId::ANY), effect, is_last: false }
     }
 
-    /// The sort key of a row's entries. Entries with equal keys are equal, because a rule has one
-    /// role and one effect.
+    /// The sort key of a row's entries. Entries of a row with equal keys are equal: the rule
+    /// determines role and effect.
     pub(crate) const fn order(&self) -> (RuleId, ActionId) {
         (self.rule, self.action)
     }
@@ -148,135 +145,111 @@ impl Entry {
 }
 
 impl Rows {
-    /// Lowers the rules found so far to those of this row that apply and have a lower id.
+    /// Searches a row, and keeps its rules in `search` if their ids are lower.
     pub(crate) fn search(&self, row: RowId, search: &mut Search<'_>) {
         if row.is_wide() {
             self.search_wide(row.wide(), search);
         } else {
-            self.search_few(row.first(), search);
+            self.search_short(row.first(), search);
         }
     }
 
     #[inline]
-    fn search_few(&self, first: EntryId, search: &mut Search<'_>) {
-        for entry in self.few.from(first) {
+    fn search_short(&self, first: EntryId, search: &mut Search<'_>) {
+        for entry in self.short.from(first) {
             if entry.matches(search.action) && search.roles.contains(entry.role) {
-                search.found(entry.effect, entry.rule);
+                search.keep_lowest(entry.effect, entry.rule);
             }
-            if entry.last {
+            if entry.is_last {
                 return;
             }
         }
     }
 
-    /// Two look-ups, whatever the number of rules: one for the rules of every action, one for those
+    /// Takes two look-ups, whatever the number of rules: the rules of every action, and the rules
     /// of this action.
-    fn search_wide(&self, wide: WideId, search: &mut Search<'_>) {
-        let wide = self.wide.at(wide);
-        search.take_lowest(&wide.any);
-        let place = wide.actions.binary_search(&search.action);
-        if let Some(named) = place.ok().and_then(|place| wide.named.get(place)) {
-            search.take_lowest(named);
+    fn search_wide(&self, row: WideId, search: &mut Search<'_>) {
+        let row = self.wide.at(row);
+        search.search_rules(&row.every_action);
+        let index = row.actions.binary_search(&search.action);
+        if let Some(rules) = index.ok().and_then(|index| row.by_action.get(index)) {
+            search.search_rules(rules);
         }
     }
 }
 
 impl std::fmt::Debug for Rows {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} short entries, {} wide rows", self.few.len(), self.wide.len())
+        write!(f, "{} short entries, {} wide rows", self.short.len(), self.wide.len())
     }
 }
 
-/// Builds rows, without duplicates: a rule with a thousand resources has one row.
+/// Builds rows, without duplicates: the ends of all patterns of a rule share a row.
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,
-    /// The entries of each wide row, which the finished row does not keep.
-    of_wide: IdVec<WideId, Box<[Entry]>>,
-    known: HashTable<RowId>,
-    seed: foldhash::fast::RandomState,
+    ids: HashMap<Box<[Entry]>, RowId, RandomState>,
 }
 
 impl RowsBuilder {
-    /// The row with these entries, which must be sorted, distinct and not empty.
-    pub(crate) fn row(&mut self, entries: &mut [Entry]) -> RowId {
+    /// The id of the row with these entries, which must be sorted, distinct and not empty. A new
+    /// row is added.
+    pub(crate) fn add(&mut self, entries: &mut [Entry]) -> RowId {
         if let Some(last) = entries.last_mut() {
-            last.last = true;
+            last.is_last = true;
         }
-        let hash = self.seed.hash_one(&*entries);
-        if let Some(row) = self.known.find(hash, |other| self.entries(*other) == entries) {
+        if let Some(row) = self.ids.get(&*entries) {
             return *row;
         }
-        let row = self.push(entries);
-        let Self { rows, of_wide, known, seed } = self;
-        known.insert_unique(hash, row, |other| seed.hash_one(entries_of(rows, of_wide, *other)));
+        let row = if entries.len() > MAX_SHORT {
+            RowId(self.rows.wide.push(WideRow::new(entries)).0 | WIDE)
+        } else {
+            let row = RowId(self.rows.short.next_id().0);
+            assert!(!row.is_wide(), "a policy has fewer than 2^31 entries of short rows");
+            self.rows.short.extend(entries.iter().copied());
+            row
+        };
+        self.ids.insert((&*entries).into(), row);
         row
     }
 
     pub(crate) fn finish(mut self) -> Rows {
-        self.rows.few.shrink();
+        self.rows.short.shrink();
         self.rows.wide.shrink();
         self.rows
     }
-
-    fn push(&mut self, entries: &[Entry]) -> RowId {
-        if entries.len() > FEW {
-            self.of_wide.push(entries.into());
-            return RowId(self.rows.wide.push(Wide::new(entries)).0 | WIDE);
-        }
-        let row = RowId(self.rows.few.next_id().0);
-        assert!(!row.is_wide(), "a policy has fewer than 2^31 entries of short rows");
-        self.rows.few.extend(entries.iter().copied());
-        row
-    }
-
-    fn entries(&self, row: RowId) -> &[Entry] {
-        entries_of(&self.rows, &self.of_wide, row)
-    }
 }
 
-fn entries_of<'r>(
-    rows: &'r Rows,
-    of_wide: &'r IdVec<WideId, Box<[Entry]>>,
-    row: RowId,
-) -> &'r [Entry] {
-    if row.is_wide() {
-        return of_wide.at(row.wide());
-    }
-    let from = rows.few.from(row.first());
-    let end = from.iter().position(|entry| entry.last).map_or(0, |last| last + 1);
-    from.get(..end).unwrap_or_default()
-}
-
-impl Wide {
+impl WideRow {
     fn new(entries: &[Entry]) -> Self {
         let mut sorted = entries.to_vec();
         sorted.sort_by_key(|entry| (entry.action, entry.role, entry.rule));
-        let of_action = |action: ActionId| {
-            let start = sorted.partition_point(|entry| entry.action < action);
-            let end = sorted.partition_point(|entry| entry.action <= action);
-            Sides::new(sorted.get(start..end).unwrap_or_default())
-        };
-        let mut actions: Vec<ActionId> = sorted.iter().map(|entry| entry.action).collect();
-        actions.dedup();
-        actions.retain(|action| *action != ActionId::ANY);
-        let named = actions.iter().map(|action| of_action(*action)).collect();
-        Self { any: of_action(ActionId::ANY), actions: actions.into(), named }
+        let mut every_action = ActionRules { allow: None, deny: None };
+        let (mut actions, mut by_action) = (Vec::new(), Vec::new());
+        for entries in sorted.chunk_by(|a, b| a.action == b.action) {
+            let rules = ActionRules {
+                allow: lowest_rules(entries, Effect::Allow),
+                deny: lowest_rules(entries, Effect::Deny),
+            };
+            match entries.first().map(|entry| entry.action) {
+                Some(ActionId::ANY) | None => every_action = rules,
+                Some(action) => {
+                    actions.push(action);
+                    by_action.push(rules);
+                }
+            }
+        }
+        Self { every_action, actions: actions.into(), by_action: by_action.into() }
     }
 }
 
-impl Sides {
-    /// Takes the entries of one action, sorted by role and rule.
-    fn new(entries: &[Entry]) -> Self {
-        let side = |effect: Effect| {
-            let mut lowest: Vec<(RoleId, RuleId)> = Vec::new();
-            for entry in entries.iter().filter(|entry| entry.effect == effect) {
-                if lowest.last().is_none_or(|(role, _)| *role != entry.role) {
-                    lowest.push((entry.role, entry.rule));
-                }
-            }
-            (!lowest.is_empty()).then(|| RoleRules::new(&lowest))
-        };
-        Self { allow: side(Effect::Allow), deny: side(Effect::Deny) }
-    }
+/// The lowest rule of each role with this effect. Takes entries sorted by role and rule.
+fn lowest_rules(entries: &[Entry], effect: Effect) -> Option<RoleRules> {
+    let mut rules: Vec<(RoleId, RuleId)> = entries
+        .iter()
+        .filter(|entry| entry.effect == effect)
+        .map(|entry| (entry.role, entry.rule))
+        .collect();
+    rules.dedup_by_key(|(role, _)| *role);
+    (!rules.is_empty()).then(|| RoleRules::new(&rules))
 }

@@ -11,11 +11,11 @@ id_types! {
     struct NameId;
 }
 
-/// The tries of each scope in the policy. Those that apply to a request are found by looking up its
-/// scope and the suffix after each dot of it, so the cost does not depend on the number of scopes.
+/// The tries of each scope in the policy. A request looks up its scope and the suffix after each
+/// dot of it, so the cost does not depend on the number of scopes.
 ///
-/// Each scope has tries of its own, rather than one trie whose rules check the scope: the walk then
-/// meets only rules that apply, and a policy without scopes pays nothing for them.
+/// Each scope has its own tries, so the walk meets only rules that apply, and a policy without
+/// scopes pays nothing for them.
 #[derive(Debug)]
 pub(crate) struct Scopes {
     any: Roots,
@@ -51,14 +51,16 @@ impl Scopes {
         }
     }
 
-    /// Calls `found` with the tries that apply to the scope of a request.
-    pub(crate) fn roots(&self, scope: &[u8], mut found: impl FnMut(Roots)) {
-        found(self.any);
-        self.exact.find(scope).into_iter().for_each(&mut found);
+    /// Calls `visit` with the tries that apply to the scope of a request.
+    pub(crate) fn roots(&self, scope: &[u8], mut visit: impl FnMut(Roots)) {
+        visit(self.any);
+        if let Some(roots) = self.exact.find(scope) {
+            visit(roots);
+        }
         if !self.suffixes.names.is_empty() {
-            let roots =
-                suffixes(scope, self.longest).filter_map(|suffix| self.suffixes.find(suffix));
-            roots.for_each(found);
+            suffixes(scope, self.longest)
+                .filter_map(|suffix| self.suffixes.find(suffix))
+                .for_each(visit);
         }
     }
 }
@@ -80,8 +82,7 @@ impl RootsByName {
     }
 }
 
-/// The suffix after each dot, from the right, up to this length. At least one byte precedes the
-/// dot.
+/// The suffix after each dot but a leading one, from the right, up to this length.
 fn suffixes(scope: &[u8], longest: usize) -> impl Iterator<Item = &[u8]> {
     let from = scope.len().saturating_sub(longest.saturating_add(1)).max(1);
     let dots = (from..scope.len()).rev().filter(|place| scope.get(*place) == Some(&b'.'));
@@ -94,15 +95,17 @@ mod tests {
 
     #[test]
     fn a_suffix_follows_a_dot_that_is_not_the_first_byte() {
-        let all = |scope: &'static str, longest| -> Vec<&[u8]> {
-            suffixes(scope.as_bytes(), longest).collect()
-        };
-        assert_eq!(all("a.b.example", 100), [b"example".as_slice(), b"b.example"]);
-        assert_eq!(all("a.b.example", 9), [b"example".as_slice(), b"b.example"]);
-        assert_eq!(all("a.b.example", 8), [b"example".as_slice()]);
-        assert!(all(".example", 100).is_empty());
-        assert_eq!(all("..example", 100), [b"example".as_slice()]);
-        assert_eq!(all("a.", 100), [b"".as_slice()]);
-        assert!(all("", 100).is_empty());
+        for (scope, longest, wanted) in [
+            ("a.b.example", 100, &["example", "b.example"][..]),
+            ("a.b.example", 9, &["example", "b.example"]),
+            ("a.b.example", 8, &["example"]),
+            (".example", 100, &[]),
+            ("..example", 100, &["example"]),
+            ("a.", 100, &[""]),
+            ("", 100, &[]),
+        ] {
+            let wanted = wanted.iter().map(|suffix| suffix.as_bytes());
+            assert!(suffixes(scope.as_bytes(), longest).eq(wanted), "{scope}, {longest}");
+        }
     }
 }

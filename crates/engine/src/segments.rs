@@ -12,55 +12,56 @@ const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
 /// The segment that starts at `start`, or `None` beyond the end. It ends before the next slash or
 /// at the end of the resource.
 ///
-/// Reads sixteen bytes at once and masks what follows the segment, so all segments up to this
+/// Reads sixteen bytes at once and masks the bytes after the segment, so all segments up to this
 /// length cost about the same.
 #[inline]
 pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Prefix> {
-    let left = resource.get(start..)?;
-    let [first, second] =
-        left.first_chunk().map_or_else(|| last_bytes(resource, left), |first| halves(*first));
-    let found = slashes(first);
-    if found != 0 {
-        let bits = found.trailing_zeros() & !7;
+    let remaining = resource.get(start..)?;
+    let [first, second] = remaining
+        .first_chunk()
+        .map_or_else(|| last_bytes(resource, remaining), |chunk| halves(*chunk));
+    let marks = slash_marks(first);
+    if marks != 0 {
+        let bits = marks.trailing_zeros() & !7;
         return Some(Prefix::from_parts([first & below(bits), 0], bits / 8));
     }
-    let found = slashes(second);
-    if found != 0 {
-        let bits = found.trailing_zeros() & !7;
+    let marks = slash_marks(second);
+    if marks != 0 {
+        let bits = marks.trailing_zeros() & !7;
         return Some(Prefix::from_parts([first, second & below(bits)], 8 + bits / 8));
     }
-    Some(long([first, second], left))
+    Some(long([first, second], remaining))
 }
 
-/// The bytes of `left`, the last fewer than sixteen bytes of `resource`, padded with slashes: the
-/// segment at the end then ends before a slash too.
-fn last_bytes(resource: &[u8], left: &[u8]) -> [u64; 2] {
-    if left.is_empty() {
+/// The last bytes of `resource`, fewer than sixteen, padded with slashes, so that the last segment
+/// ends before a slash, too.
+fn last_bytes(resource: &[u8], remaining: &[u8]) -> [u64; 2] {
+    if remaining.is_empty() {
         return [SLASHES; 2];
     }
     let bytes = resource.last_chunk().map_or_else(
-        || sixteen(first_sixteen(left)),
-        |last| u128::from_le_bytes(*last) >> (8 * (16 - left.len())),
+        || sixteen(first_sixteen(remaining)),
+        |last| u128::from_le_bytes(*last) >> (8 * (16 - remaining.len())),
     );
-    halves((bytes | sixteen([SLASHES; 2]) << (8 * left.len())).to_le_bytes())
+    halves((bytes | sixteen([SLASHES; 2]) << (8 * remaining.len())).to_le_bytes())
 }
 
 /// The prefix of a segment of sixteen bytes or more.
 #[cold]
-fn long(first: [u64; 2], left: &[u8]) -> Prefix {
-    let length = left.iter().position(|byte| *byte == b'/').unwrap_or(left.len());
+fn long(first: [u64; 2], remaining: &[u8]) -> Prefix {
+    let length = remaining.iter().position(|byte| *byte == b'/').unwrap_or(remaining.len());
     Prefix::from_parts(first, u32::try_from(length).unwrap_or(u32::MAX))
 }
 
-/// Sets the highest bit of the byte that holds the first `/`, if there is one. Bits of later bytes
-/// may be set too.
+/// Sets the highest bit of the first byte that is `/`. Bits of later bytes may be set too. Zero if
+/// no byte is `/`.
 ///
-/// A byte of the XOR with slashes is zero where a `/` is. Subtracting 1 from each byte makes the
-/// lowest zero byte the first one that borrows; bytes above it may be wrong, but it is right.
-const fn slashes(bytes: u64) -> u64 {
+/// The XOR with slashes is zero in each byte that is `/`. Subtracting 1 from each byte borrows in
+/// the lowest zero byte first, so its bit is right. Bits of the bytes above it may be wrong.
+const fn slash_marks(bytes: u64) -> u64 {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
-    let other = bytes ^ SLASHES;
-    other.wrapping_sub(ONES) & !other & (ONES << 7)
+    let difference = bytes ^ SLASHES;
+    difference.wrapping_sub(ONES) & !difference & (ONES << 7)
 }
 
 /// The `bits` lowest bits set, for fewer than 64.

@@ -1,14 +1,14 @@
-//! Finds the patterns that match a resource, in one walk over its segments.
+//! Finds the patterns that match a resource, in a single walk over its segments.
 //!
-//! The patterns of a scope form two tries, one for absolute and one for relative resources, whose
-//! edges are segments. A node has at most one edge per literal, one for `{id}`, one for `{user}`,
-//! one for `{user.id}` per identity source (`basic` or a JWT issuer), and any number of globs (see
+//! The patterns of a scope form two tries, for absolute and for relative resources. Their edges are
+//! segments. A node has at most one edge per literal, one for `{id}`, one for `{user}`, one for
+//! `{user.id}` per identity source (`basic` or a JWT issuer), and any number of globs (see
 //! `globs`).
 //!
-//! The walk handles one segment at a time, for all nodes reached so far, in the tries of all
-//! applicable scopes. So a segment is read once and matched with the globs of all these nodes in
-//! one pass. A node is visited at most once, and the walk ends where the patterns end, however long
-//! the resource is.
+//! The walk handles a segment for all nodes reached so far, in the tries of all applicable scopes,
+//! before it goes on to the next. So a segment is read once and matched with the globs of all these
+//! nodes in a single pass. A node is visited at most once, and the walk ends where the patterns
+//! end, however long the resource is.
 //!
 //! A segment is compared as two integers ([`Prefix`]), and nodes and edges are small: a decision
 //! took 0.75 × the time of a walk over byte strings (2026-11-21).
@@ -28,12 +28,12 @@ use crate::literals::Literals;
 use crate::prefix::Prefix;
 use crate::segments::segment_at;
 
-/// Set in a [`NodeId`] that holds a leaf's row. A leaf has no edges and no `**`, so its node would
-/// hold only its row; storing it in the edge saves a memory access.
+/// Set in a [`NodeId`] that holds the [`RowId`] of a leaf. A leaf has no edges and no `**`, so its
+/// row is stored in the edge: this saves a memory access.
 const LEAF: u32 = 1 << 31;
 
 id_types! {
-    /// The globs of a node that has any. Few have, so they are in a table of their own.
+    /// The globs of a node that has any. Few nodes have.
     struct GlobsId;
 }
 
@@ -41,14 +41,11 @@ impl GlobsId {
     const NONE: Self = Self(u32::MAX);
 }
 
-/// The two tries of one scope. Absolute and relative resources never match each other's patterns,
-/// so the first byte of the resource selects the trie. The only relative resource in HTTP is the
-/// `*` of `OPTIONS *`.
+/// The two tries of a scope. The first byte of a resource selects the trie. The only relative
+/// resource in HTTP is the `*` of `OPTIONS *`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Roots {
-    /// For absolute patterns.
     absolute: NodeId,
-    /// For relative patterns.
     relative: NodeId,
 }
 
@@ -56,45 +53,39 @@ pub(crate) struct Roots {
 pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
-    /// The targets of `{user.id}` for each identity source. Few nodes have any, so they are not in
-    /// the node.
+    /// The targets of `{user.id}` for each identity source. Few nodes have any.
     user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
-    /// The globs of the nodes that have any; what these share is in `glob_set`.
     globs: IdVec<GlobsId, Globs>,
+    /// Matches the globs of several nodes in a single pass.
     glob_set: GlobSet,
 }
 
-/// A walk over the segments of one resource.
-///
-/// The lists are inline, because a decision must not allocate: a request allocates here only if
-/// more than sixteen trie nodes are reached by the same segment.
+/// A walk over the segments of a resource. Allocates only if a segment reaches more than sixteen
+/// nodes.
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
     subject: Option<PatternSubject<'q>>,
     /// The first start node.
     first: NodeId,
-    /// The nodes reached by the segments so far, except the one that is kept in a register.
+    /// The nodes reached by the segments so far, except for the node that is kept in a register.
     current: SmallVec<[NodeId; 16]>,
-    /// The nodes that the current segment leads to, with the same exception.
+    /// The nodes to which the current segment leads, with the same exception.
     next: SmallVec<[NodeId; 16]>,
-    /// The globs to match with the current segment, for all nodes that have any.
+    /// The globs to match with the current segment.
     globs: SmallVec<[GlobsId; 16]>,
     /// The start of the last segment that was compared with the subject's name, and the result.
     user_match: Option<(usize, bool)>,
-    /// The same without the prefix of the name.
+    /// The same for the name without its prefix.
     user_id_match: Option<(usize, bool)>,
 }
 
-/// 24 bytes. The literal edges of all nodes are in one hash table, [`Literals`]: a map in each node
-/// would be one more memory access.
+/// 24 bytes. Literal edges are in [`Literals`]: a map in each node would cost another memory
+/// access.
 #[derive(Clone, Copy)]
 struct Node {
-    /// Whether it has edges for literals. Without any, the look-up is skipped.
     has_literals: bool,
-    /// Whether it has edges of the other kinds. Most nodes have none, and then one comparison is
-    /// all they cost.
+    /// Whether it has edges that are not literals. Most nodes have none.
     has_other_edges: bool,
-    /// Whether it has edges for `{user.id}`.
     has_user_id_edges: bool,
     /// The target of `{id}`.
     any_segment: NodeId,
@@ -140,41 +131,42 @@ impl<'q> Walk<'q> {
 
     /// Whether this segment is the subject's name.
     fn is_user(&mut self, start: usize, segment: &[u8]) -> bool {
-        is_name(&mut self.user_match, start, segment, || self.subject.map(|subject| subject.user))
+        let name = self.subject.map(|subject| subject.user);
+        is_name(&mut self.user_match, start, segment, name)
     }
 
-    /// Whether it is the name without its prefix.
+    /// Whether this segment is the subject's name without its prefix.
     fn is_user_id(&mut self, start: usize, segment: &[u8]) -> bool {
-        is_name(&mut self.user_id_match, start, segment, || {
-            self.subject.map(|subject| subject.id())
-        })
+        let name = self.subject.map(|subject| subject.id());
+        is_name(&mut self.user_id_match, start, segment, name)
     }
 }
 
 /// Whether the segment at `start` is this name. Both may be long, so they are compared only once
-/// for all nodes: `last` has the last segment that was compared.
-fn is_name<'n>(
+/// for all nodes: `last` has the last segment that was compared, and the result.
+fn is_name(
     last: &mut Option<(usize, bool)>,
     start: usize,
     segment: &[u8],
-    name: impl FnOnce() -> Option<&'n [u8]>,
+    name: Option<&[u8]>,
 ) -> bool {
-    if let Some((at, is_name)) = *last
-        && at == start
-    {
-        return is_name;
+    match *last {
+        Some((compared, is_name)) if compared == start => is_name,
+        _ => {
+            cost::add(segment.len());
+            let is_name =
+                name.is_some_and(|name| policy::canonical::segment_is_name(segment, name));
+            *last = Some((start, is_name));
+            is_name
+        }
     }
-    cost::add(segment.len());
-    let is_name = name().is_some_and(|name| policy::canonical::segment_is_name(segment, name));
-    *last = Some((start, is_name));
-    is_name
 }
 
 impl Trie {
     /// Calls `visit` with the row of each matching pattern, in the scopes where the walk starts.
     ///
-    /// Most walks have one node at a time, which stays in a register. With that node in the list as
-    /// well, a decision took 1.12 × the time (2026-11-21).
+    /// Most walks have a single node at a time, which stays in a register. With this node in
+    /// `current`, a decision took 1.12 × the time (2026-11-21).
     pub(crate) fn walk(&self, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
         let (mut node, mut start) = (walk.first, usize::from(walk.is_absolute()));
         let mut alone = walk.current.is_empty();
@@ -197,8 +189,8 @@ impl Trie {
         }
     }
 
-    /// Follows the edges of one node for this segment. Returns the target of the literal edge;
-    /// pushes the other targets to `next`. Sets `forked` if there may be any of those.
+    /// Follows the edges of a node for this segment. Returns the target of the literal edge, and
+    /// pushes the other targets to `next`. Sets `forked` if there may be other targets.
     #[expect(clippy::too_many_arguments, reason = "inlined twice: each is in a register")]
     #[inline(always)]
     fn step(
@@ -212,7 +204,7 @@ impl Trie {
         visit: &mut impl FnMut(RowId),
     ) -> NodeId {
         cost::add(1);
-        // A leaf has no edges, and a segment is left: nothing matches.
+        // A leaf has no edges for this segment.
         if node.is_leaf() {
             return NodeId::NONE;
         }
@@ -231,9 +223,9 @@ impl Trie {
         }
     }
 
-    /// Does the same for all nodes but the first, then matches the globs of all nodes. Returns the
-    /// node to continue with: the first node's literal target if there is one. The others are left
-    /// in `walk.current`.
+    /// Follows the edges of the nodes in `current`, and matches the globs of all nodes. `literal`
+    /// is the literal target of the node in the register. Returns the next node for the register:
+    /// `literal` if it exists. The other nodes are in `current` afterwards.
     #[inline(never)]
     fn step_others(
         &self,
@@ -256,20 +248,20 @@ impl Trie {
         if literal == NodeId::NONE {
             literal = walk.next.pop().unwrap_or(NodeId::NONE);
         }
-        // `current` is empty now: the loop has popped all.
+        // The loop has emptied `current`.
         if !walk.next.is_empty() {
             std::mem::swap(&mut walk.current, &mut walk.next);
         }
         literal
     }
 
-    /// Pushes the targets of the edges that are not literals to `next`; globs that may need a scan
-    /// are left to `match_globs`. A separate function because `step` has no registers to spare.
+    /// Pushes the targets of the edges that are not literals to `next`. Leaves globs that may need
+    /// a scan to `match_globs`. A separate function because `step` has no registers to spare.
     #[inline(never)]
     fn fork(&self, at: &Node, node: NodeId, start: usize, end: usize, walk: &mut Walk<'_>) {
         let segment = walk.resource.get(start..end).unwrap_or_default();
-        // As `Segment::matches` in `policy` says: only a literal matches an empty segment, the one
-        // after a trailing slash, and `{id}` matches neither `.` nor `..`.
+        // As in `Segment::matches` of `policy`: only a literal matches the empty segment after a
+        // trailing slash, and `{id}` matches neither `.` nor `..`.
         if segment.is_empty() {
             return;
         }
@@ -280,12 +272,12 @@ impl Trie {
             walk.next.push(at.user);
         }
         if at.has_user_id_edges {
-            self.user_id(node, start, segment, walk);
+            self.follow_user_id(node, start, segment, walk);
         }
         if at.globs != GlobsId::NONE {
             let globs = self.globs.at(at.globs);
-            // Cheap globs read only the ends of the segment. The others of all nodes share one scan
-            // of it.
+            // Cheap globs read only the ends of the segment. The other globs of all nodes share a
+            // scan of it.
             if globs.scan_needed() {
                 walk.globs.push(at.globs);
             } else {
@@ -294,10 +286,10 @@ impl Trie {
         }
     }
 
-    /// Pushes the target of `{user.id}` for the subject's source to `next`. A subject whose source
-    /// is not known has none, because no rule is inserted without a source.
+    /// Pushes the target of `{user.id}` for the subject's source to `next`. A subject without a
+    /// source has no target, because no pattern with `{user.id}` is inserted without a source.
     #[inline(never)]
-    fn user_id(&self, node: NodeId, start: usize, segment: &[u8], walk: &mut Walk<'_>) {
+    fn follow_user_id(&self, node: NodeId, start: usize, segment: &[u8], walk: &mut Walk<'_>) {
         let source = walk.subject.and_then(|subject| subject.source);
         if let Some(to) = self.user_id_edges.get(&(node, source))
             && walk.is_user_id(start, segment)
@@ -306,7 +298,7 @@ impl Trie {
         }
     }
 
-    /// Pushes the targets of all nodes' globs to `next`, in one pass over the segment.
+    /// Pushes the targets of the globs of all nodes to `next`, in a single pass over the segment.
     #[inline(never)]
     fn match_globs(&self, start: usize, end: usize, walk: &mut Walk<'_>) {
         let Walk { resource, next, globs, .. } = walk;

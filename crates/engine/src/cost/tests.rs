@@ -9,7 +9,7 @@ use policy::Policy;
 use policy::model::{Role, Rule};
 use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
 
-use super::of;
+use super::count;
 use crate::{AccessRequest, Engine};
 
 /// A policy, the parts from which hostile paths are made, and one part that occurs in no pattern.
@@ -185,7 +185,7 @@ fn pattern(text: &str) -> Pattern {
 }
 
 fn steps(engine: &Engine, path: &str) -> u64 {
-    of(|| {
+    count(|| {
         let request =
             AccessRequest { action: b"GET", scope: b"a.a.a.test", resource: path.as_bytes() };
         let _ = engine.decide(

@@ -1,8 +1,8 @@
 //! The alphabet of the automaton: the characters that occur in globs, with small ids.
 //!
-//! A percent triplet is one character (RFC 3986, 2.1). So no piece of a glob is ever found inside a
-//! triplet, and no check for that is needed. Small ids keep the rows of the automaton's table
-//! short: a policy's globs have few different characters.
+//! A percent triplet is a single character (RFC 3986, 2.1), so the automaton finds no piece of a
+//! glob inside a triplet. Small ids keep the rows of its table short: the globs of a policy have
+//! few different characters.
 
 /// A character. Below 2¹⁶: there are 256 raw bytes and as many triplets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,15 +53,15 @@ impl Alphabet {
         let mut characters = Vec::with_capacity(piece.len());
         let mut at = 0;
         while let Some(byte) = piece.get(at) {
-            let (known, width) = match byte {
+            let (character, width) = match byte {
                 b'%' => (self.triplets.get_mut(usize::from(triplet(piece, at)?))?, 3),
                 _ => (self.bytes.get_mut(usize::from(*byte))?, 1),
             };
-            if *known == CharId::OTHER {
-                *known = CharId(self.count);
+            if *character == CharId::OTHER {
+                *character = CharId(self.count);
                 self.count += 1;
             }
-            characters.push(*known);
+            characters.push(*character);
             at += width;
         }
         Some(characters)
@@ -80,12 +80,16 @@ impl Default for Alphabet {
 
 /// The byte encoded by the triplet whose `%` is at `at`.
 fn triplet(text: &[u8], at: usize) -> Option<u8> {
-    let digit = |distance| match text.get(at + distance)? {
+    Some(digit_at(text, at + 1)? << 4 | digit_at(text, at + 2)?)
+}
+
+/// The value of an upper-case hexadecimal digit.
+fn digit_at(text: &[u8], at: usize) -> Option<u8> {
+    match text.get(at)? {
         digit @ b'0'..=b'9' => Some(digit - b'0'),
         digit @ b'A'..=b'F' => Some(digit - b'A' + 10),
         _ => None,
-    };
-    Some(digit(1)? << 4 | digit(2)?)
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Finds the pieces of globs in a segment, all in one pass (Aho and Corasick, CACM 18(6), 1975).
+//! Finds the pieces of globs in a segment, in a single pass (Aho and Corasick, CACM 18(6), 1975).
 //!
-//! The crate `aho-corasick` lost: it reports every piece that ends at a position, so nested pieces
-//! (`a`, `aa`, …) cost their number at each position. Here each piece links to the next shorter
-//! one, and the caller may stop early.
+//! The crate `aho-corasick` reports every piece that ends at a position, so nested pieces (`a`,
+//! `aa`, …) cost their number at each position. Here each piece links to the next shorter piece,
+//! and the caller may stop early.
 
 use policy::ids::{Id, IdVec, id_types, narrow};
 
@@ -28,9 +28,9 @@ impl PieceId {
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
-/// The maximum number of entries in the table of the first states: 256 KiB. This holds all states
-/// of a policy with some hundred globs, and the most visited ones of a larger policy.
-const ENTRIES: usize = 1 << 16;
+/// Maximum number of entries in the table of the first states: 256 KiB. This holds all states of a
+/// policy with some hundred globs, and the most visited states of a larger policy.
+const MAX_TABLE_ENTRIES: usize = 1 << 16;
 
 /// The automaton of all pieces of all globs of a policy.
 pub(crate) struct Automaton {
@@ -54,7 +54,7 @@ pub(crate) struct State {
     /// The length of this prefix, in characters.
     pub(crate) depth: u32,
     /// The piece that equals this prefix, or `NONE`.
-    pub(crate) own: PieceId,
+    pub(crate) piece: PieceId,
     /// The longest middle piece that is a suffix of this prefix, or `NONE`.
     pub(crate) middle: PieceId,
     /// The longest last piece that is a suffix of this prefix, or `NONE`.
@@ -77,9 +77,9 @@ pub(crate) struct NewPiece {
 pub(crate) struct Piece {
     /// In bytes.
     pub(crate) length: u32,
-    /// The longest middle piece that is a proper suffix of this one, or `NONE`.
+    /// The longest middle piece that is a proper suffix of this piece, or `NONE`.
     pub(crate) shorter_middle: PieceId,
-    /// The longest last piece that is a proper suffix of this one, or `NONE`.
+    /// The longest last piece that is a proper suffix of this piece, or `NONE`.
     pub(crate) shorter_last: PieceId,
 }
 
@@ -92,9 +92,8 @@ impl Automaton {
         self.pieces.at(id)
     }
 
-    /// The state after one more character. Over a segment, the loop runs at most twice per
-    /// character: each round but the last shortens the state, and each character lengthens it by
-    /// one.
+    /// The state after another character. Over a segment, the loop runs at most twice per
+    /// character: each round but the last shortens the state, and each character lengthens it by 1.
     #[inline]
     pub(crate) fn next(&self, mut state: StateId, character: CharId) -> StateId {
         if character == CharId::OTHER {
@@ -153,26 +152,26 @@ impl Automaton {
     fn add_states(&mut self, pieces: &IdVec<PieceId, NewPiece>) {
         let mut sorted: Vec<(PieceId, &NewPiece)> = pieces.entries().collect();
         sorted.sort_unstable_by(|(_, a), (_, b)| a.characters.cmp(&b.characters));
-        // For each state, the pieces that start with it.
-        let mut open: IdVec<StateId, &[(PieceId, &NewPiece)]> = vec![&*sorted].into();
+        // For each state, the pieces that start with its prefix.
+        let mut pieces_below: IdVec<StateId, &[(PieceId, &NewPiece)]> = vec![&*sorted].into();
         self.push(StateId::ROOT, 0, CharId::OTHER);
         let mut state = StateId::ROOT;
-        while let Some(starting) = open.get(state.index()).copied() {
+        while let Some(starting) = pieces_below.get(state.index()).copied() {
             let depth = self.state(state).depth as usize;
             self.states.at_mut(state).children = self.states.next_id();
-            for below in starting
-                .chunk_by(|one, other| one.1.characters.get(depth) == other.1.characters.get(depth))
+            for chunk in starting
+                .chunk_by(|(_, a), (_, b)| a.characters.get(depth) == b.characters.get(depth))
             {
-                let Some((own, piece)) = below.first() else { continue };
+                let Some((id, piece)) = chunk.first() else { continue };
                 match piece.characters.get(depth) {
-                    None => self.states.at_mut(state).own = *own,
+                    None => self.states.at_mut(state).piece = *id,
                     Some(character) => {
                         let shorter = match state {
                             StateId::ROOT => StateId::ROOT,
                             _ => self.after_shorter(state, *character),
                         };
                         self.push(shorter, narrow(depth + 1), *character);
-                        open.push(below);
+                        pieces_below.push(chunk);
                     }
                 }
             }
@@ -187,9 +186,8 @@ impl Automaton {
     }
 
     fn push(&mut self, shorter: StateId, depth: u32, character: CharId) {
-        let none = PieceId::NONE;
-        let children = StateId::ROOT;
-        self.states.push(State { children, shorter, depth, own: none, middle: none, last: none });
+        let (children, none) = (StateId::ROOT, PieceId::NONE);
+        self.states.push(State { children, shorter, depth, piece: none, middle: none, last: none });
         self.characters.push(character);
     }
 
@@ -207,17 +205,17 @@ impl Automaton {
         }
     }
 
-    /// Sets the pieces that a state ends in: its own, and those of its failure link, which has been
-    /// linked before.
+    /// Sets the pieces that a state ends in: the piece that equals its prefix, and the pieces of
+    /// its failure link, which has been linked before.
     fn link(&mut self, state: StateId, pieces: &IdVec<PieceId, NewPiece>) {
-        let own = self.state(state).own;
+        let id = self.state(state).piece;
         let shorter = *self.state(self.state(state).shorter);
         let (mut middle, mut last) = (shorter.middle, shorter.last);
-        if let Some(piece) = pieces.get(own.index()) {
-            let known = self.pieces.at_mut(own);
-            (known.shorter_middle, known.shorter_last) = (middle, last);
-            middle = if piece.middle { own } else { middle };
-            last = if piece.last { own } else { last };
+        if let Some(piece) = pieces.get(id.index()) {
+            let links = self.pieces.at_mut(id);
+            (links.shorter_middle, links.shorter_last) = (middle, last);
+            middle = if piece.middle { id } else { middle };
+            last = if piece.last { id } else { last };
         }
         let state = self.states.at_mut(state);
         (state.middle, state.last) = (middle, last);
@@ -226,21 +224,19 @@ impl Automaton {
     /// Fills the table for as many of the first states as fit, at least for the root, where every
     /// chain of failure links ends.
     fn fill_table(&mut self) {
-        let states = (ENTRIES / self.width).clamp(1, self.states.len() - 1);
+        let states = (MAX_TABLE_ENTRIES / self.width).clamp(1, self.states.len() - 1);
         let mut table: Vec<StateId> = Vec::with_capacity(states * self.width);
         for state in self.states.ids().take(states) {
             let shorter = self.state(state).shorter.index();
             for character in 0..self.width {
                 let id = u16::try_from(character).map(CharId);
-                let child = id.map_or(StateId::NONE, |character| self.child(state, character));
-                let otherwise = if state == StateId::ROOT {
-                    None
-                } else {
-                    table.get(shorter * self.width + character)
-                };
-                let otherwise = otherwise.copied().unwrap_or(StateId::ROOT);
-                let next = if child == StateId::NONE { otherwise } else { child };
-                table.push(next);
+                table.push(match id.map_or(StateId::NONE, |id| self.child(state, id)) {
+                    StateId::NONE if state == StateId::ROOT => StateId::ROOT,
+                    StateId::NONE => {
+                        *table.get(shorter * self.width + character).unwrap_or(&StateId::ROOT)
+                    }
+                    child => child,
+                });
             }
         }
         self.table = table.into();

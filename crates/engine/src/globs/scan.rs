@@ -1,9 +1,9 @@
-//! Matches all candidate globs with a segment in one pass.
+//! Matches all candidate globs with a segment in a single pass.
 //!
-//! The globs of a node form a trie whose edges are pieces: the first piece of a glob, those that
-//! must follow in this order, and the last. Globs with a common beginning share its steps; a
-//! reached step waits for its next piece. Each piece is matched at its first position after the
-//! piece before it, which leaves the most for the pieces after it.
+//! The globs of a node form a trie whose nodes are steps and whose edges are pieces: the first
+//! piece of a glob, the middle pieces in their order, and the last piece. Globs with a common
+//! beginning share its steps. A reached step waits for its next piece. Each piece is matched at its
+//! first position after its predecessor, which leaves the most bytes for its successors.
 //!
 //! The automaton reports which pieces end at each position. Each waiting step is tried only once
 //! for each piece found after the step was reached, however often the piece occurs: `checked`
@@ -22,14 +22,14 @@ use super::automaton::{Automaton, PieceId, StateId};
 use crate::cost;
 use crate::ids::NodeId;
 
-/// Up to this many items are searched one by one, on the stack. Chosen, not measured.
-const FEW: usize = 16;
+/// Maximum number of items that are kept on the stack and searched linearly. Chosen, not measured.
+const MAX_LINEAR: usize = 16;
 
 id_types! {
     /// A step.
     pub(crate) struct StepId;
 
-    /// The edges of one piece and kind.
+    /// The edges of a piece and a kind.
     struct EdgesId;
 }
 
@@ -38,12 +38,12 @@ impl StepId {
 }
 
 impl EdgesId {
-    const fn of(piece: PieceId, kind: Kind) -> Self {
+    const fn new(piece: PieceId, kind: Kind) -> Self {
         Self(piece.0 * 3 + kind as u32)
     }
 }
 
-/// The globs of all nodes, except those that are always tried one by one.
+/// The globs of all nodes, except those that are always tried separately.
 pub(crate) struct GlobSet {
     pub(super) alphabet: Alphabet,
     pub(super) automaton: Automaton,
@@ -66,7 +66,7 @@ pub(crate) struct Step {
 pub(crate) struct Edges {
     /// Sorted by piece, kind, and the step that they leave.
     sorted: Box<[Edge]>,
-    /// Where the edges of each piece and kind start in `sorted`; the last entry is where they end.
+    /// The index in `sorted` at which the edges of each piece and kind start, and the end.
     starts: IdVec<EdgesId, u32>,
 }
 
@@ -74,8 +74,7 @@ pub(crate) struct Edges {
 #[derive(Clone, Copy)]
 struct Edge {
     from: StepId,
-    /// The next [`StepId`], or for a last piece the [`NodeId`] of the glob. The kind of the edge
-    /// tells which, so it takes no room here.
+    /// The next [`StepId`], or for a last piece the [`NodeId`] of the glob.
     to: u32,
 }
 
@@ -84,40 +83,31 @@ struct Edge {
 pub(crate) enum Kind {
     /// The segment starts with it.
     First,
-    /// It follows a `*` and precedes another one.
+    /// It stands between two `*`.
     Middle,
     /// The segment ends with it.
     Last,
 }
 
 impl GlobSet {
-    /// Calls `found` with the node of each matching glob, among those that begin at the steps
+    /// Calls `visit` with the node of each matching glob, among the globs that begin at the steps
     /// `starts`.
-    pub(crate) fn matching(
-        &self,
-        segment: &[u8],
-        starts: &[StepId],
-        mut found: impl FnMut(NodeId),
-    ) {
-        let mut scan = Scan {
-            set: self,
-            waiting: Default::default(),
-            checked: Checked::default(),
-            found: &mut found,
-        };
+    pub(crate) fn matching(&self, segment: &[u8], starts: &[StepId], visit: impl FnMut(NodeId)) {
+        let mut scan =
+            Scan { set: self, waiting: Default::default(), checked: Checked::default(), visit };
         starts.iter().for_each(|start| scan.reach(*start, 0));
         scan.run(segment);
     }
 }
 
 impl Edges {
-    fn of(&self, piece: PieceId, kind: Kind) -> &[Edge] {
-        let EdgesId(id) = EdgesId::of(piece, kind);
+    fn get(&self, piece: PieceId, kind: Kind) -> &[Edge] {
+        let EdgesId(id) = EdgesId::new(piece, kind);
         let (start, end) =
             (*self.starts.at(EdgesId(id)) as usize, *self.starts.at(EdgesId(id + 1)) as usize);
         #[expect(
             clippy::indexing_slicing,
-            reason = "as in `IdVec::at`: to go on without an edge would be to pass over a `deny` rule"
+            reason = "as in `IdVec::at`: a missing edge could skip a `deny` rule"
         )]
         &self.sorted[start..end]
     }
@@ -128,7 +118,7 @@ struct Scan<'s, F> {
     /// The waiting steps, by the kind of the piece that they wait for.
     waiting: [Waiting; 3],
     checked: Checked,
-    found: &'s mut F,
+    visit: F,
 }
 
 impl<F: FnMut(NodeId)> Scan<'_, F> {
@@ -155,56 +145,56 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
                 may_start = false;
                 continue;
             }
-            let known = set.automaton.state(state);
-            may_start &= known.depth == read;
-            if may_start && known.own != PieceId::NONE {
+            let prefix = set.automaton.state(state);
+            may_start &= prefix.depth == read;
+            if may_start && prefix.piece != PieceId::NONE {
                 let starting = self.waiting(Kind::First).len();
-                self.advance(known.own, Kind::First, 0..starting, at);
+                self.advance(prefix.piece, Kind::First, 0..starting, at);
             }
-            if waits && known.middle != PieceId::NONE {
-                self.middles(known.middle, at);
+            if waits && prefix.middle != PieceId::NONE {
+                self.match_middle(prefix.middle, at);
             }
         }
-        self.ends(set.automaton.state(state).last, segment.len());
+        self.match_last(set.automaton.state(state).last, segment.len());
     }
 
-    /// Handles a middle piece that ends at `at`, and the shorter ones that end there too. If a
-    /// piece has been tried on all waiting steps, so have all shorter ones: they also ended
-    /// wherever it ended before.
-    fn middles(&mut self, mut piece: PieceId, at: usize) {
-        while piece != PieceId::NONE {
+    /// Matches a middle piece that ends at `at`, and the shorter pieces that end there, too. If a
+    /// piece has been tried on all waiting steps, so have the shorter pieces: they ended wherever
+    /// it ended before.
+    fn match_middle(&mut self, mut id: PieceId, at: usize) {
+        while id != PieceId::NONE {
             cost::add(1);
-            let known = self.set.automaton.piece(piece);
+            let piece = self.set.automaton.piece(id);
             let waiting = self.waiting(Kind::Middle);
-            let (all, until) = (waiting.len(), waiting.until(at - known.length as usize));
-            let checked = self.checked.of(piece);
+            let (count, until) = (waiting.len(), waiting.until(at - piece.length as usize));
+            let checked = self.checked.count_mut(id);
             let from = *checked;
-            if from == all {
+            if from == count {
                 return;
             }
             if until > from {
                 *checked = until;
-                self.advance(piece, Kind::Middle, from..until, at);
+                self.advance(id, Kind::Middle, from..until, at);
             }
-            piece = known.shorter_middle;
+            id = piece.shorter_middle;
         }
     }
 
-    /// Handles the end of the segment, which ends in this last piece and in shorter ones.
-    fn ends(&mut self, mut piece: PieceId, at: usize) {
-        while piece != PieceId::NONE {
+    /// Matches the last piece with which the segment ends, and the shorter last pieces.
+    fn match_last(&mut self, mut id: PieceId, at: usize) {
+        while id != PieceId::NONE {
             cost::add(1);
-            let known = self.set.automaton.piece(piece);
-            let until = self.waiting(Kind::Last).until(at - known.length as usize);
-            self.advance(piece, Kind::Last, 0..until, at);
-            piece = known.shorter_last;
+            let piece = self.set.automaton.piece(id);
+            let until = self.waiting(Kind::Last).until(at - piece.length as usize);
+            self.advance(id, Kind::Last, 0..until, at);
+            id = piece.shorter_last;
         }
     }
 
-    /// Follows the edges of a piece that leave these waiting steps. Iterates over whichever are
-    /// fewer, edges or steps.
+    /// Follows the edges of a piece that leave these waiting steps. Iterates over the edges or over
+    /// the steps, whichever are fewer.
     fn advance(&mut self, piece: PieceId, kind: Kind, waiting: std::ops::Range<usize>, at: usize) {
-        let edges = self.set.edges.of(piece, kind);
+        let edges = self.set.edges.get(piece, kind);
         if edges.len() < waiting.len() {
             for edge in edges {
                 cost::add(1);
@@ -228,7 +218,7 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
     fn follow(&mut self, to: u32, kind: Kind, at: usize) {
         match kind {
             Kind::First | Kind::Middle => self.reach(StepId(to), at),
-            Kind::Last => (self.found)(NodeId(to)),
+            Kind::Last => (self.visit)(NodeId(to)),
         }
     }
 
@@ -237,7 +227,7 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
         cost::add(1);
         let Step { accept, leaves } = *self.set.steps.at(step);
         if accept != NodeId::NONE {
-            (self.found)(accept);
+            (self.visit)(accept);
         }
         for (waiting, leaves) in self.waiting.iter_mut().zip(leaves) {
             if leaves {
@@ -260,8 +250,8 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
 #[derive(Default)]
 struct Waiting {
     /// Each step with the end of the piece through which it was reached.
-    steps: SmallVec<[(StepId, usize); FEW]>,
-    /// The index of each step in `steps`; filled once there are more than [`FEW`].
+    steps: SmallVec<[(StepId, usize); MAX_LINEAR]>,
+    /// The index of each step in `steps`; filled once there are more than [`MAX_LINEAR`].
     places: HashMap<StepId, usize, RandomState>,
 }
 
@@ -276,10 +266,10 @@ impl Waiting {
 
     fn push(&mut self, step: StepId, at: usize) {
         self.steps.push((step, at));
-        if self.steps.len() == FEW + 1 {
-            self.places
-                .extend(self.steps.iter().enumerate().map(|(place, (step, _))| (*step, place)));
-        } else if self.steps.len() > FEW {
+        if self.steps.len() == MAX_LINEAR + 1 {
+            let places = self.steps.iter().enumerate().map(|(place, (step, _))| (*step, place));
+            self.places.extend(places);
+        } else if self.steps.len() > MAX_LINEAR {
             self.places.insert(step, self.steps.len() - 1);
         }
     }
@@ -290,12 +280,12 @@ impl Waiting {
 
     fn place(&self, step: StepId) -> Option<usize> {
         if self.places.is_empty() {
-            return self.steps.iter().position(|(one, _)| *one == step);
+            return self.steps.iter().position(|(waiting, _)| *waiting == step);
         }
         self.places.get(&step).copied()
     }
 
-    /// How many steps were reached at or before `start`: a piece that starts there may follow them.
+    /// The number of steps reached at or before `start`. A piece that starts there may follow them.
     fn until(&self, start: usize) -> usize {
         match self.steps.last() {
             Some((_, at)) if *at > start => self.steps.partition_point(|(_, at)| *at <= start),
@@ -304,39 +294,35 @@ impl Waiting {
     }
 }
 
-/// For each middle piece found, the number of waiting steps on which it has been tried.
+/// For each middle piece in the segment, the number of waiting steps on which it has been tried.
 #[derive(Default)]
 struct Checked {
-    few: SmallVec<[(PieceId, usize); FEW]>,
-    /// All entries, once there are more than [`FEW`]. A linear search of those would then dominate
-    /// the cost of each byte.
+    few: SmallVec<[(PieceId, usize); MAX_LINEAR]>,
+    /// Holds the entries once there are more than [`MAX_LINEAR`]: a linear search would then
+    /// dominate the cost of each byte.
     many: HashMap<PieceId, usize, RandomState>,
 }
 
 impl Checked {
-    fn of(&mut self, piece: PieceId) -> &mut usize {
+    fn count_mut(&mut self, piece: PieceId) -> &mut usize {
+        let place = self.few.iter().position(|(checked, _)| *checked == piece);
+        if place.is_none() && self.few.len() >= MAX_LINEAR {
+            self.many.extend(self.few.drain(..));
+        }
         if !self.many.is_empty() {
             return self.many.entry(piece).or_default();
         }
-        let known = self.few.iter().position(|(one, _)| *one == piece);
-        let place = known.unwrap_or(self.few.len());
-        if known.is_none() {
-            if self.few.len() >= FEW {
-                self.many.extend(self.few.drain(..));
-                return self.many.entry(piece).or_default();
-            }
+        let place = place.unwrap_or(self.few.len());
+        if place == self.few.len() {
             self.few.push((piece, 0));
         }
-        #[expect(
-            clippy::indexing_slicing,
-            reason = "the piece was found at this place, or put there just now"
-        )]
+        #[expect(clippy::indexing_slicing, reason = "the piece is at this place, perhaps just now")]
         &mut self.few[place].1
     }
 }
 
-/// The start of the part of the segment in which last pieces of up to this length can occur; never
-/// inside a triplet.
+/// The start of the last bytes of the segment, in which last pieces of up to this length can occur;
+/// never inside a triplet.
 fn tail(segment: &[u8], longest: usize) -> usize {
     let start = segment.len().saturating_sub(longest + 2);
     (start..segment.len()).find(|place| !cuts_triplet(segment, *place)).unwrap_or(segment.len())
@@ -355,7 +341,7 @@ impl Steps {
         self.steps.push(Step { accept: NodeId::NONE, leaves: [false; 3] })
     }
 
-    /// The step that this piece leads to from `from`. It is added if there is none.
+    /// The step to which this piece leads from `from`. It is added if there is none.
     pub(super) fn after(&mut self, from: StepId, kind: Kind, piece: PieceId) -> StepId {
         if let Some(to) = self.edges.get(&(piece, kind, from)) {
             return StepId(*to);
@@ -380,15 +366,18 @@ impl Steps {
         } = true;
     }
 
-    /// All edges, sorted, and where those of each piece and kind start. `pieces` is the id after
-    /// the last piece.
+    /// The steps and the edges. `pieces` is the id after the last piece.
     pub(super) fn finish(self, pieces: PieceId) -> (IdVec<StepId, Step>, Edges) {
         let mut sorted: Vec<_> = self.edges.into_iter().collect();
         sorted.sort_unstable();
-        let end = EdgesId::of(pieces, Kind::First);
-        let before =
-            |id| sorted.partition_point(|((piece, kind, _), _)| EdgesId::of(*piece, *kind) < id);
-        let starts = (0..=end.0).map(|id| narrow(before(EdgesId(id)))).collect();
+        let EdgesId(end) = EdgesId::new(pieces, Kind::First);
+        let starts = (0..=end)
+            .map(|id| {
+                narrow(sorted.partition_point(|((piece, kind, _), _)| {
+                    EdgesId::new(*piece, *kind) < EdgesId(id)
+                }))
+            })
+            .collect();
         let edges = sorted.into_iter().map(|((_, _, from), to)| Edge { from, to }).collect();
         (self.steps, Edges { sorted: edges, starts })
     }

@@ -53,7 +53,7 @@ impl Set {
     #[track_caller]
     fn agrees(&self, segment: &str) -> usize {
         let wanted = self.wanted(segment);
-        for nodes in [1, FEW + 1] {
+        for nodes in [1, MAX_TRIED + 1] {
             assert_eq!(
                 self.found(segment, nodes),
                 wanted,

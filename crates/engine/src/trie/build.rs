@@ -14,7 +14,8 @@ use crate::prefix::Prefix;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct End {
     node: NodeId,
-    rest: bool,
+    /// Whether the pattern ends in `**`.
+    is_tail: bool,
 }
 
 /// A trie under construction.
@@ -34,8 +35,8 @@ impl TrieBuilder {
         Roots { absolute: self.node(), relative: self.node() }
     }
 
-    /// Adds a pattern to the trie with these roots, and returns its end.
-    /// `source` is that of each `{user.id}` in it.
+    /// Adds a pattern to the trie with these roots, and returns its end. `source` is the identity
+    /// source for each `{user.id}` in it.
     pub(crate) fn insert(
         &mut self,
         roots: Roots,
@@ -46,16 +47,12 @@ impl TrieBuilder {
         for segment in &pattern.segments {
             node = self.edge(node, segment, source);
         }
-        End { node, rest: pattern.rest }
+        End { node, is_tail: pattern.rest }
     }
 
     pub(crate) fn set_row(&mut self, end: End, row: RowId) {
         let node = self.nodes.at_mut(end.node);
-        if end.rest {
-            node.tail_row = row;
-        } else {
-            node.end_row = row;
-        }
+        *if end.is_tail { &mut node.tail_row } else { &mut node.end_row } = row;
     }
 
     pub(crate) fn finish(mut self) -> Trie {
@@ -63,8 +60,7 @@ impl TrieBuilder {
         for id in nodes.ids() {
             let Node { any_segment, user, .. } = *nodes.at(id);
             let (any_segment, user) = (or_leaf(nodes, any_segment), or_leaf(nodes, user));
-            let node = nodes.at_mut(id);
-            (node.any_segment, node.user) = (any_segment, user);
+            *nodes.at_mut(id) = Node { any_segment, user, ..*nodes.at(id) };
         }
         self.literals.redirect(|to| or_leaf(nodes, to));
         self.user_id_edges.values_mut().for_each(|to| *to = or_leaf(nodes, *to));
@@ -92,18 +88,18 @@ impl TrieBuilder {
         id
     }
 
-    /// The target of an edge, which is added if it does not exist.
+    /// The target of an edge. A new edge is added, and its target.
     fn edge(&mut self, from: NodeId, segment: &Segment, source: Option<SourceId>) -> NodeId {
         match segment {
-            Segment::Literal(literal) => self.literal(from, literal.as_bytes()),
-            Segment::One(_) => self.single(from, |node| &mut node.any_segment),
-            Segment::User => self.single(from, |node| &mut node.user),
-            Segment::UserId(_) => self.user_id(from, source),
-            Segment::Glob(glob) => self.glob(from, glob),
+            Segment::Literal(literal) => self.literal_edge(from, literal.as_bytes()),
+            Segment::One(_) => self.single_edge(from, |node| &mut node.any_segment),
+            Segment::User => self.single_edge(from, |node| &mut node.user),
+            Segment::UserId(_) => self.user_id_edge(from, source),
+            Segment::Glob(glob) => self.glob_edge(from, glob),
         }
     }
 
-    fn single(&mut self, from: NodeId, edge: fn(&mut Node) -> &mut NodeId) -> NodeId {
+    fn single_edge(&mut self, from: NodeId, edge: fn(&mut Node) -> &mut NodeId) -> NodeId {
         let existing = *edge(self.nodes.at_mut(from));
         if existing != NodeId::NONE {
             return existing;
@@ -115,7 +111,7 @@ impl TrieBuilder {
         to
     }
 
-    fn user_id(&mut self, from: NodeId, source: Option<SourceId>) -> NodeId {
+    fn user_id_edge(&mut self, from: NodeId, source: Option<SourceId>) -> NodeId {
         if let Some(to) = self.user_id_edges.get(&(from, source)) {
             return *to;
         }
@@ -126,7 +122,7 @@ impl TrieBuilder {
         to
     }
 
-    fn literal(&mut self, from: NodeId, segment: &[u8]) -> NodeId {
+    fn literal_edge(&mut self, from: NodeId, segment: &[u8]) -> NodeId {
         let existing = self.literals.find(from, Prefix::new(segment), segment, 0);
         if existing != NodeId::NONE {
             return existing;
@@ -137,7 +133,7 @@ impl TrieBuilder {
         to
     }
 
-    fn glob(&mut self, from: NodeId, glob: &Glob) -> NodeId {
+    fn glob_edge(&mut self, from: NodeId, glob: &Glob) -> NodeId {
         let key = (from, glob.clone());
         if let Some(to) = self.glob_edges.get(&key) {
             return *to;
