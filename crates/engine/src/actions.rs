@@ -9,7 +9,7 @@ use crate::prefix::Prefix;
 const MAX_LINEAR: usize = 8;
 
 /// The actions that the policy names.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Actions {
     names: Interner<ActionId>,
     /// The first [`MAX_LINEAR`] names that fit into a [`Prefix`], as every HTTP method does.

@@ -25,7 +25,6 @@ id_types! {
 }
 
 /// Which subjects have which roles.
-#[derive(Debug)]
 pub(crate) struct Callers {
     graph: RoleGraph,
     users: Members<UserId>,
@@ -91,7 +90,6 @@ impl Callers {
 }
 
 /// The users or groups that are granted roles.
-#[derive(Debug)]
 struct Members<I> {
     names: Interner<I>,
     /// The roles of each: granted and reserved roles, and those that these extend.
@@ -131,7 +129,6 @@ impl<I: Id + Ord> Members<I> {
 }
 
 /// The roles, and which roles each extends.
-#[derive(Debug)]
 struct RoleGraph {
     ids: Interner<RoleId>,
     names: IdVec<RoleId, Arc<str>>,
@@ -204,7 +201,7 @@ impl<'g> Closure<'g> {
 }
 
 /// Sets of roles, without duplicates.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct RoleSets(IndexSet<RoleSet, RandomState>);
 
 impl RoleSets {

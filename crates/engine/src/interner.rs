@@ -61,10 +61,6 @@ impl<I: Id> Interner<I> {
 }
 
 impl<I> Interner<I> {
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
-
     pub(crate) fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
@@ -92,12 +88,6 @@ impl<I> Default for Interner<I> {
     }
 }
 
-impl<I> std::fmt::Debug for Interner<I> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} strings", self.len())
-    }
-}
-
 /// Widens a hash to 64 bits: the hash table uses both the lowest and the highest bits.
 const fn spread(hash: u32) -> u64 {
     (hash as u64) << 32 | hash as u64
@@ -114,7 +104,6 @@ mod tests {
         let mut interner: Interner<RoleId> = Interner::default();
         let ids = [b"a".as_slice(), b"", b"bc", b"a", b""].map(|string| interner.add(string));
         assert_eq!(ids, [0, 1, 2, 0, 1].map(RoleId));
-        assert_eq!(interner.len(), 3);
         let found = [b"bc".as_slice(), b"", b"b", b"abc"].map(|string| interner.find(string));
         assert_eq!(found, [Some(RoleId(2)), Some(RoleId(1)), None, None]);
     }

@@ -35,6 +35,8 @@ pub use policy::pattern::PatternSubject;
 pub use policy::{AccessRequest, Decision};
 pub use roles::RoleSet;
 
+use std::fmt;
+
 use policy::Policy;
 
 use crate::actions::Actions;
@@ -44,13 +46,18 @@ use crate::scopes::Scopes;
 use crate::trie::{Trie, Walk};
 
 /// A policy compiled into an index. Immutable.
-#[derive(Debug)]
 pub struct Engine {
     callers: Callers,
     actions: Actions,
     scopes: Scopes,
     trie: Trie,
     rows: Rows,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").finish_non_exhaustive()
+    }
 }
 
 impl Engine {

@@ -178,12 +178,6 @@ impl Rows {
     }
 }
 
-impl std::fmt::Debug for Rows {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} short entries, {} wide rows", self.short.len(), self.wide.len())
-    }
-}
-
 /// Builds rows, without duplicates: the ends of all patterns of a rule share a row.
 #[derive(Default)]
 pub(crate) struct RowsBuilder {

@@ -16,7 +16,6 @@ id_types! {
 ///
 /// Each scope has its own tries, so the walk meets only rules that apply, and a policy without
 /// scopes pays nothing for them.
-#[derive(Debug)]
 pub(crate) struct Scopes {
     any: Roots,
     exact: RootsByName,
@@ -26,7 +25,7 @@ pub(crate) struct Scopes {
     longest: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct RootsByName {
     names: Interner<NameId>,
     roots: IdVec<NameId, Roots>,

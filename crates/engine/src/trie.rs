@@ -364,9 +364,3 @@ impl Node {
         if is_leaf { NodeId(self.end_row.0 | LEAF) } else { id }
     }
 }
-
-impl std::fmt::Debug for Trie {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} nodes, {} with globs", self.nodes.len(), self.globs.len())
-    }
-}
