@@ -2,10 +2,10 @@
 //!
 //! Both are written by hand, because generated code builds messages of maps and strings: prost
 //! takes more than a microsecond to decode a message of 560 bytes, about ten times as long as this
-//! decoder (November 2026; `make bench BENCH=codec`). [`request`] decodes in one pass and borrows
-//! from the message. [`Encoder`] returns each answer in one allocation of its exact size, gRPC
-//! prefix included. `proto/` defines the messages; [`FILE_DESCRIPTOR_SET`] is its compiled form,
-//! for server reflection.
+//! decoder (November 2026; `make bench BENCH=codec`). [`request`] decodes in a single pass and
+//! borrows from the message. [`Encoder`] returns each answer in a single allocation of its exact
+//! size, gRPC prefix included. `proto/` defines the messages; [`FILE_DESCRIPTOR_SET`] is its
+//! compiled form, for server reflection.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 

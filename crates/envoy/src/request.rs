@@ -1,24 +1,23 @@
-//! Decodes a `CheckRequest` in one pass, borrowing from the message.
+//! Decodes a `CheckRequest` in a single pass, borrowing from the message.
 //!
-//! Strings are not checked to be UTF-8, although protobuf requires it: Envoy does not check either,
-//! so clients can get any bytes into most of them. A decoding error would be an error of the
-//! server, on which an Envoy with `failure_mode_allow` lets the request through. So strings are
-//! passed on as bytes, and the authorizer denies a request whose method, path, host or
-//! `Authorization` is not valid.
+//! Strings may have any bytes, although protobuf requires UTF-8: Envoy passes on whatever a client
+//! sends. A decoding error would be an error of the server, on which an Envoy with
+//! `failure_mode_allow` lets the request through. Instead, the authorizer denies a request whose
+//! method, path, host or `Authorization` is not valid.
 //!
-//! Only fields that rolegate uses are decoded; of others only the length is checked. A field that
-//! occurs twice is merged as protobuf defines it, with two exceptions. Of the client's address the
-//! last message replaces the others. And a name that occurs twice in the `headers` map counts as
-//! two lines, although in protobuf the last wins: so a second `authorization` is seen, and the
-//! request is denied.
+//! Only fields that rolegate uses are decoded. The length of other fields is checked. A field that
+//! occurs twice is merged as protobuf defines it, with two exceptions. The last message of the
+//! client's address replaces the earlier messages. A name that occurs twice in the `headers` map
+//! counts as two lines, although in protobuf the last wins: so a request with a second
+//! `authorization` is denied.
 
 use crate::wire::{Fields, Value, WireError};
 
-/// The most header lines that are passed on; a request with more is denied. It bounds the time for
-/// one request, and is far above what an Envoy accepts (100 by default).
+/// Maximum number of header lines that are passed on; a request with more is denied. It bounds the
+/// time for a request. Envoy accepts 100 by default.
 pub const MAX_HEADERS: usize = 10_000;
 
-/// What Envoy sends about an HTTP request. Its header lines are passed on while it is decoded.
+/// An HTTP request as Envoy describes it, without its header lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckRequest<'a> {
     /// `attributes.request.http.method`.
@@ -33,14 +32,13 @@ pub struct CheckRequest<'a> {
     /// headers says whether it is whole.
     pub body: &'a [u8],
     /// Whether Envoy sends the body as text (`attributes.request.http.body`), as it does without
-    /// `pack_as_bytes`. That is not read: Envoy replaces bytes in it that are no UTF-8.
+    /// `pack_as_bytes`. The text is ignored: Envoy replaces bytes in it that are not UTF-8.
     pub has_text_body: bool,
     /// Whether `attributes.context_extensions` has `request_body: buffered`: the route's
     /// configuration says that Envoy sends each body.
     pub buffers_body: bool,
-    /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied: the
-    /// lines that were not passed on may matter. It is no decoding error, because a client can
-    /// cause it.
+    /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied, but
+    /// is no decoding error, because a client can cause it.
     pub too_many_headers: bool,
     /// `attributes.source.address`, still encoded, because most requests do not need it.
     source_address: &'a [u8],

@@ -1,6 +1,5 @@
-//! Encodes a `CheckResponse`. The five bytes that gRPC puts before a message (compression flag 0,
-//! length) are included, so the result is the whole body of the gRPC response, and the server need
-//! not copy it to add them.
+//! Encodes a `CheckResponse`, with the five bytes that gRPC puts before a message (compression flag
+//! 0, length). So the result is the whole body of the gRPC response.
 
 use crate::wire::{varint_length, write_varint};
 
@@ -22,9 +21,9 @@ pub enum EncodeError {
     TooLarge,
 }
 
-/// Encodes answers. In protobuf the length of a message comes before it, and computing the length
-/// first costs as much as writing. So the fields are written to a buffer, which is kept for the
-/// next answers, and then copied behind their length.
+/// Encodes answers. In protobuf the length of a message precedes it, and computing the length first
+/// costs as much as writing. So the fields are written to a buffer, which is kept for the next
+/// answers, and then copied behind their length.
 #[derive(Debug, Default)]
 pub struct Encoder {
     fields: Vec<u8>,
@@ -33,19 +32,20 @@ pub struct Encoder {
 }
 
 /// Maximum bytes of a value in dynamic metadata: the name of a user may be as long as a token.
-const LONGEST: usize = 1024;
+const MAX_METADATA_VALUE: usize = 1024;
 
-/// The most memory that an encoder keeps from earlier answers, in bytes. Most answers take some
-/// hundred bytes; a client can cause a long one.
-const KEEP: usize = 16 << 10;
+/// Maximum bytes of the buffer that an encoder keeps. Most answers take some hundred bytes; a
+/// client can cause a long answer.
+const MAX_KEPT: usize = 16 << 10;
 
 impl Encoder {
-    /// Gives the next answer dynamic metadata, which Envoy's access log can print: texts by name.
-    /// Empty ones are left out, long ones are cut.
+    /// Sets the dynamic metadata of the next answer, for Envoy's access log. Omits empty texts, and
+    /// cuts long texts.
     pub fn describe<'m>(&mut self, entries: impl Iterator<Item = (&'m str, &'m str)>) {
         self.metadata.clear();
         for (key, value) in entries.filter(|(_, value)| !value.is_empty()) {
-            let value = value.get(..value.floor_char_boundary(LONGEST)).unwrap_or_default();
+            let value =
+                value.get(..value.floor_char_boundary(MAX_METADATA_VALUE)).unwrap_or_default();
             let text = delimited(value.len());
             start(&mut self.metadata, STRUCT_FIELDS, delimited(key.len()) + delimited(text));
             write_text(&mut self.metadata, KEY, key);
@@ -111,7 +111,7 @@ impl Encoder {
 
     fn clear(&mut self) {
         self.fields.clear();
-        self.fields.shrink_to(KEEP);
+        self.fields.shrink_to(MAX_KEPT);
     }
 
     /// The whole answer: prefix, status, the written fields as the message with the key `response`,
@@ -154,9 +154,9 @@ const VALUE: u8 = 2 << 3 | 2;
 /// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present,
 /// so that an OK is explicit and no client has to infer it from a missing field.
 const STATUS_OK: [u8; 2] = [STATUS, 0];
-/// Both ways to say that a header replaces those of its name, as it does in Envoy 1.40 (tested):
-/// `append: false`, which is deprecated, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`. Envoy's
-/// pull request 42878 had its `ext_authz` read the latter, and 43442 reverted that.
+/// A header replaces all headers of its name. Both ways to say so: `append: false`, which is
+/// deprecated, and `append_action: OVERWRITE_IF_EXISTS_OR_ADD`. Envoy's pull request 42878 had its
+/// `ext_authz` read the latter, and 43442 reverted that. Tested with Envoy 1.40.
 const OVERWRITE: [u8; 4] = [2 << 3 | 2, 0, 3 << 3, 2];
 /// The length of the gRPC prefix of a message, in bytes: a compression flag and the message's
 /// length.
@@ -216,46 +216,27 @@ fn is_path(value: &str) -> bool {
 }
 
 fn check_name(name: &str) -> Result<(), EncodeError> {
-    let token =
+    let is_token =
         !name.is_empty() && name.bytes().all(|byte| TOKEN.get(usize::from(byte)) == Some(&true));
-    if token { Ok(()) } else { Err(EncodeError::HeaderName) }
+    if is_token { Ok(()) } else { Err(EncodeError::HeaderName) }
 }
 
-/// For each byte, whether a token may contain it: a look-up instead of sixteen comparisons.
+/// For each byte, whether a token may contain it (RFC 9110, 5.6.2): a look-up instead of sixteen
+/// comparisons. A token has no colon, so the only pseudo-header that can be written is the `:path`
+/// that [`Encoder::allowed`] lets through.
 const TOKEN: [bool; 256] = {
     let mut table = [false; 256];
-    let mut rest: &mut [bool] = &mut table;
-    let mut byte = 0;
-    while let [first, others @ ..] = rest {
-        *first = is_token(byte);
+    let mut entries: &mut [bool] = &mut table;
+    let mut byte = 0_u8;
+    while let [entry, tail @ ..] = entries {
+        *entry = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'!' | b'#'..=b'\'' | b'*' | b'+' | b'-' | b'.')
+            || matches!(byte, b'^'..=b'`' | b'|' | b'~');
         byte = byte.wrapping_add(1);
-        rest = others;
+        entries = tail;
     }
     table
 };
-
-/// Whether a token may contain this byte (RFC 9110, 5.6.2). A colon is not allowed, so the only
-/// pseudo-header that can be written is the `:path` that `allowed` lets through.
-const fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric()
-        || matches!(
-            byte,
-            b'!' | b'#'
-                | b'$'
-                | b'%'
-                | b'&'
-                | b'\''
-                | b'*'
-                | b'+'
-                | b'-'
-                | b'.'
-                | b'^'
-                | b'_'
-                | b'`'
-                | b'|'
-                | b'~'
-        )
-}
 
 fn check_value(value: &str) -> Result<(), EncodeError> {
     if value.bytes().any(|byte| byte.is_ascii_control()) {

@@ -24,7 +24,7 @@ pub enum WireError {
 pub(crate) enum Value<'a> {
     /// Wire type 0.
     Varint(u64),
-    /// Wire types 1 and 5. No field that is decoded has them.
+    /// Wire types 1 and 5, which no decoded field has.
     Fixed,
     /// Wire type 2: a string, bytes, or a message.
     Bytes(&'a [u8]),
@@ -33,18 +33,18 @@ pub(crate) enum Value<'a> {
 /// The fields of a message, in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fields<'a> {
-    rest: &'a [u8],
+    remaining: &'a [u8],
 }
 
 impl<'a> Fields<'a> {
     pub(crate) const fn new(message: &'a [u8]) -> Self {
-        Self { rest: message }
+        Self { remaining: message }
     }
 
     /// The next field, or `None` at the end.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<(u32, Value<'a>)>, WireError> {
-        if self.rest.is_empty() {
+        if self.remaining.is_empty() {
             return Ok(None);
         }
         let key = u32::try_from(self.varint()?).map_err(|_| WireError::FieldNumber)?;
@@ -70,16 +70,17 @@ impl<'a> Fields<'a> {
 
     #[inline]
     fn take(&mut self, length: usize) -> Result<&'a [u8], WireError> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(WireError::Truncated)?;
-        self.rest = rest;
-        Ok(taken)
+        let (bytes, remaining) =
+            self.remaining.split_at_checked(length).ok_or(WireError::Truncated)?;
+        self.remaining = remaining;
+        Ok(bytes)
     }
 
     #[inline]
     fn varint(&mut self) -> Result<u64, WireError> {
-        let (&first, rest) = self.rest.split_first().ok_or(WireError::Truncated)?;
+        let (&first, remaining) = self.remaining.split_first().ok_or(WireError::Truncated)?;
         if first < 0x80 {
-            self.rest = rest;
+            self.remaining = remaining;
             return Ok(u64::from(first));
         }
         self.long_varint()
@@ -87,7 +88,7 @@ impl<'a> Fields<'a> {
 
     fn long_varint(&mut self) -> Result<u64, WireError> {
         let mut value = 0_u64;
-        for (place, &byte) in self.rest.iter().take(MAX_VARINT).enumerate() {
+        for (place, &byte) in self.remaining.iter().take(MAX_VARINT).enumerate() {
             let last_place = place + 1 == MAX_VARINT;
             if last_place && byte > 1 {
                 return Err(WireError::Varint);
@@ -102,7 +103,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The most bytes of a varint.
+/// Maximum bytes of a varint.
 const MAX_VARINT: usize = 10;
 
 /// The number of bytes that `value` takes as a varint.
