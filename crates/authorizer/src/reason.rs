@@ -1,93 +1,109 @@
 //! Why a request is denied.
 
-use std::fmt;
-
 use identity::CredentialsError;
 use policy::canonical::{HostError, PathError};
 
-/// Why a request is denied. The list is closed: each reason has a name and a status, for logs,
-/// metrics and answers.
+/// Why a request is denied. Each reason has a name and a status, for logs, metrics and answers.
 ///
 /// A failure of the program is not a reason: it gives no verdict, but an error of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Reason {
     /// The method is not a token (RFC 9110, 9.1), or has lower-case letters: 400.
+    #[error("the method is not a token in upper case")]
     InvalidMethod,
     /// The path is ambiguous or malformed: 400.
+    #[error("{0}")]
     InvalidPath(PathError),
     /// The host is ambiguous or malformed: 400.
+    #[error("{0}")]
     InvalidHost(HostError),
-    /// A control byte in the `Authorization` header: 400.
+    /// 400.
+    #[error("a control byte in the `Authorization` header")]
     ControlBytes,
-    /// More than one `Authorization` header: 400.
+    /// 400.
+    #[error("more than one `Authorization` header")]
     DuplicateAuthorization,
-    /// The `Connection` header names a header that the policy sets or removes: 400.
+    /// 400.
+    #[error("the `Connection` header names a header that the policy sets or removes")]
     ConnectionHeader,
     /// The request exceeds a limit: 400, 413 or 503.
+    #[error("{0}")]
     Limit(Limit),
     /// The caller is anonymous, and the policy does not allow the request without credentials: 401.
+    #[error("no credentials")]
     MissingCredentials,
     /// The credentials are invalid: 401.
+    #[error("{0}")]
     InvalidCredentials(CredentialsError),
-    /// No rule allows it: 403.
+    /// 403.
+    #[error("no rule allows it")]
     NotAllowed,
-    /// A `deny` rule matches: 403.
+    /// 403.
+    #[error("a `deny` rule matches")]
     Denied,
-    /// What a request to a search cluster needs is not known: 400 if the request is invalid,
+    /// The needs of a request to a search cluster are not known: 400 if the request is invalid,
     /// otherwise 403.
+    #[error("{0}")]
     Cluster(search::Problem),
-    /// The roles of a search cluster do not permit it: 403.
+    /// 403.
+    #[error("the roles of the search cluster do not permit it")]
     NotPermitted,
-    /// They permit it on some of its indices only: 403.
+    /// 403.
+    #[error("the roles of the search cluster permit it on some of its indices only")]
     PartlyPermitted,
-    /// They permit it with parts hidden, and what to hide is too long for a header: 403.
+    /// The filters of the caller's roles do not fit into a header: 403.
+    #[error("the filters of the caller's roles are too long for a header")]
     DocumentSecurityTooLong,
 }
 
 /// A limit that a request can exceed.
 ///
-/// A client can cause each of these. So the answer is a denial and not an error of the server: on
-/// an error, an Envoy with `failure_mode_allow: true` lets the request through, so a client could
-/// get past the policy by causing one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// A client can exceed each limit on purpose, so the answer is a denial and not an error of the
+/// server: on an error, an Envoy with `failure_mode_allow: true` lets the request through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Limit {
     /// The request has more header lines than are read, or more aliases of the policy's headers
     /// than are removed: 400.
+    #[error("too many header lines, or too many aliases of the headers to set or remove")]
     HeaderLines,
     /// The response that allows the request would be larger than is kept in memory, as with long
     /// claims: 400.
+    #[error("the headers to set are too large")]
     ResponseSize,
     /// The message is larger than the server accepts: 413 (RFC 9110, 15.5.14).
+    #[error("the message is larger than `max-message-size`")]
     MessageSize,
-    /// The body, which the decision depends on, is larger than is buffered: 413.
+    /// The decision depends on the body, and the body is larger than is buffered: 413.
+    #[error("the body is larger than `max-request-body`")]
     BodySize,
     /// No capacity is left to receive the message or to verify its credentials: 503 (RFC 9110,
     /// 15.6.4).
+    #[error("the server is overloaded")]
     Capacity,
     /// The message was not complete, or its credentials were not verified, in time: 503.
+    #[error("the deadline has passed")]
     Deadline,
 }
 
 /// Where a request is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Its method, path or host is read.
+    /// Reading its method, path or host.
     Request,
-    /// Its headers are read: a denial may depend on headers that no log has.
+    /// Reading its headers: a denial may depend on headers that no log has.
     Headers,
-    /// A limit is checked, of the server or of an answer.
+    /// Checking a limit of the server or of an answer.
     Limit,
-    /// Its credentials are verified.
+    /// Verifying its credentials.
     Credentials,
-    /// The rules decide. (An anonymous caller is asked for credentials by a search cluster, too.)
+    /// Evaluating the rules. Also where a search cluster asks an anonymous caller for credentials.
     Rules,
-    /// A search cluster decides.
+    /// Evaluating the roles of a search cluster.
     Cluster,
 }
 
 impl Reason {
-    /// Where a request is denied for this reason, with which HTTP status, and the reason's name.
-    /// This is the only list that sorts the reasons.
+    /// The stage, the HTTP status and the name of this reason.
     fn properties(self) -> (Stage, u16, &'static str) {
         match self {
             Self::InvalidMethod => (Stage::Request, 400, "invalid_method"),
@@ -96,26 +112,24 @@ impl Reason {
             Self::ControlBytes => (Stage::Headers, 400, "control_bytes"),
             Self::DuplicateAuthorization => (Stage::Headers, 400, "duplicate_authorization"),
             Self::ConnectionHeader => (Stage::Headers, 400, "connection_header"),
-            Self::Limit(Limit::HeaderLines) => (Stage::Limit, 400, "too_many_headers"),
-            Self::Limit(Limit::ResponseSize) => (Stage::Limit, 400, "response_too_large"),
-            Self::Limit(Limit::MessageSize) => (Stage::Limit, 413, "message_too_large"),
-            Self::Limit(Limit::BodySize) => (Stage::Limit, 413, "body_too_large"),
-            Self::Limit(Limit::Capacity) => (Stage::Limit, 503, "overloaded"),
-            Self::Limit(Limit::Deadline) => (Stage::Limit, 503, "deadline_exceeded"),
+            Self::Limit(limit) => match limit {
+                Limit::HeaderLines => (Stage::Limit, 400, "too_many_headers"),
+                Limit::ResponseSize => (Stage::Limit, 400, "response_too_large"),
+                Limit::MessageSize => (Stage::Limit, 413, "message_too_large"),
+                Limit::BodySize => (Stage::Limit, 413, "body_too_large"),
+                Limit::Capacity => (Stage::Limit, 503, "overloaded"),
+                Limit::Deadline => (Stage::Limit, 503, "deadline_exceeded"),
+            },
             Self::InvalidCredentials(error) => (Stage::Credentials, 401, error.name()),
             Self::MissingCredentials => (Stage::Rules, 401, "missing_credentials"),
             Self::NotAllowed => (Stage::Rules, 403, "not_allowed"),
             Self::Denied => (Stage::Rules, 403, "denied"),
-            Self::Cluster(search::Problem::UnknownRoute) => {
-                (Stage::Cluster, 403, "unknown_operation")
-            }
-            Self::Cluster(search::Problem::Unsupported(_)) => {
-                (Stage::Cluster, 403, "unsupported_operation")
-            }
-            Self::Cluster(search::Problem::Invalid(_)) => {
-                (Stage::Cluster, 400, "invalid_operation")
-            }
-            Self::Cluster(search::Problem::BodyNeeded) => (Stage::Cluster, 403, "body_needed"),
+            Self::Cluster(problem) => match problem {
+                search::Problem::UnknownRoute => (Stage::Cluster, 403, "unknown_operation"),
+                search::Problem::Unsupported(_) => (Stage::Cluster, 403, "unsupported_operation"),
+                search::Problem::Invalid(_) => (Stage::Cluster, 400, "invalid_operation"),
+                search::Problem::BodyNeeded => (Stage::Cluster, 403, "body_needed"),
+            },
             Self::NotPermitted => (Stage::Cluster, 403, "not_permitted"),
             Self::PartlyPermitted => (Stage::Cluster, 403, "partly_permitted"),
             Self::DocumentSecurityTooLong => (Stage::Cluster, 403, "document_security_too_long"),
@@ -146,9 +160,9 @@ impl Reason {
         if let Self::InvalidCredentials(error) = self { Some(error) } else { None }
     }
 
-    /// A reason of each name.
+    /// A reason for each name.
     pub fn all() -> impl Iterator<Item = Self> {
-        let invalid = [
+        let before_credentials = [
             Self::InvalidMethod,
             Self::InvalidPath(PathError::Empty),
             Self::InvalidHost(HostError),
@@ -156,7 +170,7 @@ impl Reason {
             Self::DuplicateAuthorization,
             Self::ConnectionHeader,
         ];
-        let refused = [
+        let after_credentials = [
             Self::MissingCredentials,
             Self::NotAllowed,
             Self::Denied,
@@ -168,9 +182,11 @@ impl Reason {
             Self::Cluster(search::Problem::Invalid("")),
             Self::Cluster(search::Problem::BodyNeeded),
         ];
-        let limits = Limit::ALL.map(Self::Limit);
-        let credentials = CredentialsError::ALL.map(Self::InvalidCredentials);
-        invalid.into_iter().chain(limits).chain(credentials).chain(refused)
+        before_credentials
+            .into_iter()
+            .chain(Limit::ALL.map(Self::Limit))
+            .chain(CredentialsError::ALL.map(Self::InvalidCredentials))
+            .chain(after_credentials)
     }
 }
 
@@ -184,41 +200,4 @@ impl Limit {
         Self::Capacity,
         Self::Deadline,
     ];
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::InvalidMethod => f.write_str("the method is not a token in upper case"),
-            Self::InvalidPath(why) => why.fmt(f),
-            Self::InvalidHost(why) => why.fmt(f),
-            Self::ControlBytes => f.write_str("a control byte in the `Authorization` header"),
-            Self::DuplicateAuthorization => f.write_str("more than one `Authorization` header"),
-            Self::ConnectionHeader => f.write_str(
-                "the `Connection` header names a header that the policy sets or removes",
-            ),
-            Self::Limit(limit) => f.write_str(match limit {
-                Limit::HeaderLines => {
-                    "too many header lines, or too many aliases of the headers to set or remove"
-                }
-                Limit::ResponseSize => "the headers to set are too large",
-                Limit::MessageSize => "the message is larger than `max-message-size`",
-                Limit::BodySize => "the body is larger than `max-request-body`",
-                Limit::Capacity => "the server is overloaded",
-                Limit::Deadline => "the deadline has passed",
-            }),
-            Self::MissingCredentials => f.write_str("no credentials"),
-            Self::InvalidCredentials(why) => why.fmt(f),
-            Self::NotAllowed => f.write_str("no rule allows it"),
-            Self::Denied => f.write_str("a `deny` rule matches"),
-            Self::Cluster(why) => why.fmt(f),
-            Self::NotPermitted => f.write_str("the roles of the search cluster do not permit it"),
-            Self::PartlyPermitted => {
-                f.write_str("the roles of the search cluster permit it on some of its indices only")
-            }
-            Self::DocumentSecurityTooLong => {
-                f.write_str("what the roles of the cluster hide is too long for a header")
-            }
-        }
-    }
 }
