@@ -17,27 +17,25 @@ pub struct ResponseHeader {
     pub value: Box<str>,
 }
 
-/// The value of a header of `set_headers`, rendered for one caller: all but the name of the rule,
-/// which depends on the request. So an allowed request only inserts that name.
+/// The value of a header of `set_headers`, rendered for a caller, but without the name of the rule,
+/// which depends on the request.
 #[derive(Debug)]
 enum Rendered {
     /// The whole value; `None` removes the header.
     Complete(Option<Box<str>>),
-    /// The value contains the rule's name: the texts around it, and `None` in each place of the
-    /// name.
+    /// The parts of a value that contains the rule's name; `None` stands for the name.
     WithRule(Box<[Option<Box<str>>]>),
 }
 
-/// The values of `set_headers` for one caller.
+/// The values of `set_headers` for a caller.
 #[derive(Debug)]
 pub(crate) struct Values {
     values: Box<[Rendered]>,
-    /// How long they are together; `None` if one of them contains the rule's name.
+    /// Their length in total; `None` if any of them contains the rule's name.
     pub(crate) size: Option<usize>,
 }
 
 impl Values {
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.values.len()
     }
@@ -52,8 +50,8 @@ impl Values {
         }
     }
 
-    /// Writes the values that contain the rule's name into `with_rule`, at the indices of their
-    /// headers. Reuses its strings.
+    /// Writes the values that contain the rule's name to `with_rule`, at the indices of their
+    /// headers.
     pub(crate) fn render_rule(&self, rule: &str, with_rule: &mut Vec<String>) {
         if self.size.is_some() {
             return;
@@ -77,17 +75,21 @@ impl Values {
 }
 
 impl Rendered {
+    /// Its length; `None` if it contains the rule's name.
+    fn size(&self) -> Option<usize> {
+        match self {
+            Self::Complete(value) => Some(value.as_deref().map_or(0, str::len)),
+            Self::WithRule(_) => None,
+        }
+    }
+
     /// The bytes that it has allocated on the heap.
     fn heap_size(&self) -> usize {
-        let text = |text: &Option<Box<str>>| {
-            text.as_ref().map_or(0, |text| identity::allocated(text.len()))
+        let (texts, list) = match self {
+            Self::Complete(value) => (std::slice::from_ref(value), 0),
+            Self::WithRule(parts) => (&**parts, identity::allocated(size_of_val(&**parts))),
         };
-        match self {
-            Self::Complete(value) => text(value),
-            Self::WithRule(parts) => {
-                identity::allocated(size_of_val(&**parts)) + parts.iter().map(text).sum::<usize>()
-            }
-        }
+        list + texts.iter().flatten().map(|text| identity::allocated(text.len())).sum::<usize>()
     }
 }
 
@@ -96,53 +98,47 @@ impl Rendered {
 pub(crate) struct TemplateValues<'a> {
     pub(crate) subject: Option<&'a Subject>,
     pub(crate) roles: &'a [&'a str],
-    /// That of the policy alone: it does not change with an issuer's keys.
+    /// The revision of the policy without its keys.
     pub(crate) revision: &'a str,
 }
 
-/// Computes the values of a policy's `set_headers` for one caller.
+/// Computes the values of a policy's `set_headers` for a caller.
 ///
-/// A user name, group, role or claim that a header cannot carry unchanged would reach the upstream
-/// as a different one, so it is not sent. A user name or claim that has a control character, or
-/// begins or ends with white space, removes its whole header. A group or role like that, or with a
-/// comma, is left out of its list. Characters that are not ASCII pass, in UTF-8 (RFC 9110, 5.5:
-/// obs-text).
+/// A user name, group, role or claim is not sent if a header cannot carry it unchanged. A user name
+/// or claim that has a control character, or begins or ends with white space, removes its whole
+/// header. Such a group or role, or a group or role with a comma, is omitted from its list.
+/// Characters that are not ASCII pass, in UTF-8 (RFC 9110, 5.5: obs-text).
 pub(crate) fn render(headers: &[SetHeader], template: TemplateValues<'_>) -> Values {
     let values: Box<[Rendered]> =
         headers.iter().map(|header| render_value(&header.value.0, template)).collect();
-    let size = |value: &Rendered| match value {
-        Rendered::Complete(value) => Some(value.as_deref().map_or(0, str::len)),
-        Rendered::WithRule(_) => None,
-    };
-    let size = values.iter().map(size).sum();
-    Values { values, size }
+    Values { size: values.iter().map(Rendered::size).sum(), values }
 }
 
 fn render_value(pieces: &[Piece], template: TemplateValues<'_>) -> Rendered {
     let Some(texts) =
-        pieces.iter().map(|piece| text_of(piece, template)).collect::<Option<Vec<_>>>()
+        pieces.iter().map(|piece| render_piece(piece, template)).collect::<Option<Vec<_>>>()
     else {
         return Rendered::Complete(None);
     };
     if pieces.contains(&Piece::Rule) {
-        let part = |(piece, text): (&Piece, String)| (*piece != Piece::Rule).then(|| text.into());
-        return Rendered::WithRule(pieces.iter().zip(texts).map(part).collect());
+        let parts = pieces.iter().zip(texts);
+        let parts = parts.map(|(piece, text)| (*piece != Piece::Rule).then(|| text.into()));
+        return Rendered::WithRule(parts.collect());
     }
     let text = texts.concat();
     Rendered::Complete(is_sendable(&text).then(|| text.into()))
 }
 
 /// The text of a template piece; `None` if it must not be sent.
-fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
+fn render_piece(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
     let text = match piece {
         Piece::Text(text) => return Some(text.to_string()),
         Piece::Rule => String::new(),
         Piece::User => template.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
-        // The reserved roles say nothing that `{user}` does not, and a caller has them only where
-        // the policy defines them: a first rule for `anyone` would change the header of every
-        // request.
-        Piece::Roles => list(shown_roles(template.roles).into_iter()),
-        Piece::Groups => list(
+        // A caller has reserved roles only if the policy defines them: a first rule for `anyone`
+        // would change the header of every request.
+        Piece::Roles => join(unreserved_roles(template.roles).into_iter()),
+        Piece::Groups => join(
             template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)),
         ),
         Piece::Revision => template.revision.to_owned(),
@@ -154,12 +150,12 @@ fn text_of(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
     (text.is_empty() || is_sendable(&text)).then_some(text)
 }
 
-/// The roles without the reserved ones.
-pub(crate) fn shown_roles<'r>(roles: &[&'r str]) -> Vec<&'r str> {
+pub(crate) fn unreserved_roles<'r>(roles: &[&'r str]) -> Vec<&'r str> {
     roles.iter().copied().filter(|role| ![ANYONE, AUTHENTICATED].contains(role)).collect()
 }
 
-fn list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+/// The names that a list in a header can carry, with commas.
+fn join<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.filter(|name| is_sendable(name) && !name.contains(',')).collect();
     names.join(",")
 }
@@ -176,7 +172,7 @@ pub(crate) fn claim_text(claim: &Value) -> Option<String> {
 
 /// Whether a number was not rounded to an integer when it was read. Integers of more than 64 bits
 /// are read as floating-point numbers, which are rounded from 2^53 on: two tenants could become
-/// one.
+/// equal.
 pub(crate) fn is_exact(number: &Number) -> bool {
     const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
     number.is_u64()
@@ -184,8 +180,8 @@ pub(crate) fn is_exact(number: &Number) -> bool {
         || number.as_f64().is_some_and(|number| number.abs() < FIRST_ROUNDED)
 }
 
-/// Whether a header carries this text unchanged: it is not empty, has no control characters, which
-/// could end the line, and no white space at either end, which would be trimmed.
+/// Whether a header carries this text unchanged: control characters could end the line, and white
+/// space at either end would be trimmed.
 fn is_sendable(text: &str) -> bool {
     !text.is_empty()
         && !text.contains(char::is_control)
@@ -193,8 +189,8 @@ fn is_sendable(text: &str) -> bool {
         && !text.ends_with(char::is_whitespace)
 }
 
-/// The most bytes of a request's id that a body shows. Envoy's id has 20 digits; another client may
-/// send one as long as a whole message.
+/// Maximum bytes of a request's id in a body. Envoy's id has 20 digits; another client may send an
+/// id as long as a message.
 const MAX_ID_BYTES: usize = 256;
 
 /// How a policy answers denied requests: its settings, and the headers of each kind of answer.
@@ -208,24 +204,17 @@ pub(crate) struct Denials {
 
 impl Denials {
     pub(crate) fn new(settings: &DenyResponse, identity: &Identity) -> Self {
-        let with = |more: Vec<ResponseHeader>| {
-            std::iter::once(ResponseHeader {
-                name: "content-type",
-                value: content_type(settings).into(),
-            })
-            .chain(more)
-            .collect()
-        };
-        Self {
-            settings: settings.clone(),
-            plain: with(Vec::new()),
-            challenges: with(challenges(identity, "")),
-            invalid_token: with(challenges(identity, ", error=\"invalid_token\"")),
-        }
+        let content_type =
+            ResponseHeader { name: "content-type", value: content_type(settings).into() };
+        let plain = Box::new([content_type]);
+        let [challenges, invalid_token] = ["", ", error=\"invalid_token\""].map(|bearer_error| {
+            plain.iter().cloned().chain(challenges(identity, bearer_error)).collect()
+        });
+        Self { settings: settings.clone(), plain, challenges, invalid_token }
     }
 
-    /// The headers of an answer. `bearer`: the request has a Bearer token. Only then is an error
-    /// named (RFC 6750, 3.1).
+    /// The headers of an answer. `bearer`: the request has a Bearer token, so the answer names its
+    /// error (RFC 6750, 3.1).
     pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[ResponseHeader] {
         match (reason.status(), reason.credentials_error()) {
             (401, Some(_)) if bearer => &self.invalid_token,
@@ -234,7 +223,7 @@ impl Denials {
         }
     }
 
-    /// Writes the body of an answer to `body`, replacing its content.
+    /// Replaces `body` with the body of an answer.
     pub(crate) fn write_body(
         &self,
         reason: Reason,
@@ -271,7 +260,7 @@ fn content_type(settings: &DenyResponse) -> &'static str {
     }
 }
 
-/// The `WWW-Authenticate` challenges, one for each configured method (RFC 7617, 2; RFC 6750, 3).
+/// The `WWW-Authenticate` challenges of the configured methods (RFC 7617, 2; RFC 6750, 3).
 pub(crate) fn challenges(identity: &Identity, bearer_error: &str) -> Vec<ResponseHeader> {
     let realm = identity.basic.as_ref().map_or("rolegate", |basic| &basic.realm);
     let realm = realm.replace('\\', "\\\\").replace('"', "\\\"");
@@ -332,8 +321,8 @@ fn write_html<'f>(
     }
 }
 
-/// Writes a character of a JSON string. It escapes what RFC 8259, 7 requires, and also DEL, C1
-/// controls, U+2028 and U+2029.
+/// Writes a character of a JSON string. Escapes more than RFC 8259, 7 requires: DEL, C1 controls,
+/// U+2028 and U+2029.
 fn push_json(character: char, body: &mut String) {
     match character {
         '"' | '\\' => body.extend(['\\', character]),

@@ -7,10 +7,10 @@ use identity::{
     Subject, UnixTime, VerificationResult,
 };
 
-/// The caller of a request, with what the backend attaches to it. `None` is an anonymous one.
+/// The caller of a request, with the data of the backend; `None` if it is anonymous.
 pub(crate) type Caller<'c, D> = Option<&'c CachedSubject<D>>;
 
-/// Why a caller is known. What the backend attaches to it depends on that.
+/// Why a caller is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Its credentials are valid.
@@ -24,8 +24,8 @@ pub(crate) enum Trust {
 
 /// A way to know the caller of a request.
 pub(crate) enum Authentication<'r> {
-    /// By its credentials. Unless they are in a cache, another thread verifies them: with the
-    /// result, if there is one already.
+    /// By its credentials. Unless they are in a cache, another thread verifies them. Has the result
+    /// after that.
     Deferred(Option<&'r VerificationResult>),
     /// By its credentials, which this thread verifies.
     Inline,
@@ -34,14 +34,12 @@ pub(crate) enum Authentication<'r> {
 }
 
 impl Authentication<'_> {
-    /// Whether the caller is known by the value of its `Authorization` header, which is then
-    /// well-formed.
+    /// Whether the caller is known by its `Authorization` header, whose value is then well-formed.
     pub(crate) fn reads_credentials(&self) -> bool {
         !matches!(self, Self::Assumed(..))
     }
 
-    /// The caller. `attach` computes what the backend attaches to a subject that is in no cache
-    /// yet.
+    /// The caller. `attach` computes the data of the backend for a subject that is in no cache.
     ///
     /// # Errors
     /// If its credentials are invalid. [`NotAuthenticated::Pending`] only if they are verified by
@@ -54,13 +52,16 @@ impl Authentication<'_> {
         cache: &'c mut LocalCache<D>,
         attach: impl Fn(&Subject, Trust) -> D,
     ) -> Result<Caller<'c, D>, NotAuthenticated> {
-        let attach_verified = |subject: &Subject| attach(subject, Trust::Verified);
         match self {
             Self::Deferred(result) => {
-                authenticator.authenticate(authorization, result, now, cache, attach_verified)
+                authenticator.authenticate(authorization, result, now, cache, |subject| {
+                    attach(subject, Trust::Verified)
+                })
             }
             Self::Inline => {
-                Ok(authenticator.authenticate_inline(authorization, now, cache, attach_verified)?)
+                Ok(authenticator.authenticate_inline(authorization, now, cache, |subject| {
+                    attach(subject, Trust::Verified)
+                })?)
             }
             Self::Assumed(caller, trust) => {
                 let Some(subject) = caller? else { return Ok(None) };

@@ -56,25 +56,24 @@ struct Forwarded {
     bulk: Option<PartialBulk>,
 }
 
-/// Why a request is denied, and what is missing.
-type Refusal = (Reason, search::Answer);
+/// The reason for a denial, and the missing privileges.
+type Denial = (Reason, search::Answer);
 
-/// Needs are decided in chunks of this many, so that what is missing is listed for the first chunk
-/// in which something is. A request with more needs is never reduced.
+/// The number of needs that are decided together. The missing privileges are listed for the first
+/// chunk that is not permitted. A request with more needs is never reduced.
 pub const NEEDS_PER_CHUNK: usize = 500;
 
 impl Cluster {
     /// Whether it decides about requests to this host.
     pub(crate) fn serves(&self, host: &[u8], buffer: &mut Vec<u8>) -> bool {
-        // A host that is not valid belongs to the cluster only if all do; either way the request is
-        // denied.
+        // An invalid host belongs to the cluster only if all hosts do. Both backends deny it.
         self.hosts.is_empty()
             || canonical::host(host, buffer)
                 .is_ok_and(|host| self.hosts.iter().any(|scope| scope.matches(host)))
     }
 
-    /// Authorizes a request: authenticates its caller, reads what it needs, and decides by the
-    /// caller's roles.
+    /// Authorizes a request: authenticates its caller, reads its needs, and decides by the caller's
+    /// roles.
     pub(crate) fn check<'a>(
         &'a self,
         responder: &'a Responder,
@@ -88,9 +87,13 @@ impl Cluster {
             Ok(authorization) => authorization,
             Err(reason) => return responder.deny_invalid(request, reason, answer),
         };
-        let attach = |subject: &Subject, trust| self.caller(responder, subject, trust);
-        let caller =
-            authentication.caller(&self.authenticator, authorization, now, cluster_callers, attach);
+        let caller = authentication.caller(
+            &self.authenticator,
+            authorization,
+            now,
+            cluster_callers,
+            |subject, trust| self.caller(responder, subject, trust),
+        );
         Outcome::Decided(match caller {
             Ok(Some(caller)) => self.evaluate(responder, request, caller, now, answer),
             Ok(None) => self.denials.unauthorized(request, Reason::MissingCredentials),
@@ -101,7 +104,7 @@ impl Cluster {
         })
     }
 
-    /// Decides what the roles of the cluster permit, and builds the verdict. Only this function and
+    /// Decides by the roles of the cluster, and builds the verdict. Only this function and
     /// `Rules::evaluate` allow a request.
     fn evaluate<'a>(
         &'a self,
@@ -124,48 +127,48 @@ impl Cluster {
         };
         let ((reason, answer), cluster) = match forwarded {
             Ok(Forwarded { target, names, filters, bulk }) => {
-                let rule = operation;
                 let cluster = ClusterRequest::new(operation, needs, names, bulk);
                 let ForwardScratch { target: forwarded_target, document_security } =
                     &mut scratch.forward;
                 *forwarded_target = target;
                 let fits = filters::write(&filters, document_security);
                 let permitted = Permitted {
-                    rule,
+                    rule: operation,
                     subject: Some(&caller.subject),
                     headers: &caller.attached.headers,
                     path: path_of(request),
                     target: forwarded_target,
                     document_security,
                 };
-                let roles = || self.role_names(&caller.attached.subject);
-                let allowed = match fits {
-                    true => responder.changes(request, permitted, roles, now, &mut scratch.changes),
-                    false => Err(Reason::DocumentSecurityTooLong),
+                let allowed = if fits {
+                    let roles = || self.role_names(&caller.attached.subject);
+                    responder.changes(request, permitted, roles, now, &mut scratch.changes)
+                } else {
+                    Err(Reason::DocumentSecurityTooLong)
                 };
                 match allowed {
                     Ok(allowed) => return Verdict::Allowed(Allowed { cluster, ..allowed }),
                     Err(reason) => ((reason, search::Answer::default()), cluster),
                 }
             }
-            Err(refusal) => (refusal, ClusterRequest::new(operation, needs, Vec::new(), None)),
+            Err(denial) => (denial, ClusterRequest::new(operation, needs, Vec::new(), None)),
         };
         let denied = self.denials.forbidden(request, reason, caller, &answer, &mut scratch.denial);
         Verdict::Denied(Denied { cluster, ..denied })
     }
 
-    /// Decides about a request, and says how it is forwarded: as it is, reduced to the permitted
-    /// indices, or without the items that are not permitted.
+    /// Decides how a request is forwarded: unchanged, reduced to the permitted indices, or without
+    /// the items that are not permitted.
     fn forwarded(
         &self,
         request: &Request<'_>,
         (search_request, operation): (&search::Request<'_>, &str),
         caller: &ClusterCaller,
         needs: &[Need<'_>],
-    ) -> Result<Forwarded, Refusal> {
+    ) -> Result<Forwarded, Denial> {
         let with_address = self.caller_at(request, caller);
         let prepared = with_address.as_ref().unwrap_or(&caller.prepared);
-        let refusal = match self.decide(prepared, needs) {
+        let denial = match self.decide(prepared, needs) {
             Ok(filters) => {
                 let target = self.privileges().forwarded(prepared, search_request, needs);
                 let missing = match &target {
@@ -178,12 +181,10 @@ impl Cluster {
                 };
                 (Reason::NotPermitted, denied_for(missing))
             }
-            Err((reason, answer)) => {
-                match self.reduced(search_request, operation, prepared, &answer) {
-                    Some(reduced) => return Ok(reduced),
-                    None => (reason, answer),
-                }
-            }
+            Err(denial) => match self.reduced(search_request, operation, prepared, &denial.1) {
+                Some(reduced) => return Ok(reduced),
+                None => denial,
+            },
         };
         if request.is_changeable
             && let Some(items) =
@@ -191,17 +192,15 @@ impl Cluster {
         {
             return Ok(items);
         }
-        Err(refusal)
+        Err(denial)
     }
 
-    /// Decides about what a request needs, and says what must be filtered.
-    fn decide(&self, caller: &Caller, needs: &[Need<'_>]) -> Result<BTreeSet<Filter>, Refusal> {
+    /// Decides whether a caller's roles permit these needs. Returns the filters for the answer.
+    fn decide(&self, caller: &Caller, needs: &[Need<'_>]) -> Result<BTreeSet<Filter>, Denial> {
         let mut filters = BTreeSet::new();
-        // What is missing is worked out for the first needs that are not permitted: a bulk request
-        // may have thousands.
+        // In chunks, because a bulk request may have thousands of needs.
         for chunk in needs.chunks(NEEDS_PER_CHUNK) {
-            // The header has no room for so many. Each chunk would add as many again, each with a
-            // copy of the role's query.
+            // More filters do not fit into the header, and each has a copy of the role's query.
             if filters.len() > MAX_FILTERS {
                 return Err((Reason::DocumentSecurityTooLong, search::Answer::default()));
             }
@@ -222,8 +221,8 @@ impl Cluster {
         Ok(filters)
     }
 
-    /// A request that is permitted in part, reduced to the permitted indices. The request with them
-    /// is read and decided about like any other: it must be permitted as it is.
+    /// Reduces a request that is permitted in part to the permitted indices. The reduced request is
+    /// read and decided like any other.
     fn reduced(
         &self,
         request: &search::Request<'_>,
@@ -233,8 +232,9 @@ impl Cluster {
     ) -> Option<Forwarded> {
         let ClusterVerdict::PermittedInPart(parts) = &answer.verdict else { return None };
         let target = search::narrowed(request, parts)?;
-        let (mut needs, again) = (Vec::new(), search::Request { target: &target, ..*request });
-        if self.read(&again, &mut needs) != Ok(operation) {
+        let mut needs = Vec::new();
+        let reduced = search::Request { target: &target, ..*request };
+        if self.read(&reduced, &mut needs) != Ok(operation) {
             return None;
         }
         let filters = self.decide(caller, &needs).ok()?;
@@ -242,42 +242,42 @@ impl Cluster {
         Some(Forwarded { target, names, filters, bulk: None })
     }
 
-    /// What is attached to a subject.
+    /// The data of the cluster for a subject.
     pub(crate) fn caller(
         &self,
         responder: &Responder,
         subject: &Subject,
         trust: Trust,
     ) -> ClusterCaller {
-        let of_cluster = self.subject(subject);
-        let roles = self.role_names(&of_cluster);
+        let cluster_subject = self.subject(subject);
+        let roles = self.role_names(&cluster_subject);
         let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
         ClusterCaller {
             prepared: match trust {
-                Trust::Verified | Trust::Assumed => self.privileges().caller(&of_cluster),
-                Trust::Explained => self.privileges().uncached_caller(&of_cluster),
+                Trust::Verified | Trust::Assumed => self.privileges().caller(&cluster_subject),
+                Trust::Explained => self.privileges().uncached_caller(&cluster_subject),
             },
             headers: responder.caller_headers(Some(subject), &roles, trust == Trust::Verified),
-            subject: of_cluster,
+            subject: cluster_subject,
         }
     }
 
-    /// The caller with the address of a request, if that matters. Few configurations map roles by
-    /// address. For the others the prepared caller is the same for every address.
+    /// The caller with the address of a request, if roles are mapped to addresses. Otherwise the
+    /// prepared caller is the same for every address.
     fn caller_at(&self, request: &Request<'_>, caller: &ClusterCaller) -> Option<Caller> {
         if !self.reads_client() {
             return None;
         }
         let subject = self.subject_at(caller.subject.clone(), request.client);
-        Some(match caller.prepared.is_cached() {
-            true => self.privileges().caller(&subject),
-            false => self.privileges().uncached_caller(&subject),
+        Some(if caller.prepared.is_cached() {
+            self.privileges().caller(&subject)
+        } else {
+            self.privileges().uncached_caller(&subject)
         })
     }
 
     fn role_names(&self, subject: &search::Subject) -> Vec<String> {
-        let roles = self.config().roles_of(subject);
-        roles.iter().map(|role| role.to_string()).collect()
+        self.config().roles_of(subject).iter().map(ToString::to_string).collect()
     }
 
     /// The same subject with the address of a request's client, if a role is mapped to addresses.
@@ -287,11 +287,10 @@ impl Cluster {
         search::Subject { address: address.filter(|_| self.reads_client()), ..subject }
     }
 
-    /// Reads what a request needs, and returns its operation. Only needs that can be decided in a
-    /// bounded time are returned.
+    /// Reads the needs of a request, and returns its operation.
     ///
     /// # Errors
-    /// If it is not known what the request needs.
+    /// If the needs are not known, or cannot be decided in a bounded time.
     pub fn read<'a>(
         &self,
         request: &search::Request<'a>,
@@ -308,7 +307,7 @@ impl Cluster {
         self.privileges().config()
     }
 
-    /// The privileges that they give.
+    /// The privileges of its roles.
     #[must_use]
     pub fn privileges(&self) -> &Privileges {
         &self.compiled.privileges
@@ -333,7 +332,7 @@ impl Cluster {
     }
 }
 
-/// The answer to a request that is denied because of this alone.
+/// The answer to a request that lacks only this privilege.
 #[must_use]
 pub fn denied_for(missing: search::Missing) -> search::Answer {
     search::Answer {

@@ -1,9 +1,9 @@
 //! The identity header: who the caller is, signed, so that the application can verify it.
 //!
 //! Signing takes some fifteen microseconds (Ed25519, `make bench BENCH=identity_header`). So a
-//! header is made at the first allowed request of a caller, kept with the caller's cached
-//! credentials, and made anew after half of its lifetime. It is never made for a denied request,
-//! nor for a caller who was not authenticated by credentials.
+//! header is signed at the first allowed request of a caller, cached with its credentials, and
+//! signed again after half of its lifetime. It is never signed for a denied request, nor for a
+//! caller who was not authenticated by credentials.
 
 mod keys;
 #[cfg(test)]
@@ -32,31 +32,32 @@ pub(crate) struct IdentitySigner {
 
 #[derive(Debug)]
 enum Key {
-    /// The first part of each token, the key, and the JWK Set (RFC 7517) of all public keys.
     Jwt {
+        /// The first part of each token.
         header: String,
         key: SigningKey,
+        /// The JWK Set (RFC 7517) of all public keys.
         public: Box<str>,
     },
     Compact(identity_header::Key),
 }
 
-/// The header of one caller, kept with its cached credentials.
+/// The header of a caller, cached with its credentials.
 #[derive(Debug)]
 pub(crate) struct SignedIdentity {
-    made: ArcSwapOption<Made>,
-    /// The further claims of the caller's token, which is not kept: the index of each among those
-    /// of the policy, and its value, as JSON for a JWT, as text for the compact form.
+    signed: ArcSwapOption<SignedValue>,
+    /// The claims of the caller's token that the policy names: the index of each in the settings,
+    /// and its value, as JSON for a JWT, as text for the compact form. The token is not kept.
     claims: Box<[(usize, Box<str>)]>,
-    /// The bytes that it will have, or more.
+    /// An upper bound of the header's length.
     size: usize,
 }
 
 #[derive(Debug)]
-struct Made {
+struct SignedValue {
     value: Box<str>,
-    /// When it is made anew.
-    renewed: UnixTime,
+    /// When it is signed again.
+    renewal: UnixTime,
 }
 
 /// The identity is too large for its format, or the key cannot sign.
@@ -64,8 +65,8 @@ struct Made {
 pub(crate) struct NotSigned;
 
 impl IdentitySigner {
-    /// Reads the keys of a policy. Signs once, so that a key that cannot sign is found now, and the
-    /// first signature of the library (tens of milliseconds) delays no request.
+    /// Reads the keys of a policy. Signs once, to detect a key that cannot sign, and because the
+    /// first signature of the library takes tens of milliseconds.
     pub(crate) fn compile(settings: &IdentityHeader) -> Result<Self, Vec<Problem>> {
         let key = match settings.format {
             IdentityFormat::Jwt => keys::signing(&settings.keys)
@@ -76,7 +77,8 @@ impl IdentitySigner {
         match signer.sign(&[], ("", &[], ""), &[], (UnixTime::ZERO, UnixTime::ZERO)) {
             Ok(_) => Ok(signer),
             Err(NotSigned) => {
-                let message = "the identity header cannot be signed: the key does not work, or the settings are too long";
+                let message = "the identity header cannot be signed: the key does not work, or \
+                               the settings are too long";
                 Err(vec![Problem::error(settings.at.clone(), message)])
             }
         }
@@ -90,55 +92,60 @@ impl IdentitySigner {
         }
     }
 
-    /// The place for the header of a caller with these roles.
-    pub(crate) fn place(&self, subject: &Subject, roles: &[&str]) -> SignedIdentity {
-        let text = |value: &Value| match self.key {
-            Key::Jwt { .. } => value.to_string(),
-            Key::Compact(_) => answer::claim_text(value).unwrap_or_default(),
-        };
-        let claims = self.settings.claims.iter().enumerate().filter_map(|(at, (_, path))| {
-            let value = identity::claim(subject, path)?;
-            (is_exact(value) && !value.is_null()).then(|| (at, text(value).into_boxed_str()))
+    /// The header of a caller with these roles, not yet signed.
+    pub(crate) fn prepare(&self, subject: &Subject, roles: &[&str]) -> SignedIdentity {
+        let claims = self.settings.claims.iter().enumerate();
+        let claims = claims.filter_map(|(at, (_, path))| {
+            Some((at, self.claim_text(identity::claim(subject, path)?)?.into()))
         });
-        let claims: Box<[(usize, Box<str>)]> =
-            claims.filter(|(_, text)| !text.is_empty()).collect();
+        let claims: Box<[(usize, Box<str>)]> = claims.collect();
         let names =
             subject.groups.iter().map(|name| name.len()).chain(roles.iter().map(|role| role.len()));
         let parts = names.chain(claims.iter().map(|(_, text)| text.len() + 40));
         let settings = self.settings.issuer.len() + self.settings.audience.len();
         let plain = 300 + settings + subject.user.len() + parts.map(|len| len + 4).sum::<usize>();
-        SignedIdentity { made: ArcSwapOption::empty(), claims, size: plain * 4 / 3 }
+        SignedIdentity { signed: ArcSwapOption::empty(), claims, size: plain * 4 / 3 }
     }
 
-    /// Writes the header of a caller to `value`, and makes it before if there is none yet or it is
-    /// old.
+    /// The text of a claim for the format; `None` if it is not sent.
+    fn claim_text(&self, claim: &Value) -> Option<String> {
+        if claim.is_null() || !is_exact(claim) {
+            return None;
+        }
+        match self.key {
+            Key::Jwt { .. } => Some(claim.to_string()),
+            Key::Compact(_) => answer::claim_text(claim).filter(|text| !text.is_empty()),
+        }
+    }
+
+    /// Writes the header of a caller to `value`. Signs it first if it is new or old.
     pub(crate) fn write(
         &self,
-        place: &SignedIdentity,
+        identity: &SignedIdentity,
         (subject, revision): (&Subject, &str),
         roles: impl FnOnce() -> Vec<String>,
         now: UnixTime,
         value: &mut String,
     ) -> Result<(), NotSigned> {
         value.clear();
-        // The clock cannot be read: the header would never expire.
-        let renewed = now.checked_add(self.settings.lifetime / 2).ok_or(NotSigned)?;
+        // Without a clock, the header would never expire.
+        let renewal = now.checked_add(self.settings.lifetime / 2).ok_or(NotSigned)?;
         let expires = now.checked_add(self.settings.lifetime).ok_or(NotSigned)?;
-        if let Some(made) = &*place.made.load()
-            && now < made.renewed
+        if let Some(signed) = &*identity.signed.load()
+            && now < signed.renewal
             // A clock that was set back must not give a header more time.
-            && made.renewed <= renewed
+            && signed.renewal <= renewal
         {
-            value.push_str(&made.value);
+            value.push_str(&signed.value);
             return Ok(());
         }
         let groups: Vec<&str> = subject.groups.iter().map(|group| &**group).collect();
-        let who = (&*subject.user, groups.as_slice(), revision);
         let roles = roles();
         let roles: Vec<&str> = roles.iter().map(String::as_str).collect();
-        value.push_str(&self.sign(&place.claims, who, &roles, (now, expires))?);
-        let made = Made { value: value.as_str().into(), renewed };
-        place.made.store(Some(Arc::new(made)));
+        let subject = (&*subject.user, groups.as_slice(), revision);
+        value.push_str(&self.sign(&identity.claims, subject, &roles, (now, expires))?);
+        let signed = SignedValue { value: value.as_str().into(), renewal };
+        identity.signed.store(Some(Arc::new(signed)));
         Ok(())
     }
 
@@ -156,8 +163,9 @@ impl IdentitySigner {
         match &self.key {
             Key::Jwt { header, key, .. } => {
                 let payload = json!({
-                    "iss": &*self.settings.issuer, "sub": user, "aud": &*self.settings.audience, "iat": issued, "exp": expires,
-                    "rev": revision, "roles": roles, "groups": groups,
+                    "iss": &*self.settings.issuer, "aud": &*self.settings.audience,
+                    "iat": issued, "exp": expires,
+                    "sub": user, "rev": revision, "roles": roles, "groups": groups,
                 });
                 let mut payload = payload.as_object().cloned().unwrap_or_default();
                 for (name, text) in claims {
@@ -174,9 +182,9 @@ impl IdentitySigner {
             Key::Compact(key) => {
                 let claims: Vec<(&str, &str)> = claims.collect();
                 let (audience, claims) = (&*self.settings.audience, claims.as_slice());
-                let said = Claims { audience, revision, user, roles, groups, claims, expires };
+                let claims = Claims { audience, revision, user, roles, groups, claims, expires };
                 let mut header = String::new();
-                identity_header::encode(&said, key, &mut Vec::new(), &mut header)
+                identity_header::encode(&claims, key, &mut Vec::new(), &mut header)
                     .map_err(|_| NotSigned)?;
                 Ok(header)
             }
@@ -190,7 +198,9 @@ impl SignedIdentity {
         let claims =
             self.claims.iter().map(|(_, text)| identity::allocated(text.len())).sum::<usize>();
         let list = identity::allocated(size_of_val(&*self.claims));
-        list + claims + identity::allocated(self.size) + identity::allocated(size_of::<Made>() + 16)
+        list + claims
+            + identity::allocated(self.size)
+            + identity::allocated(size_of::<SignedValue>() + 16)
     }
 }
 

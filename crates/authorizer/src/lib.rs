@@ -8,9 +8,9 @@
 //!
 //! Both use the other modules:
 //!
-//! * `request`: what a request is, and how it is parsed and validated;
+//! * `request`: parses and validates a request;
 //! * `authentication`: how its caller becomes known;
-//! * `responder`: the headers of an allowed request and the answer to a denied one, by `answer`
+//! * `responder`: the headers of an allowed request and the answer to a denied request, by `answer`
 //!   (header values, challenges and bodies), `sanitizer` (which headers are set or removed, so that
 //!   a client cannot spoof them) and `identity_header` (the header that tells the application who
 //!   the caller is, signed);
@@ -61,19 +61,18 @@ pub use crate::verdict::{
 };
 pub use ::search::{Problem as ClusterProblem, RequestBody, deciding_query};
 
-/// A compiled policy with its keys and caches. All threads share it. Only the caches change; a
-/// reload makes a new one.
+/// A compiled policy with its keys and caches. All threads share it. Only the caches change: a
+/// reload compiles a new `Authorizer`.
 #[derive(Debug)]
 pub struct Authorizer {
     loaded: Arc<policy::Loaded>,
     revision: Revision,
     responder: Responder,
     rules: Rules,
-    /// The search cluster, if the policy has one.
     cluster: Option<Cluster>,
 }
 
-/// What decides about the requests to a host.
+/// The part of a policy that decides about the requests to a host.
 #[derive(Clone, Copy, Debug)]
 pub enum Backend<'a> {
     /// The rules of the policy.
@@ -82,12 +81,12 @@ pub enum Backend<'a> {
     Cluster(&'a Cluster),
 }
 
-/// What one thread keeps from request to request: its own cache of callers, and buffers. So a
-/// request that the rules decide, of a caller in this cache, allocates nothing and writes to no
-/// memory that threads share, with the exceptions of invariant 6 in `crates/README.md`.
+/// The caller caches and buffers that a thread keeps from request to request. If the rules decide
+/// and the caller is in this cache, a request allocates nothing and writes to no memory that
+/// threads share (invariant 6 in `crates/README.md`).
 #[derive(Debug, Default)]
 pub struct Scratch {
-    /// The host of a request, to find out whether it is one of the search cluster.
+    /// The canonical host of a request.
     host: Vec<u8>,
     parse: ParseScratch,
     answer: AnswerScratch,
@@ -96,16 +95,15 @@ pub struct Scratch {
 }
 
 impl Authorizer {
-    /// Compiles a loaded policy with the key sets that were fetched for it, and returns warnings
-    /// with it.
+    /// Compiles a loaded policy with its fetched key sets. Returns warnings, too.
     ///
     /// If `previous` was compiled from the same `Arc` of the loaded policy, its engine is reused,
     /// so that a change of keys alone costs little. Basic credentials that `previous` has verified
     /// are carried over; tokens are not.
     ///
     /// # Errors
-    /// Every problem of the policy's key sets and password hashes and of the search cluster's
-    /// files, if at least one is an error; otherwise those of the identity header's keys.
+    /// The errors and warnings of the policy's key sets, password hashes and search cluster; if
+    /// these have no errors, the errors of the identity header's keys.
     pub fn compile(
         loaded: Arc<policy::Loaded>,
         fetched: &FetchedKeys,
@@ -123,7 +121,7 @@ impl Authorizer {
         };
         let revision = match unchanged {
             Some(previous) => previous.revision.with_keys(fetched),
-            None => Revision::of(&loaded.files, fetched),
+            None => Revision::new(&loaded.files, fetched),
         };
         let responder = Responder::compile(Arc::clone(&loaded), revision.policy.clone())?;
         let unchanged = unchanged.map(|unchanged| &unchanged.rules);
@@ -141,14 +139,14 @@ impl Authorizer {
     }
 
     /// Carries over the Basic credentials that `previous` has verified, if this was compiled
-    /// without `previous`. See [`Authenticator::carry_over`] for why that may be a step of its own.
+    /// without `previous`. [`Authenticator::carry_over`] says why that may be a separate step.
     pub fn carry_over(&mut self, previous: &Self) {
         self.rules.authenticator.carry_over(&previous.rules.authenticator);
         if let Some(cluster) = &mut self.cluster {
             if let Some(before) = &previous.cluster {
                 cluster.authenticator.carry_over(&before.authenticator);
             }
-            // Every policy's cluster shares these keys, so what is carried over has them already.
+            // The carried-over credentials have these keys already: all clusters share them.
             cluster.authenticator.share_keys(&self.rules.authenticator);
         }
     }
@@ -156,8 +154,8 @@ impl Authorizer {
     /// Authorizes a request. If its credentials must be verified first, the outcome is
     /// [`Outcome::Pending`]. Then call this again with the result as `result`.
     ///
-    /// If a reload replaces the authorizer between the two calls, call the new one. If it has
-    /// another hash for the user, or `result` is that of a token, it ignores `result`.
+    /// If a reload replaces the authorizer between the two calls, call the new authorizer. It
+    /// ignores `result` if it has another hash for the user, or if `result` is that of a token.
     pub fn check<'a>(
         &'a self,
         request: &Request<'a>,
@@ -168,8 +166,8 @@ impl Authorizer {
         self.check_with(Authentication::Deferred(result), request, scratch, now)
     }
 
-    /// Authorizes a request, and verifies its credentials on the calling thread: for tools and
-    /// tests, as a hash takes milliseconds.
+    /// Authorizes a request, and verifies its credentials on the calling thread, which may take
+    /// milliseconds: for tools and tests.
     pub fn check_inline<'a>(
         &'a self,
         request: &Request<'a>,
@@ -189,11 +187,13 @@ impl Authorizer {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Verdict<'a> {
-        let with_source = |subject: Subject| {
-            let source = || self.backend(request.host).identity().source_of(&subject.user);
-            Subject { source: subject.source.or_else(source), ..subject }
-        };
-        let caller = subject.map(|subject| subject.map(with_source));
+        let caller = subject.map(|subject| {
+            subject.map(|subject| {
+                let identity = self.backend(request.host).identity();
+                let source = subject.source.or_else(|| identity.source_of(&subject.user));
+                Subject { source, ..subject }
+            })
+        });
         let assumed = Authentication::Assumed(caller, Trust::Explained);
         self.check_with(assumed, request, scratch, now).verdict()
     }
@@ -229,8 +229,8 @@ impl Authorizer {
         }
     }
 
-    /// Denies a request that exceeds a limit of the server, without authorizing it. Fields not yet
-    /// known may be empty.
+    /// Denies a request that exceeds a limit of the server, without authorizing it. Fields that are
+    /// not known yet may be empty.
     pub fn deny_over_limit<'a>(
         &'a self,
         request: &Request<'a>,
@@ -239,24 +239,21 @@ impl Authorizer {
     ) -> Verdict<'a> {
         let body = &mut scratch.answer.denial.body;
         match self.backend_of(request.host, &mut scratch.host) {
-            Backend::Rules(_) => Verdict::Denied(self.responder.deny(
-                request,
-                Reason::Limit(limit),
-                None,
-                false,
-                body,
-            )),
+            Backend::Rules(_) => {
+                let reason = Reason::Limit(limit);
+                Verdict::Denied(self.responder.deny(request, reason, None, false, body))
+            }
             Backend::Cluster(cluster) => cluster.denials.over_limit(request, limit, body),
         }
     }
 
-    /// What decides about requests to this host.
+    /// The backend for requests to this host.
     #[must_use]
     pub fn backend(&self, host: &[u8]) -> Backend<'_> {
         self.backend_of(host, &mut Vec::new())
     }
 
-    /// The same with a buffer for the canonical form of the host.
+    /// The backend for requests to this host. `buffer` is for the canonical form of the host.
     fn backend_of(&self, host: &[u8], buffer: &mut Vec<u8>) -> Backend<'_> {
         match &self.cluster {
             Some(cluster) if cluster.serves(host, buffer) => Backend::Cluster(cluster),
@@ -270,7 +267,7 @@ impl Authorizer {
         &self.rules
     }
 
-    /// The search cluster, if the policy has one. Only its decisions depend on bodies.
+    /// The search cluster, if the policy has it. Only its decisions depend on bodies.
     #[must_use]
     pub fn cluster(&self) -> Option<&Cluster> {
         self.cluster.as_ref()
@@ -282,22 +279,21 @@ impl Authorizer {
         &self.loaded
     }
 
-    /// Which policy and which keys decide.
+    /// The revision of the policy and of its keys.
     #[must_use]
     pub fn revision(&self) -> &Revision {
         &self.revision
     }
 
-    /// The public keys of the identity header as a JWK Set (RFC 7517), if the policy has one that
-    /// is a JWT.
+    /// The public keys of the identity header as a JWK Set (RFC 7517); `None` unless the policy has
+    /// this header in the form of a JWT.
     #[must_use]
     pub fn identity_keys(&self) -> Option<&str> {
         self.responder.signer.as_ref()?.public_keys()
     }
 
     /// The user and the issuer that the invalid credentials of a request claim, unverified, and
-    /// what is wrong with them; for logs and people, never for the client. `error` is why they are
-    /// invalid.
+    /// details of the error; for logs and people, never for the client.
     #[must_use]
     pub fn attempted(
         &self,
@@ -313,19 +309,22 @@ impl Authorizer {
     }
 
     /// Caches verified credentials, if they are valid under this policy, and returns whether they
-    /// are. A user of the policy that is also one of the cluster is cached for both.
+    /// are. They may be valid for the rules, for the cluster, or for both.
     pub fn cache_result(&self, result: &VerificationResult, now: UnixTime) -> bool {
         let Self { responder, rules, cluster, .. } = self;
         let on_cluster = cluster.as_ref().is_some_and(|cluster| {
-            let attach = |subject: &Subject| cluster.caller(responder, subject, Trust::Verified);
-            cluster.authenticator.cache_result(result, now, attach)
+            cluster.authenticator.cache_result(result, now, |subject| {
+                cluster.caller(responder, subject, Trust::Verified)
+            })
         });
-        let attach = |subject: &Subject| rules.caller(responder, subject, Trust::Verified);
-        rules.authenticator.cache_result(result, now, attach) || on_cluster
+        let by_rules = rules
+            .authenticator
+            .cache_result(result, now, |subject| rules.caller(responder, subject, Trust::Verified));
+        by_rules || on_cluster
     }
 
-    /// The sizes of the caches of verified credentials: of Basic, and of tokens. Those for requests
-    /// to a search cluster are included. It never waits.
+    /// The sizes of the caches of verified credentials, Basic and tokens, for both backends. Never
+    /// waits.
     #[must_use]
     pub fn credential_caches(&self) -> [CacheSize; 2] {
         let [mut basic, mut tokens] = self.rules.authenticator.cache_sizes();
@@ -337,8 +336,7 @@ impl Authorizer {
         [basic, tokens]
     }
 
-    /// The `kid`s that tokens have named since the last call and the key set of this URL does not
-    /// have.
+    /// The `kid`s of tokens since the last call that are not in the key set of this URL.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = self.rules.authenticator.take_unknown_kids(url);
@@ -362,9 +360,7 @@ impl<'a> Backend<'a> {
 }
 
 impl Scratch {
-    /// How many look-ups since the last call found their credentials in the thread's cache, in that
-    /// of all threads, or in neither: of requests that the rules decide, and of requests to a
-    /// search cluster.
+    /// The look-ups of credentials since the last call: for the rules, and for a search cluster.
     pub fn take_cache_lookups(&mut self) -> [CacheLookups; 2] {
         [self.callers.take_lookups(), self.cluster_callers.take_lookups()]
     }

@@ -1,4 +1,4 @@
-//! Parses a request. A malformed or ambiguous one is denied here, before its credentials are
+//! Parses a request. A malformed or ambiguous request is denied here, before its credentials are
 //! verified.
 
 use policy::canonical::{self, Buffers, PathInterpretations};
@@ -11,13 +11,13 @@ use crate::reason::Reason;
 pub struct Request<'a> {
     /// The method as received.
     pub method: &'a [u8],
-    /// The host, with its port if it has one, in its original case.
+    /// The host as received, with its port if it has one.
     pub host: &'a [u8],
     /// The path with its query; normalized if Envoy does that (`normalize_path`).
     pub path: &'a [u8],
     /// The header lines, duplicates included. Names may be in any case. Pseudo-headers are ignored.
     pub headers: &'a [Header<'a>],
-    /// The proxy's id of the request, shown in the body of a denial; may be empty.
+    /// The proxy's id of the request, for the body of a denial; may be empty.
     pub id: &'a [u8],
     /// The client's address, as text; empty if it is not known. Only role mappings of a search
     /// cluster use it.
@@ -25,8 +25,7 @@ pub struct Request<'a> {
     /// The body. Only requests to a search cluster use it.
     pub body: RequestBody<'a>,
     /// Whether its body and its response can be changed: inside Envoy, but not over `ext_authz`.
-    /// Then a bulk request to a search cluster may be allowed in part
-    /// ([`PartialBulk`](crate::PartialBulk)).
+    /// Required for a [`PartialBulk`](crate::PartialBulk).
     pub is_changeable: bool,
 }
 
@@ -39,15 +38,14 @@ pub struct Header<'a> {
     pub value: &'a [u8],
 }
 
-/// The parts of a request that the decision depends on. No other header is used, whatever it
-/// claims.
+/// The parts of a request on which the decision depends.
 #[derive(Debug)]
 pub struct ParsedRequest<'a> {
     /// The method.
     pub method: &'a [u8],
     /// The canonical host.
     pub host: &'a [u8],
-    /// The canonical path, and what else an application may take the path for.
+    /// The canonical path, and the other paths that an application may read.
     pub paths: PathInterpretations<'a>,
     /// The value of the `Authorization` header.
     pub authorization: Option<&'a [u8]>,
@@ -94,7 +92,7 @@ pub fn parse_but_path<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Rea
     authorization(request.headers)
 }
 
-/// The valid value of the `Authorization` header, if there is one.
+/// The valid value of the `Authorization` header, if the request has it.
 ///
 /// # Errors
 /// If it is malformed or ambiguous.
@@ -104,32 +102,31 @@ pub fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Rea
     Ok(value)
 }
 
-/// The value of the one line of the `Authorization` header. The header is not a list, so two of
-/// them are denied (RFC 9110, 11.6.2 and 5.3): two lines here, two values in one in
-/// [`validate_authorization`].
+/// The value of the `Authorization` header. The header is not a list, so a second line is denied
+/// (RFC 9110, 11.6.2 and 5.3). [`validate_authorization`] denies a second value in the same line.
 fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
     let mut value = None;
     for header in headers {
-        // Proxies write it in lower case: that is compared faster.
-        let is_it =
+        // Proxies write the name in lower case, which is compared faster.
+        let is_authorization =
             header.name == b"authorization" || header.name.eq_ignore_ascii_case(b"authorization");
-        if is_it && value.replace(header.value).is_some() {
+        if is_authorization && value.replace(header.value).is_some() {
             return Err(Reason::DuplicateAuthorization);
         }
     }
     Ok(value)
 }
 
-/// Whether the value of the `Authorization` header may be credentials: it has no control bytes, and
-/// is not two values, as proxies join them with a comma.
+/// Validates the value of the `Authorization` header: it has no control bytes, and is not two
+/// values that a proxy has joined with a comma.
 ///
 /// A value that [`identity::Authenticator::authenticate`] accepts is valid: a scheme, spaces, and
-/// base64 or a token. So the value of a known caller is not read again, which takes 50 ns for a
-/// token of 900 bytes (November 2026). Any other must be validated before it is denied for another
-/// reason, or verified.
+/// base64 or a token. So the value of a cached caller is not validated, which would take 50 ns for
+/// a token of 900 bytes (November 2026). Any other value must be validated before it is verified,
+/// or denied for another reason.
 pub(crate) fn validate_authorization(value: Option<&[u8]>) -> Result<(), Reason> {
     let Some(value) = value else { return Ok(()) };
-    // One pass without an early exit, so the compiler vectorizes it: tokens are long.
+    // A single pass without an early exit, so the compiler vectorizes it: tokens are long.
     let (comma, control) = value.iter().fold((false, false), |(comma, control), byte| {
         (comma | (*byte == b','), control | byte.is_ascii_control())
     });
@@ -156,9 +153,8 @@ fn may_have_commas(value: &[u8]) -> bool {
 }
 
 /// Whether this is a token without lower-case letters. Methods are case-sensitive, and all
-/// standardized ones are in upper case (RFC 9110, 9.1). An application that ignores their case
-/// takes `delete` for the `DELETE` that a `deny` rule names, and Envoy forwards such a method over
-/// HTTP/2.
+/// standard methods are in upper case (RFC 9110, 9.1). Envoy forwards `delete` over HTTP/2, and an
+/// application that ignores case takes it for the `DELETE` that a `deny` rule names.
 #[must_use]
 pub fn is_method(text: &[u8]) -> bool {
     matches!(text, b"GET" | b"POST" | b"PUT" | b"DELETE" | b"HEAD" | b"PATCH" | b"OPTIONS")

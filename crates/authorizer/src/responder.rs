@@ -1,5 +1,5 @@
-//! How a request is answered, whichever backend decides: the headers of one that is allowed, and
-//! the answer to one that is denied.
+//! Answers requests for both backends: the headers of an allowed request, and the response to a
+//! denied request.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::sanitizer::{Changes, HeaderSanitizer};
 use crate::scratch::{AnswerScratch, ChangeScratch};
 use crate::verdict::{Allowed, Denied, Outcome, Verdict};
 
-/// What both backends need to answer requests.
+/// Answers requests by the settings of a policy.
 #[derive(Debug)]
 pub(crate) struct Responder {
     loaded: Arc<policy::Loaded>,
@@ -22,30 +22,30 @@ pub(crate) struct Responder {
     revision: Box<str>,
     sanitizer: HeaderSanitizer,
     denials: Denials,
-    /// Signs the identity header, if the policy has one.
+    /// Signs the identity header, if the policy has it.
     pub(crate) signer: Option<IdentitySigner>,
 }
 
-/// The headers that tell the application who a caller is. Computed when the caller is verified and
-/// cached with it, so that its next requests format no headers.
+/// The headers that tell the application who a caller is. Cached with the caller, so that its next
+/// requests format no headers.
 #[derive(Debug)]
 pub(crate) struct CallerHeaders {
     /// Its values of `set_headers`.
     values: Values,
-    /// Its identity header, if the policy has one and the caller was authenticated by credentials.
+    /// Its identity header, if the policy has it and the caller was authenticated by credentials.
     signed: Option<SignedIdentity>,
 }
 
 /// A request that a backend permits.
 pub(crate) struct Permitted<'a> {
-    /// The rule, as `<role>: <rule>`; the operation of a request to a search cluster.
+    /// The rule, as `<role>: <rule>`; for a request to a search cluster, its operation.
     pub(crate) rule: &'a str,
     pub(crate) subject: Option<&'a Subject>,
     pub(crate) headers: &'a CallerHeaders,
     pub(crate) path: &'a [u8],
     /// The path and query with which it is forwarded, if they are changed; otherwise empty.
     pub(crate) target: &'a str,
-    /// What must be filtered in its answer; empty if nothing.
+    /// The filters for its answer; empty if there are none.
     pub(crate) document_security: &'a str,
 }
 
@@ -67,8 +67,8 @@ impl Responder {
         })
     }
 
-    /// The headers of a caller with these roles; `None` is an anonymous one. Who is not verified
-    /// gets no identity header.
+    /// The headers of a caller with these roles; `None` if it is anonymous. A caller that is not
+    /// verified gets no identity header.
     pub(crate) fn caller_headers(
         &self,
         subject: Option<&Subject>,
@@ -79,7 +79,7 @@ impl Responder {
         let signer = self.signer.as_ref().zip(subject).filter(|_| is_verified);
         CallerHeaders {
             values: answer::render(&self.loaded.policy.allow_response.set_headers, template),
-            signed: signer.map(|(signer, subject)| signer.place(subject, roles)),
+            signed: signer.map(|(signer, subject)| signer.prepare(subject, roles)),
         }
     }
 
@@ -97,9 +97,8 @@ impl Responder {
     ) -> Result<Allowed<'a>, Reason> {
         let Permitted { rule, subject, headers, path, target, document_security } = permitted;
         let ChangeScratch { with_rule, aliases, identity } = scratch;
-        // Too many aliases cannot all be named in the response, and one that is not removed could
-        // spoof a header (S12 in `SECURITY.md`).
-        let may_be_there = self.sanitizer.find_aliases(request.headers, aliases)?;
+        // An alias that is not removed could spoof a header (S12 in `SECURITY.md`).
+        let may_have_names = self.sanitizer.find_aliases(request.headers, aliases)?;
         let mut has_identity = false;
         if let (Some(signer), Some(signed), Some(subject)) =
             (&self.signer, &headers.signed, subject)
@@ -117,7 +116,7 @@ impl Responder {
             identity: has_identity.then_some(identity),
             headers: request.headers,
             aliases,
-            may_be_there,
+            may_have_names,
             document_security,
         };
         let rewritten = (!target.is_empty()).then_some(target);
@@ -125,7 +124,7 @@ impl Responder {
         if allowed.is_too_large() { Err(Reason::Limit(Limit::ResponseSize)) } else { Ok(allowed) }
     }
 
-    /// Denies a request of which nothing is known.
+    /// Denies a request before its caller is authenticated.
     pub(crate) fn deny_invalid<'a>(
         &'a self,
         request: &Request<'a>,
@@ -136,8 +135,8 @@ impl Responder {
         Outcome::Decided(Verdict::Denied(denied))
     }
 
-    /// The answer to a denied request in the policy's form. Writes its body. `is_bearer`: the
-    /// credentials are a token.
+    /// The answer to a denied request, as the policy configures it. Writes its body. `is_bearer`:
+    /// the credentials are a token.
     pub(crate) fn deny<'a>(
         &'a self,
         request: &Request<'a>,

@@ -8,34 +8,34 @@ use serde::Serialize;
 /// Which policy and which keys decide. Each is the first 12 hexadecimal digits of a SHA-256.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Revision {
-    /// Of the bytes of all files that the policy is loaded from, password files and key files among
-    /// them. Their paths do not count.
+    /// The bytes of all files of the policy, with password files and key files, without their
+    /// paths.
     pub policy: Box<str>,
-    /// Of the URLs and bytes of all fetched key sets; `None` if there are none.
+    /// The URLs and bytes of all fetched key sets; `None` if there are none.
     pub keys: Option<Box<str>>,
 }
 
 impl Revision {
-    pub(crate) fn of(files: &[PolicyFile], fetched: &FetchedKeys) -> Self {
-        Self { policy: of_policy(files), keys: None }.with_keys(fetched)
+    pub(crate) fn new(files: &[PolicyFile], fetched: &FetchedKeys) -> Self {
+        Self { policy: hash_files(files), keys: None }.with_keys(fetched)
     }
 
     /// The revision of the same policy with these keys.
     pub(crate) fn with_keys(&self, fetched: &FetchedKeys) -> Self {
         // The inventory of a search cluster is no key, and may change with each new index.
         let has_keys = fetched.iter().any(|(url, keys)| keys.is_some() && !url.is_inventory());
-        Self { policy: self.policy.clone(), keys: has_keys.then(|| of_keys(fetched)) }
+        Self { policy: self.policy.clone(), keys: has_keys.then(|| hash_keys(fetched)) }
     }
 }
 
-fn of_policy(files: &[PolicyFile]) -> Box<str> {
+fn hash_files(files: &[PolicyFile]) -> Box<str> {
     let mut context = Context::new(&SHA256);
     add_count(&mut context, files.len());
     files.iter().for_each(|file| add(&mut context, &file.bytes));
-    shown(context)
+    short_hex(context)
 }
 
-fn of_keys(fetched: &FetchedKeys) -> Box<str> {
+fn hash_keys(fetched: &FetchedKeys) -> Box<str> {
     let keys = fetched.iter().filter_map(|(url, keys)| Some((url, keys.as_ref()?)));
     let mut fetched: Vec<_> = keys.filter(|(url, _)| !url.is_inventory()).collect();
     fetched.sort();
@@ -44,10 +44,10 @@ fn of_keys(fetched: &FetchedKeys) -> Box<str> {
         add(&mut context, url.with_secrets().as_bytes());
         add(&mut context, keys);
     }
-    shown(context)
+    short_hex(context)
 }
 
-fn shown(context: Context) -> Box<str> {
+fn short_hex(context: Context) -> Box<str> {
     let digest = context.finish();
     digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }

@@ -26,8 +26,8 @@ pub struct Rules {
     labels: Arc<[Box<str>]>,
 }
 
-/// What is computed for a subject once and cached with it, so that its next requests neither
-/// resolve roles nor format headers.
+/// The data of the rules for a caller, cached with it, so that its next requests neither resolve
+/// roles nor format headers.
 #[derive(Debug)]
 pub struct RulesCaller {
     roles: RoleSet,
@@ -43,7 +43,7 @@ impl HeapSize for RulesCaller {
 }
 
 impl Rules {
-    /// Compiles the rules. `unchanged` are those that the same policy was compiled to before.
+    /// Compiles the rules. `unchanged` are the rules of the same policy with other keys.
     pub(crate) fn compile(
         loaded: Arc<policy::Loaded>,
         authenticator: Authenticator<RulesCaller>,
@@ -76,9 +76,13 @@ impl Rules {
         };
         let authorization = parsed.authorization;
         let reads_credentials = authentication.reads_credentials();
-        let attach = |subject: &Subject, trust| self.caller(responder, subject, trust);
-        let caller =
-            authentication.caller(&self.authenticator, authorization, now, callers, attach);
+        let caller = authentication.caller(
+            &self.authenticator,
+            authorization,
+            now,
+            callers,
+            |subject, trust| self.caller(responder, subject, trust),
+        );
         let is_valid = reads_credentials && caller.is_ok();
         debug_assert!(!is_valid || request::validate_authorization(authorization).is_ok());
         if !is_valid && let Err(reason) = request::validate_authorization(authorization) {
@@ -122,10 +126,7 @@ impl Rules {
                     target: "",
                     document_security: "",
                 };
-                let role_names = || {
-                    let names: Vec<&str> = self.engine.role_names(roles).collect();
-                    answer::shown_roles(&names).into_iter().map(str::to_owned).collect()
-                };
+                let role_names = || self.unreserved_role_names(roles);
                 match responder.changes(request, permitted, role_names, now, &mut scratch.changes) {
                     Ok(allowed) => return Verdict::Allowed(allowed),
                     Err(reason) => (reason, None),
@@ -144,11 +145,10 @@ impl Rules {
         Verdict::Denied(Denied { subject, path, ..denied })
     }
 
-    /// Which rule decides: one that allows only if every interpretation of the path in `all` is
-    /// allowed, and no `deny` rule matches one in `deny_only` (see
-    /// [`policy::canonical::PathInterpretations`]). Nearly every path has one interpretation:
-    /// itself. Returns the decision and the interpretation that it was made on; if allowed, the
-    /// canonical one. This alone allows no request.
+    /// Finds the deciding rule. The decision is to allow only if every interpretation of the path
+    /// in `all` is allowed, and no `deny` rule matches an interpretation in `deny_only` (see
+    /// [`policy::canonical::PathInterpretations`]). Nearly every path has a single interpretation:
+    /// itself. Returns the decision and its interpretation; if allowed, the canonical path.
     pub fn decide<'r>(
         &self,
         parsed: &ParsedRequest<'r>,
@@ -156,11 +156,9 @@ impl Rules {
         subject: Option<PatternSubject<'_>>,
     ) -> (&'r [u8], Decision) {
         let ParsedRequest { method: action, host: scope, paths, authorization: _ } = parsed;
-        let decide = |resource| {
-            self.engine.decide(roles, subject, AccessRequest { action, scope, resource })
-        };
         let canonical = paths.first();
-        let allowed = match decide(canonical) {
+        let request = AccessRequest { action, scope, resource: canonical };
+        let allowed = match self.engine.decide(roles, subject, request) {
             allowed @ Decision::Allowed(_) => allowed,
             negative @ (Decision::Denied(_) | Decision::NotAllowed) => {
                 return (canonical, negative);
@@ -170,15 +168,14 @@ impl Rules {
             return (canonical, allowed);
         }
         for path in paths.all().skip(1) {
-            match decide(path) {
+            match self.engine.decide(roles, subject, AccessRequest { resource: path, ..request }) {
                 Decision::Allowed(_) => {}
                 negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
             }
         }
-        // The path with its dot segments kept: a backend that does not remove them would see a path
-        // that a `deny` rule covers.
+        // An upstream that does not remove dot segments would see a path that a `deny` rule covers.
         for path in paths.deny_only() {
-            match decide(path) {
+            match self.engine.decide(roles, subject, AccessRequest { resource: path, ..request }) {
                 Decision::Allowed(_) | Decision::NotAllowed => {}
                 denied @ Decision::Denied(_) => return (path, denied),
             }
@@ -186,7 +183,7 @@ impl Rules {
         (canonical, allowed)
     }
 
-    /// What is attached to a subject.
+    /// The data of the rules for a subject.
     pub(crate) fn caller(
         &self,
         responder: &Responder,
@@ -216,6 +213,11 @@ impl Rules {
     #[must_use]
     pub fn authenticator(&self) -> &Authenticator<RulesCaller> {
         &self.authenticator
+    }
+
+    fn unreserved_role_names(&self, roles: &RoleSet) -> Vec<String> {
+        let names: Vec<&str> = self.engine.role_names(roles).collect();
+        answer::unreserved_roles(&names).into_iter().map(str::to_owned).collect()
     }
 
     fn label(&self, rule: RuleId) -> &str {

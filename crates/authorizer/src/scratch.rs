@@ -26,7 +26,7 @@ pub(crate) struct ChangeScratch {
 pub(crate) struct ForwardScratch {
     /// Its path and query, if they are changed; otherwise empty.
     pub(crate) target: String,
-    /// What must be filtered in the answer, as the value of a header; empty if nothing.
+    /// The filters for the answer, as the value of a header; empty if there are none.
     pub(crate) document_security: String,
 }
 

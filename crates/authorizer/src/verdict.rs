@@ -1,5 +1,4 @@
-//! The outcome of a request: pending, or a verdict, the consequence of a decision for the request
-//! and its response.
+//! The outcome of a request: pending, or a verdict.
 
 use std::sync::Arc;
 
@@ -25,7 +24,7 @@ impl<'a> Outcome<'a> {
     pub(crate) fn verdict(self) -> Verdict<'a> {
         match self {
             Self::Decided(verdict) => verdict,
-            // Cannot happen. It denies, in case of a bug here.
+            // Cannot happen. Denies in case of a bug.
             Self::Pending(_) => {
                 let reason = Reason::InvalidCredentials(CredentialsError::BadPassword);
                 Verdict::Denied(Denied::new(reason, &[], ""))
@@ -49,11 +48,11 @@ pub struct Allowed<'a> {
     /// The rule that allowed it, as `<role>: <rule>`; for a request to a search cluster, its
     /// operation.
     pub rule: &'a str,
-    /// The caller; `None` is an anonymous one.
+    /// The caller; `None` if it is anonymous.
     pub subject: Option<&'a Subject>,
     /// The canonical path; for a request to a search cluster as received, without its query.
     pub path: &'a [u8],
-    /// What a request to a search cluster needs.
+    /// The operation and needs of a request to a search cluster.
     pub cluster: Option<Box<ClusterRequest<'a>>>,
     /// The path and query with which a request to a search cluster is forwarded, if it is reduced
     /// to the permitted indices, or has names in place of patterns.
@@ -73,7 +72,7 @@ pub struct Denied<'a> {
     pub headers: &'a [ResponseHeader],
     /// The body of the answer.
     pub body: &'a str,
-    /// The `deny` rule that matched, as `<role>: <rule>`, if one did.
+    /// The `deny` rule that matched, as `<role>: <rule>`.
     pub rule: Option<&'a str>,
     /// The caller; `None` if it is anonymous or not authenticated.
     pub subject: Option<&'a Subject>,
@@ -82,24 +81,24 @@ pub struct Denied<'a> {
     pub path: &'a [u8],
     /// More about the reason, for the decision log; may be empty.
     pub detail: &'a str,
-    /// What a request to a search cluster needs, if that is known.
+    /// The operation and needs of a request to a search cluster, if they are known.
     pub cluster: Option<Box<ClusterRequest<'a>>>,
 }
 
 impl<'a> Denied<'a> {
-    /// An answer to a request of which nothing more is known.
+    /// An answer without rule, subject, path, detail and cluster.
     pub(crate) fn new(reason: Reason, headers: &'a [ResponseHeader], body: &'a str) -> Self {
         let (rule, subject, path, detail, cluster) = (None, None, &b""[..], "", None);
         Self { reason, headers, body, rule, subject, path, detail, cluster }
     }
 }
 
-/// What a request to a search cluster needs.
+/// The operation and needs of a request to a search cluster.
 #[derive(Debug)]
 pub struct ClusterRequest<'a> {
     /// The name of the operation, such as `indices.create`.
     pub operation: &'static str,
-    /// The actions, and what they are performed on.
+    /// The actions, and on which indices they are performed.
     pub needs: Vec<Need<'a>>,
     /// The first [`MAX_INDICES`] indices that the request is reduced to, if it is permitted in
     /// part.
@@ -114,7 +113,7 @@ pub struct ClusterRequest<'a> {
 pub struct PartialBulk {
     /// The body with the permitted items.
     pub body: Arc<Vec<u8>>,
-    /// The errors of the others.
+    /// The errors of the other items.
     pub errors: Arc<BulkErrors>,
 }
 
@@ -123,23 +122,23 @@ pub struct PartialBulk {
 pub struct BulkErrors {
     /// As JSON, with their positions among all items.
     pub(crate) denied: Vec<(usize, String)>,
-    /// How many bytes they add to the response.
+    /// The bytes that they add to the response.
     pub(crate) size: usize,
-    /// How many other items there are.
+    /// The number of forwarded items.
     pub(crate) forwarded: usize,
 }
 
 impl BulkErrors {
-    /// The cluster's response with an error for each item that was not permitted. `None` if it does
-    /// not have one item for each forwarded one: their order is the cluster's.
+    /// The cluster's response with an error for each item that was not permitted. `None` if the
+    /// number of its items is not that of the forwarded items.
     #[must_use]
     pub fn add_to(&self, response: &[u8]) -> Option<Vec<u8>> {
         let denied = self.denied.iter().map(|(position, error)| (*position, &**error));
         search::with_denied(response, self.forwarded, denied, self.size)
     }
 
-    /// The most bytes that the cluster's response may have, without the errors: 1 KiB for each
-    /// forwarded item (20,000 at most; a node writes some 200 bytes), and 1 MiB more.
+    /// Maximum bytes of the cluster's response, without the errors: 1 MiB, and 1 KiB for each
+    /// forwarded item (20,000 at most; a node writes some 200 bytes).
     #[must_use]
     pub fn response_limit(&self) -> u64 {
         u64::try_from(self.forwarded)
@@ -149,7 +148,7 @@ impl BulkErrors {
     }
 }
 
-/// How many names of indices are listed at most: the first ones.
+/// Maximum number of indices in [`ClusterRequest::permitted`].
 pub const MAX_INDICES: usize = 100;
 
 impl<'a> ClusterRequest<'a> {
@@ -172,29 +171,32 @@ impl<'a> Allowed<'a> {
         self.changes.set().chain(self.rewritten.map(|target| (":path", target)))
     }
 
-    /// Names of request headers to remove: those in `set_headers` whose value is empty, those in
-    /// `remove_headers`, and headers of the request that an upstream may confuse with one of these,
-    /// such as `x_user` with `x-user`. None is also in [`Allowed::set`]. A name may occur twice.
+    /// Names of request headers to remove: headers of `set_headers` without a value, headers of
+    /// `remove_headers`, and headers of the request that an upstream may confuse with these, such
+    /// as `x_user` with `x-user`. None is also in [`Allowed::set`]. A name may occur twice.
     pub fn remove(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         self.changes.remove()
     }
 
-    /// Whether the request has a header of this name, which is one of those to set or remove.
+    /// Whether the request has a header of this name. The name is from [`Allowed::set`] or
+    /// [`Allowed::remove`].
     #[must_use]
-    pub fn is_there(&self, name: &str) -> bool {
+    pub fn is_in_request(&self, name: &str) -> bool {
         // Each request has a path.
-        name == ":path" || self.changes.is_there(name)
+        name == ":path" || self.changes.is_in_request(name)
     }
 
     /// Whether the changes are larger than [`MAX_CHANGES_BYTES`]. The request is then denied.
     pub(crate) fn is_too_large(&self) -> bool {
-        let size = || {
-            let set = self.set().map(|(name, value)| name.len() + value.len());
-            set.chain(self.remove().map(str::len)).sum::<usize>()
-        };
         let bound = self.changes.bound().filter(|_| self.rewritten.is_none());
-        debug_assert!(bound.is_none_or(|bound| bound >= size()), "{bound:?}");
-        bound.is_none_or(|bound| bound > MAX_CHANGES_BYTES) && size() > MAX_CHANGES_BYTES
+        debug_assert!(bound.is_none_or(|bound| bound >= self.size()), "{bound:?}");
+        bound.is_none_or(|bound| bound > MAX_CHANGES_BYTES) && self.size() > MAX_CHANGES_BYTES
+    }
+
+    /// The length of all names and values of the changes.
+    fn size(&self) -> usize {
+        let set = self.set().map(|(name, value)| name.len() + value.len());
+        set.chain(self.remove().map(str::len)).sum()
     }
 }
 

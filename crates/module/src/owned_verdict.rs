@@ -59,13 +59,13 @@ impl OwnedVerdict {
             Verdict::Allowed(allowed) => {
                 (self.status, self.reason) = (0, "");
                 for (name, value) in allowed.set() {
-                    let replaces = allowed.is_there(name);
+                    let replaces = allowed.is_in_request(name);
                     let header =
                         SetHeader { name: self.copy(name), value: self.copy(value), replaces };
                     self.set.push(header);
                 }
                 // For each name Envoy makes a hash map of all headers: only for those that it has.
-                for name in allowed.remove().filter(|name| allowed.is_there(name)) {
+                for name in allowed.remove().filter(|name| allowed.is_in_request(name)) {
                     let name = self.copy(name);
                     self.remove.push(name);
                 }

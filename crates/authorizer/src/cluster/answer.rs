@@ -23,18 +23,15 @@ pub(crate) struct Denials {
     unauthorized: Box<[ResponseHeader]>,
 }
 
-/// The most bytes that the decision log gets about what is missing.
+/// Maximum bytes of the list of missing privileges in the decision log.
 const MAX_DETAIL: usize = 1_000;
 
 impl Denials {
     pub(super) fn new(identity: &Identity) -> Self {
-        let content_type =
-            |value: &str| ResponseHeader { name: "content-type", value: value.into() };
-        let unauthorized = [content_type("text/plain; charset=UTF-8")].into_iter();
-        Self {
-            json: [content_type("application/json; charset=UTF-8")],
-            unauthorized: unauthorized.chain(challenges(identity, "")).collect(),
-        }
+        let [json, text] = ["application/json; charset=UTF-8", "text/plain; charset=UTF-8"]
+            .map(|value| ResponseHeader { name: "content-type", value: value.into() });
+        let unauthorized = std::iter::once(text).chain(challenges(identity, "")).collect();
+        Self { json: [json], unauthorized }
     }
 
     /// The answer to a request without valid credentials.
@@ -65,7 +62,7 @@ impl Denials {
         answer: &search::Answer,
         DenialScratch { body, detail }: &'a mut DenialScratch,
     ) -> Denied<'a> {
-        // It is decided again once its body is there; until then nobody reads why.
+        // The request is decided again with its body: nobody reads this answer.
         if request.body == RequestBody::Awaited && reason == Reason::Cluster(Problem::BodyNeeded) {
             [&mut *detail, &mut *body].into_iter().for_each(String::clear);
         } else {
@@ -77,13 +74,14 @@ impl Denials {
     }
 }
 
-/// The text of a denial, in the words of the plugin where it has words for it.
+/// The text of a denial; for missing privileges, in the words of the plugin.
 pub(super) fn explained(
     reason: Reason,
     subject: &search::Subject,
     answer: &search::Answer,
 ) -> String {
-    let actions: BTreeSet<&str> = answer.missing.iter().map(|cell| cell.action.name()).collect();
+    let actions: BTreeSet<&str> =
+        answer.missing.iter().map(|missing| missing.action.name()).collect();
     if actions.is_empty() {
         return reason.to_string();
     }

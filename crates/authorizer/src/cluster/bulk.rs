@@ -12,8 +12,8 @@ use super::answer::{error_members, explained};
 use super::{Cluster, Forwarded};
 use crate::verdict::{BulkErrors, MAX_INDICES, PartialBulk};
 
-/// The most bytes that the errors of a request may take: they are kept until the response arrives.
-/// A request with more is denied as a whole.
+/// Maximum bytes of the errors of a request, which are kept until the response arrives. A request
+/// with more is denied as a whole.
 const MAX_ERRORS: usize = 4 << 20;
 
 impl Cluster {
@@ -22,17 +22,15 @@ impl Cluster {
     #[must_use]
     pub fn separates_items(&self, request: &search::Request<'_>, needs: &[Need<'_>]) -> bool {
         let mut indices = 0;
-        let mut permits = |_: &str, _: &[Need<'_>]| {
+        let items = search::permitted_items(request, needs, |_, _| {
             indices += 1;
             true
-        };
-        self.compiled.bulk == Bulk::PerItem
-            && search::permitted_items(request, needs, &mut permits).is_some()
-            && indices > 1
+        });
+        self.compiled.bulk == Bulk::PerItem && items.is_some() && indices > 1
     }
 
-    /// A bulk request with its permitted items only. It is read and decided about like any other:
-    /// it must be permitted as it is.
+    /// Reduces a bulk request to its permitted items. The reduced request is read and decided like
+    /// any other.
     pub(super) fn permitted_items(
         &self,
         request: &search::Request<'_>,
@@ -43,25 +41,26 @@ impl Cluster {
         if self.compiled.bulk == Bulk::Whole {
             return None;
         }
-        let (mut names, mut why) = (Vec::new(), BTreeMap::new());
-        let permits = |index: &str, needs: &[Need<'_>]| match self.decide(caller, needs) {
-            Ok(_) => {
-                names.push(index.to_owned());
-                true
+        let (mut names, mut texts) = (Vec::new(), BTreeMap::new());
+        let items = search::permitted_items(request, needs, |index, needs| {
+            match self.decide(caller, needs) {
+                Ok(_) => {
+                    names.push(index.to_owned());
+                    true
+                }
+                Err((reason, answer)) => {
+                    texts.insert(index.to_owned(), explained(reason, subject, &answer));
+                    false
+                }
             }
-            Err((reason, answer)) => {
-                why.insert(index.to_owned(), explained(reason, subject, &answer));
-                false
-            }
-        };
-        let items = search::permitted_items(request, needs, permits)?;
-        let again = search::Request { body: search::RequestBody::Whole(&items.body), ..*request };
+        })?;
+        let body = search::RequestBody::Whole(&items.body);
         let mut needs = Vec::new();
-        search::read(&again, &mut needs).ok()?;
+        search::read(&search::Request { body, ..*request }, &mut needs).ok()?;
         let filters = self.decide(caller, &needs).ok()?;
         let (mut denied, mut size) = (Vec::with_capacity(items.denied.len()), 0);
         for item in &items.denied {
-            let error = error(item, why.get(&*item.index).map_or("", |why| why));
+            let error = error(item, texts.get(&*item.index).map_or("", |text| text));
             // With its comma.
             size += error.len() + 1;
             if size > MAX_ERRORS {
@@ -77,10 +76,9 @@ impl Cluster {
 }
 
 /// The error of an item, as the plugin writes it.
-fn error(item: &DeniedItem<'_>, why: &str) -> String {
+fn error(item: &DeniedItem<'_>, text: &str) -> String {
     let DeniedItem { operation, index, id, position: _ } = item;
-    let (index, id, error) = (json!(index), json!(id), error_members("security_exception", why));
-    format!(
-        "{{\"{operation}\":{{\"_index\":{index},\"_id\":{id},\"status\":403,\"error\":{{{error}}}}}}}"
-    )
+    let (index, id, error) = (json!(index), json!(id), error_members("security_exception", text));
+    let item = format!("\"_index\":{index},\"_id\":{id},\"status\":403,\"error\":{{{error}}}");
+    format!("{{\"{operation}\":{{{item}}}}}")
 }

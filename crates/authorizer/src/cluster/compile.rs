@@ -18,7 +18,7 @@ use super::answer::Denials;
 /// The realm of the challenge, as OpenSearch's security plugin has it.
 const REALM: &str = "OpenSearch Security";
 
-/// What is compiled from the cluster's files alone.
+/// The part of a cluster that depends on its files alone, not on fetched keys.
 #[derive(Debug)]
 pub(super) struct Compiled {
     pub(super) privileges: Privileges,
@@ -32,17 +32,16 @@ pub(super) struct Compiled {
     pub(super) maps_addresses: bool,
     /// Whether the cluster checks that a scroll is the caller's own.
     pub(super) scrolls_are_checked: bool,
-    /// What happens to a bulk request of which only some items are permitted.
     pub(super) bulk: Bulk,
     warnings: Vec<Problem>,
 }
 
 impl Cluster {
-    /// Compiles the section, if the policy has it. `unchanged` is what the same section was
-    /// compiled to before.
+    /// Compiles the section, if the policy has it, and returns warnings with it. `unchanged` is the
+    /// cluster of the same policy with other keys.
     ///
     /// # Errors
-    /// Every problem of the cluster's files, with the warnings about them.
+    /// The errors and warnings of the cluster's files.
     pub(crate) fn compile(
         policy: &Policy,
         fetched: &FetchedKeys,
@@ -55,14 +54,11 @@ impl Cluster {
             Some(cluster) => Arc::clone(&cluster.compiled),
             None => Arc::new(Compiled::new(section, policy, bytes)?),
         };
-        let (authenticator, more) =
+        let (authenticator, mut warnings) =
             Authenticator::compile(&compiled.identity, fetched, Limits::default())?;
-        // The policy's own authenticator warns about its issuers and users.
-        let is_of_cluster =
-            |problem: &Problem| section.files.iter().any(|file| *file.path == *problem.at.file);
-        let warnings =
-            compiled.warnings.iter().cloned().chain(more.into_iter().filter(is_of_cluster));
-        let warnings = warnings.collect();
+        // The authenticator of the rules warns about the other files.
+        warnings.retain(|problem| section.files.iter().any(|file| *file.path == *problem.at.file));
+        let warnings = [compiled.warnings.clone(), warnings].concat();
         let denials = Denials::new(&compiled.identity);
         let hosts = section.hosts.clone().into();
         Ok(Some((Self { hosts, authenticator, compiled, denials }, warnings)))
@@ -75,23 +71,21 @@ impl Compiled {
         policy: &Policy,
         bytes: Option<&Arc<[u8]>>,
     ) -> Result<Self, Vec<Problem>> {
-        let loaded = load_config(section);
         let (system_indices, mut problems) = system_indices(section);
-        let read = bytes.map(|bytes| search::Inventory::from_resolved(bytes)).transpose();
-        let inventory = read.unwrap_or_else(|error| {
-            problems.extend(
-                section.inventory.as_ref().map(|inventory| not_an_inventory(inventory, &error)),
-            );
+        let inventory = bytes.map(|bytes| search::Inventory::from_resolved(bytes)).transpose();
+        let inventory = inventory.unwrap_or_else(|error| {
+            let inventory = section.inventory.as_ref();
+            problems.extend(inventory.map(|inventory| not_an_inventory(inventory, &error)));
             None
         });
-        let loaded = match loaded {
+        let loaded = match load_config(section) {
             Ok(loaded) if problems.is_empty() => loaded,
             Ok(loaded) => return Err([loaded.warnings, problems].concat()),
-            Err(more) => return Err([more, problems].concat()),
+            Err(errors) => return Err([errors, problems].concat()),
         };
         let config = Arc::new(loaded.config);
         let settings = &config.settings;
-        let evaluated = EvaluationSettings {
+        let evaluation = EvaluationSettings {
             evaluation: match section.evaluation {
                 Some(Evaluation::Legacy) => EvaluationType::Legacy,
                 Some(Evaluation::V4) => EvaluationType::V4,
@@ -108,20 +102,17 @@ impl Compiled {
         let maps_addresses = config.mappings.iter().any(|mapping| !mapping.hosts.is_empty());
         let users =
             config.users.iter().enumerate().map(|(at, user)| (user.name.clone(), at)).collect();
-        let privileges = Privileges::new(config.clone(), evaluated, inventory.map(Arc::new));
+        let privileges = Privileges::new(config.clone(), evaluation, inventory.map(Arc::new));
+        let ambiguous = ambiguous_users(section, &config, policy, privileges.inventory());
         Ok(Self {
             identity: identity(section, &config, policy),
             users,
             maps_addresses,
-            // Nobody knows which index a scroll is of, and so what to hide of it.
+            // The index of a scroll is unknown, and so are its filters.
             scrolls_are_checked: section.cluster_checks_scrolls
                 && section.document_security == DocumentSecurity::Deny,
             bulk: section.bulk,
-            warnings: [
-                loaded.warnings,
-                ambiguous_users(section, &config, policy, privileges.inventory()),
-            ]
-            .concat(),
+            warnings: [loaded.warnings, ambiguous].concat(),
             privileges,
             inventory: bytes.cloned(),
         })
@@ -133,7 +124,7 @@ impl Compiled {
     }
 }
 
-/// The role files of a policy's search cluster. None if it has no cluster, or the files have
+/// The role files of a policy's search cluster. `None` if it has no cluster, or the files have
 /// errors.
 #[must_use]
 pub fn cluster_config(policy: &Policy) -> Option<SecurityConfig> {
@@ -162,16 +153,16 @@ fn identity(section: &model::Search, config: &SecurityConfig, policy: &Policy) -
     });
     let basic =
         basic.or_else(|| Some(Basic { realm: REALM.into(), ..policy.identity.basic.clone()? }));
-    let as_the_plugin_reads = |issuer: &Issuer| Issuer {
+    // The plugin separates roles in a claim by commas.
+    let jwt = policy.identity.jwt.iter().map(|issuer| Issuer {
         claims: Claims { separator: Separator::Commas, ..issuer.claims.clone() },
         ..issuer.clone()
-    };
-    let jwt = policy.identity.jwt.iter().map(as_the_plugin_reads).collect();
-    Identity { basic, jwt }
+    });
+    Identity { basic, jwt: jwt.collect() }
 }
 
-/// Warns of issuers whose tokens can have the name of a user, and so the roles of that name; or
-/// that of Dashboards itself.
+/// Warns of issuers whose tokens can have the name of a user, and so its roles, or the name of
+/// Dashboards itself.
 fn ambiguous_users(
     section: &model::Search,
     config: &SecurityConfig,
@@ -184,26 +175,26 @@ fn ambiguous_users(
     let server = dashboards_server(config, inventory);
     let mut problems = Vec::new();
     for issuer in &policy.identity.jwt {
-        let can_have = |name: &str| name.starts_with(&*issuer.user_prefix);
-        let warning =
-            |message| Problem::warning(issuer.at.clone(), Warning::AmbiguousName, message);
-        if let Some(user) = users.clone().find(|user| can_have(&user.name)) {
+        let (at, prefix) = (&issuer.at, &*issuer.user_prefix);
+        if let Some(user) = users.clone().find(|user| user.name.starts_with(prefix)) {
             let message = format!(
-                "a token of this issuer can have the name `{}` of a user of the search cluster, and \
-                 then its roles",
+                "a token of this issuer can have the name `{}` of a user of the search cluster, \
+                 and then its roles",
                 user.name
             );
             let help = "set a `user_prefix` for the issuer, and map roles from names with it";
-            problems.push(warning(message).help(help).related(user.at.clone(), "the user"));
+            let problem = Problem::warning(at.clone(), Warning::AmbiguousName, message);
+            problems.push(problem.help(help).related(user.at.clone(), "the user"));
         }
-        if let Some(server) = server.filter(|server| can_have(server)) {
+        if let Some(server) = server.filter(|server| server.starts_with(prefix)) {
             let message = format!(
-                "a token of this issuer can have the name `{server}` of Dashboards itself, which needs \
-                 no privilege on a tenant"
+                "a token of this issuer can have the name `{server}` of Dashboards itself, which \
+                 needs no privilege on a tenant"
             );
-            let help = "set a `user_prefix` for the issuer, and map roles from names with it; or, if the \
-                        cluster has no tenants, set `kibana.multitenancy_enabled: false` in `config.yml`";
-            problems.push(warning(message).help(help));
+            let help = "set a `user_prefix` for the issuer, and map roles from names with it; or, \
+                        if the cluster has no tenants, set `kibana.multitenancy_enabled: false` in \
+                        `config.yml`";
+            problems.push(Problem::warning(at.clone(), Warning::AmbiguousName, message).help(help));
         }
     }
     problems
@@ -215,16 +206,17 @@ fn is_mapped_by_name(config: &SecurityConfig, name: &str) -> bool {
     patterns.any(|pattern| !pattern.is_anything() && pattern.matches(name))
 }
 
-/// The name of Dashboards itself, if the cluster has its index, or its files name it: where tenants
-/// are not configured, they are asked for by default, whether Dashboards is used or not.
+/// The name of Dashboards itself, if the cluster has its index, or its files name it. Tenants are
+/// configured by default, even without Dashboards.
 fn dashboards_server<'c>(
     config: &'c SecurityConfig,
     inventory: Option<&search::Inventory>,
 ) -> Option<&'c str> {
     let Dashboards { index, server } = config.settings.dashboards.as_ref()?;
     let has_index = inventory.is_some_and(|inventory| !inventory.with_prefix(&**index).is_empty());
-    let is_user = || config.users.iter().any(|user| user.name == *server);
-    (has_index || is_user() || is_mapped_by_name(config, server)).then_some(server)
+    let is_named =
+        config.users.iter().any(|user| user.name == *server) || is_mapped_by_name(config, server);
+    (has_index || is_named).then_some(server)
 }
 
 fn basic_user(user: &InternalUser) -> BasicUser {
@@ -247,7 +239,7 @@ fn system_indices(section: &model::Search) -> (Vec<Pattern>, Vec<Problem>) {
     (patterns, problems)
 }
 
-/// The bytes of the inventory, if it is there: one at a URL may not have been fetched yet.
+/// The bytes of the inventory; `None` if there is none, or it has not been fetched yet.
 fn inventory_bytes<'b>(
     section: &'b model::Search,
     fetched: &'b FetchedKeys,

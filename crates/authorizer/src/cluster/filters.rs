@@ -1,5 +1,4 @@
-//! What must be filtered in the answer of the cluster, as the value of a header for the next
-//! server.
+//! The filters for the answer of the cluster, as the value of a header for the next server.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -7,12 +6,12 @@ use std::fmt::Write;
 use search::{Filter, MAX_FILTERS};
 use serde_json::{Map, Value, json};
 
-/// The most bytes of the value. A node accepts 8 KiB of headers (`http.max_header_size`).
+/// Maximum bytes of the value. A node accepts 8 KiB of headers (`http.max_header_size`).
 const MAX_LENGTH: usize = 6 << 10;
 
 /// Writes JSON in ASCII: an object with the names of indices, and for each the `dls`, `fls` and
-/// `masked_fields` of the role files. Writes nothing if there is nothing to filter. Returns whether
-/// it is short enough for a header.
+/// `masked_fields` of the role files. Writes nothing if there are no filters. Returns whether the
+/// value is short enough for a header.
 #[must_use]
 pub(super) fn write(filters: &BTreeSet<Filter>, text: &mut String) -> bool {
     text.clear();
@@ -42,7 +41,8 @@ pub(super) fn write(filters: &BTreeSet<Filter>, text: &mut String) -> bool {
     true
 }
 
-/// Writes JSON with an escape for each character that is not ASCII: these are in its strings only.
+/// Writes JSON with an escape for each character that is not ASCII. Only strings have such
+/// characters.
 fn push_ascii(json: &str, text: &mut String) {
     for character in json.chars() {
         match character {

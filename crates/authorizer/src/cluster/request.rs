@@ -6,18 +6,18 @@ use super::Cluster;
 use crate::request::Request;
 
 const DESCRIBE_BODY: [&str; 2] = ["content-type", "content-encoding"];
-/// The tenant of a request. The security plugin takes another index in place of that of OpenSearch
-/// Dashboards, without asking for a privilege on it, if the account that it sees may use the
-/// tenant: behind rolegate that is one account for all callers.
+/// The tenant of a request. If the account that the security plugin sees may use the tenant, the
+/// plugin replaces the index of OpenSearch Dashboards, and checks no privilege on the other index.
+/// Behind rolegate it sees the same account for all callers.
 const TENANT: [&str; 2] = ["securitytenant", "security_tenant"];
-/// The user that a request is to be made for, if the account that the plugin sees may do that.
+/// The user to impersonate, if the account that the plugin sees may do that.
 const IMPERSONATION: [&str; 1] = ["opendistro_security_impersonate_as"];
 
 impl Cluster {
     /// A request as the cluster reads it.
     ///
     /// # Errors
-    /// If it is invalid, or asks for what no role permits.
+    /// If it is invalid, or has a tenant or an impersonated user.
     pub fn search_request<'a>(
         &self,
         request: &Request<'a>,
@@ -31,13 +31,10 @@ impl Cluster {
         if has_header(request, &IMPERSONATION) {
             return Err(search::Problem::Unsupported("a request in the name of another user"));
         }
-        let text = |bytes: &'a [u8]| {
-            std::str::from_utf8(bytes)
-                .map_err(|_| search::Problem::Invalid("its path is not UTF-8"))
-        };
+        let not_utf8 = search::Problem::Invalid("its path is not UTF-8");
         Ok(search::Request {
-            method: text(request.method)?,
-            target: text(request.path)?,
+            method: std::str::from_utf8(request.method).map_err(|_| not_utf8)?,
+            target: std::str::from_utf8(request.path).map_err(|_| not_utf8)?,
             content_type: header(request, "content-type")?,
             content_encoding: header(request, "content-encoding")?,
             scrolls_are_checked: self.compiled.scrolls_are_checked,
@@ -54,13 +51,13 @@ pub fn reads_header(name: &[u8]) -> bool {
     names.any(|header| name.eq_ignore_ascii_case(header.as_bytes()))
 }
 
-/// Whether one of these headers is there, and not empty.
+/// Whether the request has any of these headers with a value.
 fn has_header(request: &Request<'_>, names: &[&str]) -> bool {
     let mut lines = request.headers.iter().filter(|line| !line.value.is_empty());
     lines.any(|line| names.iter().any(|name| line.name.eq_ignore_ascii_case(name.as_bytes())))
 }
 
-/// The value of a header that may be there once.
+/// The value of a header that may occur once.
 fn header<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a str>, search::Problem> {
     let mut lines =
         request.headers.iter().filter(|line| line.name.eq_ignore_ascii_case(name.as_bytes()));
@@ -68,10 +65,8 @@ fn header<'a>(request: &Request<'a>, name: &str) -> Result<Option<&'a str>, sear
     if lines.next().is_some() {
         return Err(search::Problem::Invalid("it has two headers that describe its body"));
     }
-    let value = std::str::from_utf8(line.value);
-    value
-        .map(Some)
-        .map_err(|_| search::Problem::Invalid("a header that describes its body is not UTF-8"))
+    let not_utf8 = search::Problem::Invalid("a header that describes its body is not UTF-8");
+    std::str::from_utf8(line.value).map(Some).map_err(|_| not_utf8)
 }
 
 /// The path without its query.

@@ -29,10 +29,7 @@ pub(crate) fn signing(keys: &[IdentityKey]) -> Result<(String, SigningKey, Strin
     for key in keys {
         match SigningKey::read(&key.bytes) {
             Ok(signing) => read.push(signing),
-            Err(what) => {
-                let message = format!("`{}` {what}", key.path);
-                problems.push(Problem::error(key.at.clone(), message).help(MAKE));
-            }
+            Err(error) => problems.push(problem(key, error, MAKE_KEY)),
         }
     }
     if !problems.is_empty() {
@@ -49,27 +46,32 @@ pub(crate) fn signing(keys: &[IdentityKey]) -> Result<(String, SigningKey, Strin
 pub(crate) fn secret(keys: &[IdentityKey]) -> Result<identity_header::Key, Vec<Problem>> {
     if let Some(second) = keys.get(1) {
         let message = "`format: compact` signs with one key";
-        let help = "name one file here, and give applications both keys while you change from one to the other";
+        let help = "name one file here, and give applications both keys while you change from \
+                    one to the other";
         return Err(vec![Problem::error(second.at.clone(), message).help(help)]);
     }
     let Some(key) = keys.first() else { return Err(Vec::new()) };
-    let error = |what: String, help: &str| {
-        vec![Problem::error(key.at.clone(), format!("`{}` {what}", key.path)).help(help)]
-    };
     if key.bytes.windows(5).any(|part| part == b"-----") {
-        let help = "`format: compact` needs random bytes: `(umask 077; head -c 32 /dev/urandom > identity.key)`";
-        return Err(error("is a key in PEM".to_owned(), help));
+        let help = "`format: compact` needs random bytes: \
+                    `(umask 077; head -c 32 /dev/urandom > identity.key)`";
+        return Err(vec![problem(key, "is a key in PEM", help)]);
     }
     identity_header::Key::new(&key.bytes).map_err(|short| {
+        let error = format!("has {} bytes, at least 32 are needed", short.len);
         let help = "make one by `(umask 077; head -c 32 /dev/urandom > identity.key)`";
-        error(format!("has {} bytes, at least 32 are needed", short.len), help)
+        vec![problem(key, &error, help)]
     })
 }
 
-const MAKE: &str = "make one by `openssl genpkey -algorithm ed25519 -out identity.pem`, or `-algorithm EC -pkeyopt ec_paramgen_curve:P-256`";
+fn problem(key: &IdentityKey, error: &str, help: &str) -> Problem {
+    Problem::error(key.at.clone(), format!("`{}` {error}", key.path)).help(help)
+}
+
+const MAKE_KEY: &str = "make one by `openssl genpkey -algorithm ed25519 -out identity.pem`, or \
+                        `-algorithm EC -pkeyopt ec_paramgen_curve:P-256`";
 
 impl SigningKey {
-    /// A private key in PEM; otherwise what is wrong.
+    /// Reads a private key in PEM. The error continues the sentence that the file name begins.
     fn read(pem: &[u8]) -> Result<Self, &'static str> {
         let der = PrivateKeyDer::from_pem_slice(pem).map_err(|_| "has no private key in PEM")?;
         let der = der.secret_der();
@@ -100,17 +102,18 @@ impl SigningKey {
 
     /// The members of the public key (RFC 7518, 6.2; RFC 8037, 2) that its thumbprint is made of.
     fn members(&self) -> Value {
-        let text = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
         match self {
             Self::P256(key) => {
                 // A point without compression: 4, x, y.
                 let point = key.public_key().as_ref();
                 let (x, y) =
                     point.get(1..).and_then(|point| point.split_at_checked(32)).unwrap_or_default();
-                json!({ "crv": "P-256", "kty": "EC", "x": text(x), "y": text(y) })
+                let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
+                json!({ "crv": "P-256", "kty": "EC", "x": x, "y": y })
             }
             Self::Ed25519(key) => {
-                json!({ "crv": "Ed25519", "kty": "OKP", "x": text(key.public_key().as_ref()) })
+                let x = URL_SAFE_NO_PAD.encode(key.public_key());
+                json!({ "crv": "Ed25519", "kty": "OKP", "x": x })
             }
         }
     }

@@ -35,11 +35,16 @@ fn header(format: &str, claims: Value) -> String {
         roles: Vec::new(),
         claims,
     };
-    let place = signer.place(&subject, &["reader"]);
+    let identity = signer.prepare(&subject, &["reader"]);
     let mut value = String::new();
     let roles = || vec!["reader".to_owned()];
-    signer.write(&place, (&subject, "r1"), roles, NOW, &mut value).unwrap();
-    assert!(place.size >= value.len(), "{} bytes reserved, {} needed", place.size, value.len());
+    signer.write(&identity, (&subject, "r1"), roles, NOW, &mut value).unwrap();
+    assert!(
+        identity.size >= value.len(),
+        "{} bytes reserved, {} needed",
+        identity.size,
+        value.len()
+    );
     value
 }
 
