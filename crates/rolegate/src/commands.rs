@@ -1,7 +1,6 @@
-//! The commands of `rolegate`, one file each, and what several of them use.
+//! The commands of `rolegate`, each in its own file, and the helpers that they share.
 
 pub(crate) mod bundle;
-mod caller;
 pub(crate) mod check;
 mod cluster_usage;
 pub(crate) mod completions;
@@ -13,8 +12,10 @@ mod fetched;
 pub(crate) mod hash_password;
 pub(crate) mod health;
 pub(crate) mod import;
+mod input;
 pub(crate) mod lint_envoy;
 mod logged;
+mod new_file;
 pub(crate) mod passwd;
 mod policy_files;
 pub(crate) mod replay;

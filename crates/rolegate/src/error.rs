@@ -1,8 +1,36 @@
-//! Why a command fails.
+//! Why a command fails, and the exit codes.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::process::ExitCode;
 
 use document::Problem;
 
-use crate::exit::Exit;
+/// The exit codes of `rolegate`; scripts rely on them. `rolegate --help` has their meanings for
+/// each command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// Success, or the answer is yes.
+    Success = 0,
+    /// The answer is no: a request is denied, a server is not ready, a policy changes an answer.
+    Denied = 1,
+    /// The arguments or the settings are not valid.
+    Arguments = 2,
+    /// A policy, a bundle, test cases or a configuration cannot be read or are not valid.
+    Policy = 3,
+    /// A test case failed.
+    Case = 4,
+    /// The process could not do its work, for example because a port is in use.
+    Failed = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        // The enum has no fields and is `repr(u8)`: the cast gives its value.
+        Self::from(exit as u8)
+    }
+}
 
 /// Why a command fails. Each variant has an exit code.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +59,23 @@ impl From<Vec<Problem>> for CommandError {
 }
 
 impl CommandError {
+    pub(crate) fn arguments(message: impl Display) -> Self {
+        Self::Arguments(message.to_string())
+    }
+
+    pub(crate) fn policy(message: impl Display) -> Self {
+        Self::Policy(message.to_string())
+    }
+
+    pub(crate) fn failed(message: impl Display) -> Self {
+        Self::Failed(message.to_string())
+    }
+
+    /// A file cannot be read, written or used.
+    pub(crate) fn failed_at(file: &Path, error: impl Display) -> Self {
+        Self::Failed(format!("{}: {error}", file.display()))
+    }
+
     pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::Unsigned(_) => Exit::Denied,

@@ -12,13 +12,12 @@ use clap::{CommandFactory, FromArgMatches};
 pub mod cli;
 mod commands;
 mod error;
-mod exit;
 mod logs;
 mod output;
 mod serve;
 mod settings;
 
-pub use exit::Exit;
+pub use error::Exit;
 pub use settings::{Settings, SettingsError};
 
 use cli::{Cli, Command};

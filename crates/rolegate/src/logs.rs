@@ -1,7 +1,7 @@
 //! The process log, on standard error. Decisions have a log of their own, see `decisions`.
 //!
 //! No thread waits for the reader of the log: a full pipe would otherwise block the thread that
-//! loads policies, or the one that answers probes, until the log is read. Lines that do not fit
+//! loads policies, or the thread that answers probes, until the log is read. Lines that do not fit
 //! into the queue of [`Lines`] are dropped and counted.
 
 use std::io::{self, IsTerminal, Write};
@@ -9,16 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 
+use crate::error::CommandError;
 use crate::settings::{LogFormat, LogLevel};
 use runtime::lines::{Counts, InPieces, Lines, Writer};
 
-/// How long shutdown waits for the last lines to be read.
+/// Maximum time that shutdown waits until the last lines are read.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// The log of this process.
@@ -29,19 +29,9 @@ pub(crate) struct Logs {
     counts: Arc<Counts>,
 }
 
-/// Where lines go, until the log is closed.
+/// The queue for lines, until the log is closed.
 #[derive(Clone, Debug)]
 struct Queue(Arc<ArcSwapOption<Lines>>);
-
-/// Why the log cannot be started.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub(crate) enum LogsError {
-    /// The system cannot create a thread.
-    Thread(#[from] io::Error),
-    /// A log was started before.
-    Twice(#[from] TryInitError),
-}
 
 impl Logs {
     /// Counters of its lines.
@@ -49,12 +39,9 @@ impl Logs {
         self.counts.clone()
     }
 
-    /// Puts a line of text into the log. To print it on standard error instead would wait for its
-    /// reader, for ever if that has stopped reading.
+    /// Queues a line of text. Printing it on standard error could wait for ever for the reader.
     pub(crate) fn text(&self, line: &str) {
-        if let Some(lines) = &*self.queue.0.load() {
-            lines.offer(format!("{line}\n").into_bytes());
-        }
+        self.queue.offer(format!("{line}\n").as_bytes());
     }
 
     /// Closes the log and waits, for a limited time, until its lines are written. Later lines are
@@ -65,12 +52,18 @@ impl Logs {
     }
 }
 
-impl Write for Queue {
-    /// Queues one whole line: the formatter writes each line with one call.
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+impl Queue {
+    fn offer(&self, line: &[u8]) {
         if let Some(lines) = &*self.0.load() {
             lines.offer(line.to_vec());
         }
+    }
+}
+
+impl Write for Queue {
+    /// Queues a whole line: the formatter writes each line with a single call.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.offer(line);
         Ok(line.len())
     }
 
@@ -83,11 +76,12 @@ impl Write for Queue {
 ///
 /// # Errors
 /// When a log was started before, or the system cannot create a thread.
-pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<Logs, LogsError> {
+pub(crate) fn start(format: LogFormat, level: LogLevel) -> Result<Logs, CommandError> {
     let counts = Arc::new(Counts::default());
-    let (lines, writer) = Lines::start("logs", InPieces::new(io::stderr()), counts.clone())?;
+    let (lines, writer) = Lines::start("logs", InPieces::new(io::stderr()), counts.clone())
+        .map_err(CommandError::failed)?;
     let queue = Queue(Arc::new(ArcSwapOption::from_pointee(lines)));
-    subscribe(format, level, queue.clone())?;
+    subscribe(format, level, queue.clone()).map_err(CommandError::failed)?;
     Ok(Logs { queue, writer, counts })
 }
 
@@ -101,14 +95,13 @@ pub(crate) fn is_text(format: LogFormat) -> bool {
 }
 
 fn subscribe(format: LogFormat, level: LogLevel, queue: Queue) -> Result<(), TryInitError> {
-    let text = is_text(format);
     // A line that cannot be written is lost. The formatter would report it on standard error, which
     // has just failed, and panic: in the thread that accepts connections, for example.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(move || queue.clone())
         .with_ansi(io::stderr().is_terminal())
         .log_internal_errors(false);
-    let lines = if text {
+    let lines = if is_text(format) {
         lines.with_target(false).boxed()
     } else {
         // The only span of this project marks lines about the shadow policy.

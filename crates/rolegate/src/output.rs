@@ -1,5 +1,6 @@
 //! The output of commands.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
@@ -7,10 +8,9 @@ use document::{Place, Problem, Severity};
 use serde::Serialize;
 
 use crate::cli::Format;
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 
-/// Standard output, standard error, and the format of what a command prints.
+/// Standard output, standard error, and the format of a command's answer.
 #[derive(Debug, Default)]
 pub(crate) struct Output {
     /// Set by each command that has `--output`.
@@ -28,7 +28,7 @@ impl Output {
         self.text(&format!("{line}\n"));
     }
 
-    /// Prints one JSON value.
+    /// Prints a JSON value.
     pub(crate) fn json(&self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.line(text),
@@ -90,8 +90,9 @@ pub(crate) fn errors_first(problems: &[Problem]) -> impl Iterator<Item = &Proble
 }
 
 /// `1 rule`, `2 rules`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
+pub(crate) fn counted(number: impl Display, noun: &str) -> String {
+    let number = number.to_string();
+    let plural = if number == "1" { "" } else { "s" };
     format!("{number} {noun}{plural}")
 }
 
@@ -130,7 +131,7 @@ struct RelatedReport<'a> {
 /// A place in a file as JSON.
 #[derive(Serialize)]
 pub(crate) struct PlaceReport<'a> {
-    file: std::borrow::Cow<'a, str>,
+    file: Cow<'a, str>,
     line: u32,
     column: u32,
 }

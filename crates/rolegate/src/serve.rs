@@ -1,7 +1,7 @@
 //! `rolegate serve`: starts, runs and stops the server.
 //!
-//! Everything that can fail comes first: the policy is loaded and every address is bound before
-//! anything is answered.
+//! Steps that can fail come first: the policy is loaded and every address is bound before any
+//! request is answered.
 
 use std::io;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use runtime::lines::Counts;
 use runtime::settings::{WithoutEffect, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LAST_LINES, LoadError, LoadedPolicy, Reloads, Runtime};
-use server::admin::{Admin, Metrics, Pages};
+use server::admin::{Admin, AdminSettings, Metrics, Pages};
 use server::grpc::{self, Running, Served, Tls, TlsError};
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, sleep};
 
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::logs;
 use crate::settings::Settings;
 
-/// Signals to stop that come within this time after the first are the same one: some programs, such
-/// as GNU `timeout`, signal the process and then its process group.
+/// Signals to stop that come within this time after the first are repetitions of it: some programs,
+/// such as GNU `timeout`, signal the process and then its process group.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
-/// The same as [`LAST_LINES`] after a second signal: for what can be written at once.
+/// The same as [`LAST_LINES`] after a second signal.
 const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
 
 /// A warning about an address that other machines can reach.
-const WITHOUT_TLS: &str = "other machines can reach this address, and passwords and tokens travel to it unencrypted: set \
-    `tls-certificate`, `tls-key` and `tls-client-ca`, or listen on loopback or a Unix socket";
+const WITHOUT_TLS: &str = "other machines can reach this address, and passwords and tokens travel \
+    to it unencrypted: set `tls-certificate`, `tls-key` and `tls-client-ca`, or listen on loopback \
+    or a Unix socket";
 
 /// The default of `socket-mode`.
 const SOCKET_MODE: u32 = 0o660;
@@ -40,55 +40,17 @@ const SOCKET_MODE: u32 = 0o660;
 /// Serves until a signal stops it.
 pub(crate) fn run(settings: Settings) -> Result<Exit, CommandError> {
     let is_text = logs::is_text(settings.log_format);
-    let logs = logs::start(settings.log_format, settings.log_level)
-        .map_err(|error| CommandError::Failed(error.to_string()))?;
-    let ended = serve(settings, logs.counts());
-    if let Err(error) = &ended {
+    let logs = logs::start(settings.log_format, settings.log_level)?;
+    let result = serve(settings, logs.counts());
+    if let Err(error) = &result {
         if is_text {
             logs.text(&format!("rolegate: {error}"));
         } else {
-            log_error(error);
+            error.log();
         }
     }
     logs.finish();
-    Ok(match ended {
-        Ok(()) => Exit::Success,
-        Err(ServeError::NotLoaded(LoadError::Policy(_) | LoadError::Shadow(_))) => Exit::Policy,
-        Err(
-            ServeError::NotLoaded(LoadError::Setting(_))
-            | ServeError::SameAddress(_)
-            | ServeError::Settings(_),
-        ) => Exit::Arguments,
-        Err(
-            ServeError::Bind(_)
-            | ServeError::Tls(_)
-            | ServeError::System(_)
-            | ServeError::Interrupted,
-        ) => Exit::Failed,
-    })
-}
-
-/// Logs why the server ends as JSON lines: their readers get no other lines.
-fn log_error(error: &ServeError) {
-    match error {
-        ServeError::NotLoaded(LoadError::Policy(problems)) => {
-            runtime::log_problems(problems);
-            tracing::error!("cannot start: the policy does not compile");
-        }
-        ServeError::NotLoaded(LoadError::Shadow(problems)) => runtime::shadow_span().in_scope(|| {
-            runtime::log_problems(problems);
-            tracing::error!(
-                "cannot start: the shadow policy does not compile: mend it, or start without `shadow`"
-            );
-        }),
-        ServeError::NotLoaded(LoadError::Setting(error)) => tracing::error!("cannot start: {error}"),
-        ServeError::SameAddress(_)
-        | ServeError::Settings(_)
-        | ServeError::Tls(_)
-        | ServeError::Bind(_)
-        | ServeError::System(_)
-        | ServeError::Interrupted => tracing::error!("{error}"),
-    }
+    Ok(result.map_or_else(|error| error.exit(), |()| Exit::Success))
 }
 
 fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
@@ -100,10 +62,10 @@ fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
         drop(signal(SignalKind::hangup())?);
     }
     let server = Server::new(settings, logs)?;
-    let ended = runtime.block_on(async { server.run(signals()?).await });
+    let result = runtime.block_on(async { server.run(signals()?).await });
     // A DNS lookup may still run on a blocking thread: do not wait for it.
     runtime.shutdown_background();
-    ended
+    result
 }
 
 /// A server that is ready to start: its policy is loaded and its addresses are bound.
@@ -126,7 +88,7 @@ enum ServeError {
     /// The policy does not compile, or a setting about it is wrong.
     #[error(transparent)]
     NotLoaded(#[from] LoadError),
-    /// A setting needs another one.
+    /// A setting needs another setting.
     #[error("{0}")]
     Settings(&'static str),
     /// The TLS files cannot be used.
@@ -148,6 +110,37 @@ enum ServeError {
     Interrupted,
 }
 
+impl ServeError {
+    const fn exit(&self) -> Exit {
+        match self {
+            Self::NotLoaded(LoadError::Policy(_) | LoadError::Shadow(_)) => Exit::Policy,
+            Self::NotLoaded(LoadError::Setting(_)) | Self::SameAddress(_) | Self::Settings(_) => {
+                Exit::Arguments
+            }
+            Self::Bind(_) | Self::Tls(_) | Self::System(_) | Self::Interrupted => Exit::Failed,
+        }
+    }
+
+    /// Logs it as JSON lines: their readers get no other lines.
+    fn log(&self) {
+        let Self::NotLoaded(error) = self else { return tracing::error!("{self}") };
+        match error {
+            LoadError::Policy(problems) => {
+                runtime::log_problems(problems);
+                tracing::error!("cannot start: the policy does not compile");
+            }
+            LoadError::Shadow(problems) => runtime::shadow_span().in_scope(|| {
+                runtime::log_problems(problems);
+                tracing::error!(
+                    "cannot start: the shadow policy does not compile: mend it, or start without \
+                     `shadow`"
+                );
+            }),
+            LoadError::Setting(error) => tracing::error!("cannot start: {error}"),
+        }
+    }
+}
+
 impl Server {
     /// Loads the policy and binds the addresses.
     fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
@@ -158,20 +151,13 @@ impl Server {
         }
         let tls = settings.tls.files().map_err(ServeError::Settings)?;
         let tls = tls.map(Tls::load).transpose()?.map(Arc::new);
-        let mut files = Vec::new();
-        let mut bind = |address| -> Result<_, ServeError> {
-            let bound = BoundSocket::new(address, settings.socket_mode)?;
-            files.extend(bound.file);
-            Ok((bound.address, bound.listener))
-        };
-        let listeners = settings.listen.iter().map(&mut bind).collect::<Result<_, _>>()?;
-        let mut pages = Vec::new();
-        for (which, address) in
-            [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)]
-        {
-            if let AdminAddress::On(address) = address {
-                let (address, listener) = bind(address)?;
-                pages.push((which, address, listener));
+        let (mut listeners, mut pages, mut files) = (Vec::new(), Vec::new(), Vec::new());
+        for (served_pages, address) in addresses(&settings) {
+            let socket = BoundSocket::new(address, settings.socket_mode)?;
+            files.extend(socket.file);
+            match served_pages {
+                None => listeners.push((socket.address, socket.listener)),
+                Some(served_pages) => pages.push((served_pages, socket.address, socket.listener)),
             }
         }
         Ok(Self { settings, logs, policy, tls, listeners, pages, files })
@@ -185,8 +171,8 @@ impl Server {
             let mut begin = std::pin::pin!(self.begin());
             loop {
                 tokio::select! {
-                    begun = &mut begin => break begun?,
-                    // Keys may be long in coming.
+                    serving = &mut begin => break serving?,
+                    // The first keys may take long.
                     Some(signal) = signals.recv() => match signal {
                         Signal::Reload => reload = true,
                         Signal::Stop => {
@@ -219,14 +205,14 @@ impl Server {
             settings.admin.console.then(|| console(&settings, &runtime, &metrics)).transpose()?;
         let backend = Arc::new(AdminBackend { metrics, reloads: reloads.clone(), console });
         if let Some(tls) = tls.clone() {
-            // As for the files of the policy, 0 relies on requests, and a look once per hour.
+            // As for the files of the policy, 0 means on request, and once per hour.
             let interval = settings.policy.poll_interval;
             let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
             tokio::spawn(tls.keep_current(interval));
         }
-        for (which, address, listener) in pages {
-            tokio::spawn(Admin::new(listener, which, backend.clone())?.run());
-            which.log(&address);
+        for (served_pages, address, listener) in pages {
+            tokio::spawn(Admin::new(listener, served_pages, backend.clone())?.run());
+            served_pages.log(&address);
         }
         tokio::spawn(runtime.fetch_keys());
         runtime.first_keys(settings.policy.keys_wait).await;
@@ -257,7 +243,7 @@ impl Server {
     }
 }
 
-/// What the admin listener serves.
+/// The data of the admin pages.
 struct AdminBackend {
     metrics: Arc<Metrics>,
     reloads: AllReloads,
@@ -282,7 +268,7 @@ fn console(
     Ok(Arc::new(console))
 }
 
-/// What is reloaded on request.
+/// The policy and the TLS files, which are reloaded on request.
 #[derive(Clone)]
 struct AllReloads {
     policy: Reloads,
@@ -324,7 +310,7 @@ struct Serving {
 }
 
 impl Serving {
-    /// Passes on signals to reload, until one to stop comes or no signal can come any more.
+    /// Passes on signals to reload, until a signal to stop comes or no signal can come any more.
     async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
         while let Some(Signal::Reload) = signals.recv().await {
             self.reloads.request();
@@ -334,12 +320,13 @@ impl Serving {
     /// Waits for requests to end, then stops the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
         let Self { drain_delay, drain_timeout, running, runtime, reloads: _, _files } = self;
-        let (ended, limit) = tokio::select! {
-            () = drain(&runtime.status, running, drain_delay, drain_timeout) => (Ok(()), LAST_LINES),
+        let drained = drain(&runtime.status, running, drain_delay, drain_timeout);
+        let (result, limit) = tokio::select! {
+            () = drained => (Ok(()), LAST_LINES),
             () = second_signal(signals) => (Err(ServeError::Interrupted), LAST_LINES_AT_ONCE),
         };
         runtime.stop_within(limit).log(limit);
-        ended
+        result
     }
 }
 
@@ -349,8 +336,7 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.drain();
     running.fail_health_checks();
-    // Envoy checks health only from time to time; until it knows, a closed listener is a failure to
-    // it.
+    // Envoy checks health only from time to time. Until then a closed listener is a failure to it.
     sleep(delay).await;
     if running.drain(timeout).await {
         tracing::info!("stopped");
@@ -359,45 +345,38 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
     }
 }
 
-/// An address that is set twice. With port 0 the system chooses different ones.
+/// The addresses of the listeners. HTTP listeners have the pages that they serve; the gRPC listeners,
+/// which come first, have `None`.
+fn addresses(settings: &Settings) -> impl Iterator<Item = (Option<Pages>, &Address)> {
+    let pages = [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)];
+    let pages = pages.into_iter().filter_map(|(pages, address)| match address {
+        AdminAddress::On(address) => Some((Some(pages), address)),
+        AdminAddress::Off => None,
+    });
+    settings.listen.iter().map(|address| (None, address)).chain(pages)
+}
+
+/// An address that is set twice. With port 0 the system chooses different ports.
 fn repeated_address(settings: &Settings) -> Option<&Address> {
-    let pages =
-        [&settings.admin.address, &settings.metrics].into_iter().filter_map(
-            |address| match address {
-                AdminAddress::On(address) => Some(address),
-                AdminAddress::Off => None,
-            },
-        );
-    let all: Vec<&Address> = settings.listen.iter().chain(pages).collect();
-    let is_chosen = |address: &Address| matches!(address, Address::Tcp(at) if at.port() == 0);
-    (1..).zip(&all).find_map(|(next, address)| {
-        let again = all.get(next..)?.contains(address) && !is_chosen(address);
-        again.then_some(*address)
+    let mut previous = Vec::new();
+    addresses(settings).map(|(_, address)| address).find(|address| {
+        let has_port_0 = matches!(address, Address::Tcp(socket) if socket.port() == 0);
+        let is_repeated = previous.contains(address) && !has_port_0;
+        previous.push(*address);
+        is_repeated
     })
 }
 
 /// The settings of listeners that have no effect because of other settings.
 fn without_effect(settings: &Settings) -> [WithoutEffect; 3] {
-    let is_socket = |address: &Address| matches!(address, Address::Unix(_));
-    let pages = [&settings.admin.address, &settings.metrics].into_iter();
-    let has_socket = settings.listen.iter().any(is_socket)
-        || pages
-            .clone()
-            .any(|page| matches!(page, AdminAddress::On(address) if is_socket(address)));
+    let AdminSettings { address, console, console_host } = &settings.admin;
+    let no_socket = addresses(settings).all(|(_, address)| !matches!(address, Address::Unix(_)));
     [
-        (
-            "console",
-            settings.admin.console && settings.admin.address == AdminAddress::Off,
-            "`admin` is `off`",
-        ),
-        (
-            "console-host",
-            !settings.admin.console && !settings.admin.console_host.is_empty(),
-            "`console` is `false`",
-        ),
+        ("console", *console && *address == AdminAddress::Off, "`admin` is `off`"),
+        ("console-host", !console && !console_host.is_empty(), "`console` is `false`"),
         (
             "socket-mode",
-            settings.socket_mode != SOCKET_MODE && !has_socket,
+            settings.socket_mode != SOCKET_MODE && no_socket,
             "no listener is a Unix socket",
         ),
     ]
@@ -424,7 +403,7 @@ fn options(settings: &Settings) -> grpc::Options {
 /// A signal to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Signal {
-    /// Stop; a second one stops at once (SIGTERM, SIGINT).
+    /// Stop; a second signal stops at once (SIGTERM, SIGINT).
     Stop,
     /// Reload the policy (SIGHUP).
     Reload,
@@ -450,10 +429,10 @@ fn signals() -> io::Result<UnboundedReceiver<Signal>> {
 
 /// Resolves on a second signal to stop. Signals to reload are ignored: the server is stopping.
 async fn second_signal(signals: &mut UnboundedReceiver<Signal>) {
-    let first = Instant::now();
+    let first_signal = Instant::now();
     loop {
         match signals.recv().await {
-            Some(Signal::Stop) if first.elapsed() >= SAME_SIGNAL => return,
+            Some(Signal::Stop) if first_signal.elapsed() >= SAME_SIGNAL => return,
             Some(Signal::Stop | Signal::Reload) => {}
             None => std::future::pending().await,
         }

@@ -1,8 +1,8 @@
 //! The settings: flags win over the environment, the environment over a settings file, the file
 //! over the defaults.
 //!
-//! There is one list of settings, [`Settings`], and one parser, that of the command line. The
-//! values of a settings file become its defaults, so names and values mean the same everywhere.
+//! [`Settings`] lists all settings, and the command line's parser reads them. The values of a
+//! settings file become its defaults, so names and values mean the same everywhere.
 
 mod environment;
 mod file;

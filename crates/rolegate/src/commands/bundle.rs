@@ -1,28 +1,27 @@
 //! `rolegate bundle`: builds, signs, verifies and shows policy bundles.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use bundle::{BuildError, Bundle, BundleError, KeyPair, PublicKey};
+use bundle::{BuildError, Bundle, BundleError, KeyError, KeyPair, PublicKey};
 use document::Problem;
 use identity::FetchedKeys;
 use runtime::compiled_policy::{self, CompiledPolicy};
 use runtime::settings::BundleSettings;
 use runtime::{clock, files};
 use serde_json::json;
-use tempfile::NamedTempFile;
 
+use super::new_file::NewFile;
 use super::policy_files::{MAX_KEY, MAX_SIZE, PolicyFiles, read_keys};
 use crate::cli::{
     BundleArgs, BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify,
     Format,
 };
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::{Output, Report, counted};
 
 /// Runs a subcommand.
@@ -36,11 +35,10 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
     }
 }
 
-/// The revision of a bundle that is built at this time. `None` if the time is not known: after the
-/// last revision there is none, so no later bundle would be accepted.
-fn revision_of(now: Duration) -> Option<u64> {
-    // Milliseconds: a pipeline may build twice within a second, and a server refuses another bundle
-    // of the same revision. They are greater than the seconds of bundles that were built before.
+/// The revision of a bundle that is built at this time: the milliseconds since 1970, because a
+/// pipeline may build twice within a second. `None` if the clock is wrong: a server that has a
+/// bundle of the last revision accepts no later one.
+fn revision_at(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
 
@@ -50,31 +48,31 @@ fn build(args: &BundleBuild, output: &Output) -> Result<Exit, CommandError> {
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut packed = BTreeMap::new();
     for read in &compiled.loaded.files {
-        packed.insert(name(folder, &read.path)?, read.bytes.to_vec());
+        packed.insert(name_in_bundle(folder, &read.path)?, read.bytes.to_vec());
     }
     let cases = folder.join("cases.yaml");
     if cases.exists() {
         packed.insert("cases.yaml".to_owned(), read(&cases, MAX_SIZE)?);
     }
-    let revision = args.revision.or_else(|| revision_of(clock::now())).ok_or_else(|| {
-        let message = "the clock is set to before 1970: set it, or name the `--revision`";
-        CommandError::Failed(message.to_owned())
+    let revision = args.revision.or_else(|| revision_at(clock::now())).ok_or_else(|| {
+        CommandError::failed("the clock is set to before 1970: set it, or name the `--revision`")
     })?;
-    let policy = name(folder, &file)?;
-    let bytes =
-        bundle::build(&policy, revision, &packed).map_err(|error| failed(&args.out, &error))?;
+    let policy = name_in_bundle(folder, &file)?;
+    let bytes = bundle::build(&policy, revision, &packed)
+        .map_err(|error| CommandError::failed_at(&args.out, error))?;
     // A policy may name its files by absolute paths, which are not those in the bundle.
-    let bundle =
-        Bundle::open(&bytes, &[], MAX_SIZE as u64).map_err(|error| failed(&args.out, &error))?;
+    let bundle = Bundle::open(&bytes, &[], MAX_SIZE as u64)
+        .map_err(|error| CommandError::failed_at(&args.out, error))?;
     if let Err(problems) = compile(&bundle) {
         output.failure(&problems.into());
-        let message = "the policy does not compile with only the files of the bundle";
-        return Err(CommandError::Policy(message.to_owned()));
+        return Err(CommandError::policy(
+            "the policy does not compile with only the files of the bundle",
+        ));
     }
     if !args.force {
-        may_replace(&args.out, &bundle)?;
+        check_replaceable(&args.out, &bundle)?;
     }
-    replace(&args.out, &bytes, output)?;
+    write(&args.out, &bytes, output)?;
     warn_of_size(&args.out, &bundle, output);
     let (path, files) = (args.out.display(), counted(packed.len(), "file"));
     let id = &compiled.authorizer.revision().policy;
@@ -87,15 +85,17 @@ fn warn_of_size(path: &Path, bundle: &Bundle, output: &Output) {
     let (size, max) = (bundle.manifest.size(), BundleSettings::default().max_size);
     if size > max as u64 {
         output.warning(format_args!(
-            "{}: its files have {size} bytes: servers accept it only with a larger `bundle-max-size`, which is {} MiB by default",
+            "{}: its files have {size} bytes: servers accept it only with a larger \
+             `bundle-max-size`, which is {} MiB by default",
             path.display(),
             max >> 20
         ));
     }
 }
 
-/// A file that exists must be an older bundle, or the same one: servers may have a newer one.
-fn may_replace(path: &Path, new: &Bundle) -> Result<(), CommandError> {
+/// Fails if there is a file that is neither an older bundle nor the same bundle: servers do not
+/// replace a bundle by an older one.
+fn check_replaceable(path: &Path, new: &Bundle) -> Result<(), CommandError> {
     if !path.is_file() {
         return Ok(());
     }
@@ -110,49 +110,56 @@ fn may_replace(path: &Path, new: &Bundle) -> Result<(), CommandError> {
         }
         Ok(_) => return Ok(()),
     };
-    Err(CommandError::Failed(format!("{}: {problem}: `--force` replaces it", path.display())))
+    Err(CommandError::failed_at(path, format_args!("{problem}: `--force` replaces it")))
 }
 
 /// The name in the bundle of a file that the policy names.
-fn name(folder: &Path, file: &Path) -> Result<String, CommandError> {
-    let outside = || {
-        let message = "is not beside the policy or in a folder there: a bundle has no other files";
-        CommandError::Policy(format!("`{}` {message}", file.display()))
-    };
+fn name_in_bundle(folder: &Path, file: &Path) -> Result<String, CommandError> {
+    path_below(folder, file).ok_or_else(|| {
+        CommandError::policy(format_args!(
+            "`{}` is not beside the policy or in a folder there: a bundle has no other files",
+            file.display()
+        ))
+    })
+}
+
+/// The path of a file from a folder. `None` if the file is outside of the folder.
+fn path_below(folder: &Path, file: &Path) -> Option<String> {
     let mut parts: Vec<&str> = Vec::new();
-    for part in file.strip_prefix(folder).map_err(|_| outside())?.components() {
-        match part {
+    for component in file.strip_prefix(folder).ok()?.components() {
+        match component {
             Component::CurDir => {}
-            Component::ParentDir => _ = parts.pop().ok_or_else(outside)?,
-            Component::Normal(part) => parts.push(part.to_str().ok_or_else(outside)?),
-            Component::RootDir | Component::Prefix(_) => return Err(outside()),
+            Component::ParentDir => _ = parts.pop()?,
+            Component::Normal(part) => parts.push(part.to_str()?),
+            Component::RootDir | Component::Prefix(_) => return None,
         }
     }
-    Ok(parts.join("/"))
+    Some(parts.join("/"))
 }
 
 fn sign(args: &BundleSign, output: &Output) -> Result<Exit, CommandError> {
-    let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?)
-        .map_err(|error| CommandError::Arguments(format!("{}: {error}", args.key.display())))?;
-    let id = pair.public_key().map_err(|error| failed(&args.key, &error))?.id();
+    let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?).map_err(|error| {
+        CommandError::arguments(format_args!("{}: {error}", args.key.display()))
+    })?;
+    let id = pair.public_key().map_err(|error| CommandError::failed_at(&args.key, error))?.id();
     let bytes = read(&args.bundle, MAX_SIZE)?;
     let signed = bundle::sign(&bytes, &pair, MAX_SIZE as u64).map_err(|error| match error {
         BuildError::Bundle(_) => {
-            CommandError::Policy(format!("{}: {error}", args.bundle.display()))
+            CommandError::policy(format_args!("{}: {error}", args.bundle.display()))
         }
         BuildError::Files(_) | BuildError::Key(_) | BuildError::Archive(_) => {
-            failed(&args.bundle, &error)
+            CommandError::failed_at(&args.bundle, error)
         }
     })?;
     let to = args.out.as_ref().unwrap_or(&args.bundle);
-    replace(to, &signed, output)?;
+    write(to, &signed, output)?;
     output.line(format_args!("{}: signed by the key {id}", to.display()));
     Ok(Exit::Success)
 }
 
 fn verify(args: &BundleVerify, output: &Output) -> Result<Exit, CommandError> {
     let keys = read_keys(&args.public_key)?;
-    let bundle = opened(&args.bundle, &read(&args.bundle, MAX_SIZE)?, &keys)?;
+    let bundle = open(&args.bundle, &read(&args.bundle, MAX_SIZE)?, &keys)?;
     warn_of_size(&args.bundle, &bundle, output);
     let revision = bundle.manifest.revision;
     let key = bundle.signed_by.map(|key| format!(", signed by the key {key}")).unwrap_or_default();
@@ -164,17 +171,15 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
     output.format = args.output;
     let keys = read_keys(&args.public_keys.public_key)?;
     let bytes = read(&args.bundle, MAX_SIZE)?;
-    let bundle = opened(&args.bundle, &bytes, &[])?;
+    let bundle = open(&args.bundle, &bytes, &[])?;
     // A bundle that is not accepted is shown, too: people look for the reason.
-    let refused = opened(&args.bundle, &bytes, &keys).err();
+    let refused = open(&args.bundle, &bytes, &keys).err();
     warn_of_size(&args.bundle, &bundle, output);
     let verified = !keys.is_empty() && refused.is_none();
     let compiled = compile(&bundle);
-    let id =
-        compiled.as_ref().ok().map(|compiled| compiled.authorizer.revision().policy.to_string());
-    let problems: &[Problem] = match &compiled {
-        Ok(compiled) => &compiled.warnings,
-        Err(problems) => problems,
+    let (problems, id) = match &compiled {
+        Ok(compiled) => (&compiled.warnings, Some(&*compiled.authorizer.revision().policy)),
+        Err(problems) => (problems, None),
     };
     let Bundle { manifest, signed_by, .. } = &bundle;
     let key = signed_by.as_ref().map(ToString::to_string);
@@ -191,26 +196,22 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
         })),
         Format::Text => {
             output.line(format_args!("revision  {}", manifest.revision));
+            let state = match &refused {
+                _ if verified => "verified",
+                Some(_) => "not accepted",
+                None => "not verified: give `--public-key`",
+            };
             output.line(match key {
-                Some(key) if verified => format!("signed    by the key {key}, verified"),
-                Some(key) if refused.is_some() => {
-                    format!("signed    by the key {key}, not accepted")
-                }
-                Some(key) => {
-                    format!("signed    by the key {key}, not verified: give `--public-key`")
-                }
+                Some(key) => format!("signed    by the key {key}, {state}"),
                 None => "signed    no: a server with `--bundle-public-key` does not accept it"
                     .to_owned(),
             });
-            let policy = id
-                .as_ref()
-                .map_or_else(|| "does not compile".to_owned(), |id| format!("revision {id}"));
+            let policy =
+                id.map_or_else(|| "does not compile".to_owned(), |id| format!("revision {id}"));
             output.line(format_args!("policy    {}: {policy}", manifest.policy));
             for file in &manifest.files {
-                output.line(format_args!(
-                    "file      {}  {:>9}  {}",
-                    file.sha256, file.size, file.name
-                ));
+                let (size, name) = (file.size, &file.name);
+                output.line(format_args!("file      {}  {size:>9}  {name}", file.sha256));
             }
             problems.iter().for_each(|problem| output.line(problem));
         }
@@ -221,23 +222,27 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
     }
 }
 
+/// A new private key in PEM, with its public key.
+fn generate_key() -> Result<(String, PublicKey), KeyError> {
+    let pair = KeyPair::generate()?;
+    Ok((pair.to_pem()?, pair.public_key()?))
+}
+
 fn new_key(args: &BundleNewKey, output: &Output) -> Result<Exit, CommandError> {
     let public_file = PathBuf::from(format!("{}.pub", args.file.display()));
-    let of_key = |error| failed(&args.file, &error);
-    let pair = KeyPair::generate().map_err(of_key)?;
-    let public = pair.public_key().map_err(of_key)?;
-    let private = pair.to_pem().map_err(of_key)?;
+    let (private, public) =
+        generate_key().map_err(|error| CommandError::failed_at(&args.file, error))?;
     // Never in place of a key that may be in use.
     if let Some(file) = [&args.file, &public_file].into_iter().find(|file| file.exists()) {
         let help = "it exists, and servers may trust its key: name another file, or move it away";
-        return Err(failed(file, &help));
+        return Err(CommandError::failed_at(file, help));
     }
     // Servers run as other users, and read the public key.
     for (file, pem, mode) in [(&args.file, private, 0o600), (&public_file, public.to_pem(), 0o644)]
     {
         let new = OpenOptions::new().write(true).create_new(true).mode(mode).open(file);
         let written = new.and_then(|mut file| file.write_all(pem.as_bytes()));
-        written.map_err(|error| failed(file, &error))?;
+        written.map_err(|error| CommandError::failed_at(file, error))?;
     }
     let (private, public_file, id) = (args.file.display(), public_file.display(), public.id());
     output.line(format_args!("{private}: the private key {id}, for `rolegate bundle sign`"));
@@ -247,7 +252,7 @@ fn new_key(args: &BundleNewKey, output: &Output) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-fn opened(path: &Path, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, CommandError> {
+fn open(path: &Path, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, CommandError> {
     Bundle::open(bytes, keys, MAX_SIZE as u64).map_err(|error| {
         let message = format!("{}: {error}", path.display());
         match error {
@@ -268,47 +273,17 @@ fn compile(bundle: &Bundle) -> Result<CompiledPolicy, Vec<Problem>> {
 }
 
 fn read(path: &Path, max: usize) -> Result<Vec<u8>, CommandError> {
-    files::bytes(path, max).map_err(|error| failed(path, &error))
+    files::bytes(path, max).map_err(|error| CommandError::failed_at(path, error))
 }
 
-/// Writes a file in one step, because a server may read it at any time. It has password hashes, and
-/// may have keys: nobody else may read a new one, and one that is there keeps its owner, its group
-/// and its mode. Only root, or its owner in its group, can give it those: if somebody else replaces
-/// it, the group that it gets instead may not read it.
-fn replace(path: &Path, bytes: &[u8], output: &Output) -> Result<(), CommandError> {
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let written = || -> io::Result<()> {
-        let mut new = NamedTempFile::new_in(folder)?;
-        new.write_all(bytes)?;
-        if let Ok(before) = fs::metadata(path) {
-            let file = new.as_file();
-            let (uid, gid) = (before.uid(), before.gid());
-            // Who is no root may still give it to a group that they are in.
-            let kept =
-                fchown(file, Some(uid), Some(gid)).or_else(|_| fchown(file, None, Some(gid)));
-            let now = file.metadata()?;
-            let mut mode = before.mode() & 0o777;
-            if (now.uid(), now.gid()) != (uid, gid) {
-                let why = kept.err().map(|error| format!(": {error}")).unwrap_or_default();
-                output.warning(format_args!(
-                    "{}: it cannot keep its owner {uid} and its group {gid}{why}: see that servers can read it",
-                    path.display()
-                ));
-                if now.gid() != gid {
-                    mode &= !0o070;
-                }
-            }
-            file.set_permissions(Permissions::from_mode(mode))?;
-        }
-        new.persist(path)?;
-        Ok(())
-    };
-    written().map_err(|error| failed(path, &error))
-}
-
-fn failed(path: &Path, error: &impl std::fmt::Display) -> CommandError {
-    CommandError::Failed(format!("{}: {error}", path.display()))
+/// Writes a bundle. It has password hashes, and may have keys.
+fn write(path: &Path, bytes: &[u8], output: &Output) -> Result<(), CommandError> {
+    let new = NewFile::write(path, bytes).map_err(|error| CommandError::failed_at(path, error))?;
+    if let Some(lost_owner) = &new.lost_owner {
+        let path = path.display();
+        output.warning(format_args!("{path}: {lost_owner}: see that servers can read it"));
+    }
+    new.rename(path).map_err(|error| CommandError::failed_at(path, error))
 }
 
 #[cfg(test)]
@@ -317,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_time_that_is_not_known_is_no_revision() {
-        assert_eq!(revision_of(Duration::from_secs(2)), Some(2_000));
-        assert_eq!(revision_of(Duration::MAX), None);
+        assert_eq!(revision_at(Duration::from_secs(2)), Some(2_000));
+        assert_eq!(revision_at(Duration::MAX), None);
     }
 }

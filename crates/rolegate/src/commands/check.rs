@@ -5,8 +5,7 @@ use std::path::Path;
 use document::Problem;
 
 use crate::cli::{CheckArgs, Format};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::{Output, Report, counted, errors_first};
 use runtime::compiled_policy::CompiledPolicy;
 
@@ -47,10 +46,7 @@ fn summary(
 ) -> String {
     let warnings = problems.iter().filter(|problem| problem.is_warning()).count();
     let errors = problems.len() - warnings;
-    let mut parts = Vec::new();
-    if ok {
-        parts.push("ok".to_owned());
-    }
+    let mut parts = Vec::from_iter(ok.then(|| "ok".to_owned()));
     if let Some(compiled) = compiled {
         let policy = &compiled.loaded.policy;
         parts.push(counted(policy.roles.len(), "role"));

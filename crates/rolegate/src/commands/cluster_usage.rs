@@ -1,6 +1,6 @@
-//! What a decision log shows about requests to a search cluster, for `rolegate suggest`: the
-//! actions that each caller has performed on indices, and the permissions that were missing. Role
-//! files decide about these, so they become no rules.
+//! The requests of a decision log to a search cluster, for `rolegate suggest`: the actions that
+//! each caller has performed on indices, and the permissions that were missing. They become no
+//! rules, because the role files of the cluster decide about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,16 @@ use explain::OneLine;
 use serde::Serialize;
 
 use super::logged::LoggedDecision;
+use crate::output::counted;
 
-/// How many indices are listed for the same actions.
+/// Maximum number of indices that are listed for the same actions.
 const MAX_INDICES: usize = 8;
 
 /// The requests to a search cluster, by caller.
 #[derive(Debug, Default)]
 pub(super) struct ClusterUsage {
     callers: BTreeMap<String, Requests>,
-    /// How many entries there are, for a limit on memory.
+    /// Number of entries, for a limit on memory.
     pub(super) count: usize,
 }
 
@@ -24,11 +25,11 @@ pub(super) struct ClusterUsage {
 struct Requests {
     /// The indices of permitted requests, by their actions.
     used: BTreeMap<Vec<String>, BTreeSet<String>>,
-    /// What was missing, with the number of requests.
+    /// The missing permissions, with the number of requests.
     missing: BTreeMap<String, u64>,
 }
 
-/// What a caller has done on a search cluster, and could not do.
+/// The actions that a caller has performed on a search cluster, and the permissions that it lacked.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct CallerOnCluster {
     user: String,
@@ -41,7 +42,7 @@ pub(super) struct CallerOnCluster {
 struct Used {
     actions: Vec<String>,
     indices: Vec<String>,
-    /// How many more indices there are.
+    /// Number of indices that are not listed.
     more: usize,
 }
 
@@ -63,7 +64,7 @@ impl ClusterUsage {
             indices.extend(decision.outcome.indices.iter().cloned());
             self.count += (indices.len() - before).max(1);
         } else if let Some(detail) = &decision.outcome.detail {
-            // What is permitted of the request comes first, if something is.
+            // The permitted part of the request comes first, if there is any.
             let permissions = match detail.split_once("; ") {
                 Some((permitted, missing)) if permitted.starts_with("permitted: ") => missing,
                 Some(_) | None => detail.as_str(),
@@ -75,20 +76,15 @@ impl ClusterUsage {
         }
     }
 
-    /// The callers, each with something.
+    /// The callers that used or lacked permissions.
     pub(super) fn callers(self) -> Vec<CallerOnCluster> {
-        let callers =
-            self.callers.into_iter().map(|(user, Requests { used, missing })| CallerOnCluster {
-                user,
-                used: used
-                    .into_iter()
-                    .map(|(actions, indices)| Used::new(actions, indices))
-                    .collect(),
-                missing: missing
-                    .into_iter()
-                    .map(|(permissions, requests)| Missing { permissions, requests })
-                    .collect(),
-            });
+        let callers = self.callers.into_iter().map(|(user, Requests { used, missing })| {
+            let used = used.into_iter().map(|(actions, indices)| Used::new(actions, indices));
+            let missing = missing
+                .into_iter()
+                .map(|(permissions, requests)| Missing { permissions, requests });
+            CallerOnCluster { user, used: used.collect(), missing: missing.collect() }
+        });
         callers.filter(|caller| !caller.used.is_empty() || !caller.missing.is_empty()).collect()
     }
 }
@@ -105,9 +101,9 @@ pub(super) fn comments(callers: &[CallerOnCluster]) -> String {
     if callers.is_empty() {
         return String::new();
     }
-    let mut text =
-        "# The role files of the search cluster decide these requests, and no rule of a policy:\n"
-            .to_owned();
+    let mut text = String::from(
+        "# The role files of the search cluster decide these requests, and no rule of a policy:\n",
+    );
     for CallerOnCluster { user, used, missing } in callers {
         for Used { actions, indices, more } in used {
             let actions =
@@ -117,14 +113,15 @@ pub(super) fn comments(callers: &[CallerOnCluster]) -> String {
             text += &comment(&format!("{user} used {actions} on {on}{more}"));
         }
         for Missing { permissions, requests } in missing {
-            let plural = if *requests == 1 { "" } else { "s" };
-            text +=
-                &comment(&format!("{user} lacks, for {requests} request{plural}: {permissions}"));
+            let requests = counted(requests, "request");
+            text += &comment(&format!("{user} lacks, for {requests}: {permissions}"));
         }
     }
     if callers.iter().any(|caller| !caller.missing.is_empty()) {
-        text += "# To permit what is missing, give a role of the caller the action in `roles.yml`: under `index_permissions` for an index, \
-                 under `cluster_permissions` for the cluster. `rolegate explain` names the roles that have it.\n";
+        text += "# To permit what is missing, give a role of the caller the action in \
+                 `roles.yml`: under `index_permissions` for an index, under \
+                 `cluster_permissions` for the cluster. `rolegate explain` names the roles that \
+                 have it.\n";
     }
     text
 }

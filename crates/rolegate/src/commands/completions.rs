@@ -3,8 +3,7 @@
 use clap::CommandFactory;
 
 use crate::cli::{Cli, CompletionsArgs};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Prints the script.

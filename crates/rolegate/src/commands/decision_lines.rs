@@ -1,19 +1,19 @@
 //! Reads a decision log line by line. Lines that are not decisions are counted.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::io::{self, BufRead, Cursor, Read};
 use std::path::Path;
 
 use serde::Serialize;
 
+use super::input;
 use super::logged::LoggedDecision;
 use crate::error::CommandError;
 
-/// Maximum bytes of a line: more than the longest has.
+/// Maximum size of a line, in bytes: no decision has a longer line.
 const MAX_LINE: u64 = 1 << 20;
-/// The maximum number of lines that are named for one reason.
-const MAX_NAMED: usize = 8;
+/// Maximum number of lines that are listed for each reason.
+const MAX_LISTED: usize = 8;
 
 /// The lines of a decision log.
 pub(super) struct DecisionLines {
@@ -36,7 +36,7 @@ pub(super) struct LineNumbers {
 impl LineNumbers {
     pub(super) fn add(&mut self, line: u64) {
         self.count += 1;
-        if self.first_lines.len() < MAX_NAMED {
+        if self.first_lines.len() < MAX_LISTED {
             self.first_lines.push(line);
         }
     }
@@ -44,40 +44,42 @@ impl LineNumbers {
 
 impl fmt::Display for LineNumbers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let first: Vec<String> = self.first_lines.iter().map(ToString::to_string).collect();
-        let more = if self.count > first.len() as u64 { ", …" } else { "" };
-        write!(f, "line {}{more}", first.join(", "))
+        let lines: Vec<String> = self.first_lines.iter().map(ToString::to_string).collect();
+        let more = if self.count > lines.len() as u64 { ", …" } else { "" };
+        write!(f, "line {}{more}", lines.join(", "))
     }
 }
 
-/// The argument of `explain --decision`.
-pub(super) enum OneOrMore {
-    One(Box<LoggedDecision>),
-    More(DecisionLines),
+/// The file that `explain --decision` names.
+pub(super) enum DecisionFile {
+    Line(Box<LoggedDecision>),
+    Log(DecisionLines),
 }
 
-impl OneOrMore {
+impl DecisionFile {
     /// Reads the beginning of a file; `-` is standard input. Fails if the only line is no decision.
     pub(super) fn read(path: &Path) -> Result<Self, CommandError> {
         let mut lines = DecisionLines::open(path)?;
         let mut start = Vec::new();
         let read = lines.source.by_ref().take(MAX_LINE).read_to_end(&mut start);
         read.map_err(|error| cannot_read(&lines.path, &error))?;
-        let mut filled = start.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-        let mut filled = filled.by_ref().filter(|line| !line.is_empty());
+        let mut filled = start
+            .split(|byte| *byte == b'\n')
+            .map(<[u8]>::trim_ascii)
+            .filter(|line| !line.is_empty());
         let path = &lines.path;
         let problem = match (filled.next(), filled.next()) {
             (None, _) => format!("`{path}` is empty: give a line of the decision log, or more"),
             (Some(_), Some(_)) => {
                 lines.source = Box::new(Cursor::new(start).chain(lines.source));
-                return Ok(Self::More(lines));
+                return Ok(Self::Log(lines));
             }
             (Some(line), None) if !line.starts_with(b"{") => format!(
-                "`{path}` is not a line of rolegate's decision log, which is a JSON object: is it one of \
-                 Envoy's access log?"
+                "`{path}` is not a line of rolegate's decision log, which is a JSON object: is it \
+                 a line of Envoy's access log?"
             ),
             (Some(line), None) => match serde_json::from_slice(line) {
-                Ok(decision) => return Ok(Self::One(Box::new(decision))),
+                Ok(decision) => return Ok(Self::Line(Box::new(decision))),
                 Err(error) => format!("`{path}` is not a line of rolegate's decision log: {error}"),
             },
         };
@@ -88,13 +90,10 @@ impl OneOrMore {
 impl DecisionLines {
     /// Opens a log; `-` is standard input.
     pub(super) fn open(path: &Path) -> Result<Self, CommandError> {
-        let shown = path.display().to_string();
-        let source: Box<dyn BufRead> = if path == Path::new("-") {
-            Box::new(BufReader::new(io::stdin()))
-        } else {
-            Box::new(BufReader::new(File::open(path).map_err(|error| cannot_read(&shown, &error))?))
-        };
-        Ok(Self { source, path: shown, number: 0, size: 0, unreadable: LineNumbers::default() })
+        let source = input::open(path);
+        let path = path.display().to_string();
+        let source = source.map_err(|error| cannot_read(&path, &error))?;
+        Ok(Self { source, path, number: 0, size: 0, unreadable: LineNumbers::default() })
     }
 
     /// The next decision with the number of its line; `None` at the end of the log.
@@ -124,5 +123,5 @@ impl DecisionLines {
 }
 
 fn cannot_read(path: &str, error: &io::Error) -> CommandError {
-    CommandError::Arguments(format!("cannot read `{path}`: {error}"))
+    CommandError::arguments(format_args!("cannot read `{path}`: {error}"))
 }

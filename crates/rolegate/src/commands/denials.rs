@@ -1,5 +1,5 @@
-//! `rolegate explain --decision` with more than one line: the denials of a log in groups, and what
-//! is missing for each.
+//! `rolegate explain --decision` with several lines: the denials of a log in groups, each with the
+//! permissions that are missing.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,12 +16,12 @@ use crate::error::CommandError;
 use crate::output::counted;
 use runtime::clock;
 
-/// The most groups that are shown.
-const MAX_SHOWN: usize = 20;
-/// The most bytes of lines that are kept, one line per group. Denials of further groups are only
-/// counted.
+/// Maximum number of groups that are printed.
+const MAX_GROUPS: usize = 20;
+/// Maximum size of the lines in memory, in bytes. Each group has a line. Denials of further groups
+/// are only counted.
 const MAX_BYTES: usize = 64 << 20;
-/// The most rules that are named for one group.
+/// Maximum number of rules that are printed for each group.
 const MAX_RULES: usize = 3;
 
 /// The denials of a log.
@@ -31,7 +31,7 @@ pub(super) struct Denials {
     denied: u64,
     /// The most frequent first.
     groups: Vec<Group>,
-    /// How many denials are in no group that is shown.
+    /// Number of denials that are in no printed group.
     other_denials: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
@@ -40,9 +40,8 @@ pub(super) struct Denials {
     pub(super) without_identity: Option<&'static str>,
 }
 
-/// Denials that are probably alike: of one method, host and path, of anonymous callers, of Basic or
-/// of one issuer, with roles or groups in the token or with none. If something is wrong with the
-/// requests or their credentials: of one reason.
+/// Denials that are probably alike: with the same method, host, path and origin of the caller. If
+/// the requests or their credentials are not valid: with the same reason.
 #[derive(Debug, Serialize)]
 struct Group {
     count: u64,
@@ -64,13 +63,13 @@ struct LineGroup {
 }
 
 impl Denials {
-    /// Reads a log to its end. Only the groups that are shown are explained: each costs work that
-    /// is linear in the policy. `None` if the log has no decision.
+    /// Reads a log to its end. Only the printed groups are explained: each costs work that is
+    /// linear in the policy. `None` if the log has no decision.
     pub(super) fn read(
         mut lines: DecisionLines,
         authorizer: &Authorizer,
     ) -> Result<Option<Self>, CommandError> {
-        let mut groups: HashMap<[String; 6], LineGroup> = HashMap::new();
+        let mut groups: HashMap<Vec<String>, LineGroup> = HashMap::new();
         let (mut decisions, mut denied, mut kept) = (0, 0, 0);
         let mut without_identity = None;
         while let Some((first_line, decision)) = lines.next_decision()? {
@@ -95,7 +94,7 @@ impl Denials {
         }
         let mut groups: Vec<LineGroup> = groups.into_values().collect();
         groups.sort_by_key(|group| (u64::MAX - group.count, group.first_line));
-        groups.truncate(MAX_SHOWN);
+        groups.truncate(MAX_GROUPS);
         let other_denials = denied - groups.iter().map(|group| group.count).sum::<u64>();
         let groups = groups.into_iter().map(|group| Group::new(group, authorizer)).collect();
         let unreadable = lines.unreadable.count;
@@ -107,14 +106,15 @@ fn is_about_request(decision: &LoggedDecision) -> bool {
     decision.is_by_rules() || decision.is_by_cluster()
 }
 
-fn key(decision: &LoggedDecision) -> [String; 6] {
+/// The values that the denials of a group have in common.
+fn key(decision: &LoggedDecision) -> Vec<String> {
     let reason = decision.outcome();
     if !is_about_request(decision) {
-        return [reason, String::new(), String::new(), String::new(), String::new(), String::new()];
+        return [reason].into();
     }
     let LoggedDecision { method, host, path, .. } = decision;
     let [method, host, path] = [method, host, path].map(Clone::clone);
-    [reason, decision.outcome.actions.join(","), decision.origin(), method, host, path]
+    [reason, decision.outcome.actions.join(","), decision.origin(), method, host, path].into()
 }
 
 impl Group {
@@ -136,13 +136,13 @@ impl fmt::Display for Denials {
             writeln!(f, "and {} denials of other requests", self.other_denials)?;
         }
         if self.unreadable > 0 {
-            let lines = usize::try_from(self.unreadable).unwrap_or(usize::MAX);
-            writeln!(f, "not decisions: {}", counted(lines, "line"))?;
+            writeln!(f, "not decisions: {}", counted(self.unreadable, "line"))?;
         }
         if let Some(Group { first_line, .. }) = self.groups.first() {
             writeln!(
                 f,
-                "all about one: `sed -n {first_line}p LOG | rolegate explain --policy POLICY --decision -`"
+                "details of a group: `sed -n {first_line}p LOG | rolegate explain --policy POLICY \
+                 --decision -`"
             )?;
         }
         write!(f, "{} decisions, {} denied", self.decisions, self.denied)
@@ -166,7 +166,8 @@ impl fmt::Display for Group {
         }
         let Some(repeated) = repeated else {
             return f.write_str(
-                "\n        note:    the reason is not known: is the line from another version of rolegate?",
+                "\n        note:    the reason is not known: is the line from another version of \
+                 rolegate?",
             );
         };
         let explanation = &repeated.explanation;
@@ -181,11 +182,11 @@ impl fmt::Display for Group {
                 write!(f, ": {}", OneLine(detail))?;
             }
         }
-        missing(explanation, *count, f)
+        write_missing(explanation, *count, f)
     }
 }
 
-fn missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let Explanation { detail, rule, missing, nearly, cluster, notes, .. } = explanation;
     let of_first = if count > 1 { " (the first of them)" } else { "" };
     if let Some(detail) = detail {

@@ -2,8 +2,7 @@
 
 use super::policy_files::PolicyFiles;
 use crate::cli::{DiffArgs, DiffFormat, Format};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Prints what the new policy allows and the old one does not, and vice versa.
@@ -13,8 +12,8 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output) -> Result<Exit, CommandE
     }
     let old = PolicyFiles::open(&args.old, &args.public_keys, output)?.load()?;
     let new = PolicyFiles::open(args.new.get(), &args.public_keys, output)?.load()?;
-    let diff = review::diff(&old.loaded.policy, &new.loaded.policy)
-        .map_err(|error| CommandError::Failed(error.to_string()))?;
+    let diff =
+        review::diff(&old.loaded.policy, &new.loaded.policy).map_err(CommandError::failed)?;
     match args.output {
         DiffFormat::Text | DiffFormat::Json => output.answer(&diff),
         DiffFormat::Markdown => output.text(&diff.markdown()),

@@ -5,34 +5,33 @@ use std::path::Path;
 use authorizer::Request;
 use explain::Explainer;
 
-use super::caller;
-use super::decision_lines::OneOrMore;
+use super::decision_lines::DecisionFile;
 use super::denials::Denials;
 use super::fetched::{self, Needs};
 use super::policy_files::PolicyFiles;
-use super::request::{Body, NO_BODY, borrowed_headers};
+use super::request::{Body, NO_BODY, borrowed_headers, caller, has_header};
 use crate::cli::{CallerArgs, ExplainArgs, RequestArgs};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use runtime::clock;
 use runtime::compiled_policy::CompiledPolicy;
 
 /// Prints the explanation.
 pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, CommandError> {
-    let request = args.request().map_err(|error| CommandError::Arguments(error.to_string()))?;
+    let request = args.request().map_err(CommandError::arguments)?;
     output.format = args.policy.output;
     let compiled =
         PolicyFiles::open(args.policy_path(), &args.policy.public_keys, output)?.load()?;
-    let from_input = [
+    let inputs = [
         args.body.body.as_deref(),
         args.caller.basic.as_deref(),
         args.caller.bearer.as_deref(),
         args.decision.as_deref().and_then(Path::to_str),
     ];
-    if from_input.iter().filter(|given| **given == Some("-")).count() > 1 {
-        let message = "only one of the arguments can be `-`: standard input is read once";
-        return Err(CommandError::Arguments(message.to_owned()));
+    if inputs.iter().filter(|input| **input == Some("-")).count() > 1 {
+        return Err(CommandError::arguments(
+            "only one of the arguments can be `-`: standard input is read once",
+        ));
     }
     let body = Body::read(&args.body)?;
     match (&args.decision, request) {
@@ -50,28 +49,26 @@ fn explain_logged(
     output: &Output,
 ) -> Result<Exit, CommandError> {
     let authorizer = &compiled.authorizer;
-    let lines = match OneOrMore::read(log)? {
-        OneOrMore::More(lines) => lines,
-        OneOrMore::One(line) => {
-            let nobody = line.without_identity(authorizer);
+    let lines = match DecisionFile::read(log)? {
+        DecisionFile::Log(lines) => lines,
+        DecisionFile::Line(line) => {
+            let without_identity = line.without_identity(authorizer);
             let reason = line.outcome.reason.clone().unwrap_or_default();
             let mut repeated = line.explain(authorizer, body, clock::now()).ok_or_else(|| {
-                CommandError::Arguments(format!(
+                CommandError::arguments(format_args!(
                     "`{reason}` is not a reason: is the line from another version of rolegate?"
                 ))
             })?;
-            repeated.explanation.notes.extend(nobody.map(str::to_owned));
+            repeated.explanation.notes.extend(without_identity.map(str::to_owned));
             output.answer(&repeated);
             return Ok(exit(repeated.explanation.status));
         }
     };
     if body.is_given() {
-        return Err(CommandError::Arguments(
-            "`--body` is for one line of the decision log".to_owned(),
-        ));
+        return Err(CommandError::arguments("`--body` is for one line of the decision log"));
     }
     let denials = Denials::read(lines, authorizer)?.ok_or_else(|| {
-        CommandError::Arguments(format!(
+        CommandError::arguments(format_args!(
             "`{}`: has no line of rolegate's decision log: each is a JSON object on one line",
             log.display()
         ))
@@ -80,7 +77,7 @@ fn explain_logged(
         output.warning(why);
     }
     output.answer(&denials);
-    // The answer to a log is not that to one request.
+    // The exit code of a log does not depend on its decisions.
     Ok(Exit::Success)
 }
 
@@ -92,9 +89,9 @@ fn explain_request(
     output: &Output,
 ) -> Result<Exit, CommandError> {
     let (path, host) = request.path_and_host();
-    let (subject, authorization) = caller::caller(&args.caller, &compiled.authorizer, &host)?;
+    let (subject, authorization) = caller(&args.caller, &compiled.authorizer, &host)?;
     let needs = Needs {
-        keys: args.caller.bearer.is_some() || fetched::has_authorization(&args.headers),
+        keys: args.caller.bearer.is_some() || has_header(&args.headers, "authorization"),
         inventory: Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes()),
     };
     let compiled = fetched::with_fetched(compiled, needs, output)?;

@@ -8,12 +8,7 @@ use crate::output::Output;
 use runtime::compiled_policy::{CompiledPolicy, KeyUrls};
 use runtime::keys::Client;
 
-/// Whether one of these headers may have a token.
-pub(super) fn has_authorization(headers: &[(String, String)]) -> bool {
-    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
-}
-
-/// Which documents a command needs, of those for which the policy has a URL.
+/// The documents that a command needs. They are fetched if the policy has their URLs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
     /// The keys of the issuers.

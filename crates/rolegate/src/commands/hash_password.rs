@@ -1,6 +1,6 @@
 //! `rolegate hash-password`: hashes a password for a policy.
 
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::{self, IsTerminal};
 use std::mem::discriminant;
 use std::num::NonZeroU32;
 
@@ -10,17 +10,15 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::input::read_line;
 use crate::cli::{Algorithm, Format, HashArgs, HashingArgs};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Rounds of PBKDF2 with HMAC-SHA-256, as recommended by OWASP's password storage cheat sheet.
 const PBKDF2_ROUNDS: NonZeroU32 = NonZeroU32::new(600_000).unwrap();
 /// The cost of bcrypt: about a tenth of a second per hash.
 const BCRYPT_COST: u32 = 11;
-/// Maximum length of the line that is read, in bytes: endless input must not take all memory.
-const MAX_LINE: u64 = 64 << 10;
 
 /// Prints the hash of a password.
 pub(crate) fn run(args: &HashArgs, output: &Output) -> Result<Exit, CommandError> {
@@ -49,22 +47,22 @@ pub(super) fn new_hash(
             usual.filter(|usual| discriminant(usual) == discriminant(&chosen)).unwrap_or(chosen)
         }
     };
-    let wrong_cost = || CommandError::Arguments(format!("`--cost`: {}", cost_syntax(chosen)));
     let algorithm = match &args.cost {
-        Some(cost) => with_cost(chosen, cost).ok_or_else(wrong_cost)?,
+        Some(cost) => with_cost(chosen, cost).ok_or_else(|| wrong_cost(chosen))?,
         None => chosen,
     };
     let password = match password {
         Some(password) => password,
-        None => read_password(output)
-            .map_err(|error| CommandError::Failed(format!("cannot read the password: {error}")))?,
+        None => read_password(output).map_err(|error| {
+            CommandError::failed(format_args!("cannot read the password: {error}"))
+        })?,
     };
     identity::hash_password(&password, algorithm).map_err(|error| match error {
-        HashPasswordError::Parameters => wrong_cost(),
+        HashPasswordError::Parameters => wrong_cost(algorithm),
         HashPasswordError::Unusable | HashPasswordError::TooLongForBcrypt => {
-            CommandError::Arguments(error.to_string())
+            CommandError::arguments(error)
         }
-        HashPasswordError::NoRandomness => CommandError::Failed(error.to_string()),
+        HashPasswordError::NoRandomness => CommandError::failed(error),
     })
 }
 
@@ -80,8 +78,8 @@ fn with_cost(algorithm: HashAlgorithm, cost: &str) -> Option<HashAlgorithm> {
     let number = cost.parse::<NonZeroU32>().ok();
     Some(match algorithm {
         HashAlgorithm::Argon2id { .. } => {
-            let (memory, rest) = cost.strip_prefix("m=")?.split_once(",t=")?;
-            let (passes, lanes) = rest.split_once(",p=")?;
+            let (memory, passes_and_lanes) = cost.strip_prefix("m=")?.split_once(",t=")?;
+            let (passes, lanes) = passes_and_lanes.split_once(",p=")?;
             HashAlgorithm::Argon2id {
                 memory: memory.parse().ok()?,
                 passes: passes.parse().ok()?,
@@ -95,10 +93,11 @@ fn with_cost(algorithm: HashAlgorithm, cost: &str) -> Option<HashAlgorithm> {
     })
 }
 
-const fn cost_syntax(algorithm: HashAlgorithm) -> &'static str {
-    match algorithm {
+fn wrong_cost(algorithm: HashAlgorithm) -> CommandError {
+    let syntax = match algorithm {
         HashAlgorithm::Argon2id { .. } => {
-            "argon2id takes one such as `m=19456,t=2,p=1` (memory in KiB, passes, lanes), within what a policy accepts"
+            "argon2id takes a cost such as `m=19456,t=2,p=1` (memory in KiB, passes, lanes), within \
+             what a policy accepts"
         }
         HashAlgorithm::Bcrypt { .. } => "bcrypt takes a number from 4 to 16",
         HashAlgorithm::Pbkdf2Sha256 { .. } | HashAlgorithm::Pbkdf2Sha512 { .. } => {
@@ -107,38 +106,29 @@ const fn cost_syntax(algorithm: HashAlgorithm) -> &'static str {
         HashAlgorithm::Sha512Crypt { .. } => {
             "SHA-crypt takes a number of rounds from 1000 to 10000000"
         }
-    }
+    };
+    CommandError::arguments(format_args!("`--cost`: {syntax}"))
 }
 
-/// Reads the first line of standard input, without its line ending. On a terminal, which does not
-/// show it, the password is typed twice: a mistyped one locks its user out, and nobody can see why.
+/// Reads the first line of standard input. On a terminal, which does not show it, the password is
+/// typed twice: nobody could see why a mistyped password is wrong.
 fn read_password(output: &Output) -> io::Result<String> {
     if !io::stdin().is_terminal() {
         return read_line();
     }
     let _silence = Silence::new();
-    let ask = |prompt| {
-        output.prompt(prompt);
-        let line = read_line();
-        output.prompt("\n");
-        line
-    };
-    let password = ask("password: ")?;
-    if password.is_empty() || ask("password again: ")? == password {
+    let password = prompt("password: ", output)?;
+    if password.is_empty() || prompt("password again: ", output)? == password {
         return Ok(password);
     }
     Err(io::Error::other("the two that were typed differ"))
 }
 
-fn read_line() -> io::Result<String> {
-    let mut line = String::new();
-    let size = io::stdin().lock().take(MAX_LINE).read_line(&mut line)?;
-    if u64::try_from(size).is_ok_and(|size| size >= MAX_LINE) {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the line is longer than 64 KiB"));
-    }
-    let end = line.trim_end_matches(['\r', '\n']).len();
-    line.truncate(end);
-    Ok(line)
+fn prompt(text: &str, output: &Output) -> io::Result<String> {
+    output.prompt(text);
+    let line = read_line();
+    output.prompt("\n");
+    line
 }
 
 /// Switches off the echo of a terminal until this is dropped, or until the program is interrupted.
@@ -159,7 +149,7 @@ impl Silence {
     }
 }
 
-/// Without this, `^C` at the prompt would leave a shell that shows nothing of what is typed.
+/// Restores the echo when `^C` ends the program at the prompt: the shell would not show its input.
 fn end_when_interrupted(before: Termios) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let mut interrupts = {

@@ -10,12 +10,10 @@ use std::time::Duration;
 use server::{Address, AdminAddress};
 
 use crate::cli::HealthArgs;
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// Maximum time until the whole answer has arrived. A kubelet waits for one second, unless it is
-/// configured otherwise.
+/// Maximum time until the whole answer has arrived. A kubelet waits for a second by default.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of the answer, in bytes: a header and some lines.
 const MAX_ANSWER: u64 = 16 << 10;
@@ -23,24 +21,23 @@ const MAX_ANSWER: u64 = 16 << 10;
 /// Prints the answer of the server. The exit code says whether it is ready, or alive.
 pub(crate) fn run(args: &HealthArgs, output: &Output) -> Result<Exit, CommandError> {
     let AdminAddress::On(address) = &args.admin else {
-        let message = "`--admin` is `off`: there is no admin listener";
-        return Err(CommandError::Arguments(message.to_owned()));
+        return Err(CommandError::arguments("`--admin` is `off`: there is no admin listener"));
     };
     let question = "is this the address of its `--admin`?";
     let path = if args.live { "/healthz" } else { "/readyz" };
     let answer = get(address.clone(), path).map_err(|error| {
-        CommandError::Failed(format!(
+        CommandError::failed(format_args!(
             "no answer at `{address}`: {error}: is rolegate running, and {question}"
         ))
     })?;
     let Some((status, body)) = parse(&answer) else {
-        return Err(CommandError::Failed(format!(
+        return Err(CommandError::failed(format_args!(
             "the answer of `{address}` is not HTTP: {question}"
         )));
     };
     // An application answers any path, maybe with 200.
     if !["ok", "ready", "not ready"].iter().any(|start| body.starts_with(start)) {
-        return Err(CommandError::Failed(format!(
+        return Err(CommandError::failed(format_args!(
             "the answer of `{address}` is not rolegate's: {question}"
         )));
     }
@@ -48,7 +45,7 @@ pub(crate) fn run(args: &HealthArgs, output: &Output) -> Result<Exit, CommandErr
     Ok(if status == 200 { Exit::Success } else { Exit::Denied })
 }
 
-/// The answer to one request. A thread waits for it, so that one deadline bounds all its reads.
+/// The answer to a request. A thread waits for it, so that the deadline bounds all its reads.
 fn get(address: Address, path: &'static str) -> io::Result<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
@@ -61,7 +58,7 @@ fn get(address: Address, path: &'static str) -> io::Result<String> {
     receiver.recv_timeout(TIMEOUT).unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// Sends one request and reads the answer to its end.
+/// Sends a request and reads the answer to its end.
 fn exchange(mut stream: impl Read + Write, path: &str) -> io::Result<String> {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes())?;

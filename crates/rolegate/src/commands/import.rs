@@ -1,22 +1,18 @@
 //! `rolegate import`: a policy with the same answers as the configuration of another system, apart
 //! from listed exceptions.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::Write as _;
 use std::path::Path;
 
 use import::{Effect, Imported, Options};
 
+use super::input;
 use crate::cli::{ImportArgs, ImportFrom, ImportOptions};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// The maximum size of a configuration.
-const MAX_BYTES: u64 = 64 << 20;
-
-/// Prints the policy, and on standard error what it does not have.
+/// Prints the policy, and on standard error the differences from the original.
 pub(crate) fn run(args: &ImportArgs, output: &Output) -> Result<Exit, CommandError> {
     let common = match &args.from {
         ImportFrom::EnvoyRbac(args) => &args.import,
@@ -48,20 +44,9 @@ pub(crate) fn run(args: &ImportArgs, output: &Output) -> Result<Exit, CommandErr
 
 /// The bytes of a file, or of standard input for `-`.
 pub(super) fn read(file: &Path) -> Result<Vec<u8>, CommandError> {
-    let name = file.display();
-    let mut bytes = Vec::new();
-    let opened: io::Result<Box<dyn Read>> = match file == Path::new("-") {
-        true => Ok(Box::new(io::stdin())),
-        false => File::open(file).map(|file| Box::new(file) as Box<dyn Read>),
-    };
-    opened
-        .and_then(|source| source.take(MAX_BYTES + 1).read_to_end(&mut bytes))
-        .map_err(|error| CommandError::Policy(format!("cannot read `{name}`: {error}")))?;
-    // The bytes after the limit could be a policy that denies.
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(CommandError::Policy(format!("`{name}` is larger than {MAX_BYTES} bytes")));
-    }
-    Ok(bytes)
+    input::read(file).map_err(|error| {
+        CommandError::policy(format_args!("cannot read `{}`: {error}", file.display()))
+    })
 }
 
 fn print(
@@ -73,8 +58,9 @@ fn print(
         output.error(note);
     }
     if imported.is_stricter() && !options.partial {
-        output
-            .error("no policy is printed, because it would be stricter: `--partial` prints it nevertheless");
+        output.error(
+            "no policy is printed, because it would be stricter: `--partial` prints it nevertheless",
+        );
         return Ok(Exit::Denied);
     }
     let text = text(imported);
@@ -84,7 +70,8 @@ fn print(
     }
     for (name, key_set) in &imported.key_sets {
         output.error(format_args!(
-            "write this key set to the file `{name}` beside the policy, or use `--output`: {key_set}"
+            "write this key set to the file `{name}` beside the policy, or use `--output`: \
+             {key_set}"
         ));
     }
     output.text(&text);
@@ -93,16 +80,12 @@ fn print(
 
 /// The policy, after comments with the differences.
 fn text(imported: &Imported) -> String {
-    let mut text = String::new();
-    for note in imported.notes.iter().filter(|note| note.effect != Effect::Same) {
-        // Writing to a `String` never fails.
-        let _ = writeln!(text, "# {note}");
-    }
-    text + &imported.policy
+    let notes = imported.notes.iter().filter(|note| note.effect != Effect::Same);
+    notes.map(|note| format!("# {note}\n")).collect::<String>() + &imported.policy
 }
 
-/// Writes new files: none that exists is replaced. If one cannot be written, those before it are
-/// removed again.
+/// Writes new files and replaces none. If a file cannot be written, the files before it are removed
+/// again.
 fn write(file: &Path, text: &str, key_sets: &[(String, String)]) -> Result<(), CommandError> {
     let folder = file.parent().unwrap_or_else(|| Path::new(""));
     let key_sets = key_sets.iter().map(|(name, key_set)| (folder.join(name), key_set.as_str()));
@@ -114,13 +97,11 @@ fn write(file: &Path, text: &str, key_sets: &[(String, String)]) -> Result<(), C
         });
         if let Err(error) = written {
             for created in &created {
-                // The next call names one that is left.
+                // If this fails, the next call reports the file.
                 let _ = fs::remove_file(created);
             }
-            return Err(CommandError::Failed(format!(
-                "cannot write `{}`: {error}",
-                file.display()
-            )));
+            let file = file.display();
+            return Err(CommandError::failed(format_args!("cannot write `{file}`: {error}")));
         }
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! `rolegate lint-envoy`: what makes rolegate unsafe, broken or slow in a configuration of Envoy.
+//! `rolegate lint-envoy`: finds causes why rolegate would be unsafe, broken or slow in a
+//! configuration of Envoy.
 
 use std::path::Path;
 
@@ -7,20 +8,18 @@ use serde::Serialize;
 
 use super::import::read;
 use crate::cli::{Format, LintEnvoyArgs};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::{Output, PlaceReport, counted};
 
 /// Prints every finding, then a summary.
 pub(crate) fn run(args: &LintEnvoyArgs, output: &mut Output) -> Result<Exit, CommandError> {
     output.format = args.output;
     let findings = envoy_lint::lint(&args.file, &read(&args.file)?, &args.accept)?;
-    let counts = |finding: &Finding| args.strict || finding.kind.severity() != Severity::Note;
-    let ok = !findings.iter().any(counts);
+    let ok = findings.iter().all(|f| !args.strict && f.kind.severity() == Severity::Note);
     match output.format {
         Format::Json => {
-            output
-                .json(&Report { ok, findings: findings.iter().map(FindingReport::new).collect() });
+            let findings = findings.iter().map(FindingReport::new).collect();
+            output.json(&Report { ok, findings });
         }
         Format::Text => {
             findings.iter().for_each(|finding| output.line(finding));
@@ -60,23 +59,17 @@ impl<'a> FindingReport<'a> {
 }
 
 fn summary(file: &Path, findings: &[Finding], ok: bool) -> String {
-    let count =
-        |severity| findings.iter().filter(|finding| finding.kind.severity() == severity).count();
-    let mut parts = Vec::new();
-    if ok {
-        parts.push("ok".to_owned());
-    }
-    for (severity, name) in
-        [(Severity::Unsafe, "unsafe"), (Severity::Broken, "broken"), (Severity::Slow, "slow")]
-    {
-        match count(severity) {
-            0 => {}
-            number => parts.push(format!("{number} {name}")),
+    let mut parts = Vec::from_iter(ok.then(|| "ok".to_owned()));
+    for severity in [Severity::Unsafe, Severity::Broken, Severity::Slow, Severity::Note] {
+        let number = findings.iter().filter(|f| f.kind.severity() == severity).count();
+        if number > 0 {
+            parts.push(match severity {
+                Severity::Note => counted(number, "note"),
+                Severity::Unsafe | Severity::Broken | Severity::Slow => {
+                    format!("{number} {}", severity.name())
+                }
+            });
         }
-    }
-    match count(Severity::Note) {
-        0 => {}
-        notes => parts.push(counted(notes, "note")),
     }
     format!("{}: {}", file.display(), parts.join(", "))
 }

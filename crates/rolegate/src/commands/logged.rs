@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 use super::request::{Body, borrowed_headers};
 
 /// A line of the decision log.
+///
+/// The methods that evaluate its request again do so for the caller that the line names.
 #[derive(Debug, Deserialize)]
 pub(super) struct LoggedDecision {
     #[serde(flatten)]
@@ -66,14 +68,12 @@ pub(super) struct Repeated {
     logged: Outcome,
     /// Whether this policy decides as the line says.
     pub(super) same: bool,
-    /// Whether the decision may be another one because it depends on a body, which the line does
-    /// not have.
+    /// Whether the decision is inexact because it depends on a body, which the line does not have.
     without_body: bool,
 }
 
 impl LoggedDecision {
-    /// Explains the request for the caller that the line names. `None` if the line has a reason
-    /// that this program does not know.
+    /// Explains the request. `None` if the line has a reason that this program does not know.
     pub(super) fn explain(
         self,
         authorizer: &Authorizer,
@@ -82,7 +82,7 @@ impl LoggedDecision {
     ) -> Option<Repeated> {
         let explainer = Explainer::new(authorizer);
         let reason = match &self.outcome.reason {
-            Some(name) => Some(reason_named(name)?),
+            Some(name) => Some(find_reason(name)?),
             None => None,
         };
         let mut path = self.received_path().to_owned();
@@ -115,9 +115,10 @@ impl LoggedDecision {
                 let identity = explainer.identity_on(request.host);
                 // Only a caller of Basic has no issuer.
                 let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
-                let source = identity.sources().find(|(_, of, _)| *of == name).map(|(id, ..)| id);
+                let source = identity.sources().find(|(_, source, _)| *source == name);
+                let source = source.map(|(id, ..)| id);
                 let caller = if explainer.is_unknown_to_basic(request.host, user, source) {
-                    // Removed since, or it had another prefix.
+                    // The user was removed since, or had another prefix.
                     removed =
                         Some(format!("the line names `{user}`, and the policy has no such user"));
                     notes.extend(impossible_user(user, identity));
@@ -168,9 +169,9 @@ pub(super) enum Answer<'a> {
 const CLUSTER: &str = "a search cluster's files decide, for which the line does not say enough";
 
 impl LoggedDecision {
-    /// Evaluates the request again, for the caller that the line names. A user of Basic has the
-    /// groups that this policy gives it; a token has the roles and groups of the line, where this
-    /// policy takes them from its issuer's tokens.
+    /// Evaluates the request again. A user of Basic has the groups that this policy gives it; a
+    /// token has the roles and groups of the line, where this policy takes them from its issuer's
+    /// tokens.
     pub(super) fn answer<'a>(
         &'a self,
         authorizer: &'a Authorizer,
@@ -179,13 +180,13 @@ impl LoggedDecision {
         if let Some(why) = self.not_repeatable() {
             return Answer::NotRepeatable(why);
         }
-        let subject =
-            match self.user.as_deref().map(|user| self.subject(user, authorizer)).transpose() {
-                Ok(subject) => subject,
-                Err(error) => {
-                    return Answer::InvalidCredentials(Reason::InvalidCredentials(error).name());
-                }
-            };
+        let subject = self.user.as_deref().map(|user| self.subject(user, authorizer));
+        let subject = match subject.transpose() {
+            Ok(subject) => subject,
+            Err(error) => {
+                return Answer::InvalidCredentials(Reason::InvalidCredentials(error).name());
+            }
+        };
         let request = Request {
             method: self.method.as_bytes(),
             host: self.host.as_bytes(),
@@ -204,7 +205,7 @@ impl LoggedDecision {
 
     /// Why the line does not say enough to decide its request again.
     fn not_repeatable(&self) -> Option<&'static str> {
-        let Some(reason) = reason_named(self.outcome.reason.as_deref()?) else {
+        let Some(reason) = find_reason(self.outcome.reason.as_deref()?) else {
             return Some("this version of rolegate does not know the reason of the denial");
         };
         match reason.stage() {
@@ -225,13 +226,12 @@ impl LoggedDecision {
 
     /// The caller with the groups and roles of the line.
     fn subject_as_logged(&self, user: &str, source: Option<SourceId>) -> Subject {
-        let names = |names: &[String]| names.iter().map(|name| Arc::from(name.as_str())).collect();
         Subject {
             user: user.into(),
             source,
             issuer: self.issuer.as_deref().map(Arc::from),
-            groups: names(&self.groups),
-            roles: names(&self.roles),
+            groups: self.groups.iter().map(|group| group.as_str().into()).collect(),
+            roles: self.roles.iter().map(|role| role.as_str().into()).collect(),
             claims: serde_json::Value::Null,
         }
     }
@@ -272,16 +272,16 @@ impl LoggedDecision {
     }
 
     /// Whether the caller had a token from which this policy takes roles or groups. The line has
-    /// only those that the policy of that time took.
+    /// only the roles and groups that the policy of that time took.
     pub(super) fn may_have_more_roles(&self, authorizer: &Authorizer) -> bool {
         let identity = Explainer::new(authorizer).identity_on(self.host.as_bytes());
-        let is_issuer =
-            |issuer: &&policy::model::Issuer| Some(&*issuer.issuer) == self.issuer.as_deref();
-        let issuer = identity.jwt.iter().find(is_issuer);
-        issuer.is_some_and(|issuer| issuer.role_claim().is_some() || issuer.claims.groups.is_some())
+        let mut issuers = identity.jwt.iter();
+        issuers
+            .find(|issuer| Some(&*issuer.issuer) == self.issuer.as_deref())
+            .is_some_and(|i| i.role_claim().is_some() || i.claims.groups.is_some())
     }
 
-    /// That nobody can sign in under this policy, if the caller has a name.
+    /// A warning if nobody can sign in under this policy, although the caller has a name.
     pub(super) fn without_identity(&self, authorizer: &Authorizer) -> Option<&'static str> {
         self.user.as_ref().and_then(|_| Explainer::new(authorizer).without_identity(&self.host))
     }
@@ -308,8 +308,8 @@ impl LoggedDecision {
         }
     }
 
-    /// From where the caller came, and whether its token gave it roles or groups: what requests of
-    /// one cause of denial probably have in common.
+    /// The issuer of the caller's token, or `basic`, and whether the token gave roles or groups.
+    /// Requests with the same cause of denial probably have the same origin.
     pub(super) fn origin(&self) -> String {
         match (&self.user, &self.issuer) {
             (None, _) => String::new(),
@@ -321,27 +321,24 @@ impl LoggedDecision {
         }
     }
 
-    /// Whether the rules decided, and not something that is wrong with the request or its
-    /// credentials.
+    /// Whether the rules decided. Otherwise the request or its credentials were not valid, or a
+    /// search cluster decided.
     pub(super) fn is_by_rules(&self) -> bool {
-        let reason = self.outcome.reason.as_deref();
-        reason.is_none_or(|reason| {
-            reason_named(reason).is_some_and(|reason| reason.stage() == Stage::Rules)
+        self.outcome.reason.as_deref().is_none_or(|name| {
+            find_reason(name).is_some_and(|reason| reason.stage() == Stage::Rules)
         })
     }
 
     /// Whether the role files of a search cluster decided, and not the rules.
     pub(super) fn is_by_cluster(&self) -> bool {
-        let by_roles =
+        let Outcome { actions, reason, rule, .. } = &self.outcome;
+        let reasons =
             [Reason::NotPermitted, Reason::PartlyPermitted, Reason::DocumentSecurityTooLong];
-        let is_denied_so =
-            |reason: &str| by_roles.iter().any(|of_cluster| of_cluster.name() == reason);
         // A rule is named after its role, `reader: GET /reports`; an operation of a cluster is a
         // name such as `search`.
-        let is_operation = |rule: &str| !rule.contains(": ");
-        !self.outcome.actions.is_empty()
-            || self.outcome.reason.as_deref().is_some_and(is_denied_so)
-            || self.is_allowed() && self.outcome.rule.as_deref().is_some_and(is_operation)
+        !actions.is_empty()
+            || reason.as_ref().is_some_and(|name| reasons.iter().any(|r| r.name() == name))
+            || self.is_allowed() && rule.as_ref().is_some_and(|rule| !rule.contains(": "))
     }
 
     /// The path as received.
@@ -355,8 +352,8 @@ pub(super) fn denial(reason: &str, rule: Option<&str>) -> String {
     rule.map_or_else(|| reason.to_owned(), |rule| format!("{reason} by {rule}"))
 }
 
-/// The reason of this name. Other versions of rolegate may have other reasons.
-fn reason_named(name: &str) -> Option<Reason> {
+/// The reason with this name. Other versions of rolegate may have other reasons.
+fn find_reason(name: &str) -> Option<Reason> {
     Reason::all().find(|reason| reason.name() == name)
 }
 
@@ -390,9 +387,11 @@ impl fmt::Display for Repeated {
             }
             f.write_str(": another decision")?;
         }
-        let claimed = [("user", &logged.attempted_user), ("issuer", &logged.attempted_issuer)];
-        for (what, name) in claimed.iter().filter_map(|(what, name)| Some((what, name.as_ref()?))) {
-            write!(f, "\n         the invalid credentials claim the {what} {name:?}")?;
+        let claims = [("user", &logged.attempted_user), ("issuer", &logged.attempted_issuer)];
+        for (claim, name) in claims {
+            if let Some(name) = name {
+                write!(f, "\n         the invalid credentials claim the {claim} {name:?}")?;
+            }
         }
         if let Some(policy) =
             logged.policy.as_ref().filter(|policy| **policy != *explanation.revision.policy)
@@ -407,7 +406,8 @@ impl fmt::Display for Repeated {
         }
         if *without_body {
             f.write_str(
-                "\n         inexact: the operation depends on the body, which the line does not have: `--body` gives it",
+                "\n         inexact: the operation depends on the body, which the line does not \
+                 have: `--body` gives it",
             )?;
         }
         if logged.inexact {

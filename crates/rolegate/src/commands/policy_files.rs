@@ -1,5 +1,6 @@
 //! The files of the policy that a command uses: on disk, or in a bundle on disk.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -19,15 +20,14 @@ use crate::output::Output;
 pub(super) const MAX_SIZE: usize = 1 << 30;
 /// Maximum size of a file with a key, in bytes.
 pub(super) const MAX_KEY: usize = 64 << 10;
-/// The first bytes of what gzip has compressed (RFC 1952, 2.3.1).
+/// The first bytes of a gzip file (RFC 1952, 2.3.1).
 const GZIP: [u8; 2] = [0x1F, 0x8B];
 
 /// The files of a policy.
 pub(super) enum PolicyFiles {
     /// On disk; the path of the policy.
     OnDisk(PathBuf),
-    /// In a bundle. The name of each file begins with the path of the bundle, so that a message
-    /// says where it is.
+    /// In a bundle. The name of each file begins with the path of the bundle, for messages.
     InBundle { bundle: PathBuf, policy: PathBuf, files: MapFiles },
 }
 
@@ -45,8 +45,8 @@ impl PolicyOptions {
 }
 
 impl PolicyFiles {
-    /// Opens the policy at this path: a file, a folder or a bundle. If there are `keys`, one of
-    /// them must have signed the bundle; otherwise a note says that only its hashes were verified.
+    /// Opens the policy at this path: a file, a folder or a bundle. If there are `keys`, the bundle
+    /// must be signed by any of them; otherwise a note says that only its hashes were verified.
     pub(super) fn open(
         path: &Path,
         keys: &PublicKeys,
@@ -55,28 +55,28 @@ impl PolicyFiles {
         if let Some(PolicySource::Bundle(url)) = path.to_str().and_then(|text| text.parse().ok())
             && !path.exists()
         {
-            return Err(CommandError::Arguments(format!(
+            return Err(CommandError::arguments(format_args!(
                 "`{url}`: only `serve` fetches a bundle: download it, and name the file"
             )));
         }
-        let shown = path.display();
         if !is_bundle(path) {
             if !keys.public_key.is_empty() && path.is_file() {
-                return Err(CommandError::Arguments(format!(
-                    "`{shown}` is no bundle, and nothing else is signed: `--public-key`"
+                return Err(CommandError::arguments(format_args!(
+                    "`{}` is no bundle, and nothing else is signed: `--public-key`",
+                    path.display()
                 )));
             }
             return Ok(Self::OnDisk(compiled_policy::policy_file(path)));
         }
         let trusted = read_keys(&keys.public_key)?;
-        let problem = |error: String| vec![Problem::error(Place::start_of(path), error)];
-        let bytes = files::bytes(path, MAX_SIZE).map_err(|error| problem(error.to_string()))?;
+        let bytes = files::bytes(path, MAX_SIZE).map_err(|error| problem(path, error))?;
         let bundle = Bundle::open(&bytes, &trusted, MAX_SIZE as u64)
-            .map_err(|error| problem(error.to_string()))?;
+            .map_err(|error| problem(path, error))?;
         if trusted.is_empty() {
             output.error(format_args!(
-                "{shown}: revision {}, only its hashes are verified: `--public-key` verifies who has \
+                "{}: revision {}, only its hashes are verified: `--public-key` verifies who has \
                  signed it",
+                path.display(),
                 bundle.manifest.revision
             ));
         }
@@ -113,34 +113,34 @@ impl PolicyFiles {
         };
         let text = match self {
             Self::OnDisk(_) => files::text(&file),
-            Self::InBundle { files, .. } => {
-                let text = |bytes| {
-                    String::from_utf8(bytes).map_err(|error| FileError::new(error.to_string()))
-                };
-                files.read(&file).and_then(text)
-            }
+            Self::InBundle { files, .. } => files.read(&file).and_then(|bytes| {
+                String::from_utf8(bytes).map_err(|error| FileError::new(error.to_string()))
+            }),
         };
         (file, text)
     }
 }
 
-/// The public keys in these files.
-pub(super) fn read_keys(files: &[PathBuf]) -> Result<Vec<PublicKey>, CommandError> {
-    let read_key = |path: &PathBuf| {
-        let shown = path.display();
-        let pem = files::bytes(path, MAX_KEY)
-            .map_err(|error| CommandError::Failed(format!("{shown}: {error}")))?;
-        PublicKey::from_pem(&pem)
-            .map_err(|error| CommandError::Arguments(format!("{shown}: {error}")))
-    };
-    files.iter().map(read_key).collect()
+fn problem(path: &Path, error: impl Display) -> CommandError {
+    vec![Problem::error(Place::start_of(path), error.to_string())].into()
 }
 
-/// Whether this is a bundle, by its first bytes. Only a regular file is read: what a pipe has can
-/// be read once.
+/// The public keys in these files.
+pub(super) fn read_keys(files: &[PathBuf]) -> Result<Vec<PublicKey>, CommandError> {
+    files.iter().map(|path| read_key(path)).collect()
+}
+
+fn read_key(path: &Path) -> Result<PublicKey, CommandError> {
+    let pem = files::bytes(path, MAX_KEY).map_err(|error| CommandError::failed_at(path, error))?;
+    PublicKey::from_pem(&pem)
+        .map_err(|error| CommandError::arguments(format_args!("{}: {error}", path.display())))
+}
+
+/// Whether this is a bundle, by its first bytes. Only a regular file is read: a pipe can be read
+/// only once.
 pub(super) fn is_bundle(path: &Path) -> bool {
-    let mut first = [0; GZIP.len()];
+    let mut start = [0; GZIP.len()];
     path.is_file()
-        && File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_ok()
-        && first == GZIP
+        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == GZIP
 }

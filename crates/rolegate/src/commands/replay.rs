@@ -1,7 +1,7 @@
-//! `rolegate replay`: evaluates the requests of a decision log again, and prints what another
-//! policy would change.
+//! `rolegate replay`: evaluates the requests of a decision log again, and prints the answers that
+//! another policy would change.
 //!
-//! A log may be longer than memory: it is read line by line, and what is kept is bounded.
+//! A log may be larger than memory: it is read line by line, and the results are bounded.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,32 +13,31 @@ use serde_json::{Value, json};
 use super::decision_lines::{DecisionLines, LineNumbers};
 use super::logged::{Answer, LoggedDecision, denial};
 use crate::cli::{Format, ReplayArgs};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// The maximum number of groups, and of callers and of requests that are kept as examples of one.
+/// Maximum number of groups.
 const MAX_GROUPS: usize = 10_000;
+/// Maximum number of callers that are counted in each group.
 const MAX_CALLERS: usize = 100;
+/// Maximum number of requests that are kept as examples of each group.
 const MAX_EXAMPLES: usize = 3;
-/// The maximum number of callers that are printed for people.
-const MAX_SHOWN: usize = 8;
+/// Maximum number of callers that are printed for people.
+const MAX_PRINTED: usize = 8;
 
-/// Evaluates each line of the log, and prints what changes.
+/// Evaluates each line of the log, and prints the changes.
 pub(crate) fn run(args: &ReplayArgs, output: &mut Output) -> Result<Exit, CommandError> {
     let compiled = args.policy.load(output)?;
     let mut lines = DecisionLines::open(&args.log)?;
     let mut replay = Replay::default();
     // A log that ends early has another exit code than one that cannot be opened.
-    while let Some((number, decision)) =
-        lines.next_decision().map_err(|error| CommandError::Failed(error.to_string()))?
-    {
+    while let Some((number, decision)) = lines.next_decision().map_err(CommandError::failed)? {
         replay.add(number, &decision, &compiled.authorizer);
     }
     replay.unreadable = lines.unreadable;
     let log = args.log.display();
     if replay.lines == 0 {
-        return Err(CommandError::Arguments(format!("`{log}` has no line of a decision log")));
+        return Err(CommandError::arguments(format_args!("`{log}` has no line of a decision log")));
     }
     if replay.allowed == 0 {
         output.warning(format_args!(
@@ -56,20 +55,22 @@ pub(crate) fn run(args: &ReplayArgs, output: &mut Output) -> Result<Exit, Comman
     Ok(if replay.changes() == 0 { Exit::Success } else { Exit::Denied })
 }
 
-/// What a policy would change.
+/// The changes by a policy, and counts of lines.
 #[derive(Default)]
 struct Replay {
-    /// Lines that are decisions, and how many of them allowed or were not evaluated.
+    /// Lines that are decisions.
     lines: u64,
     allowed: u64,
+    /// Lines that were not evaluated because they are cut or masked.
     inexact: u64,
+    /// Lines that were not evaluated for any other reason.
     without_caller: u64,
     /// Lines whose callers may have more roles or groups under this policy than the line says.
     perhaps_more_roles: u64,
     /// A warning if callers with a name are taken as logged, although nobody can sign in.
     without_identity: Option<&'static str>,
     not_evaluated: BTreeMap<&'static str, LineNumbers>,
-    /// Allowed or denied as before, but by another rule or for another reason.
+    /// Lines that are allowed or denied as before, but by another rule or for another reason.
     otherwise: u64,
     unreadable: LineNumbers,
     groups: BTreeMap<Change, Group>,
@@ -77,11 +78,10 @@ struct Replay {
     not_grouped: u64,
 }
 
-/// A change of the answer: allowed by which rule or denied for which reason before, and by this
-/// policy.
+/// A change of the answer. `was` and `is` have the rule that allows, or the reason of the denial.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 struct Change {
-    /// Whether the request is allowed by this policy.
+    /// Whether this policy allows the request.
     now_allowed: bool,
     was: String,
     is: String,
@@ -122,9 +122,9 @@ impl Replay {
 
     /// The result as JSON.
     fn report(&self) -> Value {
-        let not_evaluated = self.not_evaluated.iter().map(
-            |(why, lines)| json!({ "why": why, "count": lines.count, "first_lines": lines.first_lines }),
-        );
+        let not_evaluated = self.not_evaluated.iter().map(|(why, lines)| {
+            json!({ "why": why, "count": lines.count, "first_lines": lines.first_lines })
+        });
         let groups = self.groups.iter().map(|(change, group)| ChangeGroup { change, group });
         json!({
             "lines": self.lines,
@@ -190,41 +190,44 @@ impl Group {
             self.of_others += 1;
         }
         let LoggedDecision { method, host, path, .. } = decision;
-        let is_known = |example: &Example| example.path == *path && example.host == *host;
-        if self.examples.len() < MAX_EXAMPLES && !self.examples.iter().any(is_known) {
+        let is_new = self.examples.iter().all(|e| e.path != *path || e.host != *host);
+        if is_new && self.examples.len() < MAX_EXAMPLES {
             let [method, host, path] = [method, host, path].map(Clone::clone);
             self.examples.push(Example { line, method, host, path });
         }
     }
 }
 
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut callers: Vec<(&String, &u64)> = self.callers.iter().collect();
+        callers.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let (printed, omitted) = callers.split_at(callers.len().min(MAX_PRINTED));
+        let printed = printed.iter().map(|(caller, count)| format!("{caller} ({count})"));
+        let omitted = omitted.iter().map(|(_, count)| **count).sum::<u64>() + self.of_others;
+        let omitted = (omitted > 0).then(|| format!("others ({omitted})"));
+        writeln!(f, "  callers: {}", printed.chain(omitted).collect::<Vec<_>>().join(", "))?;
+        for Example { line, method, host, path } in &self.examples {
+            writeln!(f, "  line {line}: {method} {host}{path}")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (change, group) in &self.groups {
-            let what = if change.now_allowed { "now allowed" } else { "now denied" };
-            writeln!(
-                f,
-                "{what}: {} {} (was: {}; is: {})",
-                group.count, change.method, change.was, change.is
-            )?;
-            let mut callers: Vec<(&String, &u64)> = group.callers.iter().collect();
-            callers.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-            let rest = callers.iter().skip(MAX_SHOWN).map(|(_, count)| **count).sum::<u64>()
-                + group.of_others;
-            let shown =
-                callers.iter().take(MAX_SHOWN).map(|(caller, count)| format!("{caller} ({count})"));
-            let others = (rest > 0).then(|| format!("others ({rest})"));
-            writeln!(f, "  callers: {}", shown.chain(others).collect::<Vec<_>>().join(", "))?;
-            for Example { line, method, host, path } in &group.examples {
-                writeln!(f, "  line {line}: {method} {host}{path}")?;
-            }
+            let Change { now_allowed, was, is, method } = change;
+            let answer = if *now_allowed { "now allowed" } else { "now denied" };
+            writeln!(f, "{answer}: {} {method} (was: {was}; is: {is})", group.count)?;
+            write!(f, "{group}")?;
         }
-        for (count, what) in [
+        for (count, label) in [
             (self.not_grouped, "further changes in no group"),
             (self.otherwise, "with the same answer by another rule or for another reason"),
         ] {
             if count > 0 {
-                writeln!(f, "{count} {what}")?;
+                writeln!(f, "{count} {label}")?;
             }
         }
         for (why, lines) in &self.not_evaluated {
@@ -233,8 +236,9 @@ impl fmt::Display for Replay {
         if self.perhaps_more_roles > 0 {
             writeln!(
                 f,
-                "{} with the roles and groups that the policy of that time took from the token: if this one takes more of them, \
-                 `rolegate diff` of both policies says who gets what",
+                "{} with the roles and groups that the policy of that time took from the token: \
+                 if this policy takes more of them, `rolegate diff` of both policies says who gets \
+                 what",
                 self.perhaps_more_roles
             )?;
         }

@@ -1,15 +1,15 @@
-//! The headers and the body of a request, as given on the command line.
+//! The request of a command line: its headers, its body and its caller.
 
-use std::fs::File;
-use std::io::{self, Read};
+use std::path::Path;
 
-use authorizer::{Header, RequestBody};
+use authorizer::{Authorizer, Header, RequestBody};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use explain::{ExplainedSubject, Explainer, NamedCaller};
 
-use crate::cli::BodyArgs;
+use super::input;
+use crate::cli::{BodyArgs, CallerArgs};
 use crate::error::CommandError;
-
-/// Maximum bytes that are read: more than Envoy buffers for an authorization request.
-const MAX_BODY: u64 = 64 << 20;
 
 /// A note for requests whose needs depend on their body.
 pub(super) const NO_BODY: &str =
@@ -25,7 +25,7 @@ pub(super) struct Body {
 impl Body {
     /// Reads the body that the arguments name.
     pub(super) fn read(args: &BodyArgs) -> Result<Self, CommandError> {
-        let bytes = args.body.as_deref().map(read_bytes).transpose()?;
+        let bytes = args.body.as_deref().map(read_body).transpose()?;
         Ok(Self { bytes, content_type: args.content_type.clone() })
     }
 
@@ -38,12 +38,27 @@ impl Body {
         self.bytes.is_some()
     }
 
-    /// The header for its type, if a body is given and these headers do not have one.
+    /// The header for its type, if a body is given and these headers do not have the type.
     pub(super) fn header(&self, headers: &[(String, String)]) -> Option<(String, String)> {
-        let has_type = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-        (self.is_given() && !has_type)
+        (self.is_given() && !has_header(headers, "content-type"))
             .then(|| ("content-type".to_owned(), self.content_type.clone()))
     }
+}
+
+/// The text itself, or the contents of `@FILE`, or standard input for `-`.
+fn read_body(text: &str) -> Result<Vec<u8>, CommandError> {
+    let path = match text.strip_prefix('@') {
+        None if text != "-" => return Ok(text.as_bytes().to_vec()),
+        None => text,
+        Some(path) => path,
+    };
+    input::read(Path::new(path)).map_err(|error| {
+        CommandError::arguments(format_args!("cannot read the body `{text}`: {error}"))
+    })
+}
+
+pub(super) fn has_header(headers: &[(String, String)], name: &str) -> bool {
+    headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name))
 }
 
 /// Headers as the authorizer takes them.
@@ -54,15 +69,55 @@ pub(super) fn borrowed_headers(headers: &[(String, String)]) -> Vec<Header<'_>> 
         .collect()
 }
 
-fn read_bytes(given: &str) -> Result<Vec<u8>, CommandError> {
-    let mut bytes = Vec::new();
-    let read = match given.strip_prefix('@') {
-        None if given != "-" => return Ok(given.as_bytes().to_vec()),
-        None => io::stdin().lock().take(MAX_BODY).read_to_end(&mut bytes),
-        Some(name) => File::open(name).and_then(|file| file.take(MAX_BODY).read_to_end(&mut bytes)),
+/// The caller, and the value of the `Authorization` header with its credentials, if any.
+pub(super) fn caller(
+    args: &CallerArgs,
+    authorizer: &Authorizer,
+    host: &str,
+) -> Result<(ExplainedSubject, Option<String>), CommandError> {
+    let CallerArgs { basic, bearer, user, issuer, roles, groups } = args;
+    if let Some(user) = user {
+        let caller = NamedCaller { user, issuer: issuer.as_deref(), groups, roles };
+        let subject = Explainer::new(authorizer)
+            .named_caller(host, caller)
+            .map_err(CommandError::arguments)?;
+        return Ok((subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given), None));
+    }
+    let authorization = match (basic, bearer) {
+        (Some(pair), _) => {
+            Some(format!("Basic {}", BASE64_STANDARD.encode(read_credentials(pair)?)))
+        }
+        (None, Some(token)) => {
+            let token = read_credentials(token)?;
+            if let Some(problem) = token_problem(&token) {
+                return Err(CommandError::arguments(format_args!("`--bearer` takes {problem}")));
+            }
+            Some(format!("Bearer {token}"))
+        }
+        (None, None) => None,
     };
-    read.map_err(|error| {
-        CommandError::Arguments(format!("cannot read the body `{given}`: {error}"))
-    })?;
-    Ok(bytes)
+    Ok((ExplainedSubject::OfCredentials, authorization))
+}
+
+/// Why a text is not one token.
+fn token_problem(token: &str) -> Option<&'static str> {
+    if token.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer ")) {
+        Some("the token alone, without `Bearer ` before it")
+    } else if token.starts_with(['{', '[', '"']) {
+        Some("the token alone, such as the text of `access_token` in this JSON")
+    } else if token.contains(',') {
+        Some("one token, and none has a comma in it")
+    } else {
+        None
+    }
+}
+
+/// The text itself, or the first line of standard input for `-`.
+fn read_credentials(text: &str) -> Result<String, CommandError> {
+    if text != "-" {
+        return Ok(text.to_owned());
+    }
+    input::read_line().map_err(|error| {
+        CommandError::arguments(format_args!("cannot read standard input: {error}"))
+    })
 }

@@ -6,8 +6,7 @@ use runtime::settings::command_of;
 use serde_json::{Map, Value, json};
 
 use crate::cli::{SchemaArgs, SchemaOf};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::settings::Settings;
 
@@ -40,20 +39,25 @@ fn included() -> Value {
 /// The schema of the settings file, from the flags of `serve`.
 fn settings() -> Value {
     let command = command_of::<Settings>();
-    let settings =
-        command.get_arguments().filter_map(|arg| Some((arg.get_long()?.to_owned(), setting(arg))));
+    let properties: Map<String, Value> = command
+        .get_arguments()
+        .filter_map(|arg| Some((arg.get_long()?.to_owned(), setting(arg))))
+        .filter(|(name, _)| name != "help")
+        .collect();
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "the settings file of rolegate serve",
         "type": ["object", "null"],
-        "properties": settings.filter(|(name, _)| name != "help").collect::<Map<String, Value>>(),
+        "properties": properties,
         "additionalProperties": false,
     })
 }
 
-/// A value is the text that would follow the flag, in any of YAML's spellings.
+/// The schema of a setting. Its value is the text that would follow the flag, in any of YAML's
+/// spellings.
 fn setting(arg: &Arg) -> Value {
-    let described = arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string);
+    let mut description =
+        arg.get_long_help().or_else(|| arg.get_help()).map(ToString::to_string).unwrap_or_default();
     let values: Vec<Value> =
         arg.get_possible_values().iter().map(|value| Value::from(value.get_name())).collect();
     let is_boolean = values == [Value::from("true"), Value::from("false")];
@@ -75,9 +79,10 @@ fn setting(arg: &Arg) -> Value {
         .collect::<Vec<_>>()
         .join(",");
     if let Some(setting) = setting.as_object_mut() {
-        let form = form(unit)
-            .map(|form| format!("{} {form}", described.as_deref().unwrap_or_default().trim_end()));
-        setting.insert("description".to_owned(), form.or(described).unwrap_or_default().into());
+        if let Some(form) = form(unit) {
+            description = format!("{} {form}", description.trim_end());
+        }
+        setting.insert("description".to_owned(), description.into());
         if !default.is_empty() {
             setting.insert("default".to_owned(), default.into());
         }
@@ -85,7 +90,7 @@ fn setting(arg: &Arg) -> Value {
     setting
 }
 
-/// How a value with this name in the help is written, if people may not guess that.
+/// The syntax of a value with this name in the help, if people may not guess it.
 fn form(name: &str) -> Option<&'static str> {
     match name {
         "TIME" => {
@@ -109,12 +114,17 @@ fn unit_schema(name: &str) -> Value {
             });
             json!({ "if": { "const": 0 }, "then": true, "else": text })
         }
-        "SIZE" => {
-            json!({ "type": ["string", "integer"], "pattern": "^[0-9]+(B|KiB|MiB)?$", "minimum": 1 })
-        }
-        "N" => {
-            json!({ "type": ["string", "integer"], "pattern": "^[0-9]+$", "minimum": 0, "maximum": 65535 })
-        }
+        "SIZE" => json!({
+            "type": ["string", "integer"],
+            "pattern": "^[0-9]+(B|KiB|MiB)?$",
+            "minimum": 1,
+        }),
+        "N" => json!({
+            "type": ["string", "integer"],
+            "pattern": "^[0-9]+$",
+            "minimum": 0,
+            "maximum": 65535,
+        }),
         _ => json!({ "type": ["string", "number", "boolean"] }),
     }
 }

@@ -1,4 +1,4 @@
-//! `rolegate suggest`: a small policy that allows what a decision log shows was used.
+//! `rolegate suggest`: prints a small policy that allows the allowed requests of a decision log.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,7 @@ use serde::Serialize;
 use super::cluster_usage::{self, CallerOnCluster, ClusterUsage};
 use super::decision_lines::DecisionLines;
 use crate::cli::{Format, SuggestArgs};
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// The maximum number of different requests: they are kept in memory.
@@ -19,16 +18,13 @@ const MAX_REQUESTS: usize = 1_000_000;
 /// Prints the policy, then the rules of the present one that decided no request.
 pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, CommandError> {
     output.format = args.policy.output;
-    let present = match args.policy.path.given() {
-        Some(_) => Some(args.policy.load(output)?),
-        None => None,
-    };
+    let present = args.policy.path.given().map(|_| args.policy.load(output)).transpose()?;
     let present = present.as_ref().map(|present| &present.loaded.policy);
     let Log { usage, cluster, rules, decisions, unreadable, inexact } =
         read(args, present.map(|present| &present.identity))?;
     let log = args.log.display();
     if decisions == 0 {
-        return Err(CommandError::Arguments(format!("`{log}` has no line of a decision log")));
+        return Err(CommandError::arguments(format_args!("`{log}` has no line of a decision log")));
     }
     let on_cluster = cluster.callers();
     if usage.nothing_allowed() && on_cluster.is_empty() {
@@ -39,22 +35,28 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
             (0, unnamed) => format!("a rule cannot name the method of {unnamed} of its requests"),
             _ => format!("{inexact} of its lines are cut or masked: write the log without masks"),
         };
-        return Err(CommandError::Arguments(format!(
+        return Err(CommandError::arguments(format_args!(
             "`{log}` has no allowed request that can be used: {help}"
         )));
     }
-    let rules_of_present = present.iter().flat_map(|present| present.rules());
-    let labels = rules_of_present.map(|(_, role, rule, _)| Unused {
-        rule: format!("{}: {}", role.name, rule.name),
-        at: rule.at.to_string(),
-    });
+    let present_rules = present.iter().flat_map(|present| present.rules());
+    let unused = present_rules
+        .map(|(_, role, rule, _)| UnusedRule {
+            rule: format!("{}: {}", role.name, rule.name),
+            at: rule.at.to_string(),
+        })
+        .filter(|unused| !rules.contains(&unused.rule))
+        .collect();
     let issuers = present.iter().flat_map(|present| &present.identity.jwt);
-    let giving_roles = issuers.filter(|issuer| issuer.role_claim().is_some());
+    let roles_from_token = issuers
+        .filter(|issuer| issuer.role_claim().is_some())
+        .map(|issuer| issuer.issuer.to_string())
+        .collect();
     let suggested = Suggested {
         policy: (!usage.nothing_allowed()).then(|| usage.policy()),
         on_cluster,
-        roles_from_token: giving_roles.map(|issuer| issuer.issuer.to_string()).collect(),
-        unused: labels.filter(|unused| !rules.contains(&unused.rule)).collect(),
+        roles_from_token,
+        unused,
         unreadable,
         inexact,
         unnamed_methods: usage.unnamed(),
@@ -66,10 +68,11 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
     Ok(Exit::Success)
 }
 
-/// What a log shows.
+/// The contents of a log.
 struct Log {
+    /// The requests that the rules decided.
     usage: Usage,
-    /// What a search cluster's role files decided.
+    /// The requests that a search cluster's role files decided.
     cluster: ClusterUsage,
     /// The rules that decided.
     rules: BTreeSet<String>,
@@ -77,7 +80,7 @@ struct Log {
     decisions: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
-    /// Number of decisions that are cut or masked: what they say is not what was requested.
+    /// Number of decisions that are cut or masked: they do not have the actual request.
     inexact: u64,
 }
 
@@ -97,7 +100,7 @@ fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, CommandE
             continue;
         }
         if usage.len() + cluster.count > MAX_REQUESTS {
-            return Err(CommandError::Arguments(format!(
+            return Err(CommandError::arguments(format_args!(
                 "the log has more than {MAX_REQUESTS} different requests: give a part of it"
             )));
         }
@@ -113,13 +116,13 @@ fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, CommandE
     Ok(Log { usage, cluster, rules, decisions, unreadable: lines.unreadable.count, inexact })
 }
 
-/// The name without its prefix of a user with a token of this issuer, or without one by Basic;
-/// `None` if its source has no prefix.
+/// The name, without the prefix of its source, of a user with a token of this issuer; without an
+/// issuer, of a Basic user. `None` if the source has no prefix.
 fn user_id<'a>(user: &'a str, issuer: Option<&'a str>, identity: &Identity) -> Option<UserId<'a>> {
     let source = issuer.unwrap_or(BASIC);
-    let (found, _, prefix) = identity.sources().find(|(_, name, _)| *name == source)?;
+    let (source_id, _, prefix) = identity.sources().find(|(_, name, _)| *name == source)?;
     // `user_id_from` cannot name an issuer that is called `basic`.
-    if (found == SourceId::BASIC) != issuer.is_none() || issuer == Some(BASIC) {
+    if (source_id == SourceId::BASIC) != issuer.is_none() || issuer == Some(BASIC) {
         return None;
     }
     let id = user.strip_prefix(prefix).filter(|id| !prefix.is_empty() && !id.is_empty())?;
@@ -130,14 +133,14 @@ fn user_id<'a>(user: &'a str, issuer: Option<&'a str>, identity: &Identity) -> O
 struct Suggested {
     /// The policy; `None` if the rules have allowed nothing.
     policy: Option<String>,
-    /// What the callers did on a search cluster, which rules do not decide.
+    /// The actions of callers on a search cluster, which rules do not decide.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     on_cluster: Vec<CallerOnCluster>,
-    /// The issuers in the present policy whose tokens give roles. The suggested roles are granted
-    /// by name: a list of the present roles in `roles_from_token` would be an error, and no list
-    /// would let tokens give the suggested ones.
+    /// The issuers in the present policy whose tokens give roles. The suggested policy grants its
+    /// roles by name. So `roles_from_token` must be `false`: a list with the present roles would be
+    /// an error, and without a list tokens could give the suggested roles.
     roles_from_token: Vec<String>,
-    unused: Vec<Unused>,
+    unused: Vec<UnusedRule>,
     unreadable: u64,
     inexact: u64,
     unnamed_methods: u64,
@@ -145,41 +148,40 @@ struct Suggested {
 
 /// A rule that decided no request.
 #[derive(Serialize)]
-struct Unused {
+struct UnusedRule {
     rule: String,
     at: String,
 }
 
 impl Suggested {
-    /// The policy as YAML, with the rest as comments.
+    /// The policy as YAML, with the other fields as comments.
     fn text(&self) -> String {
         let mut text = String::new();
         if let Some(policy) = &self.policy {
-            text += "# Allows what the decision log shows was used. Add `identity`, and look at each rule.\n";
+            text += "# Allows what the decision log shows was used. Add `identity`, and look at \
+                     each rule.\n";
             for issuer in &self.roles_from_token {
-                text += "# Under `identity`, write `roles_from_token: false`, because these roles are granted by name, for ";
-                text += &format!("`{issuer}`.\n");
+                text += &format!(
+                    "# Under `identity`, write `roles_from_token: false`, because these roles are \
+                     granted by name, for `{issuer}`.\n"
+                );
             }
             text += policy;
         } else {
             text += "# No request was allowed by a rule.\n";
         }
         text += &cluster_usage::comments(&self.on_cluster);
-        for Unused { rule, at } in &self.unused {
+        for UnusedRule { rule, at } in &self.unused {
             text += &format!("# decided no request: `{}` ({at})\n", rule.replace('\n', " "));
         }
-        if self.inexact > 0 {
-            text +=
-                &format!("# left out, as they are cut or masked: {} of the lines\n", self.inexact);
-        }
-        if self.unnamed_methods > 0 {
-            text += &format!(
-                "# left out, as a rule cannot name their method: {} of the requests\n",
-                self.unnamed_methods
-            );
-        }
-        if self.unreadable > 0 {
-            text += &format!("# not decisions: {} of the lines\n", self.unreadable);
+        for (count, reason, noun) in [
+            (self.inexact, "left out, as they are cut or masked", "lines"),
+            (self.unnamed_methods, "left out, as a rule cannot name their method", "requests"),
+            (self.unreadable, "not decisions", "lines"),
+        ] {
+            if count > 0 {
+                text += &format!("# {reason}: {count} of the {noun}\n");
+            }
         }
         text
     }

@@ -7,8 +7,7 @@ use runtime::clock;
 use super::fetched::{self, Needs};
 use super::request::{Body, NO_BODY, borrowed_headers};
 use crate::cli::WhoCanArgs;
-use crate::error::CommandError;
-use crate::exit::Exit;
+use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
 /// Prints who may make the request, and the rules that take part.
@@ -27,12 +26,12 @@ pub(crate) fn run(args: &WhoCanArgs, output: &mut Output) -> Result<Exit, Comman
         body: body.whole(),
         ..Request::default()
     };
-    let mut who = Explainer::new(&compiled.authorizer).who_can(&request, clock::now());
-    if who.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
-        who.notes.push(NO_BODY.to_owned());
+    let mut answer = Explainer::new(&compiled.authorizer).who_can(&request, clock::now());
+    if answer.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
+        answer.notes.push(NO_BODY.to_owned());
     }
-    output.answer(&who);
-    Ok(match (who.callers.is_empty(), who.left_out) {
+    output.answer(&answer);
+    Ok(match (answer.callers.is_empty(), answer.left_out) {
         (false, _) => Exit::Success,
         (true, false) => Exit::Denied,
         (true, true) => Exit::Failed,

@@ -1,15 +1,16 @@
-//! Variables in the environment: those that look like settings and are none, because a typing error
-//! in one would silently leave its default, and those with an invalid value.
+//! Environment variables of settings. An unknown variable is an error if it looks like a setting:
+//! after a typing error the setting would silently have its default. Errors about an invalid value
+//! name the variable.
 
 use std::ffi::OsString;
 
+use clap::Command;
 use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, Command};
 
 const PREFIX: &str = "ROLEGATE_";
 
 /// Variables of the programs beside `rolegate`.
-const OTHERS: &str = "ROLEGATE_LOAD_";
+const OTHER_PREFIX: &str = "ROLEGATE_LOAD_";
 
 /// The flags that most people need: the others are in the long help only.
 const FIRST_FLAGS: &[&str] = &[
@@ -47,15 +48,15 @@ pub(crate) fn with_environment(command: Command) -> Command {
 /// Whether this variable begins like a setting, and no setting of `serve` has it.
 pub(super) fn is_unknown(name: &str, command: &Command) -> bool {
     name.starts_with(PREFIX)
-        && !name.starts_with(OTHERS)
+        && !name.starts_with(OTHER_PREFIX)
         && !is_of_a_service(name)
-        && !known(command).any(|known| known == name)
+        && variables(command).all(|variable| variable != name)
 }
 
-/// What is wrong with an unknown variable. Its value is not shown.
+/// The error about an unknown variable. Its value is not shown.
 pub(super) fn problem(name: &str, command: &Command) -> String {
-    let names: Vec<&str> = known(command).collect();
-    let help = match document::closest(name, names) {
+    let variables: Vec<&str> = variables(command).collect();
+    let help = match document::closest(name, variables) {
         Some(close) => format!("did you mean `{close}`?"),
         None => "`rolegate serve --help` lists the settings; unset it".to_owned(),
     };
@@ -77,22 +78,24 @@ pub(crate) fn with_variable(
 
 /// The variable whose value the error is about; `None` if it is about an argument.
 fn variable(error: &clap::Error, command: Command, arguments: &[OsString]) -> Option<String> {
-    // Shown with the name of its value: `--hash-queue <N>`, `--console [<BOOL>]`.
-    let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return None };
-    let flag = shown.split(' ').next()?.strip_prefix("--")?;
-    let called = command.find_subcommand(arguments.get(1)?)?;
-    let named = called.get_arguments().find(|arg| arg.get_long() == Some(flag))?;
-    let variable = named.get_env()?.to_str()?.to_owned();
-    let alone = |arg: Arg| arg.env(None::<&str>).required(false);
-    let alone = command.mut_subcommands(|command| command.mut_args(alone));
-    let by_arguments = alone.try_get_matches_from(arguments).err();
-    let same = by_arguments.is_some_and(|by_arguments| {
-        by_arguments.get(ContextKind::InvalidArg) == error.get(ContextKind::InvalidArg)
+    // The argument is printed with the name of its value: `--hash-queue <N>`, `--console [<BOOL>]`.
+    let Some(ContextValue::String(usage)) = error.get(ContextKind::InvalidArg) else { return None };
+    let flag = usage.split(' ').next()?.strip_prefix("--")?;
+    let subcommand = command.find_subcommand(arguments.get(1)?)?;
+    let argument = subcommand.get_arguments().find(|arg| arg.get_long() == Some(flag))?;
+    let variable = argument.get_env()?.to_str()?.to_owned();
+    // If the arguments without the environment have the same error, the error is about them.
+    let without_environment = command
+        .mut_subcommands(|command| command.mut_args(|arg| arg.env(None::<&str>).required(false)));
+    let argument_error = without_environment.try_get_matches_from(arguments).err();
+    let is_same = argument_error.is_some_and(|argument_error| {
+        argument_error.get(ContextKind::InvalidArg) == error.get(ContextKind::InvalidArg)
     });
-    (!same).then_some(variable)
+    (!is_same).then_some(variable)
 }
 
-fn known(command: &Command) -> impl Iterator<Item = &str> {
+/// The variables of the settings.
+fn variables(command: &Command) -> impl Iterator<Item = &str> {
     let serve = command.find_subcommand("serve");
     serve.into_iter().flat_map(Command::get_arguments).filter_map(|arg| arg.get_env()?.to_str())
 }
@@ -100,15 +103,11 @@ fn known(command: &Command) -> impl Iterator<Item = &str> {
 /// Whether Kubernetes sets such a variable, for a service whose name begins with `rolegate`:
 /// `ROLEGATE_PORT`, `ROLEGATE_SERVICE_HOST`, `ROLEGATE_ADMIN_PORT_9192_TCP_ADDR`.
 fn is_of_a_service(name: &str) -> bool {
-    let of_port = |rest: &str| {
-        rest.is_empty()
-            || rest
-                .strip_prefix('_')
-                .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
-    };
-    name.ends_with("_SERVICE_HOST")
-        || name.contains("_SERVICE_PORT")
-        || name.split_once("_PORT").is_some_and(|(_, rest)| of_port(rest))
+    let is_port = name.split_once("_PORT").is_some_and(|(_, suffix)| {
+        let number = suffix.strip_prefix('_').unwrap_or_default();
+        suffix.is_empty() || number.starts_with(|c: char| c.is_ascii_digit())
+    });
+    is_port || name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT")
 }
 
 #[cfg(test)]

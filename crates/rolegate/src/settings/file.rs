@@ -1,4 +1,4 @@
-//! The settings file: YAML, one mapping of names to values or lists of values.
+//! The settings file: a YAML mapping of names to values or lists of values.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub enum SettingsError {
     Wrong(Vec<Problem>),
 }
 
-/// Reads a settings file and validates each entry with `settings`, a command with one argument for
+/// Reads a settings file and validates each entry with `settings`, a command with an argument for
 /// each setting.
 pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, SettingsError> {
     let text = runtime::files::text(path)
@@ -35,10 +35,12 @@ pub(super) fn read(path: &Path, settings: &Command) -> Result<Vec<Entry>, Settin
     let mut reader = Reader::new(path.into());
     // An empty file sets nothing.
     let root = reader.parse(text.as_bytes()).filter(|root| !root.is_nothing());
-    let entries = root
-        .map(|root| read_entries(&mut reader, &root, "the settings file", settings))
-        .unwrap_or_default();
+    let entries = root.map(|root| read_entries(&mut reader, &root, "the settings file", settings));
     let mut problems = reader.finish();
-    problems.sort_by(|one, other| one.at.cmp(&other.at));
-    if problems.is_empty() { Ok(entries) } else { Err(SettingsError::Wrong(problems)) }
+    problems.sort_by(|a, b| a.at.cmp(&b.at));
+    if problems.is_empty() {
+        Ok(entries.unwrap_or_default())
+    } else {
+        Err(SettingsError::Wrong(problems))
+    }
 }

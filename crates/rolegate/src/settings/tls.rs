@@ -38,7 +38,7 @@ impl TlsSettings {
     /// The TLS files, if it is on.
     ///
     /// # Errors
-    /// What is missing, if settings are there that need another one.
+    /// The missing setting, if other settings need it.
     pub(crate) fn files(&self) -> Result<Option<TlsFiles>, &'static str> {
         if self.tls_client_ca.is_none() && !self.tls_client_names.is_empty() {
             return Err(
@@ -52,9 +52,8 @@ impl TlsSettings {
                 client_ca: self.tls_client_ca.clone(),
                 client_names: self.tls_client_names.clone(),
             })),
-            (None, None) if self.tls_client_ca.is_some() => Err(
-                "`tls-client-ca` needs `tls-certificate` and `tls-key`: it does nothing without TLS",
-            ),
+            (None, None) if self.tls_client_ca.is_some() => Err("`tls-client-ca` needs \
+                 `tls-certificate` and `tls-key`: it does nothing without TLS"),
             (None, None) => Ok(None),
             (Some(_), None) => {
                 Err("`tls-certificate` needs `tls-key`, the file with its private key")

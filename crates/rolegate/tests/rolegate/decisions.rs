@@ -230,7 +230,7 @@ fn a_line_is_compared_with_what_this_policy_decides() {
         ("GET /a", "is not a line of rolegate's decision log, which is a JSON object"),
         (
             "[2026-01-01T00:00:00.000Z] \"GET /a HTTP/1.1\" 403 UAEX",
-            "is it one of Envoy's access log?",
+            "is it a line of Envoy's access log?",
         ),
         (&*line("").replace("not_allowed", "unheard_of"), "`unheard_of` is not a reason"),
     ] {

@@ -25,8 +25,8 @@ fn a_hash_has_the_cost_that_is_asked_for() {
         assert!(out.starts_with(start), "{out}");
     }
     for (algorithm, cost, says) in [
-        ("argon2id", "12", "argon2id takes one such as `m=19456,t=2,p=1`"),
-        ("argon2id", "m=99999999,t=2,p=1", "argon2id takes one such as `m=19456,t=2,p=1`"),
+        ("argon2id", "12", "argon2id takes a cost such as `m=19456,t=2,p=1`"),
+        ("argon2id", "m=99999999,t=2,p=1", "argon2id takes a cost such as `m=19456,t=2,p=1`"),
         ("bcrypt", "17", "bcrypt takes a number from 4 to 16"),
         ("bcrypt", "high", "bcrypt takes a number from 4 to 16"),
         ("pbkdf2-sha256", "99999999", "PBKDF2 takes a number of rounds"),
