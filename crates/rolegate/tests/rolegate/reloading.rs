@@ -48,7 +48,7 @@ async fn a_user_whose_line_is_deleted_from_the_users_file_has_no_access() {
     folder.write("htpasswd", "bob:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n");
     server.wait_for_metric(OK, 1.0);
     assert_eq!(envoy.check("GET", "/a", &[("authorization", &ann)]).await, Answer::Http(401));
-    server.wait_for_log("the user `ann` has no password, and so no access");
+    server.wait_for_log("the policy has warnings: see `rolegate check`");
 }
 
 /// A large policy takes seconds to load, and a password milliseconds to hash, so worker threads
