@@ -7,8 +7,8 @@ use flate2::{Compression, GzBuilder};
 use tar::{EntryType, Header};
 
 use crate::error::BundleError;
-use crate::keys::{KeyError, KeyPair};
-use crate::manifest::{Entry, MANIFEST, Manifest, SIGNATURE};
+use crate::keys::KeyPair;
+use crate::manifest::{FileEntry, MANIFEST, Manifest, SIGNATURE};
 use crate::open::Bundle;
 
 /// Why a bundle cannot be written.
@@ -20,27 +20,23 @@ pub enum BuildError {
     /// The bundle to be signed cannot be used.
     #[error(transparent)]
     Bundle(#[from] BundleError),
-    /// The key cannot be used.
-    #[error(transparent)]
-    Key(#[from] KeyError),
     /// An archive cannot be written, for example because a name is too long.
     #[error("cannot write the archive: {0}")]
     Archive(#[from] io::Error),
 }
 
-/// Builds a bundle without a signature, from these files by name; `policy` is the name of the
-/// policy.
+/// Builds a bundle without a signature from files by name, of which `policy` is the policy.
 ///
 /// # Errors
-/// When a name cannot be in a bundle, or there are too many files.
+/// If a name cannot be in a bundle, or there are too many files.
 pub fn build(
     policy: &str,
     revision: u64,
     files: &BTreeMap<String, Vec<u8>>,
 ) -> Result<Vec<u8>, BuildError> {
-    let entries = files.iter().map(|(name, bytes)| Entry::new(name, bytes)).collect();
+    let entries = files.iter().map(|(name, bytes)| FileEntry::new(name, bytes)).collect();
     let manifest = Manifest::new(policy.to_owned(), revision, entries);
-    if let Some(fault) = manifest.fault() {
+    if let Some(fault) = manifest.find_fault() {
         return Err(BuildError::Files(fault));
     }
     let manifest = manifest.to_bytes().map_err(io::Error::from)?;
@@ -48,14 +44,13 @@ pub fn build(
     Ok(archive([(MANIFEST, manifest.as_slice())].into_iter().chain(files))?)
 }
 
-/// Signs a bundle, in place of a signature that it has.
+/// Signs a bundle. A signature that it already has is replaced.
 ///
 /// # Errors
-/// When it is not a valid bundle with files of at most `max_size` bytes, or the key cannot be used.
+/// If it is not a valid bundle with files of at most `max_size` bytes.
 pub fn sign(bundle: &[u8], key: &KeyPair, max_size: u64) -> Result<Vec<u8>, BuildError> {
     let Bundle { manifest, manifest_bytes, files, .. } = Bundle::open(bundle, &[], max_size)?;
-    let signature = key.sign(&manifest_bytes)?;
-    let signature = serde_json::to_vec(&signature).map_err(io::Error::from)?;
+    let signature = serde_json::to_vec(&key.sign(&manifest_bytes)).map_err(io::Error::from)?;
     let head = [(MANIFEST, manifest_bytes.as_slice()), (SIGNATURE, signature.as_slice())];
     let files = manifest.files.iter().filter_map(|file| {
         let bytes = files.0.get(std::path::Path::new(&file.name))?;
@@ -65,7 +60,7 @@ pub fn sign(bundle: &[u8], key: &KeyPair, max_size: u64) -> Result<Vec<u8>, Buil
 }
 
 fn archive<'a>(files: impl Iterator<Item = (&'a str, &'a [u8])>) -> io::Result<Vec<u8>> {
-    // 255 is an unknown operating system: the same bytes wherever it is built.
+    // Operating system 255 is "unknown": the bytes do not depend on where the bundle is built.
     let gzip =
         GzBuilder::new().mtime(0).operating_system(255).write(Vec::new(), Compression::best());
     let mut archive = tar::Builder::new(gzip);

@@ -1,12 +1,12 @@
-//! Policy bundles: a policy with all its files in one archive, which one server can give to many
+//! Policy bundles: a policy with all its files in an archive, which a server can give to many
 //! rolegates.
 //!
 //! A bundle is a `tar.gz` with, in this order, `manifest.json` (the [`Manifest`]: a revision, and
 //! size and SHA-256 of each file), `signature.json` (an Ed25519 signature over the exact bytes of
-//! the manifest; optional) and the files. [`build()`] and [`sign`] write one, [`Bundle::open`]
-//! reads one: if public keys are given, no content of a file is read before the signature is
-//! verified. Nothing is accepted that the manifest does not list, and the files stay in memory, so
-//! no name in an archive can reach the file system.
+//! the manifest; optional) and the files. [`build()`] and [`sign`] write bundles. [`Bundle::open`]
+//! reads them: if it has public keys, it verifies the signature before it reads any file. It
+//! accepts only files that the manifest lists, and keeps them in memory, so no name in an archive
+//! can reach the file system.
 //!
 //! This crate does no I/O: bytes are arguments and results.
 
@@ -18,6 +18,6 @@ mod open;
 
 pub use build::{BuildError, build, sign};
 pub use error::BundleError;
-pub use keys::{KeyError, KeyId, KeyPair, PublicKey};
-pub use manifest::{Entry, Manifest, sha256};
+pub use keys::{KeyError, KeyId, KeyPair, PublicKey, sha256};
+pub use manifest::{FileEntry, Manifest};
 pub use open::Bundle;

@@ -1,10 +1,10 @@
-//! The manifest of a bundle: what is signed.
+//! The manifest of a bundle, which is signed.
 
-use aws_lc_rs::digest::{SHA256, digest};
+use document::excerpt;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{BundleError, quoted};
-use crate::keys::hex;
+use crate::error::{BundleError, quote};
+use crate::keys::sha256;
 
 /// The version of the format.
 const FORMAT: u32 = 1;
@@ -14,7 +14,7 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 pub(crate) const SIGNATURE: &str = "signature.json";
 /// Maximum number of files.
 pub(crate) const MAX_FILES: usize = 10_000;
-/// Maximum length of a name: what a tar header without extensions can hold.
+/// Maximum length of a name in bytes: a tar header without extensions holds no longer one.
 const MAX_NAME: usize = 255;
 
 /// The list of the files in a bundle.
@@ -22,18 +22,18 @@ const MAX_NAME: usize = 255;
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
     format: u32,
-    /// A number that grows from bundle to bundle. A bundle with a smaller one is older.
+    /// Grows from bundle to bundle.
     pub revision: u64,
     /// The name of the policy among the files.
     pub policy: String,
     /// The files, sorted by name.
-    pub files: Vec<Entry>,
+    pub files: Vec<FileEntry>,
 }
 
 /// A file in a bundle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct FileEntry {
     /// Its path relative to the root of the bundle, with `/`.
     pub name: String,
     /// Its size in bytes.
@@ -43,7 +43,7 @@ pub struct Entry {
 }
 
 impl Manifest {
-    pub(crate) fn new(policy: String, revision: u64, files: Vec<Entry>) -> Self {
+    pub(crate) fn new(policy: String, revision: u64, files: Vec<FileEntry>) -> Self {
         Self { format: FORMAT, revision, policy, files }
     }
 
@@ -54,19 +54,15 @@ impl Manifest {
         Ok(bytes)
     }
 
-    /// Reads a manifest.
+    /// Parses and checks a manifest.
     ///
     /// # Errors
-    /// If something is wrong with it.
+    /// If it is not a valid manifest.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, BundleError> {
-        let fault = match serde_json::from_slice::<Self>(bytes) {
-            Ok(manifest) => match manifest.fault() {
-                Some(fault) => fault,
-                None => return Ok(manifest),
-            },
-            Err(error) => error.to_string(),
-        };
-        Err(BundleError::malformed(format!("its manifest: {fault}")))
+        let manifest = serde_json::from_slice::<Self>(bytes)
+            .map_err(|error| excerpt(&error.to_string()))
+            .and_then(|manifest| manifest.find_fault().map_or(Ok(manifest), Err));
+        manifest.map_err(|fault| BundleError::Malformed(format!("its manifest: {fault}")))
     }
 
     /// The sum of the sizes of the files, in bytes.
@@ -75,8 +71,8 @@ impl Manifest {
         self.files.iter().fold(0, |sum, file| sum.saturating_add(file.size))
     }
 
-    /// What is wrong with it, for people.
-    pub(crate) fn fault(&self) -> Option<String> {
+    /// Why it is not a valid manifest, for people.
+    pub(crate) fn find_fault(&self) -> Option<String> {
         if self.format != FORMAT {
             return Some(format!("format {} is unknown", self.format));
         }
@@ -84,30 +80,30 @@ impl Manifest {
             return Some(format!("more than {MAX_FILES} files"));
         }
         let mut previous: Option<&str> = None;
-        for Entry { name, .. } in &self.files {
-            if let Some(fault) = name_fault(name) {
-                return Some(format!("the name {} {fault}", quoted(name)));
+        for FileEntry { name, .. } in &self.files {
+            if let Some(fault) = find_name_fault(name) {
+                return Some(format!("the name {} {fault}", quote(name)));
             }
             if previous.is_some_and(|previous| previous >= name.as_str()) {
-                return Some(format!("the name {} is there twice, or not sorted", quoted(name)));
+                return Some(format!("the name {} is there twice, or not sorted", quote(name)));
             }
             previous = Some(name);
         }
         let is_listed = self.files.iter().any(|file| file.name == self.policy);
-        (!is_listed).then(|| format!("the policy {} is not one of the files", quoted(&self.policy)))
+        (!is_listed).then(|| format!("the policy {} is not one of the files", quote(&self.policy)))
     }
 }
 
-impl Entry {
+impl FileEntry {
     pub(crate) fn new(name: &str, bytes: &[u8]) -> Self {
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         Self { name: name.to_owned(), size, sha256: sha256(bytes) }
     }
 }
 
-/// What is wrong with a name. Files are only ever read from memory, so no name could do harm; but a
-/// name that another program would take for a path elsewhere has no place in a bundle.
-fn name_fault(name: &str) -> Option<&'static str> {
+/// Why a bundle cannot have a file of this name. Files are only read from memory, so no name can do
+/// harm here. But other programs may unpack a bundle, and must not write outside their folder.
+fn find_name_fault(name: &str) -> Option<&'static str> {
     if name.len() > MAX_NAME {
         return Some("is longer than 255 bytes");
     }
@@ -121,12 +117,6 @@ fn name_fault(name: &str) -> Option<&'static str> {
     (!is_plain).then_some("is not a plain path below the bundle")
 }
 
-/// The SHA-256 of some bytes, in lower-case hex.
-#[must_use]
-pub fn sha256(bytes: &[u8]) -> String {
-    hex(digest(&SHA256, bytes).as_ref())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +124,7 @@ mod tests {
     #[test]
     fn names_are_plain_paths() {
         for name in ["policy.yaml", "roles/a.yaml", "a/b/c", "..data/x", "a b", "ü"] {
-            assert_eq!(name_fault(name), None, "{name}");
+            assert_eq!(find_name_fault(name), None, "{name}");
         }
         let long = "a".repeat(256);
         for name in [
@@ -150,19 +140,19 @@ mod tests {
             "manifest.json",
             &long,
         ] {
-            assert!(name_fault(name).is_some(), "{name}");
+            assert!(find_name_fault(name).is_some(), "{name}");
         }
     }
 
     #[test]
     fn a_manifest_lists_each_file_once_and_the_policy() {
-        let entries = |names: &[&str]| names.iter().map(|name| Entry::new(name, b"")).collect();
-        let fault = |names: &[&str]| Manifest::new("p".into(), 1, entries(names)).fault();
+        let entries = |names: &[&str]| names.iter().map(|name| FileEntry::new(name, b"")).collect();
+        let fault = |names: &[&str]| Manifest::new("p".into(), 1, entries(names)).find_fault();
         assert_eq!(fault(&["a", "p"]), None);
         assert!(fault(&["p", "a"]).unwrap().contains("sorted"));
         assert!(fault(&["p", "p"]).unwrap().contains("twice"));
         assert!(fault(&["a"]).unwrap().contains("is not one of the files"));
         let unknown = Manifest { format: 2, ..Manifest::new("p".into(), 1, entries(&["p"])) };
-        assert!(unknown.fault().unwrap().contains("format 2 is unknown"));
+        assert!(unknown.find_fault().unwrap().contains("format 2 is unknown"));
     }
 }

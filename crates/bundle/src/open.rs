@@ -4,13 +4,13 @@ use std::cell::Cell;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-use document::MapFiles;
+use document::{MapFiles, excerpt};
 use flate2::bufread::GzDecoder;
 use tar::{Archive, Entries, EntryType};
 
-use crate::error::{BundleError, quoted};
-use crate::keys::{KeyId, PublicKey, Signature};
-use crate::manifest::{MANIFEST, Manifest, SIGNATURE, sha256};
+use crate::error::{BundleError, quote};
+use crate::keys::{KeyId, PublicKey, Signature, sha256};
+use crate::manifest::{MANIFEST, Manifest, SIGNATURE};
 
 /// Maximum size of the manifest, in bytes: room for 10,000 files with long names.
 const MAX_MANIFEST: u64 = 4 << 20;
@@ -22,39 +22,40 @@ const BLOCK: u64 = 512;
 /// twenty.
 const MAX_END: u64 = 22 * BLOCK;
 
-/// A bundle that was read: all files are there and as the manifest says, and the signature is
-/// verified if public keys were given.
+/// A bundle whose files are complete and as the manifest says. The signature is verified if there
+/// were public keys.
 #[derive(Clone, Debug)]
 pub struct Bundle {
     /// The manifest.
     pub manifest: Manifest,
-    /// The key that has signed it, as the bundle says. Verified only if public keys were given.
+    /// The key that has signed it, as the bundle says. Verified only if there were public keys.
     pub signed_by: Option<KeyId>,
     /// The files by name.
     pub files: MapFiles,
-    /// What is signed.
+    /// The signed bytes.
     pub(crate) manifest_bytes: Vec<u8>,
 }
 
 impl Bundle {
     /// Reads a bundle whose files have at most `max_size` bytes. If there are `trusted` keys, one
-    /// of them must have signed it; nothing but manifest and signature is read before that is
-    /// verified.
+    /// of them must have signed it: that is verified when only manifest and signature are read.
     ///
     /// # Errors
-    /// Why it is not accepted.
+    /// If the bundle is not accepted.
     pub fn open(bytes: &[u8], trusted: &[PublicKey], max_size: u64) -> Result<Self, BundleError> {
-        let left = Cell::new(MAX_MANIFEST + MAX_SIGNATURE + 6 * BLOCK);
-        let mut archive = Archive::new(Bounded { inner: GzDecoder::new(bytes), left: &left });
+        let remaining = Cell::new(MAX_MANIFEST + MAX_SIGNATURE + 6 * BLOCK);
+        let mut archive =
+            Archive::new(Bounded { inner: GzDecoder::new(bytes), remaining: &remaining });
         let mut entries = archive.entries().map_err(malformed)?.raw(true);
-        let manifest_bytes = expect_file(next_file(&mut entries)?, MANIFEST, MAX_MANIFEST)?;
+        let manifest_bytes = read_file(next_file(&mut entries)?, MANIFEST, MAX_MANIFEST)?;
         let manifest = Manifest::read(&manifest_bytes)?;
         let mut next = next_file(&mut entries)?;
         let mut signature = None;
         if next.as_ref().is_some_and(|file| file.name == SIGNATURE) {
-            let bytes = expect_file(next, SIGNATURE, MAX_SIGNATURE)?;
-            let unreadable = || BundleError::malformed("its signature cannot be read");
-            signature = Some(Signature::read(&bytes).ok_or_else(unreadable)?);
+            let bytes = read_file(next, SIGNATURE, MAX_SIGNATURE)?;
+            let parsed = Signature::read(&bytes);
+            signature =
+                Some(parsed.ok_or_else(|| BundleError::malformed("its signature cannot be read"))?);
             next = next_file(&mut entries)?;
         }
         match &signature {
@@ -72,24 +73,24 @@ impl Bundle {
             return Err(BundleError::TooLarge(max_size));
         }
         for file in &manifest.files {
-            left.set(left.get().saturating_add(file.size).saturating_add(2 * BLOCK));
+            remaining.set(remaining.get().saturating_add(file.size).saturating_add(2 * BLOCK));
         }
-        left.set(left.get().saturating_add(MAX_END));
+        remaining.set(remaining.get().saturating_add(MAX_END));
         let mut files = MapFiles::default();
         for file in &manifest.files {
-            let bytes = expect_file(next, &file.name, file.size)?;
+            let bytes = read_file(next, &file.name, file.size)?;
             if u64::try_from(bytes.len()) != Ok(file.size) || sha256(&bytes) != file.sha256 {
-                let name = quoted(&file.name);
+                let name = quote(&file.name);
                 return Err(BundleError::malformed(format!("{name} is not as the manifest says")));
             }
             files.0.insert(PathBuf::from(&file.name), bytes);
             next = next_file(&mut entries)?;
         }
         if let Some(file) = next {
-            let name = quoted(&file.name);
+            let name = quote(&file.name);
             return Err(BundleError::malformed(format!("{name} is not in the manifest")));
         }
-        end(archive.into_inner())?;
+        check_end(archive.into_inner())?;
         Ok(Self {
             manifest,
             signed_by: signature.map(|signature| signature.key),
@@ -105,12 +106,12 @@ impl Bundle {
     }
 }
 
-/// After the last file there are only zeros, and nothing after the compressed archive.
-fn end(mut archive: Bounded<'_, GzDecoder<&[u8]>>) -> Result<(), BundleError> {
-    let mut rest = Vec::new();
-    // Reads to the end, where the checksum is verified.
-    archive.read_to_end(&mut rest).map_err(malformed)?;
-    if rest.iter().any(|byte| *byte != 0) || !archive.inner.into_inner().is_empty() {
+/// Checks that only zeros follow the last file, and that nothing follows the compressed archive.
+fn check_end(mut archive: Bounded<'_, GzDecoder<&[u8]>>) -> Result<(), BundleError> {
+    let mut padding = Vec::new();
+    // gzip verifies the checksum at the end.
+    archive.read_to_end(&mut padding).map_err(malformed)?;
+    if padding.iter().any(|byte| *byte != 0) || !archive.inner.into_inner().is_empty() {
         return Err(BundleError::malformed("something follows its last file"));
     }
     Ok(())
@@ -122,8 +123,7 @@ struct ArchivedFile<'a, R: Read> {
     entry: tar::Entry<'a, R>,
 }
 
-/// The next file of the archive, as its header has it: an extension such as a long name is an entry
-/// of another type.
+/// The next file of the archive. Other entries, such as the extension for long names, are errors.
 fn next_file<'a, R: Read>(
     entries: &mut Entries<'a, R>,
 ) -> Result<Option<ArchivedFile<'a, R>>, BundleError> {
@@ -132,40 +132,41 @@ fn next_file<'a, R: Read>(
         .map_err(|_| BundleError::malformed("a name is not UTF-8"))?;
     let kind = entry.header().entry_type();
     if kind != EntryType::Regular {
-        let name = quoted(&name);
+        let name = quote(&name);
         return Err(BundleError::malformed(format!("{name} is not a plain file but {kind:?}")));
     }
     Ok(Some(ArchivedFile { name, entry }))
 }
 
-/// The contents of a file, which must have this name and at most `max` bytes.
-fn expect_file<R: Read>(
+/// Reads the contents of a file, which must have this name and at most `max` bytes.
+fn read_file<R: Read>(
     file: Option<ArchivedFile<'_, R>>,
     name: &str,
     max: u64,
 ) -> Result<Vec<u8>, BundleError> {
     let Some(mut file) = file.filter(|file| file.name == name) else {
-        return Err(BundleError::malformed(format!("{} is not where it must be", quoted(name))));
+        return Err(BundleError::malformed(format!("{} is not where it must be", quote(name))));
     };
     if file.entry.header().size().map_err(malformed)? > max {
-        return Err(BundleError::malformed(format!("{} is larger than it may be", quoted(name))));
+        return Err(BundleError::malformed(format!("{} is larger than it may be", quote(name))));
     }
     let mut bytes = Vec::new();
     file.entry.read_to_end(&mut bytes).map_err(malformed)?;
     Ok(bytes)
 }
 
-/// A reader that gives at most `left` bytes: a small archive may be large unpacked.
+/// A reader of at most `remaining` bytes: a small archive may be large unpacked.
 struct Bounded<'l, R> {
     inner: R,
-    left: &'l Cell<u64>,
+    remaining: &'l Cell<u64>,
 }
 
 impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        let left = self.left.get().checked_sub(read as u64);
-        self.left.set(left.ok_or_else(|| io::Error::other("it is larger than its manifest says"))?);
+        let remaining = self.remaining.get().checked_sub(read as u64);
+        let too_large = || io::Error::other("it is larger than its manifest says");
+        self.remaining.set(remaining.ok_or_else(too_large)?);
         Ok(read)
     }
 }
@@ -174,5 +175,5 @@ fn malformed(error: io::Error) -> BundleError {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return BundleError::malformed("it is truncated");
     }
-    BundleError::malformed(error.to_string())
+    BundleError::Malformed(excerpt(&error.to_string()))
 }

@@ -34,7 +34,7 @@ fn unsigned() -> Vec<u8> {
 
 fn pair() -> (KeyPair, PublicKey) {
     let pair = KeyPair::generate().unwrap();
-    let public = pair.public_key().unwrap();
+    let public = pair.public_key().clone();
     (pair, public)
 }
 
@@ -198,7 +198,7 @@ fn only_plain_files_that_the_manifest_lists_are_accepted() {
 #[test]
 fn the_id_of_a_key_is_nothing_but_an_id() {
     let (pair, _) = pair();
-    let id = pair.public_key().unwrap().id().to_string();
+    let id = pair.public_key().id().to_string();
     let policy: (&str, &[u8]) = ("policy.yaml", b"version: 1\n");
     let listed = manifest("policy.yaml", &[policy]);
     let with = |key: &str| {

@@ -23,6 +23,7 @@
 //! scalars. Anchors, aliases and tags are errors.
 
 mod accept;
+mod excerpt;
 mod files;
 mod hints;
 mod parser;
@@ -35,6 +36,7 @@ mod view;
 mod warning;
 
 pub use accept::{Acceptable, Accepted, unaccepted};
+pub use excerpt::{excerpt, excerpts};
 pub use files::{FileError, Files, MapFiles, PolicyFile, normalized};
 pub use hints::{Hints, KeyHint};
 pub use problem::{Place, Problem, Severity};

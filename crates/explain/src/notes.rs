@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use authorizer::Request;
-use identity::{Subject, excerpts};
+use document::excerpts;
+use identity::Subject;
 use policy::Policy;
 use policy::model::{ClaimPath, Issuer};
 use serde_json::Value;

@@ -1,10 +1,11 @@
 //! The discovery document of an issuer (OpenID Connect Discovery 1.0, 3), which names the URL of
 //! its key set.
 
+use document::excerpt;
 use policy::KeyUrl;
 use serde_json::Value;
 
-use crate::{excerpt, json, jwks};
+use crate::{json, jwks};
 
 /// Why a discovery document does not lead to a key set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -14,10 +14,11 @@
 mod algorithm;
 mod key;
 
+use document::excerpt;
 use policy::KeyUrl;
 use serde_json::{Map, Value};
 
-use crate::{excerpt, json};
+use crate::json;
 
 pub(crate) use algorithm::Algorithm;
 pub(crate) use key::Key;

@@ -123,14 +123,6 @@ pub(crate) fn body_error(error: &(dyn Error + Send + Sync + 'static), max: usize
     }
 }
 
-/// Maximum number of characters of a server's text in a log line.
-const MAX_TEXT: usize = 200;
-
-/// The beginning of a server's text, without line breaks, for a log line.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(MAX_TEXT).flat_map(char::escape_debug).collect()
-}
-
 /// The header value for a `user:password`.
 pub(crate) fn basic(credentials: &str) -> Result<HeaderValue, HttpsError> {
     sensitive(format!("Basic {}", BASE64_STANDARD.encode(credentials)))
@@ -297,13 +289,7 @@ const CLOSED: &str =
 
 #[cfg(test)]
 mod tests {
-    use super::{is_allowed, shown};
-
-    #[test]
-    fn a_text_of_a_server_is_short_and_on_one_line() {
-        assert_eq!(shown("a\n{}\u{1b}[31m\u{202e}"), "a\\n{}\\u{1b}[31m\\u{202e}");
-        assert_eq!(shown(&"é".repeat(300)), "é".repeat(200));
-    }
+    use super::is_allowed;
 
     #[test]
     fn only_https_or_loopback() {

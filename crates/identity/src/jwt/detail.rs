@@ -1,6 +1,7 @@
 //! What in a token led to an error, for whoever operates the server. Never for the client: what is
 //! known and expected here is none of its business.
 
+use document::{excerpt, excerpts};
 use policy::model;
 use serde_json::{Map, Value};
 
@@ -8,8 +9,7 @@ use super::claims::{self, Unreadable, at, date, find_names, since_epoch};
 use super::issuer::{Issuer, find_issuer};
 use super::token::{REJECTED, Unverified};
 use crate::jwks::Algorithm;
-use crate::names::is_name;
-use crate::{CredentialsError, UnixTime, excerpt, excerpts};
+use crate::{CredentialsError, UnixTime, is_name};
 
 type Members = Map<String, Value>;
 

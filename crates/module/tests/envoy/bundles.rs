@@ -69,7 +69,7 @@ async fn a_bundle_is_followed_and_what_is_not_acceptable_leaves_the_last_good_po
     let (admin, cache): (PathBuf, PathBuf) =
         (folder.path().join("admin"), folder.path().join("cache"));
     let public = folder.path().join("key.pub");
-    std::fs::write(&public, key.public_key().unwrap().to_pem()).unwrap();
+    std::fs::write(&public, key.public_key().to_pem()).unwrap();
     let files = BundleServer::start(signed(&key, "/a", 1));
     let lines = [
         format!("bundle-public-key: {}", public.display()),

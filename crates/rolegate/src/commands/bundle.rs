@@ -141,13 +141,13 @@ fn sign(args: &BundleSign, output: &Output) -> Result<Exit, CommandError> {
     let pair = KeyPair::from_pem(&read(&args.key, MAX_KEY)?).map_err(|error| {
         CommandError::arguments(format_args!("{}: {error}", args.key.display()))
     })?;
-    let id = pair.public_key().map_err(|error| CommandError::failed_at(&args.key, error))?.id();
+    let id = pair.public_key().id();
     let bytes = read(&args.bundle, MAX_SIZE)?;
     let signed = bundle::sign(&bytes, &pair, MAX_SIZE as u64).map_err(|error| match error {
         BuildError::Bundle(_) => {
             CommandError::policy(format_args!("{}: {error}", args.bundle.display()))
         }
-        BuildError::Files(_) | BuildError::Key(_) | BuildError::Archive(_) => {
+        BuildError::Files(_) | BuildError::Archive(_) => {
             CommandError::failed_at(&args.bundle, error)
         }
     })?;
@@ -225,7 +225,7 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
 /// A new private key in PEM, with its public key.
 fn generate_key() -> Result<(String, PublicKey), KeyError> {
     let pair = KeyPair::generate()?;
-    Ok((pair.to_pem()?, pair.public_key()?))
+    Ok((pair.to_pem()?, pair.public_key().clone()))
 }
 
 fn new_key(args: &BundleNewKey, output: &Output) -> Result<Exit, CommandError> {

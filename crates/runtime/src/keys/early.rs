@@ -39,7 +39,7 @@ impl EarlyFetches {
 
     /// The beginning of a wanted `kid`, for a log line.
     pub(super) fn first_kid(&self) -> Option<String> {
-        self.wanted.kids().next().map(identity::excerpt)
+        self.wanted.kids().next().map(document::excerpt)
     }
 
     /// When to fetch early, if there is a reason to.

@@ -156,7 +156,7 @@ impl Collector {
     /// The part of a collector's message that may be logged: nothing if it gets headers, because it
     /// may repeat some of them.
     pub(super) fn loggable(&self, message: &str) -> String {
-        if self.sends_headers() { String::new() } else { https::shown(message) }
+        if self.sends_headers() { String::new() } else { document::excerpt(message) }
     }
 
     fn sends_headers(&self) -> bool {
@@ -229,7 +229,9 @@ impl SendError {
         let reason = match status.source() {
             Some(cause) => without_goaway(https::reason(cause, trusts_file), sends_headers),
             None if sends_headers => format!("it answers {:?}", status.code()),
-            None => format!("it answers {:?}: {}", status.code(), https::shown(status.message())),
+            None => {
+                format!("it answers {:?}: {}", status.code(), document::excerpt(status.message()))
+            }
         };
         Self { reason, retry }
     }

@@ -129,8 +129,8 @@ impl CurrentPolicy {
             before.map(|policy| policy.rules().authenticator().kids(url)).unwrap_or_default();
         let after = after.rules().authenticator().kids(url);
         let issuers = self.issuers(url);
-        let added = identity::excerpts(after.difference(&before).copied());
-        let removed = identity::excerpts(before.difference(&after).copied());
+        let added = document::excerpts(after.difference(&before).copied());
+        let removed = document::excerpts(before.difference(&after).copied());
         tracing::info!(%url, %issuers, added, removed, "keys changed");
     }
 

@@ -34,7 +34,7 @@ impl StoreError {
         }
         // The outermost text only adds that it is about a store.
         let text = errors.get(1).map_or_else(|| error.to_string(), ToString::to_string);
-        Self(https::shown(&text))
+        Self(document::excerpt(&text))
     }
 
     /// The error for an answer with this status.
@@ -60,7 +60,7 @@ impl StoreError {
             (_, status, Some(region))
                 if status.is_redirection() || status == StatusCode::BAD_REQUEST =>
             {
-                let region = https::shown(region);
+                let region = document::excerpt(region);
                 format!("the bucket is in another region: set `AWS_REGION` to `{region}`")
             }
             _ => String::new(),

@@ -37,7 +37,7 @@ impl Shared {
     /// All rolegates trust these keys, two at most, from now on.
     fn trust(&self, keys: &[&KeyPair]) {
         for (name, key) in ["a.pub", "b.pub"].iter().zip(keys.iter().cycle()) {
-            fs::write(self.folder.path().join(name), key.public_key().unwrap().to_pem()).unwrap();
+            fs::write(self.folder.path().join(name), key.public_key().to_pem()).unwrap();
         }
     }
 

@@ -1,18 +1,26 @@
 //! Shows texts that a stranger chose.
 
-/// The most characters of a text that are shown.
-const MAX_CHARACTERS: usize = 64;
+/// The bytes of an excerpt after which the rest of the text is cut off.
+const MAX_BYTES: usize = 200;
 /// The most texts of a list that are shown.
 const MAX_TEXTS: usize = 4;
 
-/// The beginning of a text that is not trusted, such as a `kid`, for a message: bounded, and with
-/// control characters, quotes and the like escaped.
+/// The beginning of a text that is not trusted, such as the `kid` of a token or the answer of a
+/// server, for a message: about 200 bytes, on one line. Control characters and invisible characters
+/// are escaped; quotes and backslashes are not.
 #[must_use]
 pub fn excerpt(text: &str) -> String {
-    let mut excerpt: String =
-        text.chars().take(MAX_CHARACTERS).flat_map(char::escape_debug).collect();
-    if text.chars().nth(MAX_CHARACTERS).is_some() {
-        excerpt.push('\u{2026}');
+    let mut excerpt = String::new();
+    for character in text.chars() {
+        if excerpt.len() >= MAX_BYTES {
+            excerpt.push('\u{2026}');
+            break;
+        }
+        if matches!(character, '"' | '\'' | '\\') {
+            excerpt.push(character);
+        } else {
+            excerpt.extend(character.escape_debug());
+        }
     }
     excerpt
 }
@@ -37,7 +45,8 @@ mod tests {
     fn an_excerpt_is_short_and_on_one_line() {
         assert_eq!(excerpt("key-1"), "key-1");
         assert_eq!(excerpt("a\nb\u{1b}[31m\u{202e}"), "a\\nb\\u{1b}[31m\\u{202e}");
-        assert_eq!(excerpt(&"\u{e9}".repeat(65)), "\u{e9}".repeat(64) + "\u{2026}");
+        assert_eq!(excerpt(r#"it's "a\b""#), r#"it's "a\b""#);
+        assert_eq!(excerpt(&"\u{e9}".repeat(101)), "\u{e9}".repeat(100) + "\u{2026}");
     }
 
     #[test]
