@@ -1,16 +1,18 @@
 //! The binary form of an identity header, before base64url. Numbers are big-endian.
 //!
-//! | bytes | what |
+//! | bytes | content |
 //! |---|---|
 //! | 1 | version: 1 |
 //! | 4 | id of the key: the first bytes of its SHA-256 hash |
-//! | 8 | expiry, seconds since 1970: the first second at which it is no longer valid |
+//! | 8 | expiry: the first second since 1970 at which the header is no longer valid |
 //! | 1, 1, 1 | numbers of roles, groups and claims |
-//! | 2 each | lengths of the strings, in their order |
-//! | the rest | the strings, UTF-8: audience, revision, user, each role, each group, and of each claim its name and value |
+//! | 2 each | lengths of the strings |
+//! | variable | the strings, in UTF-8 |
 //! | 16 | MAC of all bytes before it: the first half of their HMAC-SHA256 |
 //!
-//! All lengths are before all strings, so that a reader checks the UTF-8 of all strings at once.
+//! The strings are, in this order: audience, revision, user, each role, each group, and of each
+//! claim its name and value. All lengths are before all strings, so that a reader checks the UTF-8
+//! of all strings at once.
 
 /// Maximum length in bytes, with the MAC.
 pub const MAX_LEN: usize = 4096;
@@ -24,16 +26,16 @@ pub type KeyId = [u8; 4];
 
 const VERSION: u8 = 1;
 
-/// Length of what is before the lengths.
+/// Length of the fields before the lengths of the strings.
 const FIXED_LEN: usize = 16;
 
 /// The strings that each identity has: audience, revision, user.
 const ALWAYS: usize = 3;
 
-/// What a header says.
+/// The identity to write to a header.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims<'a> {
-    /// The service that it is meant for.
+    /// The service that the header is meant for.
     pub audience: &'a str,
     /// The revision of the policy that decided.
     pub revision: &'a str,
@@ -49,10 +51,10 @@ pub struct Claims<'a> {
     pub expires: u64,
 }
 
-/// What a header said, borrowed from its bytes.
+/// The identity in a header, borrowed from its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity<'b> {
-    /// The service that it is meant for.
+    /// The service that the header is meant for.
     pub audience: &'b str,
     /// The revision of the policy that decided.
     pub revision: &'b str,
@@ -80,14 +82,13 @@ pub struct TooLarge;
 /// # Errors
 /// [`TooLarge`].
 pub fn write(claims: &Claims<'_>, key: KeyId, out: &mut Vec<u8>) -> Result<(), TooLarge> {
-    let count = |len: usize| u8::try_from(len).map_err(|_| TooLarge);
-    let counts =
-        [count(claims.roles.len())?, count(claims.groups.len())?, count(claims.claims.len())?];
     out.clear();
     out.push(VERSION);
     out.extend_from_slice(&key);
     out.extend_from_slice(&claims.expires.to_be_bytes());
-    out.extend_from_slice(&counts);
+    for count in [claims.roles.len(), claims.groups.len(), claims.claims.len()] {
+        out.push(u8::try_from(count).map_err(|_| TooLarge)?);
+    }
     let pairs = claims.claims.iter().flat_map(|(name, value)| [*name, *value]);
     let strings = [claims.audience, claims.revision, claims.user].into_iter();
     let strings = strings
@@ -112,39 +113,38 @@ pub fn write(claims: &Claims<'_>, key: KeyId, out: &mut Vec<u8>) -> Result<(), T
 /// The id of the key in a message, if it begins as this version does.
 #[must_use]
 pub fn key_id(message: &[u8]) -> Option<KeyId> {
-    let (version, rest) = message.split_first()?;
-    (*version == VERSION).then(|| rest.first_chunk().copied()).flatten()
+    let (version, fields) = message.split_first()?;
+    if *version == VERSION { fields.first_chunk().copied() } else { None }
 }
 
 /// Reads a message without its MAC; `None` if it is malformed. It does not verify anything: use
 /// [`Verifier`](crate::Verifier).
 #[must_use]
 pub fn read(message: &[u8]) -> Option<Identity<'_>> {
-    let (fixed, rest) = message.split_first_chunk::<FIXED_LEN>()?;
+    let (fixed, variable) = message.split_first_chunk::<FIXED_LEN>()?;
     let [VERSION, _, _, _, _, e0, e1, e2, e3, e4, e5, e6, e7, roles, groups, claims] = *fixed
     else {
         return None;
     };
     let (roles, groups, claims) = (usize::from(roles), usize::from(groups), usize::from(claims));
-    let (lens, text) = rest.split_at_checked(2 * (ALWAYS + roles + groups + 2 * claims))?;
-    let mut all = Strings { lens, text: str::from_utf8(text).ok()? };
-    let total: usize = all.lens().sum();
+    let (lens, text) = variable.split_at_checked(2 * (ALWAYS + roles + groups + 2 * claims))?;
+    let mut strings = Strings { lens, text: str::from_utf8(text).ok()? };
+    let total: usize = strings.lens().sum();
     if total != text.len() {
         return None;
     }
-    let identity = Identity {
+    Some(Identity {
         expires: u64::from_be_bytes([e0, e1, e2, e3, e4, e5, e6, e7]),
-        audience: all.next()?,
-        revision: all.next()?,
-        user: all.next()?,
-        roles: all.take_strings(roles)?,
-        groups: all.take_strings(groups)?,
-        claims: Pairs(all.take_strings(2 * claims)?),
-    };
-    Some(identity)
+        audience: strings.next()?,
+        revision: strings.next()?,
+        user: strings.next()?,
+        roles: strings.take_strings(roles)?,
+        groups: strings.take_strings(groups)?,
+        claims: Pairs(strings.take_strings(2 * claims)?),
+    })
 }
 
-/// Strings of an identity, one after the other.
+/// A list of strings in an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Strings<'b> {
     /// Two bytes for each string.
@@ -163,13 +163,13 @@ impl<'b> Strings<'b> {
 
     /// Splits off the next `count` strings; `None` if a length is inside a character.
     fn take_strings(&mut self, count: usize) -> Option<Self> {
-        let (lens, rest) = self.lens.split_at_checked(2 * count)?;
-        let mut rest_of_text = self.text;
+        let (lens, next_lens) = self.lens.split_at_checked(2 * count)?;
+        let mut next_text = self.text;
         for len in (Strings { lens, text: "" }).lens() {
-            rest_of_text = rest_of_text.split_at_checked(len)?.1;
+            next_text = next_text.split_at_checked(len)?.1;
         }
-        let text = self.text.get(..self.text.len() - rest_of_text.len())?;
-        *self = Self { lens: rest, text: rest_of_text };
+        let text = self.text.get(..self.text.len() - next_text.len())?;
+        *self = Self { lens: next_lens, text: next_text };
         Some(Self { lens, text })
     }
 }
@@ -196,10 +196,10 @@ impl ExactSizeIterator for Strings<'_> {}
 pub struct Pairs<'b>(Strings<'b>);
 
 impl<'b> Pairs<'b> {
-    /// The value of a claim, if there is one of this name.
+    /// The value of the claim with this name.
     #[must_use]
     pub fn get(mut self, name: &str) -> Option<&'b str> {
-        self.find_map(|(found, value)| (found == name).then_some(value))
+        self.find(|(claim, _)| *claim == name).map(|(_, value)| value)
     }
 }
 

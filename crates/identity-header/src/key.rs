@@ -15,7 +15,7 @@ const MIN_LEN: usize = 32;
 #[derive(Clone)]
 pub struct Key {
     id: KeyId,
-    /// Its two blocks are hashed already, which is half of the work for a short message.
+    /// It has already hashed the key, which is half of the work for a short message.
     hmac: Hmac<Sha256>,
 }
 
@@ -23,12 +23,12 @@ pub struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the key has {len} bytes, at least {MIN_LEN} are needed")]
 pub struct ShortKey {
-    /// The length that it has, in bytes.
+    /// Its length, in bytes.
     pub len: usize,
 }
 
 impl Key {
-    /// The key with this secret: at least 32 random bytes. A password is none.
+    /// The key with this secret: at least 32 random bytes, not a password.
     ///
     /// # Errors
     /// [`ShortKey`].
@@ -47,14 +47,13 @@ impl Key {
         self.id
     }
 
-    /// The code of a message.
+    /// The MAC of a message.
     pub(crate) fn mac(&self, message: &[u8]) -> [u8; MAC_LEN] {
         let mac = self.hmac.clone().chain_update(message).finalize().into_bytes();
         mac.first_chunk().copied().unwrap_or_default()
     }
 
-    /// Whether `mac` is the code of `message`. The comparison takes the same time wherever they
-    /// differ.
+    /// Whether `mac` is the MAC of `message`, compared in constant time.
     pub(crate) fn verify(&self, message: &[u8], mac: &[u8; MAC_LEN]) -> bool {
         self.hmac.clone().chain_update(message).verify_truncated_left(mac).is_ok()
     }

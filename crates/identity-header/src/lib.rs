@@ -1,12 +1,11 @@
-//! The identity header: who the caller of a request is, as rolegate found out, in a form that an
+//! The identity header: the caller of a request, as rolegate authenticated it, in a form that an
 //! application behind Envoy can verify.
 //!
 //! A header such as `x-user` is as trustworthy as the network: a client that reaches the
-//! application past Envoy can send it, too. An identity header carries a message authentication
-//! code (MAC), an audience and an expiry, so that only who has the key can make one. This crate has
-//! the `compact` form: usually 100 to 200 bytes of binary, in base64url, which a service can verify
-//! for every request. (The other form, `jwt`, needs a library for JSON Web Tokens and a public key
-//! only.)
+//! application past Envoy can send it, too. An identity header has a message authentication code
+//! (MAC), which nobody can make without the key, an audience and an expiry. This crate has the
+//! `compact` form: usually 100 to 200 bytes of binary, in base64url, which a service can verify for
+//! every request. (The other form, `jwt`, needs a library for JSON Web Tokens and a public key.)
 //!
 //! * [`Verifier`] is for services: a header in, an [`Identity`] out. It allocates nothing.
 //! * [`encode`] makes a header; rolegate uses it.
@@ -29,12 +28,11 @@ use base64_simd::URL_SAFE_NO_PAD;
 /// Maximum length of a header's value, in bytes: [`format::MAX_LEN`] in base64.
 pub const MAX_HEADER_LEN: usize = (format::MAX_LEN * 8).div_ceil(6);
 
-/// Appends the value of the header for `claims` to `header`. `buffer` is only there to be used
-/// again: its content does not matter.
+/// Appends the value of the header for `claims` to `header`. `buffer` is overwritten; use it again,
+/// and nothing is allocated.
 ///
 /// # Errors
-/// [`TooLarge`] if it would have more than [`format::MAX_LEN`] bytes before base64. Then `header`
-/// is unchanged.
+/// [`TooLarge`]. Then `header` is unchanged.
 pub fn encode(
     claims: &Claims<'_>,
     key: &Key,
@@ -44,8 +42,7 @@ pub fn encode(
     format::write(claims, key.id(), buffer)?;
     let mac = key.mac(buffer);
     buffer.extend_from_slice(&mac);
-    // `base64_simd`, because with the crate `base64` this step would take a fifth of the whole
-    // time.
+    // With the crate `base64`, this step would take a fifth of the time of `encode`.
     URL_SAFE_NO_PAD.encode_append(buffer, header);
     Ok(())
 }

@@ -6,15 +6,15 @@ use crate::format::{self, Identity, MAC_LEN};
 use crate::key::Key;
 use crate::{KeyId, MAX_HEADER_LEN};
 
-/// Verifies the headers for one audience.
+/// Verifies headers for an audience.
 #[derive(Clone, Debug)]
 pub struct Verifier {
     audience: String,
     keys: Vec<Key>,
 }
 
-/// Why a header is not valid. Answer the request with 401 in each case, and do not tell the client
-/// which it was.
+/// Why a header is not valid. Answer the request with 401 in each case, and do not show the reason to
+/// the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// It is longer than any header that rolegate makes.
@@ -41,8 +41,8 @@ pub enum Invalid {
 }
 
 impl Verifier {
-    /// A verifier of headers for `audience` that were made with one of `keys`: during a rotation
-    /// the previous and the next key.
+    /// A verifier of headers for `audience`. During a rotation, `keys` are the previous and the next
+    /// key.
     pub fn new(audience: &str, keys: impl IntoIterator<Item = Key>) -> Self {
         Self { audience: audience.to_owned(), keys: keys.into_iter().collect() }
     }
@@ -50,10 +50,10 @@ impl Verifier {
     /// The identity in the value of a header at the time `now`, in seconds since 1970. `buffer`
     /// holds the bytes that the identity borrows; use it again, and nothing is allocated.
     ///
-    /// A request must have exactly one such header: refuse it if there are two.
+    /// Deny a request with two such headers.
     ///
     /// # Errors
-    /// Why the header is [`Invalid`].
+    /// [`Invalid`].
     pub fn verify<'b>(
         &self,
         header: &[u8],
