@@ -13,7 +13,7 @@ use std::{env, fs};
 
 /// The library's name, as Envoy looks for it.
 const LIBRARY: &str = "librolegate.so";
-/// Where it is copied to if no folder is given.
+/// The default folder.
 const FOLDER: &str = "/modules";
 
 fn main() -> ExitCode {
@@ -22,9 +22,8 @@ fn main() -> ExitCode {
         [] => PathBuf::from(FOLDER),
         [folder] if !folder.as_encoded_bytes().starts_with(b"-") => PathBuf::from(folder),
         [_, ..] => {
-            eprintln!(
-                "usage: rolegate-module [FOLDER]\n\ncopies {LIBRARY} into FOLDER; the default is {FOLDER}"
-            );
+            eprintln!("usage: rolegate-module [FOLDER]\n");
+            eprintln!("copies {LIBRARY} into FOLDER; the default is {FOLDER}");
             return ExitCode::from(2);
         }
     };
@@ -40,33 +39,38 @@ fn main() -> ExitCode {
     }
 }
 
-/// The library, which is beside this program, whatever name this was started by. Without `/proc`,
-/// only its name says where it is.
+/// The library, which is beside this program. Without `/proc`, the program's path is the name by
+/// which it was started.
 fn library() -> PathBuf {
     let program = env::current_exe().ok();
     let program = program.or_else(|| env::args_os().next().map(PathBuf::from)).unwrap_or_default();
     program.with_file_name(LIBRARY)
 }
 
-/// Copies the library, which is there as a whole or not at all: an Envoy that runs keeps the file
-/// that it has opened.
+/// Copies the library atomically: an Envoy that runs keeps the file that it has opened.
 ///
 /// # Errors
-/// Which of the two is at fault, the library or the folder: an error of the copy does not say.
+/// If the library cannot be read or the folder cannot be written; the text says which.
 fn copy(library: &Path, folder: &Path) -> io::Result<u64> {
-    let failed = |doing: String| move |error| io::Error::other(format!("cannot {doing}: {error}"));
-    File::open(library).map_err(failed(format!("read {}", library.display())))?;
-    let copying = format!("copy {} to {}", library.display(), folder.display());
+    // Opened first, because an error of `fs::copy` does not say which of the files is at fault.
+    File::open(library)
+        .map_err(|e| io::Error::other(format!("cannot read {}: {e}", library.display())))?;
+    replace(library, folder).map_err(|error| {
+        let (library, folder) = (library.display(), folder.display());
+        io::Error::other(format!("cannot copy {library} to {folder}: {error}"))
+    })
+}
+
+fn replace(library: &Path, folder: &Path) -> io::Result<u64> {
     let part = folder.join(format!(".{LIBRARY}.part"));
     // The part of an earlier attempt may be read-only, like the library itself.
-    if let Err(error) = fs::remove_file(&part)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(failed(copying)(error));
+    match fs::remove_file(&part) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
     }
-    let copied = fs::copy(library, &part)
-        .and_then(|bytes| fs::rename(&part, folder.join(LIBRARY)).map(|()| bytes));
-    copied.map_err(failed(copying))
+    let bytes = fs::copy(library, &part)?;
+    fs::rename(&part, folder.join(LIBRARY))?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
