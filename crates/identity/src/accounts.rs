@@ -8,17 +8,16 @@ use document::{Place, Problem, Secret, Warning};
 use policy::model::{self, BasicUser, SourceId};
 use serde_json::Value;
 
-use crate::names::prefixed;
-use crate::password::{Stored, Weakness};
-use crate::{CredentialsError, Subject};
+use crate::password::{StoredHash, Weakness};
+use crate::{CredentialsError, Subject, with_prefix};
 
 /// The users of a policy.
 pub(crate) struct Accounts {
     by_name: HashMap<Arc<str>, Arc<Account>>,
-    /// The accounts with a hash, which stand in for users that do not exist. In the order of their
-    /// hashes, which begin with their parameters, so accounts of the same cost are neighbours.
+    /// The accounts with a hash, which stand in for users that do not exist. Sorted by their hashes,
+    /// which begin with their parameters, so accounts of the same cost are neighbours.
     decoys: Vec<Arc<Account>>,
-    /// The text of the first of these hashes: without it, nobody can predict the decoy of a name.
+    /// The text of the first of these hashes: nobody without it can predict the decoy of a name.
     decoy_key: hmac::Key,
     user_prefix: Arc<str>,
 }
@@ -33,13 +32,13 @@ pub(crate) struct Account {
     /// with the same text.
     pub(crate) hash_text: Option<Secret>,
     /// The parsed hash; `None` where passwords are not checked.
-    pub(crate) stored: Option<Stored>,
+    pub(crate) stored: Option<StoredHash>,
 }
 
 /// A password that was compared with the hash of an account.
 #[derive(Clone)]
 pub(crate) struct PasswordResult {
-    /// Of another name if it is the decoy of a user that did not exist.
+    /// Has another name if it is the decoy of a user that did not exist.
     pub(crate) account: Arc<Account>,
     /// The user name in the credentials.
     pub(crate) user: Box<str>,
@@ -48,19 +47,16 @@ pub(crate) struct PasswordResult {
 }
 
 impl Accounts {
-    /// Parses the hashes, and adds what is wrong with them to `problems`.
+    /// Parses the hashes, and adds their problems to `problems`.
     pub(crate) fn compile(settings: &model::Basic, problems: &mut Vec<Problem>) -> Self {
-        let mut weak_users = BTreeMap::new();
-        let accounts: Vec<Arc<Account>> = settings
-            .users
-            .iter()
-            .map(|user| Arc::new(account(user, settings, &mut weak_users, problems)))
-            .collect();
-        problems.extend(
-            weak_users
-                .into_iter()
-                .map(|(weakness, users)| warn_of_weakness(settings, weakness, users)),
-        );
+        let mut weak_users = WeakUsers::new();
+        let mut accounts = Vec::new();
+        for user in &settings.users {
+            accounts.push(Arc::new(Account::compile(user, settings, &mut weak_users, problems)));
+        }
+        for (weakness, users) in weak_users {
+            problems.push(warn_of_weakness(settings, weakness, users));
+        }
         problems.extend(warn_of_mixed_hashes(settings, &accounts));
         let by_name =
             accounts.iter().map(|account| (account.name.clone(), account.clone())).collect();
@@ -76,35 +72,36 @@ impl Accounts {
         }
     }
 
-    pub(crate) fn named(&self, name: &str) -> Option<&Arc<Account>> {
+    pub(crate) fn find(&self, name: &str) -> Option<&Arc<Account>> {
         self.by_name.get(name)
     }
 
-    /// The user with this name, which has the prefix.
-    pub(crate) fn with_prefix(&self, user: &str) -> Option<&Arc<Account>> {
-        self.named(user.strip_prefix(&*self.user_prefix)?)
+    /// The account of a user name with its prefix.
+    pub(crate) fn find_prefixed(&self, user: &str) -> Option<&Arc<Account>> {
+        self.find(user.strip_prefix(&*self.user_prefix)?)
     }
 
     /// The account here that has the same name and, byte for byte, the same hash.
-    pub(crate) fn unchanged(&self, account: &Account) -> Option<&Arc<Account>> {
-        self.named(&account.name)
-            .filter(|named| named.hash_text.is_some() && named.hash_text == account.hash_text)
+    pub(crate) fn find_unchanged(&self, previous: &Account) -> Option<&Arc<Account>> {
+        self.find(&previous.name).filter(|account| {
+            account.hash_text.is_some() && account.hash_text == previous.hash_text
+        })
     }
 
     /// The account whose password it is, under this policy; `None` if since then the user was added
     /// or removed, or got another hash.
     ///
-    /// Both look-ups are always made, so that this costs the same for a user that exists and for
-    /// one that does not.
+    /// Both look-ups are always made, so that this costs the same whether the user exists or not.
     pub(crate) fn match_result(
         &self,
         result: &PasswordResult,
     ) -> Option<Result<&Arc<Account>, CredentialsError>> {
-        let (named, unchanged) = (self.named(&result.user), self.unchanged(&result.account));
+        let account = self.find(&result.user);
+        let unchanged = self.find_unchanged(&result.account);
         let existed = *result.account.name == *result.user;
-        match (existed, named, unchanged) {
+        match (existed, account, unchanged) {
             (true, Some(_), Some(account)) if result.matches => Some(Ok(account)),
-            // An unknown user has no right password, whatever has happened to its decoy.
+            // An unknown user has no right password, even if its decoy has changed.
             (true, Some(_), Some(_)) | (false, None, _) => Some(Err(CredentialsError::BadPassword)),
             (true, ..) | (false, Some(_), _) => None,
         }
@@ -112,37 +109,36 @@ impl Accounts {
 
     /// The subject of a user where passwords are not checked. The policy need not name the user.
     pub(crate) fn unverified_subject(&self, name: &str) -> Subject {
-        match self.named(name) {
+        match self.find(name) {
             Some(account) => account.subject.clone(),
-            None => subject(self.user_name(name), Vec::new()),
+            None => basic_subject(self.user_name(name), Vec::new()),
         }
     }
 
-    /// The name with the prefix of its source. It costs the same for a user that exists and for one
-    /// that does not.
+    /// A name with the prefix. It costs the same whether the user exists or not.
     pub(crate) fn user_name(&self, name: &str) -> Arc<str> {
-        prefixed(&self.user_prefix, name)
+        with_prefix(&self.user_prefix, name)
     }
 
     /// The account whose hash a password of this user is compared with; `None` if the policy has no
     /// user with a hash.
     ///
-    /// A user that does not exist must cost as much as one that exists. So an account of the policy
-    /// stands in for it, the decoy: the same one for the same name each time, as the cost of a user
-    /// that exists is the same each time. A decoy is also chosen for a user that exists, so that
-    /// this function costs the same for both.
+    /// A password check must take as long if the user does not exist: otherwise response times
+    /// would show which users exist. So an account of the policy stands in for it, the decoy: for a
+    /// name always the same account, because an existing user always costs the same, too. A decoy
+    /// is also chosen for an existing user, so that this function costs the same for both.
     pub(crate) fn account_or_decoy(&self, user: &str) -> Option<Arc<Account>> {
         let decoy = self.decoy(user);
-        let account = self.named(user).filter(|account| account.stored.is_some());
+        let account = self.find(user).filter(|account| account.stored.is_some());
         account.or(decoy).cloned()
     }
 
-    /// The account that stands in for a user of this name. Each account does so for an equal share
-    /// of all names. The choice depends on the name and the policy alone: a restart or another
-    /// replica chooses the same.
+    /// The account that stands in for a user of this name. Each account stands in for an equal
+    /// share of all names. The choice depends only on the name and the policy, so it is the same
+    /// after a restart and on another replica.
     ///
-    /// The hash of the name is scaled to the number of accounts: when one is added or removed, few
-    /// names get another cost. With a remainder nearly all of them would.
+    /// The hash of the name is scaled to the number of accounts: when an account is added or
+    /// removed, few names get another cost. With a remainder nearly all names would.
     fn decoy(&self, name: &str) -> Option<&Arc<Account>> {
         let tag = hmac::sign(&self.decoy_key, name.as_bytes());
         let hash = u64::from_be_bytes(*tag.as_ref().first_chunk()?);
@@ -153,37 +149,38 @@ impl Accounts {
 }
 
 impl Account {
-    /// The text of the hash; empty without one.
+    /// Parses the hash of a user, and adds its errors to `problems`.
+    fn compile(
+        user: &BasicUser,
+        settings: &model::Basic,
+        weak_users: &mut WeakUsers,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let groups = user.groups.iter();
+        let groups = groups.map(|group| with_prefix(&settings.group_prefix, group)).collect();
+        Self {
+            name: Arc::clone(&user.name),
+            subject: basic_subject(with_prefix(&settings.user_prefix, &user.name), groups),
+            hash_text: user.password.clone(),
+            stored: parse_hash(user, settings, weak_users, problems),
+        }
+    }
+
+    /// The text of the hash; empty if there is none.
     pub(crate) fn hash(&self) -> &str {
         self.hash_text.as_ref().map_or("", |secret| &secret.0)
     }
 }
 
-/// The users with a hash of each weakness: the place and the name.
+/// The users with a hash of each weakness: their places and names.
 type WeakUsers = BTreeMap<Weakness, Vec<(Place, String)>>;
 
-/// Parses the hash of a user, and adds its errors to `problems`.
-fn account(
+fn parse_hash(
     user: &BasicUser,
     settings: &model::Basic,
     weak_users: &mut WeakUsers,
     problems: &mut Vec<Problem>,
-) -> Account {
-    let groups = user.groups.iter().map(|group| prefixed(&settings.group_prefix, group)).collect();
-    Account {
-        name: Arc::clone(&user.name),
-        subject: subject(prefixed(&settings.user_prefix, &user.name), groups),
-        hash_text: user.password.clone(),
-        stored: stored(user, settings, weak_users, problems),
-    }
-}
-
-fn stored(
-    user: &BasicUser,
-    settings: &model::Basic,
-    weak_users: &mut WeakUsers,
-    problems: &mut Vec<Problem>,
-) -> Option<Stored> {
+) -> Option<StoredHash> {
     let name = &user.name;
     let Some(hash) = &user.password else {
         if settings.verify {
@@ -191,12 +188,11 @@ fn stored(
         }
         return None;
     };
-    match Stored::parse(&hash.0) {
-        Ok((stored, weakness)) => {
-            if let Some(weakness) = weakness {
-                let users = weak_users.entry(weakness).or_default();
-                users.push((user.at.clone(), format!("`{name}`")));
-            }
+    match StoredHash::parse(&hash.0) {
+        Ok((stored, None)) => Some(stored),
+        Ok((stored, Some(weakness))) => {
+            let users = weak_users.entry(weakness).or_default();
+            users.push((user.at.clone(), format!("`{name}`")));
             Some(stored)
         }
         Err(error) => {
@@ -227,16 +223,16 @@ fn warn_of_weakness(
 }
 
 /// A subject that is authenticated by a password.
-fn subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
+fn basic_subject(user: Arc<str>, groups: Vec<Arc<str>>) -> Subject {
     let source = Some(SourceId::BASIC);
     Subject { user, issuer: None, source, groups, roles: Vec::new(), claims: Value::Null }
 }
 
-/// A warning if the hashes of these users have different parameters. `accounts` are those of the
-/// users, in their order.
+/// Warns if the hashes of the users have different parameters. `accounts` are in the order of the
+/// users.
 ///
-/// A user that does not exist costs as much as one of the accounts, whichever. If 60 hashes take
-/// long and one does not, hardly any unknown name is answered as fast as that one user.
+/// A user that does not exist costs as much as its decoy. If 60 hashes take long and one does not,
+/// hardly any unknown name is answered as fast as the user with that hash.
 fn warn_of_mixed_hashes(settings: &model::Basic, accounts: &[Arc<Account>]) -> Option<Problem> {
     if !settings.verify {
         return None;
@@ -248,11 +244,11 @@ fn warn_of_mixed_hashes(settings: &model::Basic, accounts: &[Arc<Account>]) -> O
     for (_, cost) in &costs {
         *counts.entry(*cost).or_insert(0_usize) += 1;
     }
-    // Of costs that are equally frequent, the first.
+    // The first of the most frequent costs.
     let (usual, usual_cost) = costs.iter().rev().max_by_key(|(_, cost)| counts.get(cost))?;
-    let mut others = costs.iter().filter(|(_, cost)| cost != usual_cost);
-    let (first, _) = others.next()?;
-    let more = match others.count() {
+    let mut unusual = costs.iter().filter(|(_, cost)| cost != usual_cost);
+    let (first, _) = unusual.next()?;
+    let more = match unusual.count() {
         0 => String::new(),
         more => format!(" (and {more} more like this)"),
     };

@@ -18,9 +18,8 @@ use policy::model::{self, SourceId};
 use zeroize::Zeroizing;
 
 use crate::accounts::PasswordResult;
-use crate::authorization::{self, Scheme};
 use crate::cache::{Cache, CacheHit, CacheSize, Lookup};
-use crate::credentials::Credentials;
+use crate::credentials::{Authorization, BasicCredentials};
 use crate::jwks::KeySet;
 use crate::jwt::{self, Issuer, VerifiedToken};
 use crate::keyed_hasher::KeyedHasher;
@@ -232,16 +231,17 @@ impl<T: HeapSize> Authenticator<T> {
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Verified<T>, NotAuthenticated> {
-        match (authorization::parse(value), &self.basic) {
-            (Scheme::Basic(encoded), Some(basic)) => {
+        match (Authorization::parse(value), &self.basic) {
+            (Authorization::Basic(encoded), Some(basic)) => {
                 self.look_up_basic(basic, encoded, result, now, attach)
             }
-            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
+            (Authorization::Bearer(token), _) if !self.issuers.is_empty() => {
                 self.look_up_token(token, result, now, attach)
             }
-            (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => {
-                Err(CredentialsError::UnsupportedScheme.into())
-            }
+            (
+                Authorization::Basic(_) | Authorization::Bearer(_) | Authorization::Unsupported,
+                _,
+            ) => Err(CredentialsError::UnsupportedScheme.into()),
         }
     }
 
@@ -253,7 +253,7 @@ impl<T: HeapSize> Authenticator<T> {
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Verified<T>, NotAuthenticated> {
-        let credentials = Credentials::decode(encoded).map_err(CredentialsError::from)?;
+        let credentials = BasicCredentials::decode(encoded).map_err(CredentialsError::from)?;
         let (user, password) = (credentials.user(), credentials.password());
         if !basic.verify {
             // SipHash whatever its length: other callers may know the name.

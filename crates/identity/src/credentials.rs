@@ -1,12 +1,11 @@
-//! Decoded Basic credentials: `user:password` in base64 (RFC 7617, 2). Kept on the stack, and
-//! overwritten after use.
+//! The value of an `Authorization` header (RFC 9110, 11.4 and 11.6.2), and decoded Basic
+//! credentials: `user:password` in base64 (RFC 7617, 2).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroize as _;
 
-use crate::CredentialsError;
-use crate::names::is_name;
+use crate::{CredentialsError, is_name};
 
 /// The longest base64 that is decoded, in bytes: room for any password that is hashed and for a
 /// long name.
@@ -14,14 +13,45 @@ const MAX_ENCODED: usize = 2_048;
 /// The longest decoded credentials, in bytes.
 const MAX_DECODED: usize = MAX_ENCODED / 4 * 3;
 
-/// Decoded credentials. The bytes are overwritten when this is dropped.
-pub(crate) struct Credentials {
+/// The credentials in an `Authorization` header, by scheme.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Authorization<'a> {
+    /// HTTP Basic (RFC 7617): credentials in base64.
+    Basic(&'a [u8]),
+    /// Bearer (RFC 6750): a token.
+    Bearer(&'a [u8]),
+    /// Any other scheme, or none.
+    Unsupported,
+}
+
+impl<'a> Authorization<'a> {
+    /// Splits a value into its scheme, in any case (RFC 9110, 11.1), and the credentials after one
+    /// or more spaces.
+    pub(crate) fn parse(value: &'a [u8]) -> Self {
+        let end = value.iter().position(|byte| *byte == b' ').unwrap_or(value.len());
+        let (scheme, mut credentials) = value.split_at_checked(end).unwrap_or_default();
+        while let Some(trimmed) = credentials.strip_prefix(b" ") {
+            credentials = trimmed;
+        }
+        if scheme.eq_ignore_ascii_case(b"basic") {
+            Self::Basic(credentials)
+        } else if scheme.eq_ignore_ascii_case(b"bearer") {
+            Self::Bearer(credentials)
+        } else {
+            Self::Unsupported
+        }
+    }
+}
+
+/// Decoded Basic credentials. They are on the stack, so decoding allocates nothing, and overwritten
+/// when they are dropped.
+pub(crate) struct BasicCredentials {
     bytes: [u8; MAX_DECODED],
     length: usize,
     colon: usize,
 }
 
-/// Why credentials are malformed, without any part of them.
+/// Why Basic credentials are malformed, without any part of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("they are longer than {MAX_ENCODED} bytes")]
@@ -44,7 +74,7 @@ impl From<Malformed> for CredentialsError {
     }
 }
 
-impl Credentials {
+impl BasicCredentials {
     /// Decodes and validates credentials.
     ///
     /// # Errors
@@ -56,13 +86,20 @@ impl Credentials {
         }
         let decoded = STANDARD.decode_slice(encoded, &mut credentials.bytes);
         credentials.length = decoded.map_err(|_| Malformed::Encoding)?;
-        credentials.colon = credentials.check()?;
+        let (user, password) = credentials.text()?.split_once(':').ok_or(Malformed::Colon)?;
+        if !is_name(user) {
+            return Err(Malformed::User);
+        }
+        if password.chars().any(char::is_control) {
+            return Err(Malformed::Password);
+        }
+        credentials.colon = user.len();
         Ok(credentials)
     }
 
     /// The user name; never empty.
     pub(crate) fn user(&self) -> &str {
-        self.text().get(..self.colon).unwrap_or_default()
+        self.text().ok().and_then(|text| text.get(..self.colon)).unwrap_or_default()
     }
 
     /// The password: everything after the first colon.
@@ -70,30 +107,56 @@ impl Credentials {
         self.bytes.get(self.colon + 1..self.length).unwrap_or_default()
     }
 
-    /// The position of the first colon.
-    fn check(&self) -> Result<usize, Malformed> {
+    fn text(&self) -> Result<&str, Malformed> {
         let decoded = self.bytes.get(..self.length).unwrap_or_default();
-        let text = std::str::from_utf8(decoded).map_err(|_| Malformed::Utf8)?;
-        let (user, password) = text.split_once(':').ok_or(Malformed::Colon)?;
-        if !is_name(user) {
-            return Err(Malformed::User);
-        }
-        if password.chars().any(char::is_control) {
-            return Err(Malformed::Password);
-        }
-        Ok(user.len())
-    }
-
-    fn text(&self) -> &str {
-        self.bytes
-            .get(..self.length)
-            .and_then(|bytes| std::str::from_utf8(bytes).ok())
-            .unwrap_or_default()
+        std::str::from_utf8(decoded).map_err(|_| Malformed::Utf8)
     }
 }
 
-impl Drop for Credentials {
+impl Drop for BasicCredentials {
     fn drop(&mut self) {
         self.bytes.iter_mut().take(self.length).for_each(|byte| byte.zeroize());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Authorization::{self, Basic, Bearer, Unsupported};
+
+    #[test]
+    fn a_scheme_is_recognized_in_any_case() {
+        for value in ["Basic YTpi", "basic YTpi", "BASIC YTpi", "bAsIc   YTpi"] {
+            assert_eq!(Authorization::parse(value.as_bytes()), Basic(b"YTpi"), "{value}");
+        }
+        assert_eq!(Authorization::parse(b"bearer a.b.c"), Bearer(b"a.b.c"));
+    }
+
+    #[test]
+    fn other_schemes_are_not_supported() {
+        for value in [
+            "",
+            " ",
+            "Negotiate x",
+            "Basic\tYTpi",
+            " Basic YTpi",
+            "BasicYTpi",
+            "Basic,YTpi",
+            "\u{0}",
+            "Bearerx y",
+        ] {
+            assert_eq!(Authorization::parse(value.as_bytes()), Unsupported, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn other_white_space_is_a_part_of_the_credentials() {
+        assert_eq!(Authorization::parse(b"Basic \tYTpi"), Basic(b"\tYTpi"));
+        assert_eq!(Authorization::parse(b"Bearer  \x0ba.b.c"), Bearer(b"\x0ba.b.c"));
+    }
+
+    #[test]
+    fn a_scheme_without_credentials_is_recognized() {
+        assert_eq!(Authorization::parse(b"Basic"), Basic(b""));
+        assert_eq!(Authorization::parse(b"Bearer "), Bearer(b""));
     }
 }

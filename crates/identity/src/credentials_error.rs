@@ -1,10 +1,8 @@
-//! Why credentials are invalid.
-
 /// Defines the errors: each with its name in metrics, logs and answers, and its text for people.
 macro_rules! credentials_errors {
     ($($(#[$doc:meta])+ $error:ident: $name:literal, $text:literal;)+) => {
-        /// Why credentials are invalid. The list is closed. No entry says what the credentials
-        /// were, or whether a user exists.
+        /// Why credentials are invalid. No error shows any part of the credentials, or whether a
+        /// user exists.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
         pub enum CredentialsError {
             $($(#[$doc])+ #[error($text)] $error,)+
@@ -31,18 +29,17 @@ credentials_errors! {
     /// The Basic credentials are too long, or not the canonical base64 of `user:password` in UTF-8
     /// without control characters (RFC 7617, 2).
     MalformedCredentials: "malformed_credentials", "malformed credentials";
-    /// The password is wrong or longer than any that is hashed, or the user is unknown: the error
-    /// is the same for each.
+    /// The password is wrong or longer than any that is hashed, or the user is unknown.
     BadPassword: "bad_password", "bad password";
     /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a
     /// part that is not strict JSON.
     MalformedToken: "malformed_token", "malformed token";
-    /// No key can have this `alg`; `none` is one of these (RFC 8725, 3.1 and 3.2).
+    /// No key can have this `alg`, such as `none` (RFC 8725, 3.1 and 3.2).
     UnsupportedAlgorithm: "unsupported_algorithm", "unsupported algorithm";
     /// A header parameter of the token brings a key (`jwk`, `jku`, `x5u`, `x5c`), must be
     /// understood (`crit`), or changes how the token is read (`b64`, `zip`, `enc`).
     UnsafeHeader: "unsafe_header", "unsafe token header";
-    /// The `typ` is not the one that the issuer's tokens must have (RFC 8725, 3.11).
+    /// The `typ` is not `required_type` of the issuer (RFC 8725, 3.11).
     WrongType: "wrong_type", "wrong token type";
     /// The `iss` is missing, or the policy does not configure it (RFC 8725, 3.8).
     UnknownIssuer: "unknown_issuer", "unknown issuer";

@@ -3,24 +3,23 @@
 //! locks) or does I/O, except to read random bytes from the system.
 //!
 //! Read [`Authenticator`] first: it takes the header's value and returns a [`CachedSubject`].
-//! `authorization` splits the value into scheme and credentials. `credentials`, `accounts` and
-//! `password` implement HTTP Basic (RFC 7617): user and password, the users of the policy, and the
-//! formats of password hashes. `jwt`, [`jwks`] and [`discovery`] implement JSON Web Tokens, the
-//! keys that verify them, and how they are found. `verification` separates the slow part of both,
-//! so that it can run later and on other threads. `cache` keeps verified credentials for all
-//! threads, by the keyed hashes of `keyed_hasher`; `local_cache` is a smaller cache of one thread.
-//! `memory` computes how much memory both take.
+//!
+//! * `credentials` splits the value into scheme and credentials, and decodes Basic credentials.
+//! * `accounts` and `password` have the users of the policy and their password hashes.
+//! * `jwt`, [`jwks`] and [`discovery`] implement JSON Web Tokens, the keys that verify them, and
+//!   how these are found.
+//! * `verification` is the slow part of both methods. It can run later and on other threads.
+//! * `cache` keeps verified credentials for all threads, by the keyed hashes of `keyed_hasher`;
+//!   `local_cache` is a smaller cache for each thread. `memory` computes how much memory they take.
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod accounts;
 mod authenticator;
-mod authorization;
 mod cache;
 mod credentials;
 mod credentials_error;
 pub mod discovery;
-mod excerpt;
 mod json;
 pub mod jwks;
 mod jwt;
@@ -28,7 +27,6 @@ mod keyed_hasher;
 mod limits;
 mod local_cache;
 mod memory;
-mod names;
 mod password;
 mod unknown_kids;
 mod verification;
@@ -43,7 +41,6 @@ use policy::model::SourceId;
 pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use cache::CacheSize;
 pub use credentials_error::CredentialsError;
-pub use excerpt::{excerpt, excerpts};
 pub use jwt::{claim, malformed_names, named_roles};
 pub use limits::Limits;
 pub use local_cache::{CacheLookups, LocalCache};
@@ -55,30 +52,29 @@ pub use verification::{Verification, VerificationKind, VerificationResult};
 /// A point in time, as the duration since the Unix epoch.
 pub type UnixTime = Duration;
 
-/// What was fetched, by URL: key sets, and the inventory of a search cluster (the names of its
+/// Fetched documents by URL: key sets, and the inventory of a search cluster (the names of its
 /// indices, aliases and data streams). `None`: keys that are stale, with `on-stale: unavailable`,
 /// or an inventory past its `max_age`.
 pub type FetchedKeys = HashMap<KeyUrl, Option<Arc<[u8]>>>;
 
-/// Who a caller is, from its verified credentials (with `verify: false`, from credentials that were
-/// verified by something between the client and Envoy).
+/// The caller, from its verified credentials (with `verify: false`, from credentials that another
+/// program verified between the client and Envoy).
 #[derive(Clone, Debug)]
 pub struct Subject {
     /// The user name with the prefix of its source. Never empty, no control characters.
     pub user: Arc<str>,
     /// The issuer of the token; `None` for Basic.
     pub issuer: Option<Arc<str>>,
-    /// What authenticated it. Of a subject that is given by its name, the source that the name can
-    /// come from, `None` if that is not certain. It does not tell whether credentials were
-    /// verified.
+    /// The method that authenticated it. If a subject was made from a name, the source of such
+    /// names; `None` if that is ambiguous. It does not tell whether credentials were verified.
     pub source: Option<SourceId>,
     /// The groups with the prefix of their source. None is empty or has control characters.
     pub groups: Vec<Arc<str>>,
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).
     pub roles: Vec<Arc<str>>,
     /// The claims of the token, for `attach` in [`Authenticator::authenticate`]. `Null` for Basic,
-    /// and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text (an
-    /// object with one member takes 640 bytes).
+    /// and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text (`{"a":0}`
+    /// takes 640 bytes).
     pub claims: serde_json::Value,
 }
 
@@ -92,19 +88,17 @@ pub enum NotAuthenticated {
     Pending(Verification),
 }
 
-/// A subject, and what the calling crate attached to it (its roles under the policy, for example).
-/// This is what the caches hold.
+/// A subject in the caches.
 #[derive(Debug)]
 pub struct CachedSubject<T> {
     /// The subject.
     pub subject: Subject,
-    /// What the calling crate attached to it.
+    /// A value of the calling crate, such as the roles of the subject under the policy.
     pub attached: T,
 }
 
 impl<T> CachedSubject<T> {
-    /// A subject for the caches. Its claims are only for `attach` and are not kept: see
-    /// [`Subject::claims`].
+    /// Calls `attach`, and drops the claims: see [`Subject::claims`].
     fn new(subject: &Subject, attach: impl FnOnce(&Subject) -> T) -> Arc<Self> {
         let attached = attach(subject);
         let Subject { user, issuer, source, groups, roles, claims: _ } = subject;
@@ -124,4 +118,15 @@ impl From<CredentialsError> for NotAuthenticated {
     fn from(error: CredentialsError) -> Self {
         Self::Invalid(error)
     }
+}
+
+/// Whether a text can be the name of a user, a group or a role, which goes into log lines, headers
+/// and comparisons: not empty, no control characters.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(char::is_control)
+}
+
+/// A name with the prefix of its source.
+fn with_prefix(prefix: &str, name: &str) -> Arc<str> {
+    if prefix.is_empty() { name.into() } else { [prefix, name].concat().into() }
 }

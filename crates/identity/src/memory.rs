@@ -10,11 +10,8 @@ use crate::{CachedSubject, Subject};
 
 /// A value that knows how much heap memory it holds.
 pub trait HeapSize {
-    /// The bytes that it has allocated, without its own size and without what it shares with the
-    /// policy.
-    ///
-    /// [`allocated`] gives the bytes of one allocation. If the result is too small, a cache can
-    /// grow beyond its limit.
+    /// The bytes that it has allocated (see [`allocated`]), without its own size and without values
+    /// that it shares with the policy. If the result is too small, a cache grows beyond its limit.
     fn heap_size(&self) -> usize;
 }
 
@@ -38,8 +35,8 @@ pub const fn allocated(bytes: usize) -> usize {
 }
 
 impl<T: HeapSize> CachedSubject<T> {
-    /// The bytes of a known subject behind its `Arc`, with everything that it holds. Its names
-    /// count even if it shares them with the policy: then the result is a little too large.
+    /// The bytes of a cached subject behind its `Arc`. Its names count even if it shares them with
+    /// the policy: then the result is a little too large.
     pub(crate) fn bytes(&self) -> usize {
         arc_size::<Self>() + self.subject.heap_size() + self.attached.heap_size()
     }
@@ -48,11 +45,10 @@ impl<T: HeapSize> CachedSubject<T> {
 impl Subject {
     /// The claims are not counted: a cached subject has none.
     fn heap_size(&self) -> usize {
-        let lists = [&self.groups, &self.roles];
-        let names = lists.into_iter().flatten().chain([&self.user]).map(|name| text(name));
-        let lists =
-            lists.map(|list| allocated(list.capacity().saturating_mul(size_of::<Arc<str>>())));
-        names.chain(lists).sum()
+        let names = self.groups.iter().chain(&self.roles).chain([&self.user]);
+        let lists = [self.groups.capacity(), self.roles.capacity()];
+        let lists = lists.map(|capacity| allocated(capacity.saturating_mul(size_of::<Arc<str>>())));
+        names.map(|name| arc_str_size(name)).chain(lists).sum()
     }
 }
 
@@ -62,6 +58,6 @@ const fn arc_size<T>() -> usize {
 }
 
 /// The allocation of an `Arc<str>`.
-fn text(name: &str) -> usize {
+fn arc_str_size(name: &str) -> usize {
     allocated((2 * size_of::<usize>()).saturating_add(name.len()))
 }

@@ -63,12 +63,14 @@ impl<T: HeapSize> Basic<T> {
         let mut carried = HashMap::new();
         for (key, (account, window)) in &previous.carried.0 {
             carried.extend(
-                self.accounts.unchanged(account).map(|account| (*key, (account.clone(), *window))),
+                self.accounts
+                    .find_unchanged(account)
+                    .map(|account| (*key, (account.clone(), *window))),
             );
         }
         previous.credentials.for_each(|key, cached, window| {
-            let account = previous.accounts.with_prefix(&cached.subject.user);
-            let account = account.and_then(|account| self.accounts.unchanged(account));
+            let account = previous.accounts.find_prefixed(&cached.subject.user);
+            let account = account.and_then(|account| self.accounts.find_unchanged(account));
             carried.extend(account.map(|account| (key, (account.clone(), window))));
         });
         let max =

@@ -3,11 +3,9 @@
 
 use serde_json::Value;
 
-use crate::authorization::{self, Scheme};
-use crate::credentials::Credentials;
+use crate::credentials::{Authorization, BasicCredentials};
 use crate::jwt;
-use crate::names::is_name;
-use crate::{CredentialsError, HeapSize, Subject, UnixTime};
+use crate::{CredentialsError, HeapSize, Subject, UnixTime, is_name};
 
 use super::Authenticator;
 
@@ -35,8 +33,9 @@ impl<T: HeapSize> Authenticator<T> {
         error: CredentialsError,
         now: UnixTime,
     ) -> Attempted {
-        match (authorization::parse(authorization), &self.basic) {
-            (Scheme::Basic(encoded), Some(basic)) => match Credentials::decode(encoded) {
+        match (Authorization::parse(authorization), &self.basic) {
+            (Authorization::Basic(encoded), Some(basic)) => match BasicCredentials::decode(encoded)
+            {
                 Ok(credentials) => {
                     let user = basic.accounts.user_name(credentials.user()).to_string();
                     Attempted { user: Some(user), ..Attempted::default() }
@@ -45,10 +44,13 @@ impl<T: HeapSize> Authenticator<T> {
                     Attempted { detail: Some(malformed.to_string()), ..Attempted::default() }
                 }
             },
-            (Scheme::Bearer(token), _) if !self.issuers.is_empty() => {
+            (Authorization::Bearer(token), _) if !self.issuers.is_empty() => {
                 self.attempted_token(token, error, now)
             }
-            (Scheme::Basic(_) | Scheme::Bearer(_) | Scheme::Other, _) => Attempted::default(),
+            (
+                Authorization::Basic(_) | Authorization::Bearer(_) | Authorization::Unsupported,
+                _,
+            ) => Attempted::default(),
         }
     }
 
@@ -103,7 +105,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// The subject of the Basic user with this name, which has the prefix. Nothing is verified.
     #[must_use]
     pub fn basic_user(&self, user: &str) -> Option<&Subject> {
-        self.basic.as_ref()?.accounts.with_prefix(user).map(|account| &account.subject)
+        self.basic.as_ref()?.accounts.find_prefixed(user).map(|account| &account.subject)
     }
 
     /// The subject of the Basic user with this name, which has no prefix, once its password was
@@ -116,7 +118,7 @@ impl<T: HeapSize> Authenticator<T> {
         if !basic.verify {
             return Ok(basic.accounts.unverified_subject(name));
         }
-        let account = basic.accounts.named(name).filter(|account| account.stored.is_some());
+        let account = basic.accounts.find(name).filter(|account| account.stored.is_some());
         account.map(|account| account.subject.clone()).ok_or(CredentialsError::BadPassword)
     }
 
@@ -143,8 +145,8 @@ impl<T: HeapSize> Authenticator<T> {
 /// signature. So they are no credentials.
 #[must_use]
 pub fn signed_part(authorization: &[u8]) -> Option<&[u8]> {
-    match authorization::parse(authorization) {
-        Scheme::Bearer(token) => token.get(..token.iter().rposition(|byte| *byte == b'.')?),
-        Scheme::Basic(_) | Scheme::Other => None,
+    match Authorization::parse(authorization) {
+        Authorization::Bearer(token) => token.get(..token.iter().rposition(|byte| *byte == b'.')?),
+        Authorization::Basic(_) | Authorization::Unsupported => None,
     }
 }

@@ -7,8 +7,7 @@ use policy::model::{self, ClaimPath, Separator, SourceId};
 use serde_json::{Map, Number, Value};
 
 use crate::cache::Window;
-use crate::names::{is_name, prefixed};
-use crate::{CredentialsError, Subject, UnixTime};
+use crate::{CredentialsError, Subject, UnixTime, is_name, with_prefix};
 
 /// When a token with these claims is valid.
 ///
@@ -153,7 +152,7 @@ fn names(
         Some(_) => return Err(CredentialsError::MalformedClaims),
     };
     if names.iter().all(|name| is_name(name)) {
-        Ok(names.into_iter().map(|name| prefixed(prefix, name)).collect())
+        Ok(names.into_iter().map(|name| with_prefix(prefix, name)).collect())
     } else {
         Err(CredentialsError::MalformedClaims)
     }
@@ -166,7 +165,7 @@ fn texts(list: &[Value]) -> Result<Vec<&str>, CredentialsError> {
 /// The user name in the claims of a token, with its prefix, if it can be one.
 pub(crate) fn user(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<Arc<str>> {
     let user = at(claims, &issuer.claims.user)?.as_str()?;
-    is_name(user).then(|| prefixed(&issuer.user_prefix, user))
+    is_name(user).then(|| with_prefix(&issuer.user_prefix, user))
 }
 
 /// The claim of a subject at a path.

@@ -18,12 +18,12 @@ const WRITTEN_BY_OTHERS: [&str; 11] = [
     "$pbkdf2-sha512$1000$....c2FsdDEyMzQ1Ng$CCrYBWkINE1nXTAtF9LJb9KGFTuz6jluATBgaEfhtcjCesMddzKsBprEf2ad9YIMml50zcc3c08qwbC5TxMjlQ",
 ];
 
-fn stored(text: &str) -> Stored {
-    Stored::parse(text).map_err(|error| format!("{text}: {}", error.message)).unwrap().0
+fn stored(text: &str) -> StoredHash {
+    StoredHash::parse(text).map_err(|error| format!("{text}: {}", error.message)).unwrap().0
 }
 
 fn error(text: &str) -> HashError {
-    Stored::parse(text).err().ok_or(text).unwrap()
+    StoredHash::parse(text).err().ok_or(text).unwrap()
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_changed_hash_does_not_match() {
             .collect();
         let password: &[u8] = if text.contains("argon2") { b"password" } else { b"wonderland" };
         assert!(
-            Stored::parse(&changed).map_or(true, |(stored, _)| !stored.matches(password)),
+            StoredHash::parse(&changed).map_or(true, |(stored, _)| !stored.matches(password)),
             "{changed}"
         );
     }
@@ -130,7 +130,7 @@ fn a_changed_hash_does_not_match() {
 #[test]
 fn weak_hashes_are_reported() {
     let weak = |text: &str| {
-        Stored::parse(text).unwrap().1.map(|weakness| match weakness {
+        StoredHash::parse(text).unwrap().1.map(|weakness| match weakness {
             Weakness::Weak(how) | Weakness::Slow(how) => how,
         })
     };
@@ -254,6 +254,7 @@ fn a_new_hash_of_each_kind_matches_its_password() {
         HashAlgorithm::Bcrypt { cost: 4 },
         HashAlgorithm::Pbkdf2Sha256 { rounds },
         HashAlgorithm::Pbkdf2Sha512 { rounds },
+        HashAlgorithm::Sha256Crypt { rounds: 1_000 },
         HashAlgorithm::Sha512Crypt { rounds: 1_000 },
     ];
     for algorithm in algorithms {
@@ -268,7 +269,7 @@ fn a_new_hash_of_each_kind_matches_its_password() {
 fn the_default_recipe_is_not_weak() {
     let text = hash_password("wonderland", HashAlgorithm::default()).unwrap();
     assert!(text.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
-    assert_eq!(Stored::parse(&text).unwrap().1, None);
+    assert_eq!(StoredHash::parse(&text).unwrap().1, None);
 }
 
 #[test]

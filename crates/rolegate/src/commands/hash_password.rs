@@ -89,6 +89,7 @@ fn with_cost(algorithm: HashAlgorithm, cost: &str) -> Option<HashAlgorithm> {
         HashAlgorithm::Bcrypt { .. } => HashAlgorithm::Bcrypt { cost: number?.get() },
         HashAlgorithm::Pbkdf2Sha256 { .. } => HashAlgorithm::Pbkdf2Sha256 { rounds: number? },
         HashAlgorithm::Pbkdf2Sha512 { .. } => HashAlgorithm::Pbkdf2Sha512 { rounds: number? },
+        HashAlgorithm::Sha256Crypt { .. } => HashAlgorithm::Sha256Crypt { rounds: number?.get() },
         HashAlgorithm::Sha512Crypt { .. } => HashAlgorithm::Sha512Crypt { rounds: number?.get() },
     })
 }
@@ -103,7 +104,7 @@ fn wrong_cost(algorithm: HashAlgorithm) -> CommandError {
         HashAlgorithm::Pbkdf2Sha256 { .. } | HashAlgorithm::Pbkdf2Sha512 { .. } => {
             "PBKDF2 takes a number of rounds that a policy accepts, such as 600000"
         }
-        HashAlgorithm::Sha512Crypt { .. } => {
+        HashAlgorithm::Sha256Crypt { .. } | HashAlgorithm::Sha512Crypt { .. } => {
             "SHA-crypt takes a number of rounds from 1000 to 10000000"
         }
     };

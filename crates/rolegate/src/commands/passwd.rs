@@ -117,6 +117,7 @@ fn usual_algorithm(users: &[BasicUser], user: &str) -> Option<HashAlgorithm> {
 /// How a stored hash was made, with the default cost if its own is weak.
 fn strong_algorithm(hash: &str) -> Option<HashAlgorithm> {
     match HashAlgorithm::from_hash(hash)? {
+        (HashAlgorithm::Sha256Crypt { .. }, _) => None,
         (algorithm, false) => Some(algorithm),
         (HashAlgorithm::Bcrypt { .. }, true) => Some(with_default_cost(Algorithm::Bcrypt)),
         (HashAlgorithm::Pbkdf2Sha256 { .. }, true) => {
