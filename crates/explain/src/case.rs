@@ -94,7 +94,7 @@ impl Explainer<'_> {
 
     /// A warning if roles in these claims have no effect.
     fn roles_warning(self, claims: &Value) -> Option<String> {
-        let subject = self.authorizer.rules().authenticator().subject_of(claims).ok()?;
+        let subject = self.authorizer.rules().authenticator().subject_from_claims(claims).ok()?;
         let notes = Token::new(self.policy(), &subject)?.roles_without_effect();
         (!notes.is_empty()).then(|| notes.join("; "))
     }

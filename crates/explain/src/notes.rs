@@ -110,7 +110,7 @@ impl<'a> Token<'a> {
     /// The roles that the token names and that have no effect, and the claims of the policy that it
     /// does not have. Empty without claims.
     pub(crate) fn roles_without_effect(self) -> Vec<String> {
-        let roles = identity::named_roles(self.subject, self.issuer);
+        let roles = identity::token_roles(self.subject, self.issuer);
         let mut notes = self.ignored(&roles);
         notes.extend(self.missing_claims());
         if self.are_undefined(&roles) {
@@ -183,7 +183,7 @@ impl<'a> Token<'a> {
     /// Where the token probably has roles or groups, if a claim that the policy reads them from is
     /// malformed or is not in the token.
     pub(crate) fn instead_of_malformed(self) -> Option<String> {
-        identity::malformed_names(self.subject.claims.as_object()?, self.issuer)?;
+        identity::describe_malformed_names(self.subject.claims.as_object()?, self.issuer)?;
         self.usual_claims().map(|claims| format!("the token has {claims}"))
     }
 

@@ -112,8 +112,8 @@ pub(crate) fn subject_of_claims(
 ) -> Result<Subject, CredentialsError> {
     let claims = serde_json::from_str(claims).map_err(|_| CredentialsError::MalformedClaims)?;
     match backend {
-        Backend::Rules(rules) => rules.authenticator().subject_of(&claims),
-        Backend::Cluster(cluster) => cluster.authenticator().subject_of(&claims),
+        Backend::Rules(rules) => rules.authenticator().subject_from_claims(&claims),
+        Backend::Cluster(cluster) => cluster.authenticator().subject_from_claims(&claims),
     }
 }
 

@@ -100,7 +100,7 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
         Credentials::None => return Some(None),
         Credentials::Claims(claims) => {
             return Some(Some(
-                authenticator.subject_of(&serde_json::from_str(claims).unwrap()).ok()?,
+                authenticator.subject_from_claims(&serde_json::from_str(claims).unwrap()).ok()?,
             ));
         }
         Credentials::User { .. } => return None,

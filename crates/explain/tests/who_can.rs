@@ -353,7 +353,7 @@ fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
                     let source = CallerSource::Token { issuer: issuer.issuer.to_string() };
                     askers.push(Asker {
                         source,
-                        subject: Some(authenticator.subject_of(&claims).unwrap()),
+                        subject: Some(authenticator.subject_from_claims(&claims).unwrap()),
                     });
                 }
             }

@@ -13,8 +13,8 @@ pub struct Verifier {
     keys: Vec<Key>,
 }
 
-/// Why a header is not valid. Answer the request with 401 in each case, and do not show the reason to
-/// the client.
+/// Why a header is not valid. Answer the request with 401 in each case, and do not show the reason
+/// to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {
     /// It is longer than any header that rolegate makes.
@@ -41,8 +41,8 @@ pub enum Invalid {
 }
 
 impl Verifier {
-    /// A verifier of headers for `audience`. During a rotation, `keys` are the previous and the next
-    /// key.
+    /// A verifier of headers for `audience`. During a rotation, `keys` are the previous and the
+    /// next key.
     pub fn new(audience: &str, keys: impl IntoIterator<Item = Key>) -> Self {
         Self { audience: audience.to_owned(), keys: keys.into_iter().collect() }
     }

@@ -14,8 +14,8 @@ use crate::{CredentialsError, Subject, with_prefix};
 /// The users of a policy.
 pub(crate) struct Accounts {
     by_name: HashMap<Arc<str>, Arc<Account>>,
-    /// The accounts with a hash, which stand in for users that do not exist. Sorted by their hashes,
-    /// which begin with their parameters, so accounts of the same cost are neighbours.
+    /// The accounts with a hash, which stand in for users that do not exist. Sorted by their
+    /// hashes, which begin with their parameters, so accounts of the same cost are neighbours.
     decoys: Vec<Arc<Account>>,
     /// The text of the first of these hashes: nobody without it can predict the decoy of a name.
     decoy_key: hmac::Key,

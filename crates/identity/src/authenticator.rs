@@ -1,6 +1,6 @@
 //! The entry point of this crate: from the value of an `Authorization` header to the caller.
 //!
-//! A look-up has up to four steps, the cheapest first: the thread's own cache, the cache of all
+//! A look-up has up to four steps, the cheapest first: the cache of the thread, the cache of all
 //! threads, the Basic credentials carried over from the previous policy, and a verification, which
 //! the calling crate runs.
 
@@ -17,11 +17,10 @@ use policy::KeyUrl;
 use policy::model::{self, SourceId};
 use zeroize::Zeroizing;
 
-use crate::accounts::PasswordResult;
 use crate::cache::{Cache, CacheHit, CacheSize, Lookup};
 use crate::credentials::{Authorization, BasicCredentials};
 use crate::jwks::KeySet;
-use crate::jwt::{self, Issuer, VerifiedToken};
+use crate::jwt::{self, Issuer};
 use crate::keyed_hasher::KeyedHasher;
 use crate::limits::Limits;
 use crate::local_cache::LocalCache;
@@ -41,7 +40,7 @@ pub use unverified::{Attempted, signed_part};
 /// parsed at once and not hashed for the cache.
 const MAX_CACHED_VALUE: usize = jwt::MAX_BYTES + 16;
 
-/// The id of the next authenticator. A [`LocalCache`] begins with 0, which none has.
+/// The id of the next authenticator. A new [`LocalCache`] has the id 0, which is never used.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Verifies credentials and caches the valid ones. `T` is what the calling crate attaches to each
@@ -69,7 +68,7 @@ impl<T: HeapSize> Authenticator<T> {
     ///
     /// # Errors
     /// Every problem with its place, if a hash or a key set cannot be used: a hash is damaged, not
-    /// supported or too costly (a weak one is a warning), or a key in a file is weak (in a fetched
+    /// supported or too costly (a weak hash is a warning), or a key in a file is weak (in a fetched
     /// set it is ignored, with a warning).
     pub fn compile(
         settings: &model::Identity,
@@ -103,9 +102,8 @@ impl<T: HeapSize> Authenticator<T> {
     /// is the same. Without this, the passwords of all callers would have to be hashed at once
     /// after a reload. Call it before this authenticator serves requests.
     ///
-    /// It takes locks of `previous` that requests take too. So a thread of low priority, which
-    /// compiles, must not call it: a thread that waits for a CPU while it holds a lock would delay
-    /// requests.
+    /// It takes locks of `previous` that requests take, too. So the thread that compiles policies
+    /// at a low priority must not call it: if it waited for a CPU with a lock, requests would wait.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
         self.tokens.continue_count(&previous.tokens);
@@ -114,25 +112,25 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Hashes credentials with the keys of `other`, so that one verification serves both: each
-    /// caches its result. Call it before this authenticator serves requests, and after
+    /// Hashes credentials with the keys of `other`, so that both can cache the result of the same
+    /// verification. Call it before this authenticator serves requests, and after
     /// [`Authenticator::carry_over`] only if `previous` had the same keys.
     pub fn share_keys<U>(&mut self, other: &Authenticator<U>) {
         self.hasher = other.hasher.clone();
     }
 
-    /// Authenticates a caller by the value of its one `Authorization` header. Without such a
+    /// Authenticates a caller by the value of its only `Authorization` header. Without such a
     /// header, the caller is anonymous: `Ok(None)`.
     ///
-    /// `result` is that of a [`Verification`] that an earlier call with the same header returned.
-    /// It may come from an earlier authenticator (another policy, or other keys). Then it is
-    /// ignored if it is that of a token, or if this one has another hash for the user, and this may
-    /// return another verification.
+    /// `result` is that of a [`Verification`] that an earlier call with the same header returned,
+    /// perhaps of an earlier authenticator (another policy, or other keys). Then a result for a
+    /// token is ignored, and also a result for a user with another hash here, and this may return
+    /// another verification.
     ///
     /// `attach` is called when credentials enter the cache of all threads: with the `result` of
-    /// their verification, or at their first use where none is needed (they were carried over, or
-    /// the policy verifies no passwords). A call that finds them in a cache does not call it, and
-    /// allocates nothing, except at a thread's first call with this authenticator.
+    /// their verification, or at their first use if they were carried over, or the policy verifies
+    /// no passwords. If the credentials are in a cache, this does not call it, and allocates
+    /// nothing, except at a thread's first call with this authenticator.
     ///
     /// A value with a control byte or a comma never authenticates a caller. (For a token this may
     /// first return a verification, which fails.)
@@ -152,8 +150,8 @@ impl<T: HeapSize> Authenticator<T> {
         if value.len() > MAX_CACHED_VALUE {
             return Ok(Some(cache.hold(look_up()?.value)));
         }
-        // The key is the hash of the whole header value: with one of the credentials, each hit
-        // would first parse the value and decode its base64.
+        // The key is the hash of the whole header value, so that a hit needs not parse the value
+        // and decode its base64.
         cache
             .get_or_look_up(self.id, self.hasher.hash(value), now, result.is_some(), look_up)
             .map(Some)
@@ -179,15 +177,15 @@ impl<T: HeapSize> Authenticator<T> {
         match verified {
             Ok(verified) => Ok(Some(cache.hold(verified.value))),
             Err(NotAuthenticated::Invalid(error)) => Err(error),
-            // Cannot happen: this authenticator made the verification, so it does not ignore the
-            // result. It is an error, so that a bug here denies the request.
+            // Cannot happen: this authenticator does not ignore the result of its own verification.
+            // If it did, the request would be denied.
             Err(NotAuthenticated::Pending(_)) => Err(CredentialsError::BadPassword),
         }
     }
 
     /// Caches verified credentials, if they are valid under this policy, and returns whether they
-    /// are. Invalid ones are never cached. Call it when the verification has run, even if no
-    /// request waits for the result any more: the client's next attempt then needs no verification.
+    /// are. Call it when the verification has run, even if no request waits for the result any
+    /// more: the client's next attempt then needs no verification.
     pub fn cache_result(
         &self,
         result: &VerificationResult,
@@ -204,17 +202,16 @@ impl<T: HeapSize> Authenticator<T> {
         [basic.unwrap_or_default(), self.tokens.size()]
     }
 
-    /// The `kid`s of the keys of this URL; none if they are not fetched yet. A key without a `kid`
-    /// has an empty one.
+    /// The `kid`s of the keys of this URL; none if they are not fetched yet. The `kid` of a key
+    /// without `kid` is empty.
     #[must_use]
     pub fn kids(&self, url: &KeyUrl) -> BTreeSet<&str> {
-        let sets =
-            self.issuers.iter().filter(|issuer| issuer.url() == Some(url)).filter_map(Issuer::keys);
-        sets.flat_map(KeySet::kids).collect()
+        let issuers = self.issuers.iter().filter(|issuer| issuer.url() == Some(url));
+        issuers.filter_map(Issuer::keys).flat_map(KeySet::kids).collect()
     }
 
-    /// The `kid`s that tokens have named since the last call and the key set of this URL does not
-    /// have: reasons to fetch it again. The calling program limits how often it does.
+    /// The `kid`s of tokens since the last call for which the key set of this URL has no key:
+    /// reasons to fetch it again. The calling program limits how often it does.
     #[must_use]
     pub fn take_unknown_kids(&self, url: &KeyUrl) -> UnknownKids {
         let mut unknown = UnknownKids::default();
@@ -223,7 +220,7 @@ impl<T: HeapSize> Authenticator<T> {
         unknown
     }
 
-    /// Authenticates a caller whose header value is not in the thread's own cache.
+    /// Authenticates a caller whose header value is not in the cache of the thread.
     fn look_up(
         &self,
         value: &[u8],
@@ -256,7 +253,7 @@ impl<T: HeapSize> Authenticator<T> {
         let credentials = BasicCredentials::decode(encoded).map_err(CredentialsError::from)?;
         let (user, password) = (credentials.user(), credentials.password());
         if !basic.verify {
-            // SipHash whatever its length: other callers may know the name.
+            // A pair is hashed by SipHash even if it is long: other callers may know the name.
             let key = self.hasher.hash_pair(user.as_bytes(), b"");
             return Ok(basic.unverified(key, user, now, attach));
         }
@@ -284,18 +281,14 @@ impl<T: HeapSize> Authenticator<T> {
             return Ok(resolved?);
         }
         let Some(account) = basic.accounts.account_or_decoy(user) else {
-            // No user of the policy has a hash: all fail alike.
+            // No user of the policy has a hash.
             return Err(CredentialsError::BadPassword.into());
         };
         let key = self.hasher.hash_pair(&cache_key.to_le_bytes(), account.hash().as_bytes());
         let (user, password) = (user.into(), Zeroizing::new(password.to_vec()));
         let credentials = PendingCredentials::Password { account, user, password };
-        Err(NotAuthenticated::Pending(Verification {
-            credentials,
-            cache_key,
-            key,
-            verified_before,
-        }))
+        let verification = Verification { credentials, cache_key, key, verified_before };
+        Err(NotAuthenticated::Pending(verification))
     }
 
     fn look_up_token(
@@ -323,10 +316,10 @@ impl<T: HeapSize> Authenticator<T> {
         Err(NotAuthenticated::Pending(verification))
     }
 
-    /// The meaning of a result of a verification under this policy. `None` if the credentials must
-    /// be verified again: the user had another hash, or another authenticator (another policy, or
-    /// other keys) verified the token, or the token is not valid now. Caches the subject of valid
-    /// credentials.
+    /// Whether the credentials of a verification are valid under this policy. If so, caches their
+    /// subject. `None` if they must be verified again: the user had another hash, or another
+    /// authenticator (another policy, or other keys) verified the token, or the token is not valid
+    /// now.
     fn resolve(
         &self,
         result: &VerificationResult,
@@ -335,48 +328,24 @@ impl<T: HeapSize> Authenticator<T> {
     ) -> Option<Result<Verified<T>, CredentialsError>> {
         let key = result.cache_key;
         match &result.result {
-            CredentialsResult::Password(result) => self.resolve_password(key, result, now, attach),
-            CredentialsResult::Token { result, issuers } if Arc::ptr_eq(&self.issuers, issuers) => {
-                match result {
-                    Ok(token) if token.window.contains(now) => {
-                        Some(Ok(self.insert_token(key, token, now, attach)))
-                    }
-                    Ok(_) => None,
-                    Err(error) => Some(Err(*error)),
-                }
+            CredentialsResult::Password(result) => {
+                let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
+                Some(basic.accounts.match_result(result)?.map(|account| {
+                    let cached = basic.credentials.find(key, now).valid();
+                    cached.unwrap_or_else(|| basic.insert(key, &account.subject, now, attach))
+                }))
             }
-            CredentialsResult::Token { .. } => None,
+            CredentialsResult::Token { issuers, .. } if !Arc::ptr_eq(&self.issuers, issuers) => {
+                None
+            }
+            CredentialsResult::Token { result: Err(error), .. } => Some(Err(*error)),
+            CredentialsResult::Token { result: Ok(token), .. } => {
+                let window = Some(token.window).filter(|window| window.contains(now))?;
+                Some(Ok(self.tokens.find(key, now).valid().unwrap_or_else(|| {
+                    self.tokens.insert_subject(key, &token.subject, window, attach)
+                })))
+            }
         }
-    }
-
-    /// A password check counts if the user has the same stored hash, byte for byte, in this policy
-    /// and in that of the check, or exists in neither.
-    fn resolve_password(
-        &self,
-        key: u128,
-        result: &PasswordResult,
-        now: UnixTime,
-        attach: impl Fn(&Subject) -> T,
-    ) -> Option<Result<Verified<T>, CredentialsError>> {
-        let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
-        Some(basic.accounts.match_result(result)?.map(|account| {
-            let cached = basic.credentials.find(key, now).valid();
-            cached.unwrap_or_else(|| basic.insert(key, &account.subject, now, attach))
-        }))
-    }
-
-    fn insert_token(
-        &self,
-        key: u128,
-        token: &VerifiedToken,
-        now: UnixTime,
-        attach: impl Fn(&Subject) -> T,
-    ) -> Verified<T> {
-        self.tokens.find(key, now).valid().unwrap_or_else(|| {
-            let cached = CachedSubject::new(&token.subject, attach);
-            let bytes = cached.bytes();
-            self.tokens.insert(key, cached, token.window, bytes)
-        })
     }
 }
 

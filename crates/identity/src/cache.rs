@@ -3,23 +3,23 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use dashmap::DashMap;
 
-use crate::UnixTime;
+use crate::{CachedSubject, HeapSize, Subject, UnixTime};
 
-/// How many entries in a row an eviction spares because they were used since it last saw them. Then
-/// it evicts one even if it was used, so that the cost of an insertion does not grow with the
-/// cache. Chosen, not measured.
+/// How many entries in a row an eviction spares because they were used. Then it evicts the next
+/// entry even if it was used, so that the cost of an insertion does not grow with the cache.
+/// Chosen, not measured.
 const MAX_SECOND_CHANCES: usize = 8;
 
 /// Values by keyed hash. A look-up takes the read lock of one shard and allocates nothing.
 ///
-/// Only verified credentials are inserted, so a caller without valid ones cannot evict anything.
-/// Evicts entries that were not used since the last round (the clock algorithm: one queue, and one
-/// bit per entry). LRU would write to memory that all threads share on every hit.
+/// Only verified credentials are inserted, so a caller without valid credentials cannot evict any.
+/// Evicts entries that were not used since the last round (the clock algorithm: a queue, and a bit
+/// per entry). LRU would write to memory that all threads share at every hit.
 pub(crate) struct Cache<V> {
     entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
     /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this
@@ -46,7 +46,7 @@ pub(crate) enum Lookup<R> {
     Missing,
 }
 
-/// A value of a [`Cache`], or one that was just inserted.
+/// A value that is or could be in a [`Cache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CacheHit<V> {
     pub(crate) value: V,
@@ -67,36 +67,34 @@ pub(crate) struct Window {
 
 struct Entry<V> {
     value: V,
-    /// When the entry is valid without any renewal.
+    /// When the entry is valid, without renewals.
     window: Window,
-    /// By how many seconds renewals have moved both ends of the window. A clock that was fast for a
-    /// while cannot extend the entry: it is not valid until the clock reaches that time again.
+    /// By how many seconds renewals have moved both ends of the window. If the clock was fast for a
+    /// while, the entry is not valid until the clock reaches that time again.
     renewed_by: AtomicU64,
     /// Bytes that its value holds.
     bytes: usize,
     used: AtomicBool,
 }
 
-/// What a cache of verified credentials holds.
+/// The size of a cache of verified credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheSize {
     /// The number of entries.
     pub entries: usize,
     /// The memory that they take.
     pub bytes: usize,
-    /// The number of entries that were evicted to make room since the start, also under previous
-    /// policies.
+    /// The number of entries that were evicted since the start, under previous policies, too.
     pub evicted: u64,
 }
 
 impl<V: Clone> Cache<V> {
-    /// The most memory that one entry takes in the table and in the queue, in bytes: a table that
-    /// has just grown has 16 slots for seven entries, with one more byte per slot; a queue has two
-    /// slots per key.
+    /// The most memory of an entry in the table and in the queue, in bytes: a table that has just
+    /// grown has 16 slots for seven entries, with one more byte per slot; a queue has two slots per
+    /// key.
     const ENTRY_BYTES: usize = (size_of::<(u128, Entry<V>)>() + 1) * 5 / 2 + 2 * size_of::<u128>();
 
-    /// An empty cache of at most `max_entries` entries, which with all they hold take at most
-    /// `max_bytes` bytes.
+    /// An empty cache of at most `max_entries` entries and `max_bytes` bytes, values included.
     pub(crate) fn new(max_entries: usize, max_bytes: usize) -> Self {
         Self {
             entries: DashMap::default(),
@@ -113,8 +111,8 @@ impl<V: Clone> Cache<V> {
     /// The same cache, with entries that are valid for `lifetime` from their last use. The window
     /// of an inserted entry must end `lifetime` after its insertion.
     ///
-    /// Only a use in the last three quarters of that time renews an entry, because a renewal writes
-    /// to memory that all threads read. So it may expire up to a quarter of `lifetime` early.
+    /// A use in the first quarter of that time does not renew the entry, because a renewal writes
+    /// to memory that all threads read. So an entry may expire up to a quarter of `lifetime` early.
     pub(crate) fn renewed_on_use(self, lifetime: Duration) -> Self {
         Self { lifetime: Some(lifetime), ..self }
     }
@@ -167,8 +165,9 @@ impl<V: Clone> Cache<V> {
         hit
     }
 
-    /// Calls `read` for each entry. Entries that are inserted or removed meanwhile may be left out.
-    /// Insertions wait while the keys are copied, and then at most for one entry at a time.
+    /// Calls `read` for each entry; perhaps not for entries that are inserted or removed meanwhile.
+    /// Insertions wait while the keys are copied, and then while an entry of the same shard is
+    /// read.
     pub(crate) fn for_each(&self, mut read: impl FnMut(u128, &V, Window)) {
         let keys = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for key in keys {
@@ -187,14 +186,14 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Counts evictions from the number of `previous` on, so that a reload does not begin anew.
+    /// Adds the evictions of `previous`, so that a reload does not reset their number.
     pub(crate) fn continue_count(&self, previous: &Self) {
         self.evicted.store(previous.evicted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// A quarter of its lifetime: after that, a look-up renews the entry, so a caller who keeps
-    /// calling does not expire.
     fn hit(&self, value: V, window: Window, bytes: usize) -> CacheHit<V> {
+        // After a quarter of the lifetime, a look-up renews the entry, so an active caller does not
+        // expire.
         let max_local_age = self.lifetime.map_or(Duration::MAX, |lifetime| lifetime / 4);
         CacheHit { value, window, bytes, max_local_age }
     }
@@ -242,11 +241,26 @@ impl<V> Entry<V> {
 
     /// Makes the entry valid for `lifetime` from now on, rounded down to seconds.
     ///
-    /// One relaxed store suffices: two threads that renew at once write the same to within a
-    /// second, and no other memory depends on it.
+    /// A relaxed store suffices: two threads that renew at once write the same to within a second,
+    /// and no other memory depends on it.
     fn renew(&self, now: UnixTime, lifetime: Duration) {
         let moved = now.saturating_add(lifetime).saturating_sub(self.window.until).as_secs();
         self.renewed_by.store(moved, Ordering::Relaxed);
+    }
+}
+
+impl<T: HeapSize> Cache<Arc<CachedSubject<T>>> {
+    /// Inserts a subject with its attached value.
+    pub(crate) fn insert_subject(
+        &self,
+        key: u128,
+        subject: &Subject,
+        window: Window,
+        attach: impl FnOnce(&Subject) -> T,
+    ) -> CacheHit<Arc<CachedSubject<T>>> {
+        let cached = CachedSubject::new(subject, attach);
+        let bytes = cached.bytes();
+        self.insert(key, cached, window, bytes)
     }
 }
 

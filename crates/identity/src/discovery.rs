@@ -9,43 +9,30 @@ use crate::{json, jwks};
 
 /// Why a discovery document does not lead to a key set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DiscoveryError {
-    /// It is not a JSON object without duplicate names.
-    #[error("not a discovery document: not JSON{0}")]
-    NotJson(String),
-    /// Its `issuer` is missing, or is not exactly that of the policy: it may be about another
-    /// issuer (4.3).
-    #[error("its `issuer` is {found}, not `{expected}`")]
-    WrongIssuer {
-        /// The `issuer` in it.
-        found: String,
-        /// That of the policy.
-        expected: String,
-    },
-    /// Its `jwks_uri` is missing.
-    #[error("it has no `jwks_uri`")]
-    NoKeys,
-    /// Its `jwks_uri` is not a URL that the policy could name.
-    #[error("its `jwks_uri` cannot be used: {0}")]
-    Url(&'static str),
-}
+#[error("{0}")]
+pub struct DiscoveryError(String);
 
-/// The URL of the key set that the discovery document of this issuer names. `at` is where it was
-/// fetched.
+/// The URL of the key set that the discovery document of this issuer names. `at` is the URL of the
+/// document.
 ///
 /// # Errors
-/// If it is not a discovery document of this issuer, byte for byte, or its `jwks_uri` is not
-/// `https`, or `http` on a loopback address where the document itself is.
+/// If it is not the document of exactly this issuer (4.3), or its `jwks_uri` is neither `https`
+/// nor, like the document, `http` on a loopback address.
 pub fn key_set_url(document: &[u8], at: &KeyUrl, issuer: &str) -> Result<KeyUrl, DiscoveryError> {
-    let members = json::parse(document)
-        .map_err(|error| DiscoveryError::NotJson(jwks::not_json(document, &error)))?;
+    let members = json::parse(document).map_err(|error| {
+        let reason = jwks::describe_non_json(document, &error);
+        DiscoveryError(format!("not a discovery document: not JSON{reason}"))
+    })?;
     let name = members.get("issuer").and_then(Value::as_str);
     if name != Some(issuer) {
-        let found = name.map_or("missing".to_owned(), |name| format!("`{}`", excerpt(name)));
-        return Err(DiscoveryError::WrongIssuer { found, expected: excerpt(issuer) });
+        let name = name.map_or("missing".to_owned(), |name| format!("`{}`", excerpt(name)));
+        return Err(DiscoveryError(format!("its `issuer` is {name}, not `{}`", excerpt(issuer))));
     }
-    let url = members.get("jwks_uri").and_then(Value::as_str).ok_or(DiscoveryError::NoKeys)?;
-    at.key_set(url).map_err(DiscoveryError::Url)
+    let Some(url) = members.get("jwks_uri").and_then(Value::as_str) else {
+        return Err(DiscoveryError("it has no `jwks_uri`".to_owned()));
+    };
+    at.key_set(url)
+        .map_err(|reason| DiscoveryError(format!("its `jwks_uri` cannot be used: {reason}")))
 }
 
 #[cfg(test)]

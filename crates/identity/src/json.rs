@@ -1,8 +1,8 @@
 //! A strict JSON parser (RFC 8259): it rejects duplicate member names, at every level.
 //!
-//! `serde_json` alone keeps the last of two members of one name, and other programs keep the first,
-//! so the same token could mean different things to each (RFC 8725, 2.4). RFC 7519, 4 and RFC 7515,
-//! 4 allow rejecting it.
+//! `serde_json` keeps the last of two members with the same name, and other programs keep the
+//! first, so a token could have two meanings (RFC 8725, 2.4). RFC 7519, 4 and RFC 7515, 4 allow
+//! rejecting it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -10,39 +10,40 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// How many values and member names a text may have: more than any key set of 256 keys or token of
-/// 16 KiB needs. An object of one member takes 640 bytes of memory and eight bytes of text: without
-/// this limit, reading a key set of 1 MiB would take 80 MiB.
+/// Maximum number of values and member names: more than any key set of 256 keys or token of 16 KiB
+/// needs. `{"a":0}` takes 640 bytes of memory: without this limit, a key set of 1 MiB would take 80
+/// MiB.
 const MAX_VALUES: u32 = 16_384;
 
-/// Parses one JSON text, with nothing after it.
+/// Parses a JSON text.
 ///
 /// # Errors
-/// If the text is not JSON, is nested too deep (128 levels, by `serde_json`), has too many values,
-/// or has a duplicate name. The error shows the place, never the content.
+/// If the text is not JSON, is nested more than 128 levels deep (the limit of `serde_json`), has
+/// too many values, or has a duplicate name. The error shows the place, never the content.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, serde_json::Error> {
     let mut source = serde_json::Deserializer::from_slice(bytes);
-    let left = Cell::new(MAX_VALUES);
-    let value = Strict { left: &left }.deserialize(&mut source)?;
+    let budget = Cell::new(MAX_VALUES);
+    let value = StrictValue { budget: &budget }.deserialize(&mut source)?;
     source.end()?;
     Ok(value)
 }
 
-/// Parses a value in a text that may have `left` more values.
+/// Parses a value.
 #[derive(Clone, Copy)]
-struct Strict<'a> {
-    left: &'a Cell<u32>,
+struct StrictValue<'a> {
+    /// How many more values the text may have.
+    budget: &'a Cell<u32>,
 }
 
-impl Strict<'_> {
+impl StrictValue<'_> {
     fn count<E: Error>(self) -> Result<(), E> {
-        let left = self.left.get().checked_sub(1).ok_or_else(|| E::custom("too many values"))?;
-        self.left.set(left);
+        let budget = self.budget.get().checked_sub(1);
+        self.budget.set(budget.ok_or_else(|| E::custom("too many values"))?);
         Ok(())
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictValue<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
@@ -50,7 +51,7 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictValue<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,9 +5,9 @@
 //!
 //! | key | algorithm |
 //! |---|---|
-//! | any with `alg` | that one, if it fits the key |
+//! | any with `alg` | its `alg`, if it fits the key |
 //! | RSA without `alg` | RS256, which JWA recommends and OpenID Connect has as its default |
-//! | EC without `alg` | the one of its curve: ES256, ES384, ES512 (RFC 7518, 3.4) |
+//! | EC without `alg` | that of its curve: ES256, ES384, ES512 (RFC 7518, 3.4) |
 //! | OKP Ed25519 without `alg` | EdDSA (RFC 8037, 3.1) |
 //! | oct without `alg` | none: the key is rejected |
 
@@ -26,13 +26,10 @@ pub(crate) use key::Key;
 /// The longest key set, in bytes.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// The most keys in a set: a `kid` is searched for among all of them.
+/// Maximum number of keys in a set: each look-up of a `kid` compares all of them.
 const MAX_KEYS: usize = 256;
 
-/// How much of a text that is not JSON is searched for what it may be, in bytes.
-const MAX_BEGINNING: usize = 256;
-
-/// The most keys that an error names.
+/// Maximum number of keys that an error names.
 const MAX_SHOWN: usize = 8;
 
 /// The usable keys of an issuer; at least one.
@@ -59,7 +56,7 @@ pub enum KeySetError {
     /// Longer than [`MAX_BYTES`].
     #[error("longer than 1 MiB")]
     TooLong,
-    /// Not strict JSON: what follows in the message.
+    /// Not strict JSON, and the end of the message.
     #[error("not JSON{0}")]
     NotJson(String),
     /// An OpenID Connect discovery document, which names the URL of the key set.
@@ -80,68 +77,78 @@ pub enum KeySetError {
     NoUsableKey(Vec<KeyFault>),
 }
 
-/// Why no key of this set can be used, on one line; `None` if one can.
+/// Why no key of this set can be used, on one line; `None` if a key can be used.
 #[must_use]
 pub fn why_unusable(bytes: &[u8]) -> Option<String> {
     let error = parse(bytes).err()?;
-    Some(match &error {
-        KeySetError::Discovery { jwks_uri } => {
-            format!("{error}: write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`")
+    let detail = match &error {
+        KeySetError::NoUsableKey(faults) => {
+            let faults = faults.iter().take(MAX_SHOWN);
+            let faults = faults.map(|fault| format!("{}: {}", fault.key, fault.message));
+            faults.collect::<Vec<_>>().join("; ")
         }
-        KeySetError::NoUsableKey(faults) if !faults.is_empty() => {
-            let faults: Vec<_> = faults
-                .iter()
-                .take(MAX_SHOWN)
-                .map(|fault| format!("{}: {}", fault.key, fault.message))
-                .collect();
-            format!("{error}: {}", faults.join("; "))
-        }
-        KeySetError::NoUsableKey(_)
-        | KeySetError::TooLong
-        | KeySetError::NotJson(_)
-        | KeySetError::NotAKeySet
-        | KeySetError::Mixed(_) => error.to_string(),
-    })
+        error => error.help().unwrap_or_default(),
+    };
+    Some(if detail.is_empty() { error.to_string() } else { format!("{error}: {detail}") })
 }
 
-/// Parses a key set: the keys that can be used, and the faults of the others. A sound key for
-/// encryption beside them is no fault: issuers such as Keycloak publish one.
+impl KeySetError {
+    /// How to mend the key set, or the policy.
+    pub(crate) fn help(&self) -> Option<String> {
+        match self {
+            Self::Mixed(_) => Some(
+                "replace the shared secrets: anyone who can read the set of public keys knows them"
+                    .to_owned(),
+            ),
+            Self::Discovery { jwks_uri } => {
+                Some(format!("write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`"))
+            }
+            Self::TooLong | Self::NotJson(_) | Self::NotAKeySet | Self::NoUsableKey(_) => None,
+        }
+    }
+}
+
+/// Parses a key set: the usable keys, and the faults of the others. A sound key for encryption is
+/// not a fault: issuers such as Keycloak publish one.
 ///
 /// # Errors
 /// If this is not a key set, it has shared secrets among public keys, or none of its keys can be
 /// used.
 pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
-    let set = objects(bytes)?;
+    let set = parse_objects(bytes)?;
     let secrets = secrets_among_public_keys(&set);
     if !secrets.is_empty() {
         return Err(KeySetError::Mixed(secrets));
     }
     let (mut keys, mut faults) = (Vec::new(), Vec::new());
     for (position, jwk) in (1..).zip(&set) {
-        match Key::parse(jwk) {
-            // Such a `kid` identifies neither (RFC 7517, 4.5).
+        let fault = match Key::parse(jwk) {
+            // Such a `kid` does not identify a key (RFC 7517, 4.5).
             Ok(key) if key.kid().is_some() && count_keys(&set, key.kid()) > 1 => {
-                let fault = Fault::rejected("another key has the same `kid`");
-                faults.push((fault.in_key(position, jwk), jwk));
+                Fault::rejected("another key has the same `kid`")
             }
-            Ok(key) => keys.push(key),
-            Err(fault) => faults.push((fault.in_key(position, jwk), jwk)),
-        }
+            Ok(key) => {
+                keys.push(key);
+                continue;
+            }
+            Err(fault) => fault,
+        };
+        let Fault { message, other_purpose } = fault;
+        faults.push((jwk, KeyFault { key: label(position, jwk), message, other_purpose }));
     }
     if keys.is_empty() {
-        return Err(KeySetError::NoUsableKey(faults.into_iter().map(|(fault, _)| fault).collect()));
+        return Err(KeySetError::NoUsableKey(faults.into_iter().map(|(_, fault)| fault).collect()));
     }
-    let unexpected =
-        faults.into_iter().filter(|(fault, jwk)| !(fault.other_purpose && is_for_encryption(jwk)));
-    Ok((KeySet { keys }, unexpected.map(|(fault, _)| fault).collect()))
+    faults.retain(|(jwk, fault)| !(fault.other_purpose && is_for_encryption(jwk)));
+    Ok((KeySet { keys }, faults.into_iter().map(|(_, fault)| fault).collect()))
 }
 
 /// The shared secrets of a set that also has public keys.
 ///
-/// A set with public keys is meant to be public, and a shared secret that is public lets anyone
-/// sign. So the whole set is rejected and the last good one is kept; to ignore only the secret
-/// would let the leak go unnoticed. A policy that verifies with both kinds has them in separate
-/// files, one issuer for each.
+/// A set with public keys is meant to be public, and a public secret lets anyone sign. So the whole
+/// set is rejected and the last good set is kept; if only the secret were ignored, nobody would
+/// notice the leak. A policy that verifies with both kinds has them in separate files, of an issuer
+/// each.
 fn secrets_among_public_keys(set: &[Map<String, Value>]) -> Vec<String> {
     if !set.iter().any(|jwk| matches!(key_type(jwk), Some("RSA" | "EC" | "OKP"))) {
         return Vec::new();
@@ -159,12 +166,13 @@ fn is_for_encryption(jwk: &Map<String, Value>) -> bool {
     jwk.get("use").and_then(Value::as_str) == Some("enc")
 }
 
-fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
+/// The objects in `keys` (RFC 7517, 5).
+fn parse_objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     if bytes.len() > MAX_BYTES {
         return Err(KeySetError::TooLong);
     }
-    let value =
-        json::parse(bytes).map_err(|error| KeySetError::NotJson(not_json(bytes, &error)))?;
+    let value = json::parse(bytes)
+        .map_err(|error| KeySetError::NotJson(describe_non_json(bytes, &error)))?;
     let Value::Object(mut members) = value else { return Err(KeySetError::NotAKeySet) };
     let Some(Value::Array(keys)) = members.remove("keys") else {
         return Err(match members.get("jwks_uri") {
@@ -185,13 +193,14 @@ fn objects(bytes: &[u8]) -> Result<Vec<Map<String, Value>>, KeySetError> {
     Ok(objects)
 }
 
-/// Why a text is not JSON: what follows `not JSON` in a message. Of the text only markup is shown,
-/// as servers answer that have no key set at this URL: other text may be a secret.
-pub(crate) fn not_json(bytes: &[u8], error: &serde_json::Error) -> String {
-    let text = String::from_utf8_lossy(bytes.get(..MAX_BEGINNING).unwrap_or(bytes));
+/// Why a text is not JSON: the end of a message. It shows a part of the text only if that is
+/// markup, which servers answer if this URL has no key set. Other text may be a secret.
+pub(crate) fn describe_non_json(bytes: &[u8], error: &serde_json::Error) -> String {
+    let beginning = bytes.get(..256).unwrap_or(bytes);
+    let text = String::from_utf8_lossy(beginning);
     let text = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']);
     let tag = text.split_inclusive('>').next().unwrap_or_default();
-    if text.is_empty() && bytes.len() < MAX_BEGINNING {
+    if text.is_empty() && beginning.len() == bytes.len() {
         ": it is empty".to_owned()
     } else if text.starts_with("-----BEGIN ") {
         ": it is PEM; convert its public key to a JWK".to_owned()
@@ -210,8 +219,8 @@ fn count_keys(set: &[Map<String, Value>], kid: Option<&str>) -> usize {
 impl KeySet {
     /// The key that a token with this header must have been signed with.
     ///
-    /// If there is a `kid`, the key with that `kid`. If not, the only key of this algorithm, if
-    /// there is exactly one: trying several would let a token choose its key.
+    /// If there is a `kid`, the key with that `kid`. If not, the only key of this algorithm: to try
+    /// several keys would let a token choose its key.
     pub(crate) fn select(&self, kid: Option<&str>, algorithm: Algorithm) -> Option<&Key> {
         if kid.is_some() {
             return self.keys.iter().find(|key| key.kid() == kid);
@@ -221,53 +230,33 @@ impl KeySet {
         if keys.next().is_some() { None } else { key }
     }
 
-    /// The `kid`s, in order; empty for a key without one.
-    pub(crate) fn kids(&self) -> impl Iterator<Item = &str> {
+    /// The `kid`s, in order; empty for a key without `kid`.
+    pub fn kids(&self) -> impl Iterator<Item = &str> {
         self.keys.iter().map(|key| key.kid().unwrap_or_default())
     }
 
-    /// The number of keys.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Never true: see [`parse`].
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// Whether one of the keys is a shared secret, which must not be published at a URL.
+    /// Whether a key is a shared secret, which must not be published at a URL.
     pub(crate) fn has_secret(&self) -> bool {
         self.keys.iter().any(Key::is_secret)
     }
 }
 
-/// Why one key cannot be used.
+/// A [`KeyFault`] without the name of the key.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Fault {
+struct Fault {
     message: &'static str,
     other_purpose: bool,
 }
 
 impl Fault {
     /// The key is weak, damaged, or must not be in the set.
-    pub(crate) const fn rejected(message: &'static str) -> Self {
+    const fn rejected(message: &'static str) -> Self {
         Self { message, other_purpose: false }
     }
 
     /// The key is sound, but has another purpose.
-    pub(crate) const fn other_purpose(message: &'static str) -> Self {
+    const fn other_purpose(message: &'static str) -> Self {
         Self { message, other_purpose: true }
-    }
-
-    fn in_key(self, position: usize, jwk: &Map<String, Value>) -> KeyFault {
-        KeyFault {
-            key: label(position, jwk),
-            message: self.message,
-            other_purpose: self.other_purpose,
-        }
     }
 }
 

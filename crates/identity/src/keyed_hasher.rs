@@ -7,32 +7,32 @@ use std::hash::Hasher as _;
 use highway::{HighwayHash as _, HighwayHasher, Key};
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-/// The length from which HighwayHash hashes a string, in bytes. For 900 bytes, as a token has, it
-/// takes 110 ns and SipHash 420; for 30 bytes, as Basic credentials have, 56 and 36 ns (November
+/// The length from which HighwayHash hashes a string, in bytes. It takes 110 ns for the 900 bytes
+/// of a token, and SipHash 420 ns; for the 30 bytes of Basic credentials 56 and 36 ns (November
 /// 2026).
-const LONG: usize = 64;
+const MIN_LONG: usize = 64;
 
 /// A hash function with secret keys of this process. Without the keys, nobody can search for two
 /// credentials of the same hash, or learn credentials from a hash.
 ///
-/// Short strings are hashed by SipHash-2-4, long ones by HighwayHash, both with 128 bits of output.
-/// HighwayHash was studied less, so names, which others may know, are hashed by SipHash alone. To
-/// be taken for another caller, an attacker would need a value with the same hash as that caller's,
-/// without the key and without that value; no hash leaves this process. POLYVAL (RFC 8452), for
-/// which that is proven, takes 230 ns for a token.
+/// Short strings are hashed by SipHash-2-4, long strings by HighwayHash, both with 128 bits of
+/// output. HighwayHash was studied less, so names, which others may know, are hashed by SipHash
+/// alone. To be taken for another caller, an attacker would need a value with the same hash as the
+/// caller's, without the key and without the caller's value; no hash leaves this process. POLYVAL
+/// (RFC 8452), for which that is proven to be infeasible, takes 230 ns for a token.
 #[derive(Clone)]
 pub(crate) struct KeyedHasher {
     short: SipHasher24,
     long: HighwayHasher,
-    /// For several strings: otherwise one string could have the hash of two.
+    /// For pairs of strings: with the key of `short`, a string could have the hash of a pair.
     pairs: SipHasher24,
 }
 
 impl KeyedHasher {
     /// A hasher with new random keys; `None` if the system's random number generator fails.
     ///
-    /// The keys come straight from the system. aws-lc first gathers entropy from timing jitter,
-    /// which took 50 ms of each start (November 2026).
+    /// aws-lc is not used for the keys: it first gathers entropy from timing jitter, which took 50
+    /// ms of each start (November 2026).
     pub(crate) fn random() -> Option<Self> {
         let (mut short, mut pairs, mut long) = ([0; 16], [0; 16], [[0; 8]; 4]);
         for key in [&mut short[..], &mut pairs, long.as_flattened_mut()] {
@@ -45,9 +45,9 @@ impl KeyedHasher {
         })
     }
 
-    /// The hash of one string.
+    /// The hash of a string.
     pub(crate) fn hash(&self, bytes: &[u8]) -> u128 {
-        if bytes.len() < LONG {
+        if bytes.len() < MIN_LONG {
             return self.short.hash(bytes).as_u128();
         }
         let [low, high] = self.long.clone().hash128(bytes);
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn each_hasher_has_its_own_keys() {
         let (one, other) = (KeyedHasher::random().unwrap(), KeyedHasher::random().unwrap());
-        for bytes in [&[0][..], &[0; LONG], &[0; 900]] {
+        for bytes in [&[0][..], &[0; MIN_LONG], &[0; 900]] {
             assert_ne!(one.hash(bytes), other.hash(bytes));
         }
         assert_ne!(one.hash_pair(b"x", b"y"), other.hash_pair(b"x", b"y"));
@@ -105,9 +105,20 @@ mod tests {
     #[test]
     fn every_bit_and_the_length_change_the_hash() {
         let hasher = KeyedHasher::random().unwrap();
-        for length in
-            [0, 1, 15, 16, LONG - 1, LONG, LONG + 1, LONG + 16, LONG + 31, LONG + 32, 900, 8192]
-        {
+        for length in [
+            0,
+            1,
+            15,
+            16,
+            MIN_LONG - 1,
+            MIN_LONG,
+            MIN_LONG + 1,
+            MIN_LONG + 16,
+            MIN_LONG + 31,
+            MIN_LONG + 32,
+            900,
+            8192,
+        ] {
             let bytes = vec![0; length];
             let hash = hasher.hash(&bytes);
             assert_eq!(hash, hasher.clone().hash(&bytes));

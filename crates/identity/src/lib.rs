@@ -41,7 +41,7 @@ use policy::model::SourceId;
 pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use cache::CacheSize;
 pub use credentials_error::CredentialsError;
-pub use jwt::{claim, malformed_names, named_roles};
+pub use jwt::{claim, describe_malformed_names, token_roles};
 pub use limits::Limits;
 pub use local_cache::{CacheLookups, LocalCache};
 pub use memory::{HeapSize, allocated};
@@ -73,8 +73,8 @@ pub struct Subject {
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).
     pub roles: Vec<Arc<str>>,
     /// The claims of the token, for `attach` in [`Authenticator::authenticate`]. `Null` for Basic,
-    /// and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text (`{"a":0}`
-    /// takes 640 bytes).
+    /// and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text
+    /// (`{"a":0}` takes 640 bytes).
     pub claims: serde_json::Value,
 }
 

@@ -8,8 +8,8 @@ pub struct Limits {
     /// Maximum number of verified Basic credentials.
     pub basic_credentials: usize,
     /// Maximum memory of all cached Basic credentials together, in bytes, with the values that are
-    /// attached to them. Credentials that are carried over a reload, of 162 bytes each, have another
-    /// limit of the same size.
+    /// attached to them. Credentials that are carried over a reload, of 162 bytes each, have
+    /// another limit of the same size.
     pub basic_bytes: usize,
     /// How long Basic credentials count as verified, from their verification or their last use. A
     /// use in the first quarter of this time does not renew them: a renewal writes to memory that

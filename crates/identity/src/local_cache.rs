@@ -1,9 +1,9 @@
-//! A small cache for one thread, in front of the caches of all threads.
+//! A small cache for each thread, in front of the caches of all threads.
 //!
 //! A look-up in a shared cache writes to memory that all threads use: the lock of a shard, and the
 //! reference count of the subject. Each such write takes the cache line from the other cores, which
-//! on many cores would limit the whole process. A hit here writes to no memory that threads share
-//! (P9 in `benches/README.md`, `make bench BENCH=threads`).
+//! on many cores would limit the whole process. A hit here writes to no shared memory (P9 in
+//! `benches/README.md`, `make bench BENCH=threads`).
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,31 +12,28 @@ use std::time::Duration;
 use crate::cache::{CacheHit, Window};
 use crate::{CachedSubject, UnixTime};
 
-/// Entries per set: the cache is set-associative, like that of a CPU. Two busy callers whose keys
-/// fall into one set do not evict each other.
+/// Entries per set: the cache is set-associative, like that of a CPU, so two busy callers with the
+/// same set do not evict each other.
 const WAYS: usize = 2;
 /// The number of sets, a power of two. Chosen, not measured: 1,024 callers per worker.
 const SETS: usize = 512;
 /// The largest subject to keep here, in bytes. Most take half a KiB. Subjects that the shared cache
-/// has evicted exist for this cache alone: at most 2 MiB, 1,024 of this size.
+/// has evicted exist only here: at most 2 MiB, 1,024 of this size.
 const MAX_BYTES: usize = 2 << 10;
 /// How long an entry is used before the next look-up in the shared cache. That look-up marks the
 /// shared entry as used: otherwise the shared cache would evict the busiest callers, or let them
 /// expire.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// The verified credentials that one thread has used last: at most 1,024, and 2 MiB with their
-/// subjects.
-///
-/// Each thread has its own. It may be used with several [`Authenticator`](crate::Authenticator)s in
-/// turn: it never returns a subject of another one.
+/// The verified credentials that a thread has used last: at most 1,024, and 2 MiB with their
+/// subjects. If it is used with several [`Authenticator`](crate::Authenticator)s in turn, it never
+/// returns a subject of another authenticator.
 pub struct LocalCache<T> {
     /// The id of the authenticator that verified all entries.
     authenticator: u64,
     /// Allocated with the first look-up, and again for each new authenticator.
     sets: Vec<[Option<Entry<T>>; WAYS]>,
-    /// The last subject that was returned without an entry, so that a reference to it can be
-    /// returned.
+    /// Holds the last subject that was returned without an entry.
     last: Option<Arc<CachedSubject<T>>>,
     lookups: CacheLookups,
 }
@@ -61,11 +58,11 @@ struct Entry<T> {
 
 impl<T> LocalCache<T> {
     /// The cached subject with this key, if this authenticator has verified its credentials;
-    /// otherwise the one that `look_up` returns, which is then cached for at most a second.
-    /// `verified`: a verification for this request has a result, which `look_up` uses.
+    /// otherwise the subject that `look_up` returns, which is then cached for at most a second.
+    /// `verified` is whether `look_up` uses the result of a verification for this request.
     ///
     /// # Errors
-    /// That of `look_up`.
+    /// The error of `look_up`.
     pub(crate) fn get_or_look_up<E>(
         &mut self,
         authenticator: u64,
@@ -80,13 +77,13 @@ impl<T> LocalCache<T> {
             *self = Self { authenticator, sets, last: None, lookups: self.lookups };
         }
         let Self { sets, last, lookups, .. } = self;
-        let Some([first, second]) = sets.get_mut(set_of(key)) else {
-            // Cannot happen: `set_of` is below `SETS`, and no authenticator has the id of an empty
+        let Some([first, second]) = sets.get_mut(set_index(key)) else {
+            // Cannot happen: the index is below `SETS`, and no authenticator has the id of an empty
             // cache, 0.
             return Ok(last.insert(look_up()?.value));
         };
-        // The slot that has this key, or else one that is empty or expired. If there is none, the
-        // second is replaced; the first is free again after `MAX_AGE` at the latest.
+        // The slot with this key, or else a free slot. If there is none, the second is replaced;
+        // the first is free again after `MAX_AGE` at the latest.
         let slot = if !has_key(second, key) && (has_key(first, key) || is_free(first, now)) {
             first
         } else {
@@ -109,7 +106,7 @@ impl<T> LocalCache<T> {
         Ok(&slot.insert(Entry { key, window: Window { from: now, until }, cached }).cached)
     }
 
-    /// What was looked up since the last call.
+    /// The look-ups since the last call.
     pub fn take_lookups(&mut self) -> CacheLookups {
         std::mem::take(&mut self.lookups)
     }
@@ -130,8 +127,8 @@ fn is_free<T>(slot: &Option<Entry<T>>, now: UnixTime) -> bool {
 }
 
 /// The index of the set for a key. Keys are keyed hashes, so their bits are uniform, and no client
-/// can choose credentials that fall into one set. The shared cache uses the low half.
-fn set_of(key: u128) -> usize {
+/// can choose credentials with the same set. The shared cache uses the low half.
+fn set_index(key: u128) -> usize {
     usize::try_from(key >> 64 & (SETS as u128 - 1)).unwrap_or_default()
 }
 

@@ -1,22 +1,20 @@
-//! Which keys tokens named that a key set does not have.
-
-/// The most `kid`s that are kept until they are taken.
+/// Maximum number of `kid`s that are kept.
 const MAX_KIDS: usize = 16;
-/// The longest `kid` that is kept, in bytes. Issuers use names, UUIDs and thumbprints of up to 64
-/// bytes.
+/// Maximum length of a `kid` that is kept, in bytes. Issuers use names, UUIDs and thumbprints of up
+/// to 64 bytes.
 const MAX_KID: usize = 256;
 
-/// The `kid`s of tokens that no key of a set has: reasons to fetch the set again. Bounded, because
-/// a client chooses the `kid` of its token.
+/// The `kid`s of tokens for which a set has no key: reasons to fetch the set again. Bounded,
+/// because a client chooses the `kid` of its token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnknownKids {
     kids: Vec<Box<str>>,
+    /// Whether there were more `kid`s, which were not kept.
     more: bool,
 }
 
 impl UnknownKids {
-    /// Adds a `kid`, unless it is in there or too long, or there are many already: then only that
-    /// there are more is kept.
+    /// Adds a `kid`.
     pub fn add(&mut self, kid: &str) {
         if self.kids.iter().any(|added| **added == *kid) {
             return;
@@ -28,13 +26,13 @@ impl UnknownKids {
         }
     }
 
-    /// Adds all of another list.
+    /// Adds the `kid`s of another list.
     pub fn extend(&mut self, other: &Self) {
         other.kids().for_each(|kid| self.add(kid));
         self.more |= other.more;
     }
 
-    /// Leaves out the `kid`s for which this is false.
+    /// Removes the `kid`s for which `keep` is false.
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.kids.retain(|kid| keep(kid));
     }

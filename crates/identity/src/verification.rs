@@ -17,11 +17,10 @@ use crate::{CredentialsError, UnixTime};
 /// BENCH=identity`): a thread that serves requests may run one, but not many in a row. Otherwise a
 /// flood of wrong signatures would delay its other requests.
 ///
-/// The credentials in it are overwritten when it is dropped.
+/// Its credentials are overwritten when it is dropped.
 pub struct Verification {
     pub(crate) credentials: PendingCredentials,
-    /// The key of the credentials in the cache: the keyed hash of user and password, or of the
-    /// token.
+    /// The cache key of the credentials: the keyed hash of user and password, or of the token.
     pub(crate) cache_key: u128,
     pub(crate) key: u128,
     pub(crate) verified_before: bool,
@@ -29,7 +28,7 @@ pub struct Verification {
 
 pub(crate) enum PendingCredentials {
     Password {
-        /// Of another name if it is the decoy of a user that does not exist.
+        /// Has another name if it is the decoy of a user that does not exist.
         account: Arc<Account>,
         /// The user name in the credentials.
         user: Box<str>,
@@ -42,7 +41,7 @@ pub(crate) enum PendingCredentials {
     },
 }
 
-/// What a [`Verification`] verifies, and how long that takes.
+/// The kind of a [`Verification`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VerificationKind {
     /// A password: milliseconds.
@@ -57,7 +56,6 @@ pub enum VerificationKind {
 #[derive(Clone)]
 pub struct VerificationResult {
     pub(crate) result: CredentialsResult,
-    /// The cache key of the credentials.
     pub(crate) cache_key: u128,
 }
 
@@ -66,13 +64,13 @@ pub(crate) enum CredentialsResult {
     Password(PasswordResult),
     Token {
         result: Result<Arc<VerifiedToken>, CredentialsError>,
-        /// The issuers by whose keys and settings it was verified. Under others it does not count.
+        /// The issuers whose keys and settings verified it. For other issuers the result is void.
         issuers: Arc<[Issuer]>,
     },
 }
 
 impl Verification {
-    /// What it verifies.
+    /// Whether it verifies a password or a token.
     #[must_use]
     pub fn kind(&self) -> VerificationKind {
         match self.credentials {
@@ -93,25 +91,24 @@ impl Verification {
             }
     }
 
-    /// Whether the same credentials were verified before in this process against the same stored
-    /// hash, but too long ago to count now. Never true for a token, nor for credentials that the
-    /// cache has evicted.
+    /// Whether this process has already verified the same credentials against the same stored hash,
+    /// but too long ago. Never true for a token, nor for credentials that the cache has evicted.
     ///
-    /// Queues let such a verification go first: nobody without valid credentials can cause one, so
-    /// a flood of wrong passwords does not delay users who were verified before.
+    /// Queues let such a verification go first: nobody can cause it without valid credentials, so a
+    /// flood of wrong passwords does not delay users who were verified before.
     #[must_use]
     pub fn verified_before(&self) -> bool {
         self.verified_before
     }
 
-    /// Equal for equal passwords under the same stored hash, so that equal verifications can be run
-    /// once. For a token it does not depend on the keys. Depends on a secret of this process.
+    /// Equal for equal tokens, and for equal passwords under the same stored hash, so that equal
+    /// verifications can be run once. Depends on a secret of this process.
     #[must_use]
     pub fn key(&self) -> u128 {
         self.key
     }
 
-    /// Runs it. It takes as long for a user that does not exist as for one that does.
+    /// Runs it. It takes as long whether the user exists or not.
     #[must_use]
     pub fn run(self) -> VerificationResult {
         let result = match self.credentials {

@@ -13,8 +13,8 @@ use crate::limits::Limits;
 use crate::{CachedSubject, HeapSize, Subject, UnixTime};
 
 /// How far the clock may be set back without effect on cached Basic credentials. If it is set back
-/// further, they must be verified again: a clock that was wrong for a while cannot keep them valid
-/// for longer. Chosen, not measured: usual corrections of the clock are far smaller.
+/// further, they must be verified again, so a clock that was fast for a while does not keep them
+/// valid for longer. Chosen, not measured: usual corrections of the clock are far smaller.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
 /// HTTP Basic: the users, and the credentials that have been verified.
@@ -29,9 +29,9 @@ pub(super) struct Basic<T> {
     lifetime: Duration,
 }
 
-/// Verified credentials of the previous policy, by keyed hash. They never change once the policy is
-/// active, so they need no lock. Credentials that are found here are inserted into the cache, where
-/// use renews them. Expired ones are carried over too: they show that the caller was verified
+/// Verified credentials of the previous policy, by keyed hash. They never change while the policy
+/// is active, so they need no lock. At their first use, they are inserted into the cache, where use
+/// renews them. Expired credentials are carried over, too: they show that the caller was verified
 /// before, so its next check comes before others in the queue.
 #[derive(Default)]
 pub(super) struct CarriedCredentials(HashMap<u128, (Arc<Account>, Window)>);
@@ -83,8 +83,8 @@ impl<T: HeapSize> Basic<T> {
         self.carried = CarriedCredentials(carried);
     }
 
-    /// The user of credentials whose password something between the client and Envoy checks
-    /// (`verify: false`). The name comes from the caller, and the policy need not have it.
+    /// The user of credentials whose password another program checks, between the client and Envoy
+    /// (`verify: false`). The policy need not have the user.
     pub(super) fn unverified(
         &self,
         key: u128,
@@ -105,17 +105,15 @@ impl<T: HeapSize> Basic<T> {
         now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
     ) -> CacheHit<Arc<CachedSubject<T>>> {
-        let cached = CachedSubject::new(subject, attach);
-        let until = now.saturating_add(self.lifetime);
-        let window = Window { from: now.saturating_sub(CLOCK_TOLERANCE), until };
-        let bytes = cached.bytes();
-        self.credentials.insert(key, cached, window, bytes)
+        let from = now.saturating_sub(CLOCK_TOLERANCE);
+        let window = Window { from, until: now.saturating_add(self.lifetime) };
+        self.credentials.insert_subject(key, subject, window, attach)
     }
 }
 
 impl CarriedCredentials {
-    /// The most memory that one entry takes, in bytes: a hash table that has just grown has 16
-    /// slots for seven entries.
+    /// The most memory of an entry, in bytes: a hash table that has just grown has 16 slots for
+    /// seven entries.
     const ENTRY_BYTES: usize = (size_of::<(u128, (Arc<Account>, Window))>() + 1) * 5 / 2;
 
     pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<&Arc<Account>> {

@@ -1,5 +1,5 @@
-//! Callers without a verification: the names that invalid credentials claim, for logs; claims, for
-//! people and test cases; and callers whose credentials another policy has verified.
+//! Subjects without a verification: the names in invalid credentials, for logs; subjects of claims,
+//! for people and test cases; and callers whose credentials another policy has verified.
 
 use serde_json::Value;
 
@@ -17,14 +17,14 @@ pub struct Attempted {
     pub user: Option<String>,
     /// The issuer of a token, even if the policy does not configure it. No control characters.
     pub issuer: Option<String>,
-    /// What in the credentials led to the error, for example "`aud` is `account`, expected `shop`".
-    /// No control characters.
+    /// The cause of the error in the credentials, such as "`aud` is `account`, expected `shop`". No
+    /// control characters.
     pub detail: Option<String>,
 }
 
 impl<T: HeapSize> Authenticator<T> {
-    /// What the credentials in an `Authorization` header say, which are invalid because of this
-    /// error. Only methods that the policy configures are read: the user name of others may be a
+    /// The names in the credentials of an `Authorization` header, which are invalid because of this
+    /// error. Empty if the policy does not configure their method: then the user name may be a
     /// secret, such as an API key.
     #[must_use]
     pub fn attempted(
@@ -40,9 +40,7 @@ impl<T: HeapSize> Authenticator<T> {
                     let user = basic.accounts.user_name(credentials.user()).to_string();
                     Attempted { user: Some(user), ..Attempted::default() }
                 }
-                Err(malformed) => {
-                    Attempted { detail: Some(malformed.to_string()), ..Attempted::default() }
-                }
+                Err(error) => Attempted { detail: Some(error.to_string()), ..Attempted::default() },
             },
             (Authorization::Bearer(token), _) if !self.issuers.is_empty() => {
                 self.attempted_token(token, error, now)
@@ -54,20 +52,20 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// What is malformed in these claims, which are not of a verified token: for people who test a
-    /// policy.
+    /// Why these claims, which are not those of a verified token, are malformed: for people who
+    /// test a policy.
     #[must_use]
     pub fn malformed_claim(&self, claims: &Value) -> Option<String> {
         let mut claims = claims.as_object()?.clone();
-        // Those of a case need no times.
+        // The claims of a test case need no times.
         claims.entry("exp").or_insert_with(|| 0.into());
         let issuer = jwt::find_issuer(&self.issuers, claims.get("iss")).ok()?;
-        Some(jwt::malformed_claim(&claims, &issuer.settings))
+        Some(jwt::describe_malformed_claim(&claims, &issuer.settings))
     }
 
     fn attempted_token(&self, text: &[u8], error: CredentialsError, now: UnixTime) -> Attempted {
-        let token = jwt::Unverified::decode(text);
-        let detail = jwt::detail(&token, &self.issuers, error, now);
+        let token = jwt::UnverifiedToken::decode(text);
+        let detail = jwt::describe(&token, &self.issuers, error, now);
         let Ok(claims) = token.payload else { return Attempted { detail, ..Attempted::default() } };
         let issuer = jwt::find_issuer(&self.issuers, claims.get("iss")).ok();
         let user = issuer.and_then(|issuer| jwt::user(&claims, &issuer.settings));
@@ -85,31 +83,31 @@ impl<T: HeapSize> Authenticator<T> {
     /// # Errors
     /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the
     /// roles are malformed.
-    pub fn subject_of(&self, claims: &Value) -> Result<Subject, CredentialsError> {
+    pub fn subject_from_claims(&self, claims: &Value) -> Result<Subject, CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
         jwt::subject(members.clone(), &issuer.settings, issuer.source)
     }
 
-    /// Checks the `aud`, `exp`, `nbf` and `iat` that claims have, for test cases and tools. None of
-    /// them is required.
+    /// Checks `aud`, `exp`, `nbf` and `iat` of these claims, for test cases and tools. None of them
+    /// is required.
     ///
     /// # Errors
     /// If no token with these claims is valid now.
     pub fn check_claims(&self, claims: &Value, now: UnixTime) -> Result<(), CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
-        jwt::check_given(members.clone(), &issuer.settings, now)
+        jwt::check_present(members.clone(), &issuer.settings, now)
     }
 
-    /// The subject of the Basic user with this name, which has the prefix. Nothing is verified.
+    /// The subject of the Basic user with this name, prefix included. Nothing is verified.
     #[must_use]
     pub fn basic_user(&self, user: &str) -> Option<&Subject> {
         self.basic.as_ref()?.accounts.find_prefixed(user).map(|account| &account.subject)
     }
 
-    /// The subject of the Basic user with this name, which has no prefix, once its password was
-    /// verified elsewhere.
+    /// The subject of the Basic user with this name, without prefix, whose password was verified
+    /// elsewhere.
     ///
     /// # Errors
     /// If no password of a user with this name is valid here.
@@ -141,8 +139,8 @@ impl<T: HeapSize> Authenticator<T> {
     }
 }
 
-/// Header and payload of the token in the value of an `Authorization` header, without its
-/// signature. So they are no credentials.
+/// Header and payload of the token in the value of an `Authorization` header. Without the
+/// signature, they are not credentials.
 #[must_use]
 pub fn signed_part(authorization: &[u8]) -> Option<&[u8]> {
     match Authorization::parse(authorization) {

@@ -27,10 +27,9 @@ pub(crate) enum KeyKind {
     Edwards(&'static dyn VerificationAlgorithm),
 }
 
-/// All of them. Only registered names count (RFC 7518, 3.1); they are case-sensitive (RFC 7515,
-/// 4.1.1), and `none` is not among them. Some libraries accept `ES521`, after the curve P-521, as
-/// an alias of `ES512`. A check elsewhere, such as a list of allowed algorithms, may not know an
-/// alias.
+/// The registered names (RFC 7518, 3.1) without `none`; they are case-sensitive (RFC 7515, 4.1.1).
+/// Some libraries accept `ES521`, after the curve P-521, as an alias of `ES512`. It is not accepted
+/// here: a check elsewhere, such as a list of allowed algorithms, may not know the alias.
 static ALGORITHMS: [Algorithm; 13] = [
     Algorithm { name: "HS256", key: KeyKind::Secret(HMAC_SHA256) },
     Algorithm { name: "HS384", key: KeyKind::Secret(HMAC_SHA384) },
@@ -54,7 +53,6 @@ impl Algorithm {
         ALGORITHMS.iter().find(|algorithm| algorithm.name == name).copied()
     }
 
-    /// Its name, for messages.
     pub(crate) fn name(self) -> &'static str {
         self.name
     }

@@ -1,7 +1,7 @@
 //! One JSON Web Key (RFC 7517, 4; RFC 7518, 6; RFC 8037, 2): validated when it is loaded, ready to
 //! verify with.
 
-use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents};
+use aws_lc_rs::signature::{ParsedPublicKey, RsaPublicKeyComponents, VerificationAlgorithm};
 use aws_lc_rs::{constant_time, hmac};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,18 +11,18 @@ use zeroize::Zeroizing;
 use super::Fault;
 use super::algorithm::{Algorithm, KeyKind};
 
-/// The shortest RSA modulus, in bits (RFC 7518, 3.3).
+/// Minimum length of an RSA modulus, in bits (RFC 7518, 3.3).
 const MIN_RSA: usize = 2048;
-/// The longest RSA modulus, in bits: the cost of a verification grows with its square.
+/// Maximum length of an RSA modulus, in bits: the cost of a verification grows with its square.
 const MAX_RSA: usize = 8192;
 /// The smallest RSA exponent (FIPS 186-5, A.1.1 requires more than 2^16).
 const MIN_EXPONENT: u64 = 65_537;
-/// The largest RSA exponent: what the library accepts, and verification stays cheap.
+/// The largest RSA exponent that the library accepts. Larger exponents cost more.
 const MAX_EXPONENT: u64 = (1 << 33) - 1;
 
-/// The y coordinates of the points of edwards25519 whose order divides eight, in every encoding
-/// that decodes to them, without the sign bit of x: 0, 1, -1, the two of order eight, and 0 and 1
-/// once more with the prime added.
+/// The y coordinates of the points of edwards25519 whose order divides eight, such as a key of
+/// zeros, in every encoding, without the sign bit of x: 0, 1, -1, the two of order eight, and 0 and
+/// 1 once more with the prime added.
 const SMALL_ORDER: [&str; 7] = [
     "0000000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000000",
@@ -33,9 +33,9 @@ const SMALL_ORDER: [&str; 7] = [
     "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
 ];
 
-const UNSUPPORTED_ALGORITHM: Fault = Fault::other_purpose("its `alg` is not one that is supported");
-const UNSUPPORTED_KIND: Fault = Fault::other_purpose("its `kty` is not one that is supported");
-const UNSUPPORTED_CURVE: Fault = Fault::other_purpose("its `crv` is not one that is supported");
+const UNSUPPORTED_ALGORITHM: Fault = Fault::other_purpose("its `alg` is not supported");
+const UNSUPPORTED_KIND: Fault = Fault::other_purpose("its `kty` is not supported");
+const UNSUPPORTED_CURVE: Fault = Fault::other_purpose("its `crv` is not supported");
 const NO_CURVE: Fault = Fault::rejected("a key without `crv`");
 const WRONG_LENGTH: Fault = Fault::rejected("a coordinate that is not as long as its curve says");
 
@@ -57,10 +57,10 @@ impl Key {
     pub(super) fn parse(jwk: &Jwk) -> Result<Self, Fault> {
         let kid = text(jwk, "kid")?.map(Box::from);
         let kind = text(jwk, "kty")?.ok_or(Fault::rejected("a key without `kty`"))?;
-        no_private_part(jwk, kind)?;
-        for_signatures(jwk)?;
-        let algorithm = pinned(jwk, kind)?;
-        let material = material(jwk, kind, algorithm)?;
+        reject_private_part(jwk, kind)?;
+        check_purpose(jwk)?;
+        let algorithm = pin_algorithm(jwk, kind)?;
+        let material = parse_material(jwk, kind, algorithm)?;
         Ok(Self { kid, algorithm, material })
     }
 
@@ -89,7 +89,7 @@ impl Key {
 }
 
 /// Rejects a private key: a program that reads a key set must not be able to sign.
-fn no_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
+fn reject_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
     let private = ["d", "p", "q", "dp", "dq", "qi", "oth"];
     if kind != "oct" && private.iter().any(|name| jwk.contains_key(*name)) {
         return Err(Fault::rejected(
@@ -100,7 +100,7 @@ fn no_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
 }
 
 /// Checks that `use` and `key_ops` allow verifying, where they are present (RFC 7517, 4.2 and 4.3).
-fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
+fn check_purpose(jwk: &Jwk) -> Result<(), Fault> {
     if text(jwk, "use")?.is_some_and(|purpose| purpose != "sig") {
         return Err(Fault::other_purpose("its `use` is not `sig`"));
     }
@@ -116,8 +116,8 @@ fn for_signatures(jwk: &Jwk) -> Result<(), Fault> {
     }
 }
 
-/// The one algorithm of a key: see the table at the top of [`super`].
-fn pinned(jwk: &Jwk, kind: &str) -> Result<Algorithm, Fault> {
+/// The algorithm of a key: see the table at the top of [`super`].
+fn pin_algorithm(jwk: &Jwk, kind: &str) -> Result<Algorithm, Fault> {
     if let Some(name) = text(jwk, "alg")? {
         return Algorithm::from_name(name).ok_or(UNSUPPORTED_ALGORITHM);
     }
@@ -131,27 +131,23 @@ fn pinned(jwk: &Jwk, kind: &str) -> Result<Algorithm, Fault> {
     Algorithm::from_name(name).ok_or(UNSUPPORTED_ALGORITHM)
 }
 
-fn material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fault> {
+fn parse_material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fault> {
     match (kind, algorithm.key) {
         ("oct", KeyKind::Secret(hash)) => secret(jwk, hash),
         ("RSA", KeyKind::Rsa(parameters)) => {
-            let (n, e) = (modulus(jwk)?, exponent(jwk)?);
-            let components = RsaPublicKeyComponents { n, e };
-            components
+            RsaPublicKeyComponents { n: modulus(jwk)?, e: exponent(jwk)? }
                 .to_parsed_public_key(parameters)
                 .map(Material::Public)
                 .map_err(|_| Fault::rejected("not an RSA key"))
         }
         ("EC", KeyKind::Curve(verification)) => {
-            let (fitting, size) = curve(jwk)?;
-            if fitting != algorithm.name() {
+            let (name, size) = curve(jwk)?;
+            if name != algorithm.name() {
                 return Err(Fault::rejected("its `alg` does not fit its `crv`"));
             }
-            public(ParsedPublicKey::new(verification, point(jwk, size)?))
+            parse_point(verification, &point(jwk, size)?)
         }
-        ("OKP", KeyKind::Edwards(verification)) => {
-            public(ParsedPublicKey::new(verification, edwards(jwk)?))
-        }
+        ("OKP", KeyKind::Edwards(verification)) => parse_point(verification, &edwards_point(jwk)?),
         ("oct" | "RSA" | "EC" | "OKP", _) => {
             Err(Fault::rejected("its `alg` does not fit its `kty`"))
         }
@@ -159,8 +155,13 @@ fn material(jwk: &Jwk, kind: &str, algorithm: Algorithm) -> Result<Material, Fau
     }
 }
 
-fn public<E>(key: Result<ParsedPublicKey, E>) -> Result<Material, Fault> {
-    key.map(Material::Public).map_err(|_| Fault::rejected("not a point on its curve"))
+fn parse_point(
+    algorithm: &'static dyn VerificationAlgorithm,
+    point: &[u8],
+) -> Result<Material, Fault> {
+    ParsedPublicKey::new(algorithm, point)
+        .map(Material::Public)
+        .map_err(|_| Fault::rejected("not a point on its curve"))
 }
 
 /// A shared secret, which must be at least as long as its hash (RFC 7518, 3.2).
@@ -174,8 +175,8 @@ fn secret(jwk: &Jwk, hash: hmac::Algorithm) -> Result<Material, Fault> {
 
 fn modulus(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     let modulus = number(jwk, "n")?;
-    let leading = modulus.first().map_or(0, |first| first.leading_zeros());
-    let bits = (modulus.len() * 8).saturating_sub(usize::try_from(leading).unwrap_or(0));
+    let unused_bits = modulus.first().map_or(0, |byte| byte.leading_zeros());
+    let bits = (modulus.len() * 8).saturating_sub(unused_bits as usize);
     if bits < MIN_RSA {
         return Err(Fault::rejected("an RSA key of fewer than 2048 bits"));
     }
@@ -226,13 +227,13 @@ fn point(jwk: &Jwk, size: usize) -> Result<Vec<u8>, Fault> {
     Ok([vec![4], x, y].concat())
 }
 
-fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
+fn edwards_point(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     if text(jwk, "crv")?.ok_or(NO_CURVE)? != "Ed25519" {
         return Err(UNSUPPORTED_CURVE);
     }
     let point = bytes(jwk, "x")?;
-    // Else the library takes it for a key in DER, whose point the next check would not see.
-    if point.len() != ED25519_LENGTH {
+    // The library would parse a longer text as DER, whose point the next check does not see.
+    if point.len() != 32 {
         return Err(WRONG_LENGTH);
     }
     if is_of_small_order(&point) {
@@ -241,14 +242,11 @@ fn edwards(jwk: &Jwk) -> Result<Vec<u8>, Fault> {
     Ok(point)
 }
 
-/// RFC 8037, 2, and RFC 8032, 5.1.5.
-const ED25519_LENGTH: usize = 32;
-
-/// Whether eight times this point is the neutral element. Verification as in RFC 8032, 5.1.7 does
-/// not check that.
+/// Whether eight times this point is the neutral element. Verification (RFC 8032, 5.1.7) does not
+/// check that.
 fn is_of_small_order(point: &[u8]) -> bool {
-    let mut y: Vec<u8> = point.to_vec();
-    y.last_mut().into_iter().for_each(|last| *last &= 0x7F);
+    let mut y = point.to_vec();
+    y.last_mut().into_iter().for_each(|sign_byte| *sign_byte &= 0x7F);
     let y: String = y.iter().map(|byte| format!("{byte:02x}")).collect();
     SMALL_ORDER.contains(&y.as_str())
 }

@@ -22,8 +22,8 @@ pub(super) fn window(
     let skew = issuer.clock_skew;
     let expires =
         date(claims, "exp")?.ok_or(CredentialsError::MalformedClaims)?.saturating_add(skew);
-    let (not_before, issued) = (date(claims, "nbf")?, date(claims, "iat")?);
-    let from = not_before.max(issued).unwrap_or_default().saturating_sub(skew);
+    let issued = date(claims, "iat")?;
+    let from = date(claims, "nbf")?.max(issued).unwrap_or_default().saturating_sub(skew);
     let too_old = match (issuer.max_age, issued) {
         (None, _) => UnixTime::MAX,
         (Some(age), Some(issued)) => issued.saturating_add(age).saturating_add(skew),
@@ -53,8 +53,8 @@ pub(super) fn date(
     }
 }
 
-/// A time before the epoch becomes the epoch, and one that is too late to represent becomes the
-/// last time there is.
+/// A time before the epoch becomes the epoch. A time that is too late to represent becomes the last
+/// time.
 pub(super) fn since_epoch(number: &Number) -> UnixTime {
     match (number.as_u64(), number.as_f64()) {
         (Some(seconds), _) => Duration::from_secs(seconds),
@@ -65,7 +65,7 @@ pub(super) fn since_epoch(number: &Number) -> UnixTime {
     }
 }
 
-/// Checks that the token is for one of these audiences (RFC 7519, 4.1.3).
+/// Checks that `aud` has an accepted audience (RFC 7519, 4.1.3).
 pub(super) fn check_audience(
     claims: &Map<String, Value>,
     accepted: &[Arc<str>],
@@ -76,16 +76,18 @@ pub(super) fn check_audience(
         Some(Value::Array(list)) => texts(list)?,
         Some(_) => return Err(CredentialsError::MalformedClaims),
     };
-    let fits =
-        audiences.iter().any(|audience| accepted.iter().any(|accepted| **accepted == **audience));
-    if fits { Ok(()) } else { Err(CredentialsError::WrongAudience) }
+    if accepted.iter().any(|accepted| audiences.contains(&&**accepted)) {
+        Ok(())
+    } else {
+        Err(CredentialsError::WrongAudience)
+    }
 }
 
-/// Checks the audience and the times that claims have; none of them is required.
+/// Checks the audience and the times in these claims; none of them is required.
 ///
 /// # Errors
 /// If a token with these claims is not valid now, whatever its other claims are.
-pub(crate) fn check_given(
+pub(crate) fn check_present(
     mut claims: Map<String, Value>,
     issuer: &model::Issuer,
     now: UnixTime,
@@ -117,19 +119,18 @@ pub(crate) fn subject(
     Ok(Subject { user, issuer, source: Some(source), groups, roles, claims: Value::Object(claims) })
 }
 
-/// The roles that the claims of a subject name. They have an effect only if the policy defines them
-/// and `roles_from_token` of this issuer, its own, lists them. Empty without claims: a cached
-/// subject has none.
-pub fn named_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
+/// All roles in the token of a subject of this issuer, without the filter of `roles_from_token`.
+/// Empty for a cached subject, which has no claims.
+pub fn token_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
     let Some(claims) = subject.claims.as_object() else { return Vec::new() };
     names(claims, issuer.claims.roles.as_ref(), "", issuer.claims.separator).unwrap_or_default()
 }
 
-/// The names in a claim: a list of strings, or one string with this between names. Empty if the
-/// claim is missing.
+/// The names in a claim: a list of strings, or a string with `separator` between names. Empty if
+/// the subject has no such claim.
 ///
-/// A claim of another type, or one that is not in the token, is an error and not an empty list: a
-/// `deny` rule may apply to the groups that would be lost.
+/// A claim of another type, or a claim that has to be fetched from another place, is an error and
+/// not an empty list: a `deny` rule may apply to the groups that would be lost.
 fn names(
     claims: &Map<String, Value>,
     path: Option<&ClaimPath>,
@@ -164,24 +165,23 @@ fn texts(list: &[Value]) -> Result<Vec<&str>, CredentialsError> {
 
 /// The user name in the claims of a token, with its prefix, if it can be one.
 pub(crate) fn user(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<Arc<str>> {
-    let user = at(claims, &issuer.claims.user)?.as_str()?;
+    let user = value_at(claims, &issuer.claims.user)?.as_str()?;
     is_name(user).then(|| with_prefix(&issuer.user_prefix, user))
 }
 
 /// The claim of a subject at a path.
 #[must_use]
 pub fn claim<'a>(subject: &'a Subject, path: &ClaimPath) -> Option<&'a Value> {
-    at(subject.claims.as_object()?, path)
+    value_at(subject.claims.as_object()?, path)
 }
 
-/// Why a token does not say what a claim is.
+/// Why the value of a claim is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unreadable {
-    /// The path leads through a value that cannot have what follows: one that is neither an object
-    /// nor a list, or a list where the next name is no index. This many names of the path lead to
-    /// that value.
+    /// The path leads through a value that is neither an object nor a list, or through a list
+    /// although the next name is not an index. This many names of the path lead to that value.
     Mistyped(usize),
-    /// The claim is not in the token: this claim says so.
+    /// The claim has to be fetched from another place, according to this claim.
     Elsewhere(&'static str),
 }
 
@@ -193,12 +193,12 @@ fn find<'a>(
     claims: &'a Map<String, Value>,
     path: &ClaimPath,
 ) -> Result<Option<&'a Value>, Unreadable> {
-    let Some((first, rest)) = path.0.split_first() else { return Ok(None) };
-    let Some(mut value) = claims.get(&**first) else { return Ok(None) };
-    for (name, depth) in rest.iter().zip(1..) {
+    let Some((claim, names)) = path.0.split_first() else { return Ok(None) };
+    let Some(mut value) = claims.get(&**claim) else { return Ok(None) };
+    for (name, depth) in names.iter().zip(1..) {
         let inner = match value {
             Value::Object(members) => members.get(&**name),
-            Value::Array(items) => items.get(index(name).ok_or(Unreadable::Mistyped(depth))?),
+            Value::Array(items) => items.get(parse_index(name).ok_or(Unreadable::Mistyped(depth))?),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
                 return Err(Unreadable::Mistyped(depth));
             }
@@ -209,32 +209,31 @@ fn find<'a>(
     Ok(Some(value))
 }
 
-/// The value at a path, if there is one.
-pub(super) fn at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
+/// The value at a path, if it can be read.
+pub(super) fn value_at<'a>(claims: &'a Map<String, Value>, path: &ClaimPath) -> Option<&'a Value> {
     find(claims, path).ok().flatten()
 }
 
-/// The claim of roles or groups at a path; `None` only if the subject has none.
+/// The claim of roles or groups at a path; `None` only if the subject has no roles or groups.
 ///
 /// # Errors
-/// If the token does not say which it has.
+/// If they are unknown.
 pub(super) fn find_names<'a>(
     claims: &'a Map<String, Value>,
     path: &ClaimPath,
 ) -> Result<Option<&'a Value>, Unreadable> {
-    let claim = find(claims, path)?;
-    match marker_of_absence(claims, path) {
-        Some(marker) if claim.is_none() => Err(Unreadable::Elsewhere(marker)),
-        Some(_) | None => Ok(claim),
+    if let Some(claim) = find(claims, path)? {
+        return Ok(Some(claim));
     }
+    find_reference(claims, path).map_or(Ok(None), |claim| Err(Unreadable::Elsewhere(claim)))
 }
 
-/// The claim that says that the one at this path has to be fetched from another place.
+/// The claim that refers to another place from which the claim at this path has to be fetched.
 ///
 /// `_claim_names` does so for aggregated and distributed claims (OpenID Connect Core 1.0, 5.6.2).
 /// Microsoft Entra sends it for a user with more groups than fit in a token, and `hasgroups` where
 /// a token has to fit in a URL.
-fn marker_of_absence(claims: &Map<String, Value>, path: &ClaimPath) -> Option<&'static str> {
+fn find_reference(claims: &Map<String, Value>, path: &ClaimPath) -> Option<&'static str> {
     let name = &**path.0.first()?;
     let claim_names = claims.get("_claim_names").and_then(Value::as_object);
     if claim_names.is_some_and(|names| names.contains_key(name)) {
@@ -246,8 +245,8 @@ fn marker_of_absence(claims: &Map<String, Value>, path: &ClaimPath) -> Option<&'
     (has_groups && name == "groups" && path.0.len() == 1).then_some("hasgroups")
 }
 
-/// The array index that a reference token (RFC 6901, 4) stands for: digits without a leading zero.
-fn index(name: &str) -> Option<usize> {
-    let canonical = name == "0" || name.starts_with(|first: char| ('1'..='9').contains(&first));
-    if canonical { name.parse().ok() } else { None }
+/// Parses an array index in a path (RFC 6901, 4): digits without a leading zero.
+fn parse_index(name: &str) -> Option<usize> {
+    let is_canonical = name == "0" || name.starts_with(|digit| matches!(digit, '1'..='9'));
+    if is_canonical { name.parse().ok() } else { None }
 }

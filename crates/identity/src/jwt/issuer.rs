@@ -18,13 +18,12 @@ use crate::{CredentialsError, FetchedKeys, Subject, UnixTime, UnknownKids};
 pub(crate) struct Issuer {
     pub(crate) settings: model::Issuer,
     pub(crate) source: SourceId,
-    /// `None` if the keys are at a URL and have not been fetched yet, or are stale.
+    /// `None` if the keys have not been fetched yet, or are stale.
     keys: Option<KeySet>,
-    /// Whether the keys were fetched, and are too old to be used.
+    /// Whether the keys were fetched, but are too old.
     pub(crate) has_stale_keys: bool,
-    /// The `kid`s that tokens name and no key of the set has: the issuer may have replaced its
-    /// keys.
-    unknown: Mutex<UnknownKids>,
+    /// The `kid`s of tokens for which there is no key: the issuer may have replaced its keys.
+    unknown_kids: Mutex<UnknownKids>,
 }
 
 /// The subject of a verified token, and when the token is valid.
@@ -34,7 +33,7 @@ pub(crate) struct VerifiedToken {
 }
 
 impl Issuer {
-    /// Parses the keys, and adds what is wrong with them to `problems`.
+    /// Parses the keys, and adds their problems to `problems`.
     pub(crate) fn compile(
         settings: &model::Issuer,
         source: SourceId,
@@ -45,14 +44,21 @@ impl Issuer {
         let keys = match &settings.keys {
             Keys::File { bytes, at, path } => parse_key_set(bytes, at, path, true, problems),
             Keys::Url { url, at, .. } => match fetched.get(url) {
-                Some(Some(bytes)) => fetched_set(bytes, at, &url.to_string(), problems),
-                stale => {
-                    has_stale_keys = stale.is_some();
+                Some(Some(bytes)) => parse_fetched_set(bytes, at, &url.to_string(), problems),
+                Some(None) => {
+                    has_stale_keys = true;
                     None
                 }
+                None => None,
             },
         };
-        Self { settings: settings.clone(), source, keys, has_stale_keys, unknown: Mutex::default() }
+        Self {
+            settings: settings.clone(),
+            source,
+            keys,
+            has_stale_keys,
+            unknown_kids: Mutex::default(),
+        }
     }
 
     /// Verifies a token that names this issuer.
@@ -68,10 +74,10 @@ impl Issuer {
         self.accept(token.payload, now)
     }
 
-    /// Accepts a token that names this issuer and whose signature was verified by another policy.
+    /// Accepts a token that names this issuer, whose signature another policy has verified.
     ///
     /// # Errors
-    /// Why this policy does not accept it.
+    /// If this policy does not accept it.
     pub(crate) fn accept_verified(
         &self,
         (header, payload): (Header, Map<String, Value>),
@@ -113,9 +119,9 @@ impl Issuer {
         }
     }
 
-    /// The `kid`s that tokens have named since the last call and no key of the set has.
+    /// The `kid`s since the last call for which there is no key.
     pub(crate) fn take_unknown_kids(&self) -> UnknownKids {
-        mem::take(&mut *self.unknown.lock().unwrap_or_else(PoisonError::into_inner))
+        mem::take(&mut *self.unknown_kids.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn key(&self, token: &Token<'_>) -> Result<&Key, CredentialsError> {
@@ -123,7 +129,7 @@ impl Issuer {
         let kid = token.header.kid.as_deref();
         keys.select(kid, token.header.algorithm).ok_or_else(|| {
             if let (Some(kid), Some(_)) = (kid, self.url()) {
-                self.unknown.lock().unwrap_or_else(PoisonError::into_inner).add(kid);
+                self.unknown_kids.lock().unwrap_or_else(PoisonError::into_inner).add(kid);
             }
             CredentialsError::UnknownKey
         })
@@ -133,7 +139,7 @@ impl Issuer {
 /// Verifies a token with the keys of the issuer that it names.
 ///
 /// # Errors
-/// Why the token is invalid.
+/// If the token is invalid.
 pub(crate) fn verify(
     issuers: &[Issuer],
     text: &[u8],
@@ -152,15 +158,19 @@ pub(crate) fn find_issuer<'a>(
     iss: Option<&Value>,
 ) -> Result<&'a Issuer, CredentialsError> {
     let iss = iss.and_then(Value::as_str).ok_or(CredentialsError::UnknownIssuer)?;
-    issuers
-        .iter()
-        .find(|issuer| &*issuer.settings.issuer == iss)
-        .ok_or(CredentialsError::UnknownIssuer)
+    let mut issuers = issuers.iter();
+    let issuer = issuers.find(|issuer| &*issuer.settings.issuer == iss);
+    issuer.ok_or(CredentialsError::UnknownIssuer)
 }
 
 /// Parses a fetched set. A bad key in it is only a warning, so that it does not disable the good
-/// ones: another party may run the issuer.
-fn fetched_set(bytes: &[u8], at: &Place, url: &str, problems: &mut Vec<Problem>) -> Option<KeySet> {
+/// keys: another party may run the issuer.
+fn parse_fetched_set(
+    bytes: &[u8],
+    at: &Place,
+    url: &str,
+    problems: &mut Vec<Problem>,
+) -> Option<KeySet> {
     let keys = parse_key_set(bytes, at, url, false, problems)?;
     if keys.has_secret() {
         let message =
@@ -196,17 +206,9 @@ fn parse_key_set(
     }
     problems.extend(error.map(|error| {
         let problem = Problem::error(at.clone(), format!("key set `{source}`: {error}"));
-        match &error {
-            KeySetError::Mixed(_) => problem.help(
-                "replace the shared secrets: anyone who can read the set of public keys knows them",
-            ),
-            KeySetError::Discovery { jwks_uri } => problem.help(format!(
-                "write `discovery: true`, or the URL of its `jwks_uri`: `{jwks_uri}`"
-            )),
-            KeySetError::TooLong
-            | KeySetError::NotJson(_)
-            | KeySetError::NotAKeySet
-            | KeySetError::NoUsableKey(_) => problem,
+        match error.help() {
+            Some(help) => problem.help(help),
+            None => problem,
         }
     }));
     keys

@@ -1,5 +1,4 @@
-//! The shape of a token: the compact serialization (RFC 7515, 7.1) and no other. And its header
-//! (RFC 7515, 4): its algorithm, key id and type, and the parameters that make it invalid.
+//! Parses a token, only in the compact serialization (RFC 7515, 7.1), and its header (RFC 7515, 4).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -8,12 +7,11 @@ use serde_json::{Map, Value};
 use crate::jwks::Algorithm;
 use crate::{CredentialsError, json};
 
-/// The longest token, in bytes. It bounds the time to hash and parse a token that may be invalid.
-/// Chosen, not measured: most tokens take one or two KiB, and Envoy accepts 60 KiB of headers by
-/// default.
+/// The longest token, in bytes. It bounds the time to hash and parse an invalid token. Chosen, not
+/// measured: most tokens have one or two KiB, and Envoy accepts 60 KiB of headers by default.
 pub(crate) const MAX_BYTES: usize = 16 * 1024;
 
-/// A token of the right shape. Nothing in it is verified.
+/// A well-formed token. Nothing in it is verified.
 pub(crate) struct Token<'a> {
     /// The bytes that are signed: the first two parts and the dot between them.
     pub(crate) signed: &'a [u8],
@@ -51,7 +49,7 @@ pub(crate) fn parse_signed(
     Ok((Header::parse(&object("header", header)?)?, object("payload", payload)?))
 }
 
-/// Why a token is malformed, with nothing of its content. For the operator only.
+/// Why a token is malformed, without any of its content. For the operator only.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("it has {0} bytes, at most {MAX_BYTES} are allowed")]
@@ -74,16 +72,16 @@ impl From<Malformed> for CredentialsError {
     }
 }
 
-/// The header and the payload of a token of which nothing is verified, for logs. The token is
-/// decoded again for them, so that verifying one costs nothing for this.
-pub(crate) struct Unverified<'a> {
+/// The header and the payload of an unverified token, for logs. The token is decoded again for
+/// logs, so that verifying a token does not cost more.
+pub(crate) struct UnverifiedToken<'a> {
     text: &'a [u8],
     pub(super) header: Result<Map<String, Value>, Malformed>,
     pub(crate) payload: Result<Map<String, Value>, Malformed>,
 }
 
-impl<'a> Unverified<'a> {
-    /// Decodes what can be decoded.
+impl<'a> UnverifiedToken<'a> {
+    /// Decodes the header and the payload, as far as possible.
     pub(crate) fn decode(text: &'a [u8]) -> Self {
         let mut parts = text.split(|byte| *byte == b'.').filter(|_| text.len() <= MAX_BYTES);
         let header = object("header", parts.next().unwrap_or_default());
@@ -91,8 +89,8 @@ impl<'a> Unverified<'a> {
         Self { text, header, payload }
     }
 
-    /// What is malformed in the token.
-    pub(super) fn malformed(&self) -> Option<String> {
+    /// Why the token is malformed.
+    pub(super) fn describe_malformed(&self) -> Option<String> {
         let signature = match split(self.text) {
             Ok([_, _, signature]) => decode("signature", signature),
             Err(malformed) => return Some(malformed.to_string()),
@@ -116,8 +114,8 @@ fn split(text: &[u8]) -> Result<[&[u8]; 3], Malformed> {
 }
 
 /// Whether RFC 7515, 7.1 and RFC 7518 allow this byte in a compact token. Some decoders skip other
-/// characters, such as `?`. Here, that would give a verified token a second text, which a proxy or
-/// a log may split elsewhere.
+/// characters, such as `?`. Then a verified token would have a second text, which a proxy or a log
+/// may split elsewhere.
 fn is_allowed(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.')
 }
@@ -130,17 +128,17 @@ fn object(name: &'static str, part: &[u8]) -> Result<Map<String, Value>, Malform
     }
 }
 
-/// Decodes base64url without padding, whose unused bits must be zero: so each value has one text.
+/// Decodes base64url without padding. Unused bits must be zero, so that each value has one text.
 fn decode(name: &'static str, part: &[u8]) -> Result<Vec<u8>, Malformed> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| Malformed::Base64(name))
 }
 
-/// Parameters that no token may have: those that bring a key or point to one (RFC 8725, 3.10),
-/// `crit`, which lists extensions that must be understood (RFC 7515, 4.1.11: none is supported),
-/// and those of encrypted or compressed tokens.
+/// Parameters that no token may have: keys and references to keys (RFC 8725, 3.10); `crit`, which
+/// lists extensions that must be understood (RFC 7515, 4.1.11: none is supported); and the
+/// parameters of encrypted or compressed tokens.
 pub(super) const REJECTED: [&str; 7] = ["jwk", "jku", "x5u", "x5c", "crit", "zip", "enc"];
 
-/// A header without unsafe parameters, with which a key may be selected.
+/// A header without unsafe parameters. Nothing in it is verified.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) algorithm: Algorithm,
@@ -150,8 +148,8 @@ pub(crate) struct Header {
 
 impl Header {
     fn parse(members: &Map<String, Value>) -> Result<Self, CredentialsError> {
-        let unencoded = members.get("b64").is_some_and(|encoded| *encoded != Value::Bool(true));
-        if unencoded || REJECTED.iter().any(|name| members.contains_key(*name)) {
+        let is_unencoded = members.get("b64").is_some_and(|encoded| *encoded != Value::Bool(true));
+        if is_unencoded || REJECTED.iter().any(|name| members.contains_key(*name)) {
             return Err(CredentialsError::UnsafeHeader);
         }
         let name = text(members, "alg")?.ok_or(CredentialsError::MalformedToken)?;
@@ -167,12 +165,13 @@ impl Header {
     }
 }
 
-/// A media type without `application/`, which is kept where another slash follows (RFC 7515,
-/// 4.1.9).
+/// A media type without `application/`, which is kept if another slash follows (RFC 7515, 4.1.9).
 fn subtype(typ: &str) -> &str {
     match typ.split_once('/') {
-        Some((first, rest)) if first.eq_ignore_ascii_case("application") && !rest.contains('/') => {
-            rest
+        Some((kind, subtype))
+            if kind.eq_ignore_ascii_case("application") && !subtype.contains('/') =>
+        {
+            subtype
         }
         _ => typ,
     }

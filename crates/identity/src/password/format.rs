@@ -5,8 +5,10 @@
 //! | SHA-1 (RFC 2307) | `{SHA}` and base64 |
 //! | argon2id | a PHC string: `$argon2id$v=19$m=19456,t=2,p=1$salt$digest` |
 //! | bcrypt | `$2b$12$` (or `2a`, `2y`) and 53 characters, of which 22 are the salt |
-//! | PBKDF2 | a PHC string, `$pbkdf2-sha256$i=600000,l=32$salt$digest`; that of passlib, `$pbkdf2-sha256$600000$salt$digest` with `.` in place of `+`; or that of OpenSearch |
-//! | SHA-crypt | `$5$rounds=5000$salt$digest` (SHA-256) or `$6$…` (SHA-512), as crypt(3) defines it |
+//! | PBKDF2 | a PHC string: `$pbkdf2-sha256$i=600000,l=32$salt$digest` |
+//! | PBKDF2 of passlib | `$pbkdf2-sha256$600000$salt$digest`, with `.` in place of `+` |
+//! | PBKDF2 of OpenSearch | `$3$2576980377600256$salt$digest` |
+//! | SHA-crypt (crypt(3)) | `$5$rounds=5000$salt$digest` (SHA-256) or `$6$…` (SHA-512) |
 
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;

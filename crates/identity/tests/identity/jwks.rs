@@ -33,7 +33,7 @@ fn fault(jwk: Value) -> (String, bool) {
 
 fn is_accepted(jwk: Value) -> bool {
     jwks::parse(set(&[jwk]).to_string().as_bytes())
-        .is_ok_and(|(keys, faults)| keys.len() == 1 && faults.is_empty())
+        .is_ok_and(|(keys, faults)| keys.kids().count() == 1 && faults.is_empty())
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn keys_with_the_same_kid_are_rejected() {
         jwk("EdDSA"),
     ]);
     let (keys, faults) = jwks::parse(twice.to_string().as_bytes()).unwrap();
-    assert_eq!((keys.len(), faults.len()), (1, 2));
+    assert_eq!((keys.kids().count(), faults.len()), (1, 2));
     assert_eq!(
         (&*faults[0].key, faults[0].message),
         ("key 1 (`a`)", "another key has the same `kid`")
@@ -474,7 +474,7 @@ fn a_shared_secret_among_public_keys_is_rejected() {
 #[test]
 fn a_set_of_only_shared_secrets_is_accepted() {
     let keys = set(&[jwk("HS256"), jwk("HS512")]).to_string();
-    assert_eq!(jwks::parse(keys.as_bytes()).unwrap().0.len(), 2);
+    assert_eq!(jwks::parse(keys.as_bytes()).unwrap().0.kids().count(), 2);
 }
 
 /// The last good set is kept, and its tokens are still valid.

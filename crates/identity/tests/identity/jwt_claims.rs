@@ -461,16 +461,17 @@ fn the_number_and_memory_of_cached_tokens_are_bounded() {
 #[test]
 fn claims_without_a_token_give_a_subject() {
     let auth = compile(&tokens_of(test_issuer()));
-    let subject =
-        auth.subject_of(&json!({ "iss": ISSUER, "sub": "carol", "groups": ["staff"] })).unwrap();
+    let subject = auth
+        .subject_from_claims(&json!({ "iss": ISSUER, "sub": "carol", "groups": ["staff"] }))
+        .unwrap();
     assert_eq!((&*subject.user, names(&subject.groups)), ("carol", vec!["staff"]));
     assert_eq!(
-        auth.subject_of(&json!({ "iss": "x", "sub": "carol" })).err(),
+        auth.subject_from_claims(&json!({ "iss": "x", "sub": "carol" })).err(),
         Some(CredentialsError::UnknownIssuer)
     );
     assert_eq!(
-        auth.subject_of(&json!({ "iss": ISSUER })).err(),
+        auth.subject_from_claims(&json!({ "iss": ISSUER })).err(),
         Some(CredentialsError::MalformedClaims)
     );
-    assert_eq!(auth.subject_of(&json!([])).err(), Some(CredentialsError::MalformedClaims));
+    assert_eq!(auth.subject_from_claims(&json!([])).err(), Some(CredentialsError::MalformedClaims));
 }
