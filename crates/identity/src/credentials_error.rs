@@ -1,3 +1,5 @@
+//! Why credentials are invalid.
+
 /// Defines the errors: each with its name in metrics, logs and answers, and its text for people.
 macro_rules! credentials_errors {
     ($($(#[$doc:meta])+ $error:ident: $name:literal, $text:literal;)+) => {

@@ -1,3 +1,5 @@
+//! The `kid`s of tokens that have no key.
+
 /// Maximum number of `kid`s that are kept.
 const MAX_KIDS: usize = 16;
 /// Maximum length of a `kid` that is kept, in bytes. Issuers use names, UUIDs and thumbprints of up
