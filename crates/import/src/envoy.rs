@@ -1,4 +1,4 @@
-//! Envoy: finds the RBAC filters of a listener, and the filters that authenticate its callers.
+//! Envoy: finds a listener's RBAC filters, and the filters that authenticate callers.
 
 mod basic_auth;
 mod jwt_authn;
@@ -24,7 +24,7 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
             let help = "give a bootstrap, a listener, or the `typed_config` of the filter \
                         `envoy.filters.http.rbac`";
             let message = if has_type(root, &MAY_BE_RBAC) {
-                "an RBAC filter is not read in this form"
+                "an RBAC filter in this form cannot be imported"
             } else {
                 "there is no RBAC filter here"
             };
@@ -38,7 +38,7 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
     chain.manager.in_one_spelling()?;
     read_chain(&chain, options, &mut original);
     if original.allow.is_empty() {
-        // Envoy would allow all that no other filter denies.
+        // Envoy would allow everything that no other filter denies.
         let message = "no RBAC filter here is active";
         let help = "leave `disabled` out, or give only the `typed_config` of the filter that \
                     routes enable";
@@ -53,14 +53,14 @@ struct Chain<'n> {
     listener: Option<&'n str>,
     /// The HTTP connection manager.
     manager: View<'n>,
-    /// Lists of filters that kinds of upgrades have in the place of those of the manager.
+    /// The filter lists of upgrades, which replace the manager's list.
     upgrades: Vec<View<'n>>,
-    /// The filters of connections, with that of HTTP.
+    /// The network filters, including the connection manager.
     network: Vec<View<'n>>,
 }
 
-/// Each mapping with `http_filters`, in a listener with this name and with these filters of
-/// connections.
+/// Collects each mapping with `http_filters`. `listener` and `network` are the name of the listener
+/// and the network filters around `view`.
 fn find_chains<'n>(
     view: &View<'n>,
     (listener, network): (Option<&'n str>, &[View<'n>]),
@@ -73,7 +73,7 @@ fn find_chains<'n>(
         let configs = view.list("upgrade_configs");
         let mut upgrades: Vec<View<'n>> =
             configs.iter().filter_map(|upgrade| upgrade.get("filters")).collect();
-        // With an empty list, upgrades have the filters of the manager.
+        // Upgrades with an empty list use the manager's filters.
         upgrades.retain(|filters| !filters.one_or_more().is_empty());
         chains.push(Chain { listener, manager: view.clone(), upgrades, network: network.to_vec() });
         return;
@@ -85,8 +85,8 @@ fn find_chains<'n>(
     }
 }
 
-/// The chain to import: the only one with an RBAC filter, in whichever form, or that of the
-/// listener that the options name.
+/// The chain to import: the only chain with an RBAC filter in any form, of the listener in the
+/// options if they name one.
 fn choose_chain<'n>(
     root: &View<'n>,
     mut chains: Vec<Chain<'n>>,
@@ -102,7 +102,7 @@ fn choose_chain<'n>(
             })
     });
     let names: Vec<&str> = chains.iter().filter_map(|chain| chain.listener).collect();
-    let help = format!("import one at a time by `--listener`: `{}`", names.join("`, `"));
+    let help = format!("import one listener at a time with `--listener`: `{}`", names.join("`, `"));
     let Some(chain) = chains.pop() else {
         let message = "there is no listener with an RBAC filter here";
         return Err(Problem::error(root.place(), message));
@@ -126,10 +126,10 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
             Some(Kind::BasicAuth) => basic_auth::users(&filter.config, original),
             Some(Kind::Rbac) => {}
             None if !filter.is_unreadable() => note_http(filter, original),
-            // Disabled filters are named below.
+            // The loop over disabled filters below notes it.
             None if filter.is_disabled => {}
             None => {
-                let message = "a filter that may deny requests is not read in this form";
+                let message = "a filter that may deny requests cannot be imported in this form";
                 let condition = filter.view.inexpressible(message);
                 original.require(&filter.view, "not read", condition);
             }
@@ -146,7 +146,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
         names.extend(filter.view.text_of("name"));
     }
     for filter in filters.iter().filter(|filter| filter.is_disabled && filter.is_imported()) {
-        let message = "a disabled filter is not imported: routes that enable it are named below";
+        let message = "a disabled filter is not imported: further notes name routes that enable it";
         original.notes.push(filter.view.note(Effect::Same, message));
         names.extend(filter.view.text_of("name"));
     }
@@ -162,22 +162,22 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
     }
     routes::read(&chain.manager, &names, options, original);
     if !chain.manager.is_true("normalize_path") || !chain.manager.is_true("merge_slashes") {
-        let message = "without `normalize_path` and `merge_slashes`, Envoy compares paths as they \
-                       are written; rolegate compares their canonical form, so other spellings of \
-                       an allowed path are allowed";
+        let message = "without `normalize_path` and `merge_slashes`, Envoy compares paths as \
+                       clients send them; rolegate compares their canonical form, so other \
+                       spellings of an allowed path are allowed";
         original.notes.push(chain.manager.note(Effect::Unexpected, message));
     }
 }
 
-/// Of several filters that authenticate callers in the same way, keeps the first.
+/// Keeps the first filter of each kind that authenticates callers.
 fn retain_first(filters: &mut Vec<Filter<'_>>, original: &mut Original) {
     let mut kinds = Vec::new();
     filters.retain(|filter| match filter.kind {
         Some(kind @ (Kind::JwtAuthn | Kind::BasicAuth)) if !filter.is_disabled => {
             let is_first = !kinds.contains(&kind);
             if !is_first {
-                // The callers that each verifies, and where, would be those of the other.
-                let message = "of several such filters, only the first one is read";
+                // A source has no filter: the callers of both filters would be mixed up.
+                let message = "only the first filter of this kind is imported";
                 original.require(&filter.view, "several", filter.view.inexpressible(message));
             }
             kinds.push(kind);
@@ -187,7 +187,7 @@ fn retain_first(filters: &mut Vec<Filter<'_>>, original: &mut Original) {
     });
 }
 
-/// Notes an HTTP filter that may deny requests, and such filters that the router has in itself.
+/// Notes an HTTP filter that may deny requests, and such filters in its `upstream_http_filters`.
 fn note_http(filter: &Filter<'_>, original: &mut Original) {
     if filter.may_deny("http", HARMLESS) {
         original.notes.push(filter.view.note(Effect::Same, NOT_IMPORTED));
@@ -197,24 +197,24 @@ fn note_http(filter: &Filter<'_>, original: &mut Original) {
     }
 }
 
-/// A list of filters that upgrades of one kind have in the place of `http_filters`. No rule depends
-/// on an upgrade, so a request that this list denies must not be allowed at all.
+/// Reads a filter list that replaces `http_filters` for upgrades. No rule depends on an upgrade, so
+/// if the list may deny requests, nothing can be allowed.
 fn read_upgrade(list: &View<'_>, original: &mut Original) {
     let views = list.one_or_more();
     let (imported, ignored): (Vec<Filter<'_>>, Vec<_>) =
         views.iter().map(Filter::new).partition(Filter::is_imported);
     if imported.is_empty() {
-        let message = "upgrades have filters of their own, which do not authorize them; the policy \
-                       does: less is allowed";
+        let message = "upgrades have their own filters, which do not authorize; the policy \
+                       authorizes upgrades, too: less is allowed";
         original.notes.push(list.note(Effect::Stricter, message));
     } else {
-        let message = "upgrades have filters of their own, and no rule depends on them";
+        let message = "upgrades have their own filters, and a rule does not depend on upgrades";
         original.require(list, "upgrade", list.inexpressible(message));
     }
     ignored.iter().for_each(|filter| note_http(filter, original));
 }
 
-/// The note about a filter that is not imported and may deny requests or connections.
+/// For a filter that may deny requests or connections.
 const NOT_IMPORTED: &str = "this filter is not imported: keep it";
 
 /// The kinds of filters that are imported.
@@ -225,7 +225,7 @@ enum Kind {
     BasicAuth,
 }
 
-/// A filter of HTTP requests or of connections.
+/// An HTTP filter or a network filter.
 #[derive(Debug)]
 struct Filter<'n> {
     view: View<'n>,
@@ -234,11 +234,11 @@ struct Filter<'n> {
     is_disabled: bool,
 }
 
-/// Parts of the types of filters that are imported, and of a filter that may have one in it.
+/// Parts of the types of filters that are imported, or that may contain such a filter.
 const IMPORTED: [&str; 3] = ["rbac", "jwt_authn", "basic_auth"];
 const MAY_BE_IMPORTED: [&str; 4] = ["rbac", "jwt_authn", "basic_auth", "composite"];
 
-/// Parts of the types of filters that are, or may choose, an RBAC filter.
+/// Parts of the types of filters that are, or may contain, an RBAC filter.
 const MAY_BE_RBAC: [&str; 2] = ["rbac", "composite"];
 
 impl<'n> Filter<'n> {
@@ -256,16 +256,16 @@ impl<'n> Filter<'n> {
         Self { is_disabled: view.is_true("disabled"), view: view.clone(), config, kind }
     }
 
-    /// Whether this is an RBAC filter, also without its type.
+    /// Whether this is an RBAC filter, possibly without its type.
     fn is_rbac(&self) -> bool {
         let has = |keys: &[&str]| keys.iter().any(|key| self.config.get(key).is_some());
         let is_untyped = !has(&["@type", "name"]) && has(&["rules", "matcher", "shadow_rules"]);
         self.kind == Some(Kind::Rbac) || self.kind.is_none() && is_untyped
     }
 
-    /// Whether this filter is of a kind that is imported, or may have such a filter in it, in a
-    /// form that is not read: behind a matcher, from another server, in a `TypedStruct`, or of an
-    /// older version of Envoy. Which requests it denies is not known.
+    /// Whether this is, or may contain, an imported kind of filter in a form that cannot be read:
+    /// behind a matcher, from a control plane, in a `TypedStruct`, or of an older version of Envoy.
+    /// Such a filter may deny any request.
     fn is_unreadable(&self) -> bool {
         self.kind.is_none() && (self.is_rbac() || self.is_in_other_form(&MAY_BE_IMPORTED))
     }
@@ -274,19 +274,19 @@ impl<'n> Filter<'n> {
         self.kind.is_some() || self.is_unreadable()
     }
 
-    /// Whether it has one of these types, but not as the type of its own configuration.
+    /// Whether it has one of these types, but in a form that cannot be read.
     fn is_in_other_form(&self, names: &[&str]) -> bool {
-        // A name is free where there is a type.
-        let is_named = || self.view.text_of("name").is_some_and(|name| contains_one(name, names));
+        // With a type, the name may be any text.
+        let is_named = || self.view.text_of("name").is_some_and(|name| contains_any(name, names));
         self.kind.is_none()
             && (has_type(&self.view, names) || !has_type(&self.view, &[""]) && is_named())
     }
 
-    /// Whether this filter may deny: it is not among Envoy's own `harmless` filters of this layer.
+    /// Whether this filter may deny requests: it is not among the `harmless` filters of Envoy.
     fn may_deny(&self, layer: &str, harmless: &str) -> bool {
         let name = match type_name(&self.config) {
             Some(name) => name.strip_prefix("envoy.extensions.filters."),
-            // A name is free where the configuration is elsewhere.
+            // If the configuration is elsewhere, the name may be any text.
             None if self.view.get("config_discovery").is_some() => None,
             None => self.view.text_of("name").and_then(|name| name.strip_prefix("envoy.filters.")),
         };
@@ -304,25 +304,24 @@ fn type_name<'n>(config: &View<'n>) -> Option<&'n str> {
     url.rsplit('/').next()
 }
 
-fn contains_one(text: &str, names: &[&str]) -> bool {
+fn contains_any(text: &str, names: &[&str]) -> bool {
     names.iter().any(|name| text.contains(name))
 }
 
-/// Whether a value, or a value in it, has a type with one of these names in it.
+/// Whether a value, or any value inside it, has a type that contains one of these names.
 fn has_type(view: &View<'_>, names: &[&str]) -> bool {
     view.any(&|value| {
         let types = ["@type", "type_url", "type_urls"].iter().flat_map(|key| value.list(key));
-        types.filter_map(|kind| kind.text()).any(|text| contains_one(text, names))
+        types.filter_map(|kind| kind.text()).any(|text| contains_any(text, names))
     })
 }
 
-/// HTTP filters that deny nobody by who they are. Each other filter may, also if it is unknown:
-/// also `fault` and limits of rates, which can depend on headers, on addresses, or on another
-/// service.
+/// HTTP filters that do not deny requests because of the caller. Any other filter may, including
+/// `fault` and rate limits, which can depend on headers, addresses or another service.
 const HARMLESS: &str = "\
     adaptive_concurrency admission_control bandwidth_limit buffer compressor cors \
     decompressor grpc_http1_bridge grpc_http1_reverse_bridge grpc_stats grpc_web \
     header_to_metadata health_check on_demand router stateful_session upstream_codec";
 
-/// Network filters that deny nobody by who they are.
+/// Network filters that do not deny connections because of the caller.
 const HARMLESS_NETWORK: &str = "connection_limit http_connection_manager tcp_proxy";

@@ -10,18 +10,21 @@ use crate::term::{self, Caller, Literal, Term};
 /// A condition on a request and its caller.
 #[derive(Clone, Debug)]
 pub(crate) enum Expr {
-    /// At least one holds.
     Any(Vec<Expr>),
-    /// All of these hold.
     All(Vec<Expr>),
-    /// This does not hold.
     Not(Box<Expr>),
     /// A part of the request or the caller is in a set.
     Is(Literal),
-    /// A condition that cannot be expressed: `under` implies it, and it implies `over`. With the
-    /// effect `Wider`, `under` is a bit more than the condition. With the effect `Same`, another
-    /// note says what `under` lacks. `acceptable`: an option accepts the wider `under`.
-    Between { under: Box<Expr>, over: Box<Expr>, note: Note, acceptable: bool },
+    /// A condition that cannot be expressed: `under` implies it, and it implies `over`. But with
+    /// the effect `Wider`, the user has accepted an `under` that holds slightly too often. With the
+    /// effect `Same`, another note describes the requests that `under` lacks.
+    Between {
+        under: Box<Expr>,
+        over: Box<Expr>,
+        note: Note,
+        /// Whether `--allow-wider` would import a wider `under`.
+        allow_wider_helps: bool,
+    },
 }
 
 /// The direction in which conditions that cannot be expressed are approximated.
@@ -33,11 +36,10 @@ pub(crate) enum Bound {
     Over,
 }
 
-/// A condition has too many alternatives.
+/// A condition has more than [`MAX_TERMS`] alternatives.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TooComplex;
 
-/// The maximum number of alternatives of a condition.
 const MAX_TERMS: usize = 20_000;
 
 impl Expr {
@@ -61,7 +63,7 @@ impl Expr {
         }
     }
 
-    /// At least one holds; alternatives of the same part of a request become one literal.
+    /// At least one condition holds. Consecutive sets of methods, of hosts or of paths are merged.
     pub(crate) fn any(alternatives: impl IntoIterator<Item = Self>) -> Self {
         let mut merged: Vec<Self> = Vec::new();
         for alternative in alternatives {
@@ -79,7 +81,6 @@ impl Expr {
         Self::Any(merged)
     }
 
-    /// All of these hold.
     pub(crate) fn all(conditions: impl IntoIterator<Item = Self>) -> Self {
         Self::All(conditions.into_iter().collect())
     }
@@ -97,8 +98,8 @@ impl Expr {
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
     pub(crate) note: Note,
-    /// Conjunctions that can be expressed, each of which it implies: if something else allows all
-    /// of one, nothing is lost.
+    /// Wider terms that can be expressed. If other rules allow all of any of them, the policy is
+    /// not stricter.
     pub(crate) over: Vec<Term>,
 }
 
@@ -122,13 +123,13 @@ impl<'r> Resolver<'r> {
         Self { notes, bound, origin, lost: Vec::new() }
     }
 
-    /// Terms of which at least one holds if and only if the condition, or its negation, does, up to
-    /// the bound.
+    /// The condition, or its negation, as a disjunction of terms, approximated according to the
+    /// bound.
     pub(crate) fn terms(&mut self, expr: &Expr, negated: bool) -> Result<Vec<Term>, TooComplex> {
         match expr {
             Expr::Not(inner) => self.terms(inner, !negated),
             Expr::Is(literal) => Ok(Term::alternatives(literal, negated)),
-            Expr::Between { under, over, note, acceptable } => {
+            Expr::Between { under, over, note, allow_wider_helps } => {
                 let is_under = (self.bound == Bound::Under) != negated;
                 if note.effect == Effect::Same && is_under {
                     return self.terms(under, negated);
@@ -136,7 +137,7 @@ impl<'r> Resolver<'r> {
                 let mut note = note.clone();
                 if note.effect != Effect::Wider || !is_under {
                     note.effect = Effect::Stricter;
-                    let hint = if *acceptable && is_under {
+                    let hint = if *allow_wider_helps && is_under {
                         " (`--allow-wider` accepts that)"
                     } else {
                         ""
@@ -185,13 +186,13 @@ impl<'r> Resolver<'r> {
         Ok(terms)
     }
 
-    /// Both terms at once; `None` if that is impossible, or cannot be expressed and the bound is
-    /// `Under`.
+    /// The requests in both terms; `None` if there are none, or if they cannot be expressed and the
+    /// bound is `Under`.
     fn intersection(&mut self, a: &Term, b: &Term) -> Option<Term> {
-        let methods = common_limit(&a.methods, &b.methods, |a, b| a & b, BTreeSet::is_empty)?;
+        let methods = common_part(&a.methods, &b.methods, |a, b| a & b, BTreeSet::is_empty)?;
         let common_hosts = |a: &Vec<_>, b: &Vec<_>| term::common_hosts(a, b);
-        let hosts = common_limit(&a.hosts, &b.hosts, common_hosts, Vec::is_empty)?;
-        // If the intersection of paths or callers cannot be written, `paths` or `callers` are both.
+        let hosts = common_part(&a.hosts, &b.hosts, common_hosts, Vec::is_empty)?;
+        // If an intersection cannot be written, `paths` or `callers` has both operands.
         let mut reasons = Vec::new();
         let paths = match (&a.paths, &b.paths) {
             (None, paths) | (paths, None) => vec![paths.clone()],
@@ -209,7 +210,7 @@ impl<'r> Resolver<'r> {
         let callers = match term::common_caller(&a.caller, &b.caller) {
             Ok(caller) => vec![caller?],
             Err(term::Unknown) => {
-                reasons.push("a caller that must be two of these at once cannot be expressed");
+                reasons.push("a caller that must match two conditions at once cannot be expressed");
                 vec![a.caller.clone(), b.caller.clone()]
             }
         };
@@ -231,7 +232,7 @@ impl<'r> Resolver<'r> {
         over.into_iter().next().filter(|_| is_exact || self.bound == Bound::Over)
     }
 
-    /// Notes that a conjunction cannot be expressed, which implies each of `over`.
+    /// Notes a conjunction that cannot be expressed. Each term of `over` is wider.
     fn note_inexpressible(&mut self, reason: &str, over: &[Term]) {
         let note = |effect| Note::new(self.origin, Effect::Stricter, format!("{reason}: {effect}"));
         match self.bound {
@@ -244,36 +245,37 @@ impl<'r> Resolver<'r> {
     }
 }
 
-/// The limit of two terms at once; `None` if they have nothing in common.
+/// The intersection of the same part of two terms; `None` if it is empty. A part that is `None`
+/// matches everything.
 #[expect(
     clippy::option_option,
-    reason = "the outer one is whether there is a term, the inner one a limit"
+    reason = "outer: whether the terms have requests in common; inner: whether the part is limited"
 )]
-fn common_limit<T: Clone>(
+fn common_part<T: Clone>(
     a: &Option<T>,
     b: &Option<T>,
     common: impl Fn(&T, &T) -> T,
     is_empty: impl Fn(&T) -> bool,
 ) -> Option<Option<T>> {
     match (a, b) {
-        (None, limit) | (limit, None) => Some(limit.clone()),
+        (None, part) | (part, None) => Some(part.clone()),
         (Some(a), Some(b)) => Some(common(a, b)).filter(|common| !is_empty(common)).map(Some),
     }
 }
 
 /// Why conditions of Envoy and of Istio cannot be expressed.
 pub(crate) mod reason {
-    pub(crate) const CERTIFICATE: &str = "certificates of clients are not known to rolegate";
+    pub(crate) const CERTIFICATE: &str = "rolegate does not see client certificates";
     pub(crate) const CLIENT_ADDRESS: &str = "a rule does not depend on the address of the client";
-    pub(crate) const FILTER_STATE: &str = "filter state is not known to rolegate";
+    pub(crate) const FILTER_STATE: &str = "rolegate does not see filter state";
     pub(crate) const HEADER: &str = "a rule does not depend on headers";
     pub(crate) const OTHER: &str = "this condition cannot be expressed";
     pub(crate) const SERVER_ADDRESS: &str =
         "a rule does not depend on the address and the port of the server";
-    pub(crate) const UNKNOWN_FIELD: &str = "a field that is not known";
+    pub(crate) const UNKNOWN_FIELD: &str = "unknown field";
 }
 
-/// Notes about a value, and conditions that cannot be expressed exactly because of it.
+/// Notes about a value in the original, and conditions that cannot be expressed exactly.
 pub(crate) trait Notes {
     fn view(&self) -> &View<'_>;
 
@@ -292,16 +294,16 @@ pub(crate) trait Notes {
         self.between(Expr::never(), Expr::always(), message)
     }
 
-    /// Conditions that cannot be expressed, if this has fields besides these: they may limit what
-    /// the others match.
+    /// A condition that cannot be expressed, if there are fields other than `known`, which may
+    /// narrow the match.
     fn unknown(&self, known: &str) -> Option<Expr> {
         let unknown = self.view().besides(known);
         let conditions = unknown.iter().map(|field| field.inexpressible(reason::UNKNOWN_FIELD));
         (!unknown.is_empty()).then(|| Expr::all(conditions))
     }
 
-    /// The items of a list, which is the only field of this, combined. A missing list or another
-    /// field cannot be expressed: an empty conjunction would always hold.
+    /// Combines the items of the list `key`, which must be the only field. A missing list cannot be
+    /// expressed, because an empty conjunction would always hold.
     fn combined(&self, key: &str, combine: impl FnOnce(&[View<'_>]) -> Expr) -> Expr {
         let items = self.view().list(key);
         if items.is_empty() {
@@ -310,19 +312,27 @@ pub(crate) trait Notes {
         self.unknown(key).unwrap_or_else(|| combine(&items))
     }
 
-    /// A condition that is nearly this one, in which a bit more may hold: that is not allowed
-    /// unless it is accepted.
-    fn nearly(&self, nearly: Expr, over: Expr, is_accepted: bool, message: &str) -> Expr {
+    /// A condition that is approximated by the slightly wider `nearly`, but only with
+    /// `allow_wider`.
+    fn nearly(&self, nearly: Expr, over: Expr, allow_wider: bool, message: &str) -> Expr {
         let (effect, under) =
-            if is_accepted { (Effect::Wider, nearly) } else { (Effect::Stricter, Expr::never()) };
-        let (under, over) = (Box::new(under), Box::new(over));
-        Expr::Between { under, over, note: self.note(effect, message), acceptable: !is_accepted }
+            if allow_wider { (Effect::Wider, nearly) } else { (Effect::Stricter, Expr::never()) };
+        Expr::Between {
+            under: Box::new(under),
+            over: Box::new(over),
+            note: self.note(effect, message),
+            allow_wider_helps: !allow_wider,
+        }
     }
 
-    /// A condition between two others.
+    /// A condition that `under` implies, and that implies `over`.
     fn between(&self, under: Expr, over: Expr, message: impl Into<String>) -> Expr {
-        let note = self.note(Effect::Stricter, message);
-        Expr::Between { under: Box::new(under), over: Box::new(over), note, acceptable: false }
+        Expr::Between {
+            under: Box::new(under),
+            over: Box::new(over),
+            note: self.note(Effect::Stricter, message),
+            allow_wider_helps: false,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Istio: `AuthorizationPolicy` and `RequestAuthentication`.
 //!
-//! The conditions mean the same as those of Envoy's RBAC filter, into which Istio translates them.
+//! Istio translates the conditions to Envoy's RBAC filter.
 
 mod request_authentication;
 mod rule;
@@ -30,7 +30,7 @@ pub(crate) fn read(
     }
     if policies.is_empty() && authentications.is_empty() {
         let help = "give files with `AuthorizationPolicy` and `RequestAuthentication`";
-        return Err(Problem::error(start.clone(), "there is no policy of Istio here").help(help));
+        return Err(Problem::error(start.clone(), "there is no Istio policy here").help(help));
     }
     let namespace = workload_namespace(policies.iter().chain(&authentications), options)?;
     let options = &Options { namespace, ..options.clone() };
@@ -39,16 +39,16 @@ pub(crate) fn read(
     let allowing = allowing.map(|policy| policy.view.place());
     retain_workload(&mut policies, options, &mut original);
     if has_policies && policies.is_empty() {
-        // Istio would allow it everything; more likely is a typing error.
+        // Istio would allow everything here, but a mistyped option is more likely.
         let message = "no `AuthorizationPolicy` here is for this workload";
         let help = "check `--namespace` and `--label`";
         return Err(Problem::error(start.clone(), message).help(help));
     }
     if let Some(at) = allowing.filter(|_| !policies.iter().any(|policy| allows(&policy.view))) {
-        let message = "no `ALLOW` policy here is for this workload, so that it would be allowed \
-                       all that is not denied";
-        let help = "check `--namespace` and `--label`; if it needs none, give only the files of \
-                    this workload";
+        let message = "no `ALLOW` policy here is for this workload, so everything that is not \
+                       denied would be allowed";
+        let help = "check `--namespace` and `--label`; if the workload needs no `ALLOW` policy, \
+                    give only its files";
         return Err(Problem::error(at, message).help(help));
     }
     retain_workload(&mut authentications, options, &mut original);
@@ -71,7 +71,7 @@ fn resources<'n>(document: &View<'n>) -> Vec<View<'n>> {
     }
 }
 
-/// A policy, and the workloads for which it is.
+/// A policy and the workloads it applies to.
 struct Resource<'n> {
     view: View<'n>,
     namespace: Option<&'n str>,
@@ -102,14 +102,14 @@ impl<'n> Resource<'n> {
         Ok(Self { view, namespace, labels, targets })
     }
 
-    /// Whether it is in the namespace that counts for all others.
+    /// Whether it is in the root namespace, which applies to all others.
     fn is_in_root(&self, options: &Options) -> bool {
         self.namespace == Some(&options.root_namespace)
     }
 }
 
-/// Checks the fields that say for which workloads a resource is, and the list of issuers: if a
-/// field were taken for missing, a policy would allow more workloads, or deny none.
+/// Checks the fields that select workloads, and the list of issuers. A malformed field read as
+/// absent could apply an `ALLOW` policy to more workloads, or drop a `DENY` policy.
 fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
     resource.in_one_spelling()?;
     let get_all = |paths: &[&str]| -> Vec<View<'_>> {
@@ -142,20 +142,21 @@ fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The namespace of the workload: that of the options, or if only its labels are given, that of the
-/// resources, which is the root namespace only if all are there.
+/// The namespace of the workload, if it is settled. The options may name it. If they name only
+/// labels, it is the common namespace of the resources outside the root namespace, or the root
+/// namespace if all are there.
 fn workload_namespace<'v, 'n: 'v>(
     mut resources: impl Iterator<Item = &'v Resource<'n>>,
     options: &Options,
 ) -> Result<Option<String>, Problem> {
     if options.namespace.is_some() {
-        // `kubectl apply` decides the namespace of a resource that names none: it may be that of
-        // the workload.
+        // A resource without a namespace may be for this workload: `kubectl apply` chooses its
+        // namespace.
         return match resources.find(|resource| resource.namespace.is_none()) {
             None => Ok(options.namespace.clone()),
             Some(Resource { view, .. }) => {
-                let message = "this names no namespace, but `--namespace` is given";
-                let help = "write `metadata.namespace`, or leave `--namespace` out";
+                let message = "this resource has no namespace, but `--namespace` is given";
+                let help = "add `metadata.namespace`, or leave out `--namespace`";
                 Err(Problem::error(view.place(), message).help(help))
             }
         };
@@ -164,7 +165,7 @@ fn workload_namespace<'v, 'n: 'v>(
         return Ok(None);
     }
     let mut resources = resources.filter(|resource| !resource.is_in_root(options));
-    // The labels count also where all resources are for each namespace.
+    // The labels still select if all resources are in the root namespace.
     let Some(first) = resources.next() else { return Ok(Some(options.root_namespace.clone())) };
     let namespace = first.namespace.unwrap_or_default();
     let Some(second) = resources.find(|resource| resource.namespace != first.namespace) else {
@@ -174,13 +175,13 @@ fn workload_namespace<'v, 'n: 'v>(
         "the resources are in the namespaces `{namespace}` and `{}`",
         second.namespace.unwrap_or_default()
     );
-    let help = "name that of the workload by `--namespace`; one that counts for all workloads is \
-                `--root-namespace`";
+    let help = "give the workload's namespace with `--namespace`, and the root namespace of the \
+                mesh with `--root-namespace`";
     Err(Problem::error(second.view.place(), message).help(help))
 }
 
-/// Retains the resources for the workload of the options. Properties of the workload that the
-/// options do not name must be the same for all ([`check_same_workload`]).
+/// Retains the resources for the workload of the options. [`check_same_workload`] checks the
+/// properties of the workload that the options do not name.
 fn retain_workload(resources: &mut Vec<Resource<'_>>, options: &Options, original: &mut Original) {
     resources.retain(|resource| {
         let is_in_namespace = options.namespace.as_deref().is_none_or(|namespace| {
@@ -192,12 +193,12 @@ fn retain_workload(resources: &mut Vec<Resource<'_>>, options: &Options, origina
             });
         let message = if !is_in_namespace {
             format!(
-                "this is for workloads of another namespace, as the root namespace is `{}` \
-                 (`--root-namespace`)",
+                "this is for workloads of another namespace (the root namespace is `{}`, see \
+                 `--root-namespace`)",
                 options.root_namespace
             )
         } else if !is_selected {
-            "this is for workloads with other labels than those of `--label`".to_owned()
+            "this is for workloads with other labels than `--label`".to_owned()
         } else {
             return true;
         };
@@ -206,10 +207,9 @@ fn retain_workload(resources: &mut Vec<Resource<'_>>, options: &Options, origina
     });
 }
 
-/// Checks that the namespace and the labels of the workload, where the options do not name them,
-/// are the same for all resources: rules for another workload would allow more. Resources without a
-/// selector are for each workload of their namespace, also for the workload that others select, and
-/// those of the root namespace for each workload.
+/// Checks that all resources apply to the same workload, where the options do not name its
+/// namespace or labels: rules for another workload would allow more. A resource without a selector
+/// applies to every workload of its namespace, and in the root namespace to every workload.
 fn check_same_workload<'v, 'n: 'v>(
     resources: impl Iterator<Item = &'v Resource<'n>>,
     options: &Options,
@@ -219,22 +219,23 @@ fn check_same_workload<'v, 'n: 'v>(
     let mut selected: Option<&Resource<'_>> = None;
     let mut is_for_all = false;
     for resource in resources {
-        let is_included = options.namespace.is_some() || resource.is_in_root(options);
+        let is_namespace_settled = options.namespace.is_some() || resource.is_in_root(options);
         let has_labels = options.labels.is_empty() && !resource.labels.is_empty();
         is_for_all |= options.labels.is_empty() && resource.labels.is_empty();
         if *targets.get_or_insert(&resource.targets) != &resource.targets
-            || !is_included && *namespace.get_or_insert(resource.namespace) != resource.namespace
+            || !is_namespace_settled
+                && *namespace.get_or_insert(resource.namespace) != resource.namespace
             || has_labels && selected.get_or_insert(resource).labels != resource.labels
         {
-            let message = "this is for other workloads than those before";
-            let help = "name one by `--namespace` and `--label`, or give only its files; a policy \
-                        with `targetRefs` is imported with others of the same targets";
+            let message = "this is for other workloads than the resources before";
+            let help = "select a workload with `--namespace` and `--label`, or give only its \
+                        files; policies with `targetRefs` must have the same targets";
             return Err(Problem::error(resource.view.place(), message).help(help));
         }
     }
     if let Some(resource) = selected.filter(|_| is_for_all) {
         let message =
-            "the policy is for the workloads that this selects: others have other policies";
+            "the imported policy is for the workloads that this resource selects, not for others";
         original.notes.push(resource.view.note(Effect::Same, message));
     }
     Ok(())
@@ -244,7 +245,7 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
     let mut allow = Vec::new();
     for policy in policies {
         if let Some(annotation) = dry_run(policy) {
-            let message = "a dry run decides nothing and is not imported: try a policy by \
+            let message = "a dry run decides nothing and is not imported: try a policy with \
                            `rolegate serve --shadow`";
             original.notes.push(annotation.note(Effect::Same, message));
             continue;
@@ -260,8 +261,8 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
             // `CUSTOM`, or an unknown action, may deny the requests that its rules match.
             _ => {
                 let at = policy.get("spec/action").unwrap_or_else(|| policy.clone());
-                let message = "what an external authorizer decides is not imported, and all about \
-                               which it is asked is denied";
+                let message = "decisions of an external authorizer are not imported, so each \
+                               request sent to it is denied";
                 original.deny.extend(alternatives.into_iter().map(|alternative| {
                     let condition = at.between(Expr::never(), alternative.condition, message);
                     Alternative { condition, ..alternative }
@@ -270,10 +271,11 @@ fn read_policies(policies: &[View<'_>], options: &Options, start: &Place, origin
         }
     }
     if !policies.iter().any(allows) {
-        // Istio does the same; but a file may be missing.
+        // As in Istio. The note is for a person who forgot a file.
         let origin =
             policies.first().map_or_else(|| (start.clone(), String::new()), |view| view.origin());
-        let message = "no `ALLOW` policy is for this workload: all that is not denied is allowed";
+        let message =
+            "no `ALLOW` policy is for this workload: everything that is not denied is allowed";
         original.notes.push(Note::new(&origin, Effect::Same, message));
         let (name, condition) = ("no ALLOW policy".to_owned(), Expr::always());
         allow.push(Alternative { name, origin, condition });
@@ -291,23 +293,22 @@ fn allows(policy: &View<'_>) -> bool {
     dry_run(policy).is_none() && action(policy) == "ALLOW"
 }
 
-/// The annotation by which a policy decides nothing. Istio reads it with `strconv.ParseBool` of Go:
-/// other texts than these, such as `yes`, are false.
+/// The annotation that makes a policy a dry run. Istio parses it with Go's `strconv.ParseBool`, to
+/// which other texts, such as `yes`, are not true.
 fn dry_run<'n>(policy: &View<'n>) -> Option<View<'n>> {
     let annotations = policy.named_entries_of("metadata/annotations");
     let (_, value) = annotations.into_iter().find(|(key, _)| key == "istio.io/dry-run")?;
     matches!(value.text(), Some("1" | "t" | "T" | "TRUE" | "true" | "True")).then_some(value)
 }
 
-/// The fields besides these and those that say for which workloads a resource is. An unknown field
-/// may limit it to fewer.
+/// The fields other than `known` and the selectors. An unknown field may narrow the selection.
 fn unknown_fields<'n>(spec: &View<'n>, known: &str) -> Vec<View<'n>> {
     let selector = spec.get("selector").map(|selector| selector.besides("match_labels"));
     let fields = spec.besides(&format!("selector target_ref target_refs {known}"));
     fields.into_iter().chain(selector.unwrap_or_default()).collect()
 }
 
-/// The rules of a policy; without any, it matches nothing.
+/// The rules of a policy. A policy without rules matches nothing.
 fn rules(policy: &View<'_>, options: &Options, original: &Original) -> Vec<Alternative> {
     let Some(spec) = policy.get("spec") else { return Vec::new() };
     let name = policy.text_of("metadata/name").unwrap_or("policy");
@@ -316,10 +317,10 @@ fn rules(policy: &View<'_>, options: &Options, original: &Original) -> Vec<Alter
         Err(condition) => return vec![Alternative::new(&spec, name, condition)],
     };
     let unknown = unknown_fields(&spec, "rules action provider");
-    let limits = unknown.iter().map(|field| field.inexpressible(reason::UNKNOWN_FIELD));
+    let unknown = unknown.iter().map(|field| field.inexpressible(reason::UNKNOWN_FIELD));
     let rules = rules.iter().map(|rule| {
         let condition = rule::condition(rule, options, &original.sources);
-        Alternative::new(rule, name, Expr::all([condition].into_iter().chain(limits.clone())))
+        Alternative::new(rule, name, Expr::all([condition].into_iter().chain(unknown.clone())))
     });
     rules.collect()
 }

@@ -3,13 +3,14 @@
 //!
 //! The original becomes a condition (`expr`) on parts of the request and on the caller. A condition
 //! that rolegate cannot express is approximated from below where it allows, and from above where it
-//! denies, so that the imported policy never allows more, except where a note says so, where
-//! `--allow-wider` accepts it, and in other spellings of an allowed path (`/a//b`): rolegate
-//! compares canonical paths. For Envoy a note says so; for Istio only `import istio --help` does,
-//! because Istio itself normalizes most paths. Each approximation is a [`Note`] with its place.
-//! `lower` makes rules and roles of the condition, `write` the text of the policy. `envoy` and
-//! `istio` read the originals, `matcher`, `paths` and `regex` turn Envoy's conditions on texts into
-//! patterns, `term` combines these, and `sources` has the identity sources.
+//! denies. The imported policy therefore never allows more, with three exceptions: a note says so,
+//! `--allow-wider` accepts it, or a request has another spelling of an allowed path (`/a//b`),
+//! because rolegate compares canonical paths. A note mentions spellings for Envoy; for Istio, which
+//! normalizes most paths, only `import istio --help` does. Each approximation is a [`Note`] with
+//! its place.
+//! `envoy` and `istio` read the originals. `matcher`, `paths` and `regex` turn string matchers into
+//! patterns, and `term` combines conditions. `sources` has the identity sources. `lower` turns the
+//! condition into rules and roles, and `write` writes them as a policy.
 //!
 //! The crate does no I/O.
 
@@ -44,20 +45,20 @@ pub struct Options {
     /// Also import conditions that rolegate compares less strictly than the original; each is a
     /// [`Note`].
     pub allow_wider: bool,
-    /// The audiences of issuers for which the original names none.
+    /// The audiences of issuers without audiences in the original.
     pub audiences: Vec<String>,
     /// The listener of Envoy to import, if there are several.
     pub listener: Option<String>,
-    /// The namespace of the workload whose policies of Istio are imported.
+    /// The namespace of the workload whose Istio policies are imported.
     pub namespace: Option<String>,
-    /// The namespace whose policies of Istio are for the workloads of all others (`rootNamespace`
-    /// of its `MeshConfig`).
+    /// Istio's root namespace (`rootNamespace` of `MeshConfig`), whose policies apply to all
+    /// namespaces.
     pub root_namespace: String,
     /// The labels of this workload.
     pub labels: Vec<(String, String)>,
 }
 
-/// The root namespace of an installation of Istio that names no other.
+/// Istio's default root namespace.
 pub const ROOT_NAMESPACE: &str = "istio-system";
 
 impl Default for Options {
@@ -78,7 +79,7 @@ impl Default for Options {
 pub struct Imported {
     /// The text of `policy.yaml`.
     pub policy: String,
-    /// The key sets that are files beside it, by name.
+    /// The key sets to write beside the policy: name and content of each file.
     pub key_sets: Vec<(String, String)>,
     /// The differences from the original.
     pub notes: Vec<Note>,
@@ -96,7 +97,7 @@ impl Imported {
 /// RBAC filter.
 ///
 /// # Errors
-/// If it is not a document, has no RBAC filter, or is too complex.
+/// If the file is not YAML or JSON, has no RBAC filter, or is too complex.
 pub fn envoy_rbac(file: &Path, bytes: &[u8], options: &Options) -> Result<Imported, Vec<Problem>> {
     let file: Arc<Path> = file.into();
     let mut reader = Reader::new(file.clone());
@@ -133,9 +134,8 @@ pub fn istio(files: &[(PathBuf, Vec<u8>)], options: &Options) -> Result<Imported
     as_strict_as_possible(options, &start, |options| istio::read(&views, options, &start))
 }
 
-/// Imports with `allow_wider` only if that makes a difference: if the strict policy is the same
-/// apart from its comments, that one is returned, because the notes about allowing more would be
-/// untrue.
+/// Uses `allow_wider` only if that makes a difference. If the strict policy differs in nothing but
+/// comments, it is returned, because notes about allowing more would be untrue.
 fn as_strict_as_possible(
     options: &Options,
     start: &Place,
@@ -159,7 +159,7 @@ fn without_comments(policy: &str) -> impl Iterator<Item = &str> {
 fn import(original: &Original, start: &Place) -> Result<Imported, Problem> {
     let mut notes: BTreeSet<Note> = original.notes.iter().cloned().collect();
     let roles = lower::roles(original, &mut notes).map_err(|expr::TooComplex| {
-        Problem::error(start.clone(), "there are too many alternatives")
+        Problem::error(start.clone(), "the conditions have too many alternatives")
     })?;
     let sources = &original.sources;
     notes.extend(sources.notes.borrow().iter().cloned());

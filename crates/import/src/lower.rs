@@ -1,4 +1,4 @@
-//! Makes rules and roles of the conditions under which requests are allowed and denied.
+//! Turns the conditions that allow and deny requests into rules and roles.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,6 +11,7 @@ use crate::note::{Effect, Note};
 use crate::sources::Sources;
 use crate::term::{self, Caller, Literal, Term};
 
+/// What the imported configuration of Envoy or Istio allows and denies.
 #[derive(Debug, Default)]
 pub(crate) struct Original {
     /// A request is allowed if an alternative of each of these lists holds.
@@ -44,13 +45,13 @@ impl Original {
     }
 }
 
-/// A rule with the callers for whom it is.
+/// A rule. [`Role`] has its callers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
     /// The name of the original's policy.
     pub(crate) name: String,
     pub(crate) is_deny: bool,
-    /// Whether the original has it, and not less because that cannot be expressed.
+    /// False for an approximation of the original's condition.
     pub(crate) is_exact: bool,
     pub(crate) methods: Option<BTreeSet<String>>,
     pub(crate) hosts: Option<Vec<Scope>>,
@@ -64,7 +65,7 @@ pub(crate) struct Role {
     pub(crate) rules: Vec<Rule>,
 }
 
-/// A term with the policy from which it is.
+/// A term and the policy it comes from.
 #[derive(Clone, Debug)]
 struct NamedTerm {
     name: String,
@@ -77,40 +78,41 @@ pub(crate) fn roles(
     notes: &mut BTreeSet<Note>,
 ) -> Result<Vec<Role>, TooComplex> {
     let mut rules: Vec<(Rule, Caller)> = Vec::new();
-    let limits = denied(original, &mut rules, notes)?;
-    let allowed = allowed(original, &limits, notes)?;
+    let requirements = add_deny_rules(original, &mut rules, notes)?;
+    let allowed = allowed_terms(original, &requirements, notes)?;
     let mut allowing: Vec<NamedTerm> = Vec::new();
     for named in &allowed {
-        match excluded(named, &allowed) {
+        match deny_rules_for_exclusions(named, &allowed) {
             Ok(denials) => {
                 allowing.push(named.clone());
                 rules.extend(denials);
             }
             Err(Conflict(name)) => {
-                let common = named.with_common_methods();
-                let message = if common.is_some() {
-                    "only the common methods besides those that are excluded: less is allowed"
+                let limited = named.with_standard_methods();
+                let message = if limited.is_some() {
+                    "only the standard methods are allowed, without the excluded ones: less is \
+                     allowed"
                         .to_owned()
                 } else {
                     format!(
-                        "what it excludes, others may do (`{name}`), and a `deny` rule would deny \
-                         it to them, too: nothing is allowed by it"
+                        "`{name}` allows requests that this excludes, and a `deny` rule would \
+                         deny them: nothing is allowed by it"
                     )
                 };
                 notes.insert(Note::new(&named.origin, Effect::Stricter, message));
-                allowing.extend(common);
+                allowing.extend(limited);
             }
         }
     }
     for NamedTerm { name, term, .. } in allowing {
         rules.push((Rule::new(&term, &name, false), term.caller));
     }
-    Ok(by_caller(merged(rules)))
+    Ok(roles_of_callers(merged(rules)))
 }
 
-/// Adds the rules that deny. Returns conditions that each allowed request must meet: to deny where
-/// a condition does not hold is to allow only where it holds.
-fn denied(
+/// Adds the `deny` rules. Returns conditions that each allowed request must meet: a denial of all
+/// requests outside a set becomes a condition on the allowed ones.
+fn add_deny_rules(
     original: &Original,
     rules: &mut Vec<(Rule, Caller)>,
     notes: &mut BTreeSet<Note>,
@@ -118,10 +120,10 @@ fn denied(
     if original.deny.is_empty() {
         return Ok(Vec::new());
     }
-    // The notes of the second call count, which is within the limits.
-    let allowed = allowed(original, &[], &mut BTreeSet::new())?;
+    // The notes are dropped: `roles` calls this again with the requirements, and keeps the notes.
+    let allowed = allowed_terms(original, &[], &mut BTreeSet::new())?;
     let has_effect = |term: &Term| allowed.iter().any(|named| named.term.may_overlap(term));
-    let mut limits = Vec::new();
+    let mut requirements = Vec::new();
     for Alternative { name, origin, condition } in &original.deny {
         let mut approximations = BTreeSet::new();
         let mut resolver = Resolver::new(&mut approximations, Bound::Over, origin);
@@ -136,37 +138,35 @@ fn denied(
                 rules.push((Rule { is_exact, ..Rule::new(&term, name, true) }, term.caller));
             } else if has_effect(&term) {
                 let not = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
-                limits.push(Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not)));
+                requirements.push(Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not)));
             } else {
-                // A person who allows more later must know of it.
-                let message = format!(
-                    "nothing that is allowed matches `{name}`, so the policy does not have what it \
-                     denies"
-                );
+                // Matters to a person who allows more later.
+                let message =
+                    format!("nothing that is allowed matches `{name}`, so it has no `deny` rule");
                 notes.insert(Note::new(origin, Effect::Same, message));
             }
         }
     }
-    Ok(limits)
+    Ok(requirements)
 }
 
-/// The terms that allow requests.
-fn allowed(
+/// The terms that allow requests which meet all `requirements`.
+fn allowed_terms(
     original: &Original,
-    limits: &[Expr],
+    requirements: &[Expr],
     notes: &mut BTreeSet<Note>,
 ) -> Result<Vec<NamedTerm>, TooComplex> {
-    // The alternatives of the first condition that may not hold give rules their names.
+    // Rules are named after the first list that does not always hold.
     let mut lists = original.allow.iter();
-    let is_limit = |list: &&Vec<Alternative>| {
+    let is_conditional = |list: &&Vec<Alternative>| {
         list.is_empty() || !list.iter().all(|alternative| alternative.condition.is_always())
     };
-    let Some(first) = lists.clone().find(is_limit).or_else(|| lists.next()) else {
+    let Some(first) = lists.clone().find(is_conditional).or_else(|| lists.next()) else {
         return Ok(Vec::new());
     };
     let more = original.allow.iter().filter(|list| !std::ptr::eq(*list, first));
     let more = more.map(|list| Expr::any(list.iter().map(|item| item.condition.clone())));
-    let more: Vec<Expr> = more.chain(limits.iter().cloned()).collect();
+    let more: Vec<Expr> = more.chain(requirements.iter().cloned()).collect();
     let (mut allowed, mut lost): (Vec<NamedTerm>, Vec<Lost>) = Default::default();
     for Alternative { name, origin, condition } in first {
         let condition = Expr::all([condition.clone()].into_iter().chain(more.iter().cloned()));
@@ -183,7 +183,7 @@ fn allowed(
     Ok(term::without_redundant(allowed, |named| &named.term))
 }
 
-/// Whether terms allow all that was left out.
+/// Whether other terms allow the whole conjunction that was left out.
 fn is_allowed(lost: &Lost, allowed: &[NamedTerm]) -> bool {
     lost.over
         .iter()
@@ -191,11 +191,14 @@ fn is_allowed(lost: &Lost, allowed: &[NamedTerm]) -> bool {
         .any(|mut over| !over.simplify() || allowed.iter().any(|named| named.term.covers(&over)))
 }
 
-/// The name of another alternative that allows requests which a term excludes.
+/// Another alternative allows requests that a term excludes: its name.
 struct Conflict(String);
 
 /// The `deny` rules for the literals that a term excludes.
-fn excluded(named: &NamedTerm, allowed: &[NamedTerm]) -> Result<Vec<(Rule, Caller)>, Conflict> {
+fn deny_rules_for_exclusions(
+    named: &NamedTerm,
+    allowed: &[NamedTerm],
+) -> Result<Vec<(Rule, Caller)>, Conflict> {
     let mut rules = Vec::new();
     for literal in &named.term.not {
         let denied = Term { not: Vec::new(), ..named.term.clone() }.with(literal);
@@ -213,9 +216,9 @@ fn excluded(named: &NamedTerm, allowed: &[NamedTerm]) -> Result<Vec<(Rule, Calle
 }
 
 impl NamedTerm {
-    /// The same without excluded methods, but only with common ones; `None` if it excludes
-    /// something else.
-    fn with_common_methods(&self) -> Option<Self> {
+    /// This term with the standard methods that it does not exclude; `None` if it excludes
+    /// anything but methods.
+    fn with_standard_methods(&self) -> Option<Self> {
         let mut excluded: Vec<&String> = Vec::new();
         for literal in &self.term.not {
             let Literal::Methods(methods) = literal else { return None };
@@ -224,7 +227,7 @@ impl NamedTerm {
         if excluded.is_empty() {
             return None;
         }
-        let mut methods: BTreeSet<String> = matcher::METHODS.map(str::to_owned).into();
+        let mut methods: BTreeSet<String> = matcher::STANDARD_METHODS.map(str::to_owned).into();
         methods.retain(|method| !excluded.contains(&method));
         let term = Term { methods: Some(methods), not: Vec::new(), ..self.term.clone() };
         Some(Self { term, ..self.clone() })
@@ -237,17 +240,17 @@ impl Rule {
         Self { name: name.to_owned(), is_deny, is_exact: true, methods, hosts, paths }
     }
 
-    /// Joins another rule that differs in one part only.
-    fn join(&mut self, other: &Self) -> bool {
+    /// Merges another rule into this one if they differ in one part only. Returns whether it did.
+    fn merge(&mut self, other: &Self) -> bool {
         if (&self.name, self.is_deny) != (&other.name, other.is_deny) {
             return false;
         }
         let same =
             (self.methods == other.methods, self.hosts == other.hosts, self.paths == other.paths);
         match same {
-            (_, true, true) => join_limits(&mut self.methods, &other.methods),
-            (true, _, true) => join_limits(&mut self.hosts, &other.hosts),
-            (true, true, _) => join_limits(&mut self.paths, &other.paths),
+            (_, true, true) => merge_part(&mut self.methods, &other.methods),
+            (true, _, true) => merge_part(&mut self.hosts, &other.hosts),
+            (true, true, _) => merge_part(&mut self.paths, &other.paths),
             _ => return false,
         }
         self.is_exact &= other.is_exact;
@@ -255,12 +258,12 @@ impl Rule {
     }
 }
 
-/// Widens a limit by another limit.
-fn join_limits<C, T: PartialEq>(limit: &mut Option<C>, other: &Option<C>)
+/// Adds the items of another rule's part; `None` in either matches everything.
+fn merge_part<C, T: PartialEq>(part: &mut Option<C>, other: &Option<C>)
 where
     C: FromIterator<T> + IntoIterator<Item = T> + Clone,
 {
-    *limit = limit.take().zip(other.clone()).map(|(items, more)| {
+    *part = part.take().zip(other.clone()).map(|(items, more)| {
         let mut joined: Vec<T> = Vec::new();
         for item in items.into_iter().chain(more) {
             if !joined.contains(&item) {
@@ -271,21 +274,21 @@ where
     });
 }
 
-/// Joins the rules of each caller that differ in one part only.
+/// Merges rules of the same caller that differ in one part only.
 fn merged(rules: Vec<(Rule, Caller)>) -> BTreeMap<Caller, Vec<Rule>> {
     let mut by_caller: BTreeMap<Caller, Vec<Rule>> = BTreeMap::new();
     for (rule, caller) in rules {
         let merged = by_caller.entry(caller).or_default();
-        if !merged.contains(&rule) && !merged.iter_mut().any(|earlier| earlier.join(&rule)) {
+        if !merged.contains(&rule) && !merged.iter_mut().any(|earlier| earlier.merge(&rule)) {
             merged.push(rule);
         }
     }
     by_caller
 }
 
-/// The rules of one policy for the same callers become a role, which has its name. Callers with the
-/// same rules have one role.
-fn by_caller(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
+/// The rules of one policy for a caller become a role with the policy's name. Callers with the same
+/// rules share a role.
+fn roles_of_callers(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
     let mut roles: Vec<Role> = Vec::new();
     for (caller, rules) in rules {
         if caller.is_reserved() {
@@ -314,7 +317,7 @@ fn by_caller(rules: BTreeMap<Caller, Vec<Rule>>) -> Vec<Role> {
 }
 
 impl Role {
-    /// Whether every caller, or every authenticated caller, has it.
+    /// Whether every caller, or every authenticated caller, has this role.
     pub(crate) fn is_reserved(&self) -> bool {
         self.callers.iter().any(Caller::is_reserved)
     }

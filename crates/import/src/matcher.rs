@@ -1,4 +1,4 @@
-//! Conditions that a string matcher matches a path, a host or a method.
+//! String matchers for a path, a host or a method, as conditions.
 
 use document::View;
 use policy::pattern::{Pattern, Scope};
@@ -9,7 +9,7 @@ use crate::paths::{self, PathSet};
 use crate::term::Literal;
 use crate::text_matcher::Matcher;
 
-/// The condition that the path, without its query, is matched.
+/// The condition that the path without its query matches.
 pub(crate) fn path(
     view: &View<'_>,
     matcher: &Matcher,
@@ -27,12 +27,12 @@ pub(crate) fn path(
     }
 }
 
-/// The condition that the path matches one of these patterns, if there are any.
+/// The condition that the path matches one of these patterns; `None` for any path.
 fn within(patterns: Option<Vec<Pattern>>) -> Expr {
     patterns.map_or_else(Expr::always, |patterns| Expr::Is(Literal::Paths(patterns)))
 }
 
-/// The condition that the path with its query is matched, as `:path` is.
+/// The condition that `:path`, which includes the query, matches.
 pub(crate) fn path_with_query(
     view: &View<'_>,
     matcher: &Matcher,
@@ -52,10 +52,10 @@ pub(crate) fn path_with_query(
             Expr::always()
         }
     };
-    view.between(Expr::never(), over, "`:path` has the query, on which no rule depends")
+    view.between(Expr::never(), over, "`:path` includes the query, on which no rule depends")
 }
 
-/// The condition that the host is matched, as `:authority` is.
+/// The condition that `:authority` matches.
 pub(crate) fn host(view: &View<'_>, matcher: &Matcher, options: &Options) -> Expr {
     let scope = match matcher {
         Matcher::Any => return Expr::always(),
@@ -70,10 +70,10 @@ pub(crate) fn host(view: &View<'_>, matcher: &Matcher, options: &Options) -> Exp
         }
     };
     let Some(scope) = scope else {
-        return view.inexpressible("rolegate compares whole hosts, and `*.` at their front");
+        return view.inexpressible("rolegate compares whole hosts, or the end of hosts after `*.`");
     };
     let hosts = Expr::Is(Literal::Hosts(vec![scope]));
-    let message = "rolegate compares hosts with any port and in any case";
+    let message = "rolegate ignores the port and the case of hosts";
     view.nearly(hosts.clone(), hosts, options.allow_wider, message)
 }
 
@@ -85,17 +85,17 @@ fn host_scope(text: &str) -> Option<Scope> {
     (!host.is_empty()).then(|| Scope::Exact(host.into()))
 }
 
-/// The methods that are registered and common, for conditions on parts of their names.
-pub(crate) const METHODS: [&str; 8] =
+/// The methods with which a condition on part of a method's name is approximated.
+pub(crate) const STANDARD_METHODS: [&str; 8] =
     ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
 fn is_method(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'-')
 }
 
-/// The condition that the method is matched.
+/// The condition that the method matches.
 pub(crate) fn method(view: &View<'_>, matcher: &Matcher, ignore_case: bool) -> Expr {
-    let mut under: Vec<String> = METHODS.map(str::to_owned).into();
+    let mut under: Vec<String> = STANDARD_METHODS.map(str::to_owned).into();
     match matcher {
         Matcher::Any => return Expr::always(),
         Matcher::Exact(text) if ignore_case => {

@@ -23,19 +23,18 @@ pub enum Effect {
     /// The imported policy denies requests that the original allows, because something cannot be
     /// expressed.
     Stricter,
-    /// The imported policy allows requests that the original denies; only where that was accepted.
+    /// The imported policy allows requests that the original denies, which `--allow-wider` accepts.
     Wider,
-    /// The imported policy allows more if requests are as the original does not expect them: other
-    /// spellings of paths, where nothing normalizes them, and tokens whose claim of groups is a
-    /// text; or an application believes headers of a client that the original removes. These notes
-    /// need not be accepted. Almost every import has one: a person who has to accept them all
-    /// accepts wider rules, too.
+    /// The imported policy allows more for unusual requests: other spellings of paths that Envoy
+    /// does not normalize, or tokens whose groups are a string. Or the application believes headers
+    /// of a client that the original removes. `--allow-wider` is not needed: almost every import
+    /// has such a note, and its users would accept wider rules along with them.
     Unexpected,
     /// The answers are the same.
     Same,
 }
 
-/// The meaning of an approximation of a denial.
+/// The effect of an approximated denial.
 pub(crate) const MORE_DENIED: &str = "more is denied";
 
 impl Effect {
@@ -60,7 +59,7 @@ impl Note {
         Self { at: at.clone(), path: path.clone(), message: message.into(), effect }
     }
 
-    /// The note if a denial has no effect, so that it does not matter that more is denied.
+    /// The note for a denial that no allowed request matches.
     pub(crate) fn without_effect(self) -> Self {
         if self.effect != Effect::Stricter {
             return self;

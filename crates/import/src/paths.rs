@@ -12,17 +12,17 @@ use crate::text_matcher::Matcher;
 /// The paths that match.
 #[derive(Clone, Debug)]
 pub(crate) struct PathSet {
-    /// Each path that matches is in these; `None` for any path.
+    /// Every matching path matches one of these; `None` for any path.
     pub(crate) patterns: Option<Vec<Pattern>>,
-    /// Why not all of these match.
+    /// The difference, if the patterns match more than the matcher.
     pub(crate) difference: Option<Difference>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
-    /// All of these match.
+    /// The matcher matches all paths of these patterns.
     pub(crate) under: Vec<Pattern>,
-    /// Whether it can be accepted to allow all of the patterns, which is a bit more.
+    /// Whether `--allow-wider` may accept the wider patterns.
     pub(crate) is_acceptable: bool,
     pub(crate) message: &'static str,
 }
@@ -37,26 +37,27 @@ impl PathSet {
         Self { patterns, difference: Some(difference) }
     }
 
-    /// Which paths match is not known.
+    /// Any path may match.
     fn unknown(message: &'static str) -> Self {
         Self::inexact(None, false, message)
     }
 
-    /// Exactly these patterns if their text is canonical and has a single spelling.
-    fn approximately(canonical: bool, patterns: Vec<Pattern>) -> Self {
+    /// Exactly these patterns if the matcher's text is canonical, and has a single spelling,
+    /// without percent-encoded variants. Otherwise the patterns approximate it.
+    fn exactly_if(is_canonical: bool, patterns: Vec<Pattern>) -> Self {
         let has_single_spelling =
             patterns.iter().flat_map(|pattern| &pattern.segments).all(|segment| match segment {
                 Segment::Literal(text) => has_single_spelling(text),
                 Segment::Glob(glob) => glob.0.iter().all(|piece| has_single_spelling(piece)),
                 Segment::One(_) | Segment::User | Segment::UserId(_) => true,
             });
-        if canonical && has_single_spelling {
+        if is_canonical && has_single_spelling {
             return Self::exactly(patterns);
         }
         Self::inexact(Some(patterns), true, AMBIGUOUS)
     }
 
-    /// The same where case is ignored.
+    /// The paths that match if case is ignored.
     fn without_case(mut self) -> Self {
         let under = match self.difference {
             None => self.patterns.clone().unwrap_or_default(),
@@ -72,7 +73,7 @@ impl PathSet {
                 _ => {}
             }
         }
-        let message = "paths are compared in upper and lower case";
+        let message = "rolegate compares paths case-sensitively";
         self.difference = Some(Difference { under, is_acceptable: false, message });
         self
     }
@@ -87,17 +88,16 @@ pub(crate) fn matching(matcher: &Matcher, ignore_case: bool) -> PathSet {
         Matcher::Suffix(_) => PathSet::unknown("a rule has no condition on the end of a path"),
         Matcher::Contains(_) => PathSet::unknown("a rule has no condition on a part of a path"),
         Matcher::Regex(regex) => regex::patterns(regex).map_or_else(
-            || PathSet::unknown("a rule has no such regular expression"),
+            || PathSet::unknown("a rule cannot express this regular expression"),
             PathSet::exactly,
         ),
-        Matcher::Template(text) => {
-            template(text).unwrap_or_else(|| PathSet::unknown("a rule has no such template"))
-        }
+        Matcher::Template(text) => template(text)
+            .unwrap_or_else(|| PathSet::unknown("a rule cannot express this template")),
     };
     if ignore_case { set.without_case() } else { set }
 }
 
-const AMBIGUOUS: &str = "rolegate compares paths in canonical form, which this is not";
+const AMBIGUOUS: &str = "rolegate compares paths in canonical form, and this path is not canonical";
 
 fn exact(text: &str) -> PathSet {
     if text == "*" {
@@ -107,7 +107,7 @@ fn exact(text: &str) -> PathSet {
     let canonical = canonical(text).filter(|_| text.starts_with('/') && !text.contains(['?', '#']));
     let Some(canonical) = canonical else { return PathSet::exactly(Vec::new()) };
     let pattern = Pattern { absolute: true, segments: literals(&canonical), rest: false };
-    PathSet::approximately(canonical == text, vec![pattern])
+    PathSet::exactly_if(canonical == text, vec![pattern])
 }
 
 fn prefix(text: &str) -> PathSet {
@@ -125,24 +125,24 @@ fn prefix(text: &str) -> PathSet {
         return PathSet::exactly(Vec::new());
     };
     let canonical_folder = path.strip_suffix("/x").unwrap_or_default();
-    let is_start =
+    let is_plain_start =
         start.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_~!&',=@.".contains(&byte))
             && ![".", ".."].contains(&start);
     let segments =
         if canonical_folder.is_empty() { Vec::new() } else { literals(canonical_folder) };
-    let patterns = starting(&segments, if is_start { start } else { "" });
-    if is_start && canonical_folder == folder {
-        return PathSet::approximately(true, patterns);
+    let patterns = starting(&segments, if is_plain_start { start } else { "" });
+    if is_plain_start && canonical_folder == folder {
+        return PathSet::exactly_if(true, patterns);
     }
-    // Every path is more than a bit.
+    // Patterns for every path are too wide to be accepted.
     let is_every_path = patterns.iter().any(|pattern| pattern.segments.is_empty());
-    PathSet::inexact(Some(patterns), is_start && !is_every_path, AMBIGUOUS)
+    PathSet::inexact(Some(patterns), is_plain_start && !is_every_path, AMBIGUOUS)
 }
 
-/// `/users/{id}/**` of Envoy; `None` if no patterns are near it.
+/// A URI template of Envoy, such as `/users/{id}/**`; `None` if no patterns approximate it.
 fn template(text: &str) -> Option<PathSet> {
-    const MESSAGE: &str = "a `{name}` of rolegate is any segment, also with characters such as `=` \
-                           that a template excludes";
+    const MESSAGE: &str = "`{name}` in rolegate matches any segment, including characters such as \
+                           `=` that a template excludes";
     let text = without_variables(text)?;
     let mut segments = Vec::new();
     let (mut is_near, mut has_operator) = (true, false);
@@ -179,13 +179,13 @@ fn template(text: &str) -> Option<PathSet> {
     Some(if has_operator {
         PathSet::inexact(Some(patterns), is_near, MESSAGE)
     } else {
-        PathSet::approximately(true, patterns)
+        PathSet::exactly_if(true, patterns)
     })
 }
 
-/// A template without its first slash, and with the pattern of each variable in its place: `*` for
-/// `{name}`, `a/**` for `{name=a/**}`. `None` if a variable is not valid or begins within a
-/// segment: Envoy does not start with such a text.
+/// A template without its first slash, each variable replaced by its pattern: `*` for `{name}`,
+/// `a/**` for `{name=a/**}`. `None` if a variable is not valid or begins within a segment: Envoy
+/// does not start with such a template.
 fn without_variables(template: &str) -> Option<String> {
     let mut flat = String::new();
     let mut remaining = template.strip_prefix('/')?;
@@ -208,7 +208,7 @@ fn without_variables(template: &str) -> Option<String> {
     Some(flat + remaining)
 }
 
-/// Whether Envoy takes this for literal text: the `pchar` of RFC 3986, besides `*` and `=`.
+/// Whether this is literal text to Envoy: the `pchar` of RFC 3986 without `*` and `=`.
 fn is_template_literal(text: &str) -> bool {
     !text.is_empty()
         && text

@@ -1,11 +1,10 @@
-//! The regular expressions that are the same as some patterns: literal text, alternatives in
-//! parentheses, `[^/]+` for a segment, and `.*` at the end.
+//! Regular expressions that patterns can express: literal text, alternatives in parentheses,
+//! `[^/]+` for a segment, and `.*` at the end.
 
 use policy::pattern::{Pattern, Segment};
 
 use crate::spelling;
 
-/// The maximum number of alternatives.
 const MAX_ALTERNATIVES: usize = 200;
 
 /// A part of a regular expression.
@@ -18,8 +17,8 @@ enum Token {
     Rest,
 }
 
-/// The patterns that match the paths which this expression matches as a whole; `None` if there are
-/// none.
+/// The patterns that match the same paths as this expression, which must match a whole path; `None`
+/// if there are no such patterns.
 pub(crate) fn patterns(regex: &str) -> Option<Vec<Pattern>> {
     let regex = regex.strip_prefix('^').unwrap_or(regex);
     let mut remaining = regex.strip_suffix('$').unwrap_or(regex);
@@ -32,7 +31,7 @@ pub(crate) fn patterns(regex: &str) -> Option<Vec<Pattern>> {
     Some(patterns?.concat())
 }
 
-/// Alternatives up to the end or a closing parenthesis.
+/// Reads alternatives up to the end or a closing parenthesis.
 fn alternatives(remaining: &mut &str) -> Option<Vec<Vec<Token>>> {
     let mut done = Vec::new();
     let mut current = vec![Vec::new()];
@@ -89,7 +88,7 @@ fn patterns_of_alternative(tokens: &[Token]) -> Option<Vec<Pattern>> {
         Some((Token::Rest, before)) => (before, true),
         _ => (tokens, false),
     };
-    // The same path with a letter in the place of each segment must have a single spelling.
+    // The path must have a single spelling, with a letter in place of each `[^/]+`.
     let text: Option<String> = tokens
         .iter()
         .map(|token| match token {
@@ -118,7 +117,7 @@ fn patterns_of_alternative(tokens: &[Token]) -> Option<Vec<Pattern>> {
     }
     match segments.pop()? {
         Segment::Literal(start) => Some(spelling::starting(&segments, &start)),
-        // `[^/]+.*`: the segment, and all below it.
+        // `[^/]+.*`: any segment and all paths below it.
         segment => {
             segments.push(segment);
             Some(vec![Pattern { absolute: true, segments, rest }])

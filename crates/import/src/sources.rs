@@ -1,4 +1,4 @@
-//! The identity sources of the imported policy, and which of their claims conditions use.
+//! The identity sources of the imported policy, and the claims that conditions use.
 
 use std::cell::RefCell;
 
@@ -8,11 +8,11 @@ use crate::expr::{Expr, Notes as _};
 use crate::note::{Effect, Note};
 use crate::term::Caller;
 
-/// Why a condition on a token cannot be expressed.
-const ELSEWHERE: &str = "the token may be in a place that is not read";
-
-/// Why a condition on a claim cannot be expressed.
+const ELSEWHERE: &str = "the token may be in a place that rolegate does not read";
 const OTHER_USER_CLAIM: &str = "another claim of this issuer is the user name already";
+
+/// In place of an issuer: any issuer.
+pub(crate) const ANY_ISSUER: &str = "*";
 
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -22,13 +22,14 @@ pub(crate) struct Source {
     /// The claim with the user name, once a condition uses one.
     pub(crate) user_claim: RefCell<Option<Vec<String>>>,
     pub(crate) group_claim: RefCell<Option<Vec<String>>>,
-    /// Where its credentials are verified, before the filter that is being read.
+    /// Holds for requests whose credentials from this source were verified before the current
+    /// filter.
     pub(crate) verified: Expr,
 }
 
 #[derive(Debug)]
 pub(crate) enum Kind {
-    /// Users of Basic, and the header to which Envoy writes the user name.
+    /// `basic_auth`: its users, and the header to which Envoy writes the user name.
     Basic {
         users: Users,
         header: Option<String>,
@@ -50,7 +51,7 @@ pub(crate) struct Issuer {
     pub(crate) audiences: Vec<String>,
     pub(crate) keys: Keys,
     pub(crate) clock_skew: Option<String>,
-    /// The key under which Envoy writes the claims, for conditions on them.
+    /// The metadata key under which Envoy writes the claims.
     pub(crate) payload: Option<String>,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Issuer {
 pub(crate) enum Keys {
     Url(String),
     File(String),
-    /// A key set that is a file beside the policy.
+    /// The text of a key set, which becomes a file beside the policy.
     Inline(String),
     Discovery,
 }
@@ -79,12 +80,12 @@ pub(crate) struct Sources {
     pub(crate) notes: RefCell<Vec<Note>>,
     /// Issuers whose tokens are not accepted.
     pub(crate) unaccepted: Vec<String>,
-    /// Whether the original also reads tokens in places that rolegate does not know.
-    pub(crate) are_elsewhere: bool,
+    /// Whether the original also reads tokens from places that rolegate does not read.
+    pub(crate) tokens_may_be_elsewhere: bool,
 }
 
 impl Sources {
-    /// Adds a source, and returns its number.
+    /// Adds a source, and returns its index.
     pub(crate) fn add(&mut self, name: &str, kind: Kind) -> usize {
         let (user_claim, group_claim) = (RefCell::default(), RefCell::default());
         let (name, verified) = (name.to_owned(), Expr::never());
@@ -92,17 +93,17 @@ impl Sources {
         self.all.len() - 1
     }
 
-    /// A condition on callers of an issuer (`*` for any) that is no source. If its tokens are not
-    /// accepted, the note about the issuer says already that they allow nothing.
-    pub(crate) fn without_issuer(&self, view: &View<'_>, issuer: &str, message: &str) -> Expr {
-        if !self.unaccepted.iter().any(|unaccepted| issuer == "*" || unaccepted == issuer) {
+    /// A condition on callers of an issuer, or of [`ANY_ISSUER`], that is not in `all`. If the
+    /// issuer is in `unaccepted`, another note says already that its tokens allow nothing.
+    pub(crate) fn missing_issuer(&self, view: &View<'_>, issuer: &str, message: &str) -> Expr {
+        if !self.unaccepted.iter().any(|unaccepted| issuer == ANY_ISSUER || unaccepted == issuer) {
             return view.inexpressible(message);
         }
         Expr::Between {
             under: Box::new(Expr::never()),
             over: Box::new(Expr::always()),
             note: view.note(Effect::Same, "tokens of this issuer are not accepted"),
-            acceptable: false,
+            allow_wider_helps: false,
         }
     }
 
@@ -117,21 +118,21 @@ impl Sources {
         view.between(Expr::never(), any, message)
     }
 
-    /// Sets where the credentials of a source are verified.
-    pub(crate) fn verify(&mut self, source: usize, condition: Expr) {
+    /// Sets the condition under which the credentials of a source are verified.
+    pub(crate) fn set_verified(&mut self, source: usize, condition: Expr) {
         if let Some(source) = self.all.get_mut(source) {
             source.verified = condition;
         }
     }
 
-    /// A condition on the caller, where its credentials are verified.
-    fn verified(&self, view: &View<'_>, source: usize, condition: Expr) -> Expr {
+    /// Limits a condition on the caller to requests whose credentials are verified.
+    fn if_verified(&self, view: &View<'_>, source: usize, condition: Expr) -> Expr {
         let Some(source) = self.all.get(source) else { return Expr::never() };
         let verified = source.verified.clone();
         let both = Expr::All(vec![verified.clone(), condition]);
         match source.kind {
-            // A caller who is denied would only have to move the token.
-            Kind::Jwt(_) if self.are_elsewhere => view.between(both, verified, ELSEWHERE),
+            // Otherwise a denied caller could evade the denial with a token in another place.
+            Kind::Jwt(_) if self.tokens_may_be_elsewhere => view.between(both, verified, ELSEWHERE),
             Kind::Jwt(_) | Kind::Basic { .. } => both,
         }
     }
@@ -139,24 +140,28 @@ impl Sources {
     /// Any caller with a valid token.
     pub(crate) fn any_token(&self, view: &View<'_>) -> Expr {
         let any = Expr::caller(Caller::Authenticated);
-        if self.are_elsewhere { view.between(any, Expr::always(), ELSEWHERE) } else { any }
+        if self.tokens_may_be_elsewhere {
+            view.between(any, Expr::always(), ELSEWHERE)
+        } else {
+            any
+        }
     }
 
-    /// Any caller with valid credentials of this source, where they are verified.
+    /// Any caller with verified credentials of this source.
     pub(crate) fn any_verified(&self, view: &View<'_>, source: usize) -> Expr {
-        self.verified(view, source, self.any_of(view, source))
+        self.if_verified(view, source, self.any_of(view, source))
     }
 
     /// Callers with a verified token of this issuer that has a subject. rolegate answers 401 to
     /// tokens without one only where the subject is the user name.
     pub(crate) fn any_subject(&self, view: &View<'_>, source: usize) -> Expr {
-        if !self.uses(source, &["sub"], |source| &source.user_claim) {
+        if !self.try_use_claim(source, &["sub"], |source| &source.user_claim) {
             return view.inexpressible(OTHER_USER_CLAIM);
         }
         self.any_verified(view, source)
     }
 
-    /// The caller whose claim is this text.
+    /// The caller whose claim equals `value`.
     pub(crate) fn claim_is(
         &self,
         view: &View<'_>,
@@ -164,20 +169,20 @@ impl Sources {
         claim: &[&str],
         value: &str,
     ) -> Expr {
-        if !self.uses(source, claim, |source| &source.user_claim) {
+        if !self.try_use_claim(source, claim, |source| &source.user_claim) {
             return view.inexpressible(OTHER_USER_CLAIM);
         }
         if !is_name(value) {
-            // rolegate answers 401 to a token with it.
+            // rolegate answers 401 to a token with such a user name.
             return Expr::never();
         }
         if value.trim().is_empty() {
             return view.inexpressible("a grant cannot name a user whose name is only white space");
         }
-        self.verified(view, source, Expr::caller(Caller::User(source, value.to_owned())))
+        self.if_verified(view, source, Expr::caller(Caller::User(source, value.to_owned())))
     }
 
-    /// The callers whose claim is a list with this text.
+    /// The callers whose claim is a list with `value`.
     pub(crate) fn claim_has(
         &self,
         view: &View<'_>,
@@ -185,21 +190,21 @@ impl Sources {
         claim: &[&str],
         value: &str,
     ) -> Expr {
-        if !self.uses(source, claim, |source| &source.group_claim) {
+        if !self.try_use_claim(source, claim, |source| &source.group_claim) {
             return view.inexpressible("another claim of this issuer has the groups already");
         }
         if !is_name(value) || value.contains(' ') || value.trim().is_empty() {
             return view.inexpressible("this is not the name of a group");
         }
-        self.note_list(view, claim);
-        self.verified(view, source, Expr::caller(Caller::Group(source, value.to_owned())))
+        self.note_list_claim(view, claim);
+        self.if_verified(view, source, Expr::caller(Caller::Group(source, value.to_owned())))
     }
 
-    /// Notes, once for each claim, the effect of a token with another type of claim.
-    fn note_list(&self, view: &View<'_>, claim: &[&str]) {
+    /// Notes, once for each claim, that the claim must be a list.
+    fn note_list_claim(&self, view: &View<'_>, claim: &[&str]) {
         let message = format!(
-            "the claim `{}` must be a list in each token: if it is a string, rolegate takes each \
-             word in it as a name",
+            "the claim `{}` must be a list in each token: if it is a string, rolegate reads each \
+             word in it as a group",
             claim.join(".")
         );
         let mut notes = self.notes.borrow_mut();
@@ -208,8 +213,9 @@ impl Sources {
         }
     }
 
-    /// Whether a claim is the user or group claim of a source, or becomes it.
-    fn uses(
+    /// Makes a claim the user or group claim of a source, if it has none. Returns whether the
+    /// source uses this claim.
+    fn try_use_claim(
         &self,
         source: usize,
         claim: &[&str],
@@ -221,14 +227,14 @@ impl Sources {
         *used.get_or_insert_with(|| claim.clone()) == claim
     }
 
-    /// The prefixes of the names of all sources, in their order: without them, two sources could
-    /// give the same name.
+    /// The prefix of each source for its user and group names. Without them, two sources could give
+    /// the same name.
     pub(crate) fn prefixes(&self) -> Vec<String> {
         if self.all.len() < 2 {
             return vec![String::new(); self.all.len()];
         }
-        // If a prefix began with another (`id:` and `id:8443:`), a user of one source could have
-        // the name of a user of the other.
+        // If a prefix began with another (`id:` and `id:8443:`), users of both sources could have
+        // the same name.
         let mut prefixes: Vec<String> = Vec::new();
         for source in &self.all {
             let plain = format!("{}:", source.name);
@@ -241,8 +247,8 @@ impl Sources {
         prefixes
     }
 
-    /// The header to which Envoy writes the user name of Basic, and the prefix that the name has
-    /// here.
+    /// The header to which `basic_auth` writes the user name, and the prefix of the name in the
+    /// imported policy.
     pub(crate) fn user_header(&self) -> Option<(&str, String)> {
         self.all.iter().zip(self.prefixes()).find_map(|(source, prefix)| match &source.kind {
             Kind::Basic { header, .. } => Some((header.as_deref()?, prefix)),
@@ -250,16 +256,16 @@ impl Sources {
         })
     }
 
-    /// The sources of tokens for whose issuers a condition holds.
-    pub(crate) fn issuers(&self, condition: impl Fn(&Issuer) -> bool) -> Vec<usize> {
+    /// The indices of the token sources whose issuer meets a condition.
+    pub(crate) fn indices_of_issuers(&self, condition: impl Fn(&Issuer) -> bool) -> Vec<usize> {
         let sources = self.all.iter().enumerate();
         let sources = sources.filter(|(_, source)| source.issuer().is_some_and(&condition));
-        sources.map(|(number, _)| number).collect()
+        sources.map(|(index, _)| index).collect()
     }
 }
 
-/// Whether credentials can give rolegate this name: the same names as in `identity`. A user name
-/// may have spaces.
+/// Whether rolegate accepts credentials with this name, according to the same rule as in
+/// `identity`.
 fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
 }

@@ -3,7 +3,7 @@
 use policy::canonical::{self, Buffers};
 use policy::pattern::{Glob, Pattern, Segment};
 
-/// The paths below these segments whose next segment starts with this.
+/// The paths below `folder` whose next segment begins with `start`.
 pub(crate) fn starting(folder: &[Segment], start: &str) -> Vec<Pattern> {
     let pattern = |last: Option<Segment>, rest| Pattern {
         absolute: true,
@@ -20,7 +20,7 @@ pub(crate) fn starting(folder: &[Segment], start: &str) -> Vec<Pattern> {
     }
 }
 
-/// Whether this path is canonical, and a rule can match it and no other spelling of it.
+/// Whether this path is canonical and has a single spelling.
 pub(crate) fn is_plain(path: &str) -> bool {
     is_canonical(path) && has_single_spelling(path)
 }
@@ -29,7 +29,7 @@ pub(crate) fn is_canonical(path: &str) -> bool {
     canonical(path).is_some_and(|canonical| canonical == path)
 }
 
-/// The canonical form of a path without a query; `None` if each request with it is invalid.
+/// The canonical form of a path without a query; `None` if rolegate answers 400 to it.
 pub(crate) fn canonical(path: &str) -> Option<String> {
     let mut buffers = Buffers::default();
     let paths = canonical::path(b"GET", path.as_bytes(), &mut buffers).ok()?;
@@ -45,7 +45,8 @@ pub(crate) fn any_segment() -> Segment {
     Segment::One("any".into())
 }
 
-/// Whether a rule can match this text and no other spelling of it.
+/// Whether a rule that matches this text matches no other spelling of it, such as a percent-encoded
+/// one.
 pub(crate) fn has_single_spelling(text: &str) -> bool {
     !text.contains([
         '%', ';', '*', '{', '}', '[', ']', '(', ')', '+', '<', '>', ':', '^', '$', '|', '"',

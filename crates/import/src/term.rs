@@ -1,5 +1,4 @@
-//! Conjunctions of conditions on a request and its caller, and the hosts, paths or callers that two
-//! of them have in common.
+//! Conjunctions of conditions on a request and its caller, and their intersections.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -19,7 +18,7 @@ pub(crate) enum Literal {
 pub(crate) enum Caller {
     Anyone,
     Authenticated,
-    /// A user of an identity source, by its number.
+    /// A user: the index of the identity source, and the name.
     User(usize, String),
     Group(usize, String),
 }
@@ -30,7 +29,7 @@ impl Caller {
         matches!(self, Self::Anyone | Self::Authenticated)
     }
 
-    /// Whether another caller is always this one, too.
+    /// Whether this includes everyone that `other` stands for.
     fn covers(&self, other: &Self) -> bool {
         self == other
             || *self == Self::Anyone
@@ -49,26 +48,26 @@ impl Literal {
     }
 }
 
-/// A conjunction. The parts that are `None` are not limited.
+/// A conjunction. A part that is `None` matches everything.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Term {
     pub(crate) methods: Option<BTreeSet<String>>,
     pub(crate) hosts: Option<Vec<Scope>>,
     pub(crate) paths: Option<Vec<Pattern>>,
     pub(crate) caller: Caller,
-    /// None of these holds.
+    /// The excluded literals: none of them may hold.
     pub(crate) not: Vec<Literal>,
 }
 
 impl Default for Term {
-    /// Holds always.
+    /// Always holds.
     fn default() -> Self {
         Self { methods: None, hosts: None, paths: None, caller: Caller::Anyone, not: Vec::new() }
     }
 }
 
 impl Term {
-    /// The alternatives under which this literal holds, or if it is negated, does not hold.
+    /// The literal, or its negation, as alternative terms.
     pub(crate) fn alternatives(literal: &Literal, negated: bool) -> Vec<Self> {
         match (negated, literal.is_empty()) {
             (false, true) => Vec::new(),
@@ -79,7 +78,7 @@ impl Term {
         }
     }
 
-    /// The same, with this literal in place of the limit of its part.
+    /// This term with the literal as the condition on its part.
     pub(crate) fn with(mut self, literal: &Literal) -> Self {
         match literal.clone() {
             Literal::Methods(methods) => self.methods = Some(methods.into_iter().collect()),
@@ -90,7 +89,7 @@ impl Term {
         self
     }
 
-    /// The parts that are limited, as conditions of which all hold.
+    /// The conditions on the parts that are not `None`.
     pub(crate) fn limits(&self) -> Vec<Literal> {
         let methods =
             self.methods.iter().map(|set| Literal::Methods(set.iter().cloned().collect()));
@@ -100,8 +99,8 @@ impl Term {
         methods.chain(hosts).chain(paths).chain(caller).collect()
     }
 
-    /// Applies the excluded literals as far as that is possible without a `deny` rule. False if
-    /// nothing remains.
+    /// Applies the excluded literals where that is possible without a `deny` rule, and keeps the
+    /// others. Returns false if the term is then empty.
     pub(crate) fn simplify(&mut self) -> bool {
         for literal in std::mem::take(&mut self.not) {
             let remains = match &literal {
@@ -136,7 +135,7 @@ impl Term {
         true
     }
 
-    /// Whether this holds wherever another term does. May be false where it does.
+    /// Whether this holds wherever `other` holds. False if that is uncertain.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         let methods = self.methods.as_ref().is_none_or(|cover| {
             other.methods.as_ref().is_some_and(|methods| methods.is_subset(cover))
@@ -148,7 +147,7 @@ impl Term {
             && self.caller.covers(&other.caller)
     }
 
-    /// Whether a request of a caller may be in both. False only if none is.
+    /// Whether the terms may have a request in common. True if that is uncertain.
     pub(crate) fn may_overlap(&self, other: &Self) -> bool {
         let methods = self.methods.as_ref().zip(other.methods.as_ref());
         let hosts = self.hosts.as_ref().zip(other.hosts.as_ref());
@@ -160,18 +159,17 @@ impl Term {
     }
 }
 
-/// Whether a limit includes all of another limit; `None` is no limit.
-fn covers_all<T>(cover: Option<&[T]>, limit: Option<&[T]>, covers: fn(&T, &T) -> bool) -> bool {
+/// Whether each item is covered by one in `cover`; `None` matches everything.
+fn covers_all<T>(cover: Option<&[T]>, items: Option<&[T]>, covers: fn(&T, &T) -> bool) -> bool {
     cover.is_none_or(|cover| {
-        limit.is_some_and(|limit| limit.iter().all(|part| cover.iter().any(|c| covers(c, part))))
+        items.is_some_and(|items| items.iter().all(|item| cover.iter().any(|c| covers(c, item))))
     })
 }
 
-/// The maximum number of terms of which each is compared with each other.
+/// Maximum number of terms for [`without_redundant`], which compares each pair.
 const MAX_COMPARED: usize = 3_000;
 
-/// The items without those whose terms others cover. Of two that cover each other, the first is
-/// kept.
+/// Removes items whose terms are covered by other items. Of two equal terms, the first stays.
 pub(crate) fn without_redundant<T>(items: Vec<T>, term: impl Fn(&T) -> &Term) -> Vec<T> {
     if items.len() > MAX_COMPARED {
         return items;
@@ -187,13 +185,11 @@ pub(crate) fn without_redundant<T>(items: Vec<T>, term: impl Fn(&T) -> &Term) ->
     items.map(|(item, _)| item).collect()
 }
 
-/// Whether two sets have something in common cannot be decided, or their intersection cannot be
-/// written.
+/// An intersection cannot be written in a policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unknown;
 
-/// The hosts that both include. Of two scopes, one includes the other or they have nothing in
-/// common.
+/// The hosts in both lists. Two scopes are disjoint, or one covers the other.
 pub(crate) fn common_hosts(a: &[Scope], b: &[Scope]) -> Vec<Scope> {
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b)));
     let narrower = pairs
@@ -201,7 +197,7 @@ pub(crate) fn common_hosts(a: &[Scope], b: &[Scope]) -> Vec<Scope> {
     narrower.cloned().collect()
 }
 
-/// The paths that both include; `None` if they cannot be written as patterns.
+/// The paths in both lists; `None` if they cannot be written as patterns.
 pub(crate) fn common_paths(a: &[Pattern], b: &[Pattern]) -> Option<Vec<Pattern>> {
     let mut common = Vec::new();
     for (a, b) in a.iter().flat_map(|a| b.iter().map(move |b| (a, b))) {
@@ -228,7 +224,7 @@ fn common_path(a: &Pattern, b: &Pattern) -> Option<Pattern> {
     Some(Pattern { absolute: a.absolute, segments: segments?, rest: a.rest && b.rest })
 }
 
-/// Whether a path may match both. False only if none does.
+/// Whether a path may match both patterns. True if that is uncertain.
 fn patterns_may_overlap(a: &Pattern, b: &Pattern) -> bool {
     let (a_length, b_length) = (a.segments.len(), b.segments.len());
     a.absolute == b.absolute
@@ -251,7 +247,7 @@ fn segments_may_overlap(a: &Segment, b: &Segment) -> bool {
     }
 }
 
-/// The texts with which a glob begins and ends.
+/// The literal text at the start and at the end of a glob.
 fn ends(glob: &Glob) -> (&str, &str) {
     (glob.0.first().map_or("", |piece| piece), glob.0.last().map_or("", |piece| piece))
 }
@@ -261,7 +257,7 @@ fn paths_may_overlap(a: &[Pattern], b: &[Pattern]) -> bool {
     a.iter().any(|a| b.iter().any(|b| patterns_may_overlap(a, b)))
 }
 
-/// The callers that are both; `None` if nobody is.
+/// The intersection of two callers; `None` if it is empty.
 pub(crate) fn common_caller(a: &Caller, b: &Caller) -> Result<Option<Caller>, Unknown> {
     match (a, b) {
         (a, b) if a.covers(b) => Ok(Some(b.clone())),
@@ -276,7 +272,7 @@ pub(crate) fn common_caller(a: &Caller, b: &Caller) -> Result<Option<Caller>, Un
     }
 }
 
-/// Any path: those that begin with a slash, and the one of `OPTIONS *`.
+/// Any path, including `*` of `OPTIONS *`.
 static ANY: LazyLock<[Pattern; 2]> =
     LazyLock::new(|| [Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]);
 

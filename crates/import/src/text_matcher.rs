@@ -11,14 +11,14 @@ pub(crate) enum Matcher {
     Prefix(String),
     Suffix(String),
     Contains(String),
-    /// A regular expression of RE2 for the whole text.
+    /// An RE2 expression for the whole text.
     Regex(String),
-    /// A path template of Envoy.
+    /// A URI template of Envoy.
     Template(String),
 }
 
-/// A string matcher, and whether it ignores case. `None` if it is unknown or missing: Envoy refuses
-/// that, and an empty text would match nothing, also where a denial was meant.
+/// A string matcher, and whether it ignores case. `None` if it is unknown or missing, which Envoy
+/// refuses. A default that matches nothing would drop a denial.
 pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
     let ignore_case = view.get("ignore_case").map_or(Some(false), |value| value.boolean())?;
     let mut fields = view.entries();
@@ -36,7 +36,7 @@ pub(crate) fn string_matcher(view: &View<'_>) -> Option<(Matcher, bool)> {
     })
 }
 
-/// The matcher of a field with this key, such as `prefix`.
+/// The matcher in a field such as `prefix`; `None` if the key is unknown.
 pub(crate) fn field(key: &str, value: &View<'_>) -> Option<Matcher> {
     let text = value.text().map(str::to_owned);
     match key {

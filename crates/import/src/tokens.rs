@@ -1,4 +1,4 @@
-//! The common parts of Envoy's and Istio's configurations of tokens.
+//! Token settings that Envoy and Istio have in common.
 
 use document::View;
 
@@ -7,11 +7,11 @@ use crate::expr::Notes as _;
 use crate::lower::Original;
 use crate::note::Effect;
 
-/// The field that cannot be expressed, and why. Tokens of its issuer are not accepted.
+/// Why the tokens of an issuer are not accepted: a field that cannot be expressed, and the message.
 pub(crate) type Unaccepted<'n> = (View<'n>, &'static str);
 
-/// Checks the keys of a provider, whose issuer no other has, and returns the issuer and the
-/// audiences, or those of the options where it names none.
+/// The issuer and the audiences of a provider. `options` has the audiences for a provider without
+/// any. Fails if the provider has fields other than `known`, or an issuer that was read before.
 pub(crate) fn issuer_and_audiences<'n>(
     provider: &View<'n>,
     known: &str,
@@ -23,7 +23,7 @@ pub(crate) fn issuer_and_audiences<'n>(
     }
     let issuer = provider.text_of("issuer").filter(|issuer| !issuer.is_empty());
     let issuer = issuer.ok_or((provider.clone(), "tokens of any issuer cannot be expressed"))?;
-    if !original.sources.issuers(|other| other.issuer == issuer).is_empty() {
+    if !original.sources.indices_of_issuers(|other| other.issuer == issuer).is_empty() {
         return Err((provider.clone(), "another provider has this issuer"));
     }
     let Some(audiences) = provider.texts_of("audiences") else {
@@ -42,9 +42,8 @@ pub(crate) fn issuer_and_audiences<'n>(
     Ok((issuer.to_owned(), audiences))
 }
 
-/// Checks that tokens are read from `Authorization: Bearer`, and notes the other places that they
-/// are read from.
-pub(crate) fn read_from_authorization<'n>(
+/// Checks that the provider reads tokens from `Authorization: Bearer`, and notes other places.
+pub(crate) fn check_token_places<'n>(
     provider: &View<'n>,
     prefix: &str,
     original: &mut Original,
@@ -55,9 +54,9 @@ pub(crate) fn read_from_authorization<'n>(
         header.text_of("name").is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
             && header.text_of(prefix).is_some_and(|prefix| prefix.trim_end() == "Bearer")
     });
-    original.sources.are_elsewhere |= !elsewhere.is_empty();
+    original.sources.tokens_may_be_elsewhere |= !elsewhere.is_empty();
     if !elsewhere.is_empty() && authorization.is_empty() {
-        let message = "tokens in another place than `Authorization: Bearer` are not read";
+        let message = "tokens are read from `Authorization: Bearer` only";
         return Err((provider.clone(), message));
     }
     for place in elsewhere {
@@ -67,12 +66,12 @@ pub(crate) fn read_from_authorization<'n>(
     Ok(())
 }
 
-/// Notes that a field which sets headers for the application is not imported. The original also
-/// removes these headers from requests of clients, so that an application believes them.
+/// Notes that a field which sets headers for the application is not imported. The original removes
+/// these headers from client requests, so an application may trust them.
 pub(crate) fn note_headers(provider: &View<'_>, keys: [&str; 2], original: &mut Original) {
     for header in keys.iter().filter_map(|key| provider.get(key)) {
-        let message = "headers for the application are not imported: remove what clients send in \
-                       them, or write `allow_response: { set_headers: … }`";
+        let message = "headers for the application are not imported: remove those that clients \
+                       send, or write `allow_response: { set_headers: … }`";
         original.notes.push(header.note(Effect::Unexpected, message));
     }
 }

@@ -18,7 +18,7 @@ use crate::term::Caller;
 pub(crate) struct Written {
     pub(crate) policy: String,
     pub(crate) key_sets: Vec<(String, String)>,
-    /// Where the lines of rules begin that are not exactly those of the original.
+    /// Offsets of the lines whose rules only approximate the original.
     pub(crate) inexact: BTreeSet<usize>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
         }
     }
     let inexact = write_roles(&mut text, &prefixes, roles);
-    // The client must never choose this header.
+    // Set even if no rule uses it, so that a client cannot choose the header's value.
     if let Some((header, _)) = sources.user_header() {
         text += "allow_response:\n";
         let _ = writeln!(text, "  set_headers: {{ {}: \"{{user}}\" }}", quoted(header));
@@ -63,7 +63,7 @@ pub(crate) fn policy(sources: &Sources, roles: &[Role]) -> Written {
 // Writing to a `String` never fails.
 
 fn write_basic(text: &mut String, users: &Users, prefix: &str) {
-    // Envoy has no other hashes.
+    // Envoy supports no other hashes, so a file has `{SHA}`, too.
     let has_sha = match users {
         Users::Inline(users) => users.iter().any(|(_, hash)| hash.starts_with("{SHA}")),
         Users::File(_) => true,
@@ -118,8 +118,7 @@ fn write_issuer(
     write_prefix(text, prefix, "      ");
 }
 
-/// The files that the original names, with a content that is valid in their place: they exist only
-/// where Envoy runs.
+/// The files that the original names, with placeholder content: they exist only where Envoy runs.
 fn original_files(sources: &Sources) -> impl Iterator<Item = (&str, &'static str)> {
     const USERS: &str = "user:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n";
     const KEYS: &str = r#"{"keys":[{"kty":"oct","alg":"HS256",
@@ -131,19 +130,19 @@ fn original_files(sources: &Sources) -> impl Iterator<Item = (&str, &'static str
     })
 }
 
-/// The name of the file of a key set, which no other file has, also where the file system ignores
-/// case: two issuers with the same file could sign each other's tokens.
+/// A file name for a key set, unique even on a case-insensitive file system: two issuers with the
+/// same file could sign each other's tokens.
 fn key_set_file(source: &str, files: &mut BTreeSet<String>) -> String {
     let name = source.replace(|character: char| !character.is_ascii_alphanumeric(), "-");
     let free = first_free(
-        |number| format!("{name}{number}.jwks.json"),
+        |suffix| format!("{name}{suffix}.jwks.json"),
         |file| !files.contains(&file.to_ascii_lowercase()),
     );
     files.insert(free.to_ascii_lowercase());
     free
 }
 
-/// A claim, by its name or as a JSON pointer.
+/// A claim, written as its name or as a JSON pointer.
 fn pointer(claim: &RefCell<Option<Vec<String>>>) -> Option<String> {
     Some(match claim.borrow().as_deref()? {
         [name] if !name.starts_with('/') => quoted(name),
@@ -154,7 +153,7 @@ fn pointer(claim: &RefCell<Option<Vec<String>>>) -> Option<String> {
     })
 }
 
-/// Writes the roles and their grants. Returns where the lines of rules begin that are not exact.
+/// Writes the roles and their grants. Returns [`Written::inexact`].
 fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) -> BTreeSet<usize> {
     let (mut names, mut inexact) = (BTreeSet::new(), BTreeSet::new());
     let mut grants = String::new();
@@ -217,28 +216,29 @@ fn quoted_list(texts: &[String]) -> String {
     texts.iter().map(|text| quoted(text)).collect::<Vec<_>>().join(", ")
 }
 
-/// A name that no other role has.
+/// A unique name for a role.
 fn role_name(name: &str, names: &mut BTreeSet<String>) -> String {
     let is_reserved = [ANYONE, AUTHENTICATED, ""].contains(&name);
     let name = if is_reserved { format!("role-{name}") } else { name.to_owned() };
-    let free = first_free(|number| format!("{name}{number}"), |name| !names.contains(name));
+    let free = first_free(|suffix| format!("{name}{suffix}"), |name| !names.contains(name));
     names.insert(free.clone());
     free
 }
 
-/// The first free name among those that `name` makes of an empty text, `-2`, `-3`, and so on.
+/// The first free name of `name("")`, `name("-2")`, `name("-3")`, and so on.
 pub(crate) fn first_free(
     name: impl Fn(&str) -> String,
     is_free: impl Fn(&String) -> bool,
 ) -> String {
-    let numbers = std::iter::once(String::new()).chain((2..).map(|number| format!("-{number}")));
-    numbers.map(|number| name(&number)).find(is_free).unwrap_or_default()
+    let suffixes = std::iter::once(String::new()).chain((2..).map(|number| format!("-{number}")));
+    suffixes.map(|suffix| name(&suffix)).find(is_free).unwrap_or_default()
 }
 
 fn write_rule(text: &mut String, rule: &Rule, inexact: &mut BTreeSet<usize>) {
     const OPTIONS: &str = "OPTIONS";
     let (paths, has_asterisk) = match &rule.paths {
         None => (vec!["/**".to_owned()], true),
+        // The only pattern that is not absolute is `*`.
         Some(paths) => {
             let absolute = paths.iter().filter(|pattern| pattern.absolute);
             (absolute.map(written::pattern).collect(), paths.iter().any(|path| !path.absolute))
@@ -276,8 +276,8 @@ fn write_rule(text: &mut String, rule: &Rule, inexact: &mut BTreeSet<usize>) {
     }
 }
 
-/// Adds comments that accept the warnings of `rolegate check`: the original is the same. Loads the
-/// policy, so that a mistake of this crate is an error and not a policy with another meaning.
+/// Adds comments that accept the warnings of `rolegate check`, because the original behaves the
+/// same way. Loads the policy, so that an error of this crate does not become an invalid policy.
 pub(crate) fn accept_warnings(
     imported: &mut Imported,
     sources: &Sources,
@@ -290,10 +290,11 @@ pub(crate) fn accept_warnings(
             .iter()
             .filter(|warning| warning.at.line == number)
             .filter_map(|warning| Some((warning.at.column, warning.kind()?)))
-            // Whether a hash is weak is not checked here, so a comment about one seems to accept
-            // nothing. A person should be warned if nothing could be imported.
-            .filter(|(_, kind)| ![Warning::Acceptance, Warning::NoRoles].contains(kind))
-            // A rule that is only nearly that of the original should perhaps match something.
+            // Weak hashes are not checked here, so `accept: weak-hash` looks unused.
+            .filter(|(_, kind)| *kind != Warning::Acceptance)
+            // Nothing was imported: the person should see this warning.
+            .filter(|(_, kind)| *kind != Warning::NoRoles)
+            // An approximated rule that matches nothing may be a mistake of the import.
             .filter(|(_, kind)| *kind != Warning::UnmatchedDeny || !inexact.contains(&start))
             .collect();
         for (_, kind) in kinds {
@@ -307,18 +308,18 @@ pub(crate) fn accept_warnings(
     load(imported, sources).map(drop)
 }
 
-/// Writes a comment that accepts a warning, because the original is the same.
+/// Writes a comment that accepts a warning.
 fn write_accept(text: &mut String, indent: usize, kind: Warning) {
     let reason = match kind {
         Warning::UnmatchedDeny => "the original denies it too, and allows it nowhere",
         Warning::TrailingSlash => "the original has this prefix",
         Warning::WeakHash => "the original has these hashes; hash the passwords anew",
-        _ => "it is so in the original",
+        _ => "the original does the same",
     };
     let _ = writeln!(text, "{:indent$}# accept: {kind} because imported: {reason}", "");
 }
 
-/// The warnings about the policy that no comment accepts.
+/// Loads the policy. Returns the warnings that no comment accepts.
 fn load(imported: &Imported, sources: &Sources) -> Result<Vec<Problem>, Problem> {
     let mut files = MapFiles::new("policy.yaml", imported.policy.as_bytes());
     for (name, key_set) in &imported.key_sets {

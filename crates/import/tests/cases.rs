@@ -205,8 +205,9 @@ fn a_user_in_any_case_is_not_one_user() {
     };
     assert!(!with("").is_stricter());
     let imported = with(", ignore_case: true");
-    let is_named =
-        |note: &import::Note| note.message == "a grant names whole users: more is denied";
+    let is_named = |note: &import::Note| {
+        note.message == "a grant names users exactly, not by a pattern: more is denied"
+    };
     assert!(imported.notes.iter().any(is_named), "{:?}", imported.notes);
 }
 
@@ -363,7 +364,7 @@ spec: {{ targetRefs: [{targets}], rules: [{{ to: [{{ operation: {{ paths: ['/a']
     ] {
         let error = with(other).unwrap_err();
         assert!(
-            error.contains("this is for other workloads than those before"),
+            error.contains("this is for other workloads than the resources before"),
             "{other}: {error}"
         );
     }
@@ -397,7 +398,7 @@ spec: {{ action: DENY, {selector} rules: [{{ to: [{{ operation: {{ paths: ['/adm
     assert!(!denied(with("[workload]", here, "selector: { matchLabels: { app: c } },")));
     for options in ["[namespace]", "[workload]"] {
         let error = with(options, "name: no-admin", "").unwrap_err();
-        assert!(error.contains("names no namespace") && error.contains("in:5:1"), "{error}");
+        assert!(error.contains("has no namespace") && error.contains("in:5:1"), "{error}");
     }
 }
 

@@ -412,7 +412,7 @@ fn headers_for_the_application_are_noted_as_what_clients_may_send() {
     ] {
         let is_noted = |note: &import::Note| {
             note.effect == Effect::Unexpected
-                && note.message.contains("remove what clients send in them")
+                && note.message.contains("remove those that clients send")
         };
         assert!(imported.notes.iter().any(is_noted), "{:?}", imported.notes);
     }

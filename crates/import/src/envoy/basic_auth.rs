@@ -1,4 +1,4 @@
-//! Envoy's filter `basic_auth`: users with their hashes.
+//! Envoy's filter `basic_auth`: users and their hashes.
 
 use document::View;
 
@@ -44,33 +44,33 @@ pub(crate) fn users(filter: &View<'_>, original: &mut Original) {
         original.notes.push(users.note(Effect::Stricter, message));
         return;
     }
-    let message = "`{SHA}` hashes are weak: replace them by those of `rolegate hash-password`";
+    let message = "`{SHA}` hashes are weak: replace them with hashes from `rolegate hash-password`";
     original.notes.push(users.note(Effect::Same, message));
     original.sources.add("basic", Kind::Basic { users: listed, header });
 }
 
-/// The filter lets only callers with valid credentials pass.
+/// Denies callers without valid credentials, and notes the header with the user name.
 pub(crate) fn requirement(filter: &View<'_>, original: &mut Original) {
     let sources = &mut original.sources;
     let condition = match sources.all.iter().position(|source| source.issuer().is_none()) {
         Some(source) => {
-            sources.verify(source, Expr::always());
+            sources.set_verified(source, Expr::always());
             sources.any_of(filter, source)
         }
-        None => filter.inexpressible("the users of this filter are not known"),
+        None => filter.inexpressible("the users of this filter were not imported"),
     };
     original.deny.push(Alternative::new(filter, "basic_auth", condition.negated()));
     let Some((name, prefix)) = original.sources.user_header() else { return };
     let Some(header) = filter.get("forward_username_header") else { return };
     let note = if header.text().is_some_and(|header| !header.eq_ignore_ascii_case(name)) {
-        let message = "rolegate does not set this header: remove what clients send in it, or add \
+        let message = "rolegate does not set this header: remove it from client requests, or add \
                        it to `allow_response`";
         header.note(Effect::Unexpected, message)
     } else if prefix.is_empty() {
-        header.note(Effect::Same, "rolegate sets this header by `allow_response`")
+        header.note(Effect::Same, "rolegate sets this header with `allow_response`")
     } else {
         let message = format!(
-            "rolegate sets this header by `allow_response`, and the application gets names with \
+            "rolegate sets this header with `allow_response`, and the application gets names with \
              the prefix `{prefix}`"
         );
         header.note(Effect::Same, message)

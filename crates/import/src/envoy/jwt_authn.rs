@@ -1,4 +1,4 @@
-//! Envoy's filter `jwt_authn`: issuers of tokens, and on which paths it requires one.
+//! Envoy's filter `jwt_authn`: issuers of tokens, and the paths that require a token.
 
 use document::View;
 
@@ -32,7 +32,7 @@ fn issuer<'n>(
         jwt_cache_config claim_to_headers clear_route_cache require_expiration \
         failed_status_in_metadata";
     let (issuer, audiences) = tokens::issuer_and_audiences(provider, KNOWN, options, original)?;
-    tokens::read_from_authorization(provider, "value_prefix", original)?;
+    tokens::check_token_places(provider, "value_prefix", original)?;
     let message = "keys are read from an `https` URL, a file or `inline_string`";
     let keys = keys(provider).ok_or_else(|| (provider.clone(), message))?;
     let clock_skew = match provider.get("clock_skew_seconds") {
@@ -59,13 +59,14 @@ fn keys(provider: &View<'_>) -> Option<Keys> {
     }
 }
 
-/// Adds on which paths a token is required: the first rule whose route matches decides.
+/// Denies requests that do not meet the requirement of their path. The first rule whose route
+/// matches decides.
 pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut Original) {
     const KNOWN: &str = "@type providers rules requirement_map filter_state_rules \
                          bypass_cors_preflight strip_failure_response stat_prefix";
-    // The routes of the rules before, none of which may match.
+    // The routes of the rules before the current one. A rule decides only if none of them matches.
     let mut earlier: Vec<Expr> = Vec::new();
-    // Where Envoy knows the claims of the tokens of each source.
+    // For each source, the conditions under which Envoy has verified its tokens.
     let mut verified: Vec<Vec<Expr>> = vec![Vec::new(); original.sources.all.len()];
     let requirements = filter.named_entries_of("requirement_map");
     let rules = filter.list("rules");
@@ -85,7 +86,7 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
             (Some(unknown), _) => unknown,
             (None, Some(requirement)) => requirement.condition.clone(),
             (None, None) => match rule.get("requirement_name") {
-                Some(name) => name.inexpressible("a requirement that is not known"),
+                Some(name) => name.inexpressible("unknown requirement"),
                 None => Expr::always(),
             },
         };
@@ -108,7 +109,7 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         original.deny.push(Alternative::new(&field, "jwt_authn", condition));
     }
     if let Some(preflight) = filter.get("bypass_cors_preflight") {
-        let message = "preflight requests of CORS need a token, too: less is allowed";
+        let message = "CORS preflight requests need a token, too: less is allowed";
         original.notes.push(preflight.note(Effect::Stricter, message));
     }
     let mut routes = rules.iter().filter_map(|rule| rule.get("match"));
@@ -122,10 +123,10 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
         let is_everywhere = verified.iter().filter(is_exact).count() == earlier.len() && all_paths;
         let mut condition = Expr::any(verified);
         if options.allow_wider && !is_everywhere {
-            let message = "rolegate verifies tokens on every path, also where no rule of \
-                           `jwt_authn` requires one";
+            let message = "rolegate verifies tokens on every path, even where no rule of \
+                           `jwt_authn` requires a token";
             condition = filter.nearly(Expr::always(), condition, true, message);
         }
-        original.sources.verify(source, condition);
+        original.sources.set_verified(source, condition);
     }
 }

@@ -7,17 +7,17 @@ use crate::expr::{Expr, Notes as _, reason};
 use crate::lower::{Alternative, Original};
 use crate::matcher;
 use crate::note::Effect;
-use crate::sources::{Kind, Source, Sources};
+use crate::sources::{ANY_ISSUER, Kind, Source, Sources};
 use crate::text_matcher::{self, Matcher};
 
-const UNKNOWN_MATCHER: &str = "a matcher that is not known";
+const UNKNOWN_MATCHER: &str = "unknown matcher";
 
 /// Adds the conditions of a filter.
 pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original) {
     const KNOWN: &str = "@type rules rules_stat_prefix shadow_rules shadow_matcher \
                          shadow_rules_stat_prefix track_per_rule_stats matcher";
     for shadow in ["shadow_rules", "shadow_matcher"].iter().filter_map(|key| filter.get(key)) {
-        let message = "shadow rules decide nothing and are not imported: try a policy by \
+        let message = "shadow rules decide nothing and are not imported: try a policy with \
                        `rolegate serve --shadow`";
         original.notes.push(shadow.note(Effect::Same, message));
     }
@@ -25,7 +25,7 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
         original.require(filter, "unknown", unknown);
     }
     match (filter.get("rules"), filter.get("matcher")) {
-        // Envoy ignores `rules` beside it.
+        // Envoy ignores `rules` beside `matcher`.
         (_, Some(matcher)) => {
             let condition = matcher.inexpressible("matcher trees are not imported");
             original.require(&matcher, "matcher", condition);
@@ -64,7 +64,7 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
             original.require(rules, "logged", Expr::always());
         }
         _ => {
-            let condition = rules.inexpressible("an action that is not known");
+            let condition = rules.inexpressible("unknown action");
             original.require(rules, "unknown", condition);
         }
     }
@@ -76,8 +76,8 @@ fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     for key in ["permissions", "principals"] {
         let rules = policy.list(key);
         conditions.push(if rules.is_empty() {
-            // Envoy does not start with such a policy. It does not match nothing, because it could
-            // be a denial.
+            // Envoy does not start with such a policy. An empty match would be unsafe in a `DENY`
+            // policy.
             policy.inexpressible(format!("`{key}` are expected here"))
         } else {
             Expr::any(rules.iter().map(|rule| reader.rule(rule)))
@@ -91,7 +91,7 @@ fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     Expr::All(conditions)
 }
 
-/// Reads permissions and principals: the fields that both have mean the same.
+/// Reads permissions and principals. Their common fields mean the same.
 struct Reader<'r> {
     options: &'r Options,
     sources: &'r Sources,
@@ -138,21 +138,21 @@ impl Reader<'_> {
                 {
                     return self.metadata(&matcher);
                 }
-                "metadata of a route is not known to rolegate"
+                "rolegate does not see metadata of routes"
             }
             "authenticated" => reason::CERTIFICATE,
             "source_ip" | "direct_remote_ip" | "remote_ip" => reason::CLIENT_ADDRESS,
             "destination_ip" | "destination_port" | "destination_port_range" => {
                 reason::SERVER_ADDRESS
             }
-            "requested_server_name" => "a rule does not depend on the server name of TLS",
+            "requested_server_name" => "a rule does not depend on the SNI",
             "filter_state" => reason::FILTER_STATE,
             _ => reason::OTHER,
         };
         value.inexpressible(reason)
     }
 
-    /// The conditions under this key, combined.
+    /// Combines the conditions under this key.
     fn combined(&self, set: &View<'_>, key: &str, combine: fn(Vec<Expr>) -> Expr) -> Expr {
         set.combined(key, |rules| combine(rules.iter().map(|rule| self.rule(rule)).collect()))
     }
@@ -202,8 +202,8 @@ impl Reader<'_> {
         inverted(header, "invert_match", expr)
     }
 
-    /// A header with the user name, which the filter `basic_auth` sets. Before this filter, it is
-    /// the client's.
+    /// The header to which `basic_auth` writes the user name. Unless that filter ran before, the
+    /// client controls the header.
     fn user_header(
         &self,
         header: &View<'_>,
@@ -224,7 +224,7 @@ impl Reader<'_> {
                 self.sources.claim_is(header, source, &["sub"], user)
             }
             Matcher::Any => self.sources.any_verified(header, source),
-            _ => header.inexpressible("a grant names whole users"),
+            _ => header.inexpressible("a grant names users exactly, not by a pattern"),
         }
     }
 
@@ -233,12 +233,12 @@ impl Reader<'_> {
         let expr = if metadata.text_of("filter") == Some("envoy.filters.http.jwt_authn") {
             self.claims(metadata)
         } else {
-            metadata.inexpressible("of metadata, only the claims of tokens are known to rolegate")
+            metadata.inexpressible("of the metadata, rolegate sees only the claims of tokens")
         };
         inverted(metadata, "invert", expr)
     }
 
-    /// Claims, which the filter `jwt_authn` writes below the key of the provider.
+    /// Claims. `jwt_authn` writes them to the provider's `payload_in_metadata`.
     fn claims(&self, metadata: &View<'_>) -> Expr {
         let path = metadata.list("path");
         if let Some(unknown) = path.iter().find_map(|segment| segment.unknown("key")) {
@@ -256,18 +256,19 @@ impl Reader<'_> {
         if let Some(unknown) = metadata.unknown("filter path value invert") {
             return unknown;
         }
-        let sources = self.sources.issuers(|issuer| issuer.payload.as_deref() == Some(payload));
+        let sources =
+            self.sources.indices_of_issuers(|issuer| issuer.payload.as_deref() == Some(payload));
         if sources.is_empty() {
             let message = "no provider of the filter `jwt_authn` here writes these claims";
-            return self.sources.without_issuer(metadata, "*", message);
+            return self.sources.missing_issuer(metadata, ANY_ISSUER, message);
         }
         Expr::any(sources.into_iter().map(|source| self.claim_value(&value, source, claim)))
     }
 
     /// `ValueMatcher`.
     fn claim_value(&self, value: &View<'_>, source: usize, claim: &[&str]) -> Expr {
-        const USERS: &str = "a grant names whole users and groups";
-        const UNKNOWN_VALUE: &str = "a claim with such a value is not known to rolegate";
+        const PATTERN: &str = "a grant names users and groups exactly, not by a pattern";
+        const UNKNOWN_VALUE: &str = "rolegate does not compare claims with such a value";
         let entries = value.entries();
         let [(key, matcher)] = entries.as_slice() else {
             return value.inexpressible("exactly one condition is expected here");
@@ -291,7 +292,7 @@ impl Reader<'_> {
                 Some((Matcher::Any, _)) if claim == ["sub"] => {
                     self.sources.any_subject(value, source)
                 }
-                _ => value.inexpressible(USERS),
+                _ => value.inexpressible(PATTERN),
             },
             "list_match" => {
                 let item = matcher.get("one_of");
@@ -304,7 +305,7 @@ impl Reader<'_> {
                     Some((Matcher::Exact(text), false)) => {
                         self.sources.claim_has(value, source, claim, &text)
                     }
-                    _ => value.inexpressible(USERS),
+                    _ => value.inexpressible(PATTERN),
                 })
             }
             _ => value.inexpressible(UNKNOWN_VALUE),
@@ -312,11 +313,11 @@ impl Reader<'_> {
     }
 }
 
-/// A condition, or its opposite if the field under this key is true.
+/// Negates the condition if the field under this key is true.
 fn inverted(view: &View<'_>, key: &str, condition: Expr) -> Expr {
     match view.get(key).map_or(Some(false), |value| value.boolean()) {
         Some(true) => condition.negated(),
         Some(false) => condition,
-        None => view.inexpressible(format!("`{key}` is `true` or `false`")),
+        None => view.inexpressible(format!("`{key}` must be `true` or `false`")),
     }
 }

@@ -1,4 +1,5 @@
-//! `JwtRequirement` of Envoy: which requests meet one, and whose claims Envoy knows then.
+//! Envoy's `JwtRequirement`: the requests that meet it, and the tokens that Envoy then has
+//! verified.
 
 use document::View;
 
@@ -8,9 +9,9 @@ use crate::term::Caller;
 
 /// A requirement of the filter `jwt_authn`.
 pub(super) struct Requirement<'n> {
-    /// That a request meets it.
+    /// Holds for requests that meet the requirement.
     pub(super) condition: Expr,
-    /// For each source, the outcome for its tokens; none for users of Basic.
+    /// For each source, the outcome for its tokens; `None` for a source of Basic users.
     outcomes: Vec<Option<Outcome>>,
     /// The first member whose outcome is unclear.
     unclear: Option<View<'n>>,
@@ -19,9 +20,9 @@ pub(super) struct Requirement<'n> {
 /// The result of a requirement for requests with a valid token of one source, or without a token.
 #[derive(Clone, Copy, PartialEq)]
 enum Outcome {
-    /// The request passes. Whether Envoy has verified its token, and knows the claims; `None` if
-    /// that is unclear.
+    /// The request passes.
     Met {
+        /// Whether Envoy has verified its token, and knows the claims; `None` if that is unclear.
         is_verified: Option<bool>,
     },
     /// There is no token, which `allow_missing` accepts.
@@ -46,7 +47,7 @@ impl<'n> Requirement<'n> {
     /// Reads a requirement of a filter.
     pub(super) fn new(requires: &View<'n>, filter: &View<'n>, sources: &Sources) -> Self {
         let mut reader = Reader { filter, sources, unclear: None };
-        // To this filter, users of Basic have no token.
+        // Basic users have no token.
         let without = reader.outcome(requires, None);
         let mut outcomes = Vec::new();
         for (number, source) in sources.all.iter().enumerate() {
@@ -72,13 +73,13 @@ impl<'n> Requirement<'n> {
         Self { condition, outcomes, unclear: reader.unclear.map(|(at, _)| at) }
     }
 
-    /// Where Envoy knows the claims of the tokens of a source that pass, if this is required
-    /// `here`.
+    /// The condition under which Envoy has verified tokens of this source, if the requirement
+    /// applies to requests that meet `here`.
     pub(super) fn verified(&self, source: usize, here: Expr) -> Option<Expr> {
         match ((*self.outcomes.get(source)?)?, &self.unclear) {
             (Outcome::Met { is_verified: Some(true) }, _) => Some(here),
             (Outcome::Met { is_verified: None } | Outcome::Unclear, Some(unclear)) => {
-                let message = "tokens of providers that are not named may be verified here";
+                let message = "tokens of any provider may be verified here";
                 Some(unclear.between(Expr::never(), here, message))
             }
             _ => None,
@@ -122,11 +123,11 @@ impl<'n> Reader<'_, 'n> {
         }
     }
 
-    /// A token of the provider with this name.
+    /// `provider_name`: a token of this provider is required.
     fn provider(&mut self, name: &View<'n>, token: Option<usize>) -> Outcome {
         let Some(token) = token else { return Outcome::Missing };
         let provider = name.text().unwrap_or_default();
-        // The users of Basic may be called like a provider.
+        // A source of Basic users may have the same name.
         let mut sources = self.sources.all.iter();
         let source =
             sources.position(|source| source.name == provider && source.issuer().is_some());
@@ -148,14 +149,15 @@ impl<'n> Reader<'_, 'n> {
         }
     }
 
-    /// Each member must be met; the first that is not decides.
+    /// `requires_all`: each member must be met. The first member that fails decides.
     fn all(&mut self, members: &[View<'n>], token: Option<usize>) -> Outcome {
         for (number, member) in members.iter().enumerate() {
             match self.outcome(member, token) {
                 UNVERIFIED => {}
                 // Envoy removes a token that it has verified, unless `forward` is set.
                 Outcome::Met { .. } if number + 1 < members.len() => {
-                    return self.unclear(member, "the next requirement may be without the token");
+                    return self
+                        .unclear(member, "the token may be removed before the next requirement");
                 }
                 outcome => return outcome,
             }
@@ -163,8 +165,8 @@ impl<'n> Reader<'_, 'n> {
         UNVERIFIED
     }
 
-    /// A member must be met. Only where no member is, `allow_missing` accepts that for each of them
-    /// there was no token, and `allow_missing_or_failed` accepts all.
+    /// `requires_any`: a member must be met. If none is, the member `allow_missing` accepts a
+    /// request without tokens, and `allow_missing_or_failed` accepts every request.
     fn any(&mut self, members: &[View<'n>], token: Option<usize>) -> Outcome {
         let (missing, failed) =
             (only(members, "allow_missing"), only(members, "allow_missing_or_failed"));
@@ -193,13 +195,13 @@ impl<'n> Reader<'_, 'n> {
         }
     }
 
-    /// A requirement that requests without a token meet. It verifies a token of any provider.
+    /// A requirement that requests without a token meet, and that verifies tokens of any provider.
     fn lenient(&mut self, at: &View<'n>, key: &str, token: Option<usize>) -> Outcome {
         let Some(token) = token else { return UNVERIFIED };
         self.unclear(at, "tokens of any provider are verified here");
         let providers = self.filter.named_entries_of("providers");
         let has_issuer = |provider: &View<'_>| provider.text_of("issuer") == self.issuer(token);
-        // Of several providers with the issuer, Envoy takes any.
+        // Envoy may use any of several providers with the same issuer.
         if key == "allow_missing"
             && providers.iter().filter(|(_, provider)| has_issuer(provider)).count() > 1
         {
@@ -218,7 +220,7 @@ impl<'n> Reader<'_, 'n> {
     }
 }
 
-/// The first of these requirements that has this field only.
+/// The first requirement whose only field is `key`.
 fn only<'v, 'n>(members: &'v [View<'n>], key: &str) -> Option<&'v View<'n>> {
     members.iter().find(|member| matches!(&*member.entries(), [(field, _)] if field == key))
 }

@@ -1,5 +1,4 @@
-//! Routes of Envoy: which requests they match, and which have a configuration of the filters of
-//! their own.
+//! Envoy's routes: the requests that they match, and their `typed_per_filter_config`.
 
 use document::View;
 
@@ -10,12 +9,12 @@ use crate::matcher;
 use crate::note::Effect;
 use crate::text_matcher::{self, Matcher};
 
-/// Denies the requests of routes that have a configuration of the filters with these names: it may
+/// Denies the requests of routes that configure filters with these names: such a configuration may
 /// be stricter, and is not imported.
 pub(crate) fn read(manager: &View<'_>, names: &[&str], options: &Options, original: &mut Original) {
     if manager.get("rds").is_some() || manager.get("scoped_routes").is_some() {
-        let message = "routes from another server may have configurations of the filters of their \
-                       own: look there";
+        let message = "routes from a control plane may configure the filters: check their \
+                       `typed_per_filter_config`";
         original.notes.push(manager.note(Effect::Same, message));
     }
     deny_configured(manager, &Expr::always(), names, options, original);
@@ -37,10 +36,10 @@ fn deny_configured(
             continue;
         }
         for (name, config) in value.named_entries() {
-            // Some versions of Envoy also find it by the name of the extension.
+            // Some versions of Envoy also look for the name of the extension.
             if names.contains(&&*name) || super::has_type(&config, &super::IMPORTED) {
-                let message = "the configuration of a filter for a route is not imported: all that \
-                               the route matches is denied";
+                let message = "the configuration of a filter for a route is not imported: every \
+                               request of the route is denied";
                 let note = config.between(Expr::always(), Expr::always(), message);
                 let condition = Expr::All(vec![route.clone(), note]);
                 original.deny.push(Alternative::new(&config, "per route", condition));
@@ -59,8 +58,8 @@ pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
         route.get("case_sensitive").is_some_and(|value| value.boolean() != Some(true));
     let mut fields = route.entries();
     fields.retain(|(key, _)| key != "case_sensitive");
-    // Envoy does not start with a route that has no path. It does not match all requests, before
-    // which no other route counts.
+    // Envoy does not start with a route that has no path. If it matched everything here, later
+    // routes would have no effect.
     if fields.is_empty() {
         return route.inexpressible(PATH);
     }
@@ -70,7 +69,7 @@ pub(crate) fn route(route: &View<'_>, options: &Options) -> Expr {
             "prefix" | "safe_regex" => text_matcher::field(key, value),
             "path" => text_matcher::field("exact", value),
             "path_separated_prefix" => text_matcher::field("prefix", value),
-            _ => return value.inexpressible("of a route, only the path is imported"),
+            _ => return value.inexpressible("only the path of a route is imported"),
         };
         match field {
             None => value.inexpressible(PATH),

@@ -24,18 +24,18 @@ pub(crate) fn read(resource: &View<'_>, options: &Options, original: &mut Origin
             Ok(issuer) => {
                 let name = name(&issuer.issuer, original);
                 let source = original.sources.add(&name, Kind::Jwt(issuer));
-                original.sources.verify(source, Expr::always());
+                original.sources.set_verified(source, Expr::always());
             }
             Err(unaccepted) => tokens::note_unaccepted(&rule, unaccepted, original),
         }
     }
 }
 
-/// A name that no other source has: the issuer without its scheme.
+/// A unique name for a source: the issuer without its scheme.
 fn name(issuer: &str, original: &Original) -> String {
     let name = issuer.split_once("://").map_or(issuer, |(_, name)| name).trim_end_matches('/');
     write::first_free(
-        |number| format!("{name}{number}"),
+        |suffix| format!("{name}{suffix}"),
         |name| original.sources.all.iter().all(|source| source.name != *name),
     )
 }
@@ -51,7 +51,7 @@ fn issuer<'n>(
         output_payload_to_header output_claim_to_headers forward_original_token timeout \
         space_delimited_claims";
     let (issuer, audiences) = tokens::issuer_and_audiences(rule, KNOWN, options, original)?;
-    tokens::read_from_authorization(rule, "prefix", original)?;
+    tokens::check_token_places(rule, "prefix", original)?;
     let keys = match (rule.text_of("jwks_uri"), rule.text_of("jwks")) {
         (Some(url), None) if tokens::is_key_url(url) => Keys::Url(url.to_owned()),
         (None, Some(key_set)) => Keys::Inline(key_set.to_owned()),

@@ -1,21 +1,20 @@
-//! A rule of an `AuthorizationPolicy`: from whom, to which operations, and when.
+//! A rule of an `AuthorizationPolicy`: `from`, `to` and `when`.
 
 use document::View;
 
 use crate::Options;
 use crate::expr::{Expr, Notes as _, reason};
 use crate::matcher;
-use crate::sources::Sources;
+use crate::sources::{ANY_ISSUER, Sources};
 use crate::text_matcher::Matcher;
 
-/// About another value than a list. Kubernetes refuses it, unlike Envoy, which takes it
-/// for the only item.
+/// Kubernetes refuses any other value here, whereas Envoy reads a single value as the only item.
 const LIST_EXPECTED: &str = "a list is expected here";
 
-/// The condition of a rule: `from` and `to` have an item that holds, and all of `when` hold.
+/// The condition of a rule: an item of `from`, an item of `to`, and all items of `when` hold.
 pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     if !rule.is_mapping() {
-        // Not a rule without conditions, which is `{}`.
+        // Unlike `{}`, which is a rule without conditions.
         return rule.inexpressible("a rule is expected here");
     }
     let reader = Reader { options, sources };
@@ -37,8 +36,8 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
     Expr::All(conditions)
 }
 
-/// The items of a list under a key. Another value there cannot be expressed: it is not the same as
-/// no value, which would be no condition.
+/// The items of a list under a key. An error for any other value: an absent list is no condition,
+/// so it would allow more.
 pub(super) fn items<'n>(view: &View<'n>, key: &str) -> Result<Vec<View<'n>>, Expr> {
     match view.get(key) {
         None => Ok(Vec::new()),
@@ -53,8 +52,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// The fields of the `source` of an item of `from`, or of the `operation` of an item of `to`,
-    /// all of which hold.
+    /// An item of `from` or `to`: all fields of its `source` or `operation` hold.
     fn peer(&self, item: &View<'_>, inner: &str) -> Expr {
         let Some(fields) = item.get(inner).filter(View::is_mapping) else {
             return item.inexpressible(format!("`{inner}` is expected here"));
@@ -66,8 +64,8 @@ impl Reader<'_> {
         Expr::all(item.unknown(inner).into_iter().chain([Expr::all(fields)]))
     }
 
-    /// A condition of `when`: one of `values`, and none of `notValues`. Istio refuses a condition
-    /// without any.
+    /// An item of `when`: one of `values` and none of `notValues`. Istio refuses an item without
+    /// both.
     fn when(&self, when: &View<'_>) -> Expr {
         let key = when.text_of("key").unwrap_or_default();
         let mut conditions = Vec::new();
@@ -85,7 +83,7 @@ impl Reader<'_> {
         Expr::All(conditions)
     }
 
-    /// One of these values; an empty list is no condition.
+    /// One of these values, or none of them if `negated`. An empty list is no condition.
     fn values(&self, values: &View<'_>, name: &str, negated: bool) -> Expr {
         if !values.is_list() {
             return values.inexpressible(LIST_EXPECTED);
@@ -123,7 +121,7 @@ impl Reader<'_> {
         item.inexpressible(reason)
     }
 
-    /// `ISSUER/SUBJECT`, where either may be `*`. The last slash separates them.
+    /// `ISSUER/SUBJECT`, separated by the last slash; each may be `*`.
     fn request_principal(&self, item: &View<'_>, text: &str) -> Expr {
         if text == "*" {
             return self.sources.any_token(item);
@@ -133,12 +131,13 @@ impl Reader<'_> {
         let Some((issuer, subject)) =
             parts.filter(|(issuer, subject)| is_whole(issuer) && is_whole(subject))
         else {
-            return item.inexpressible("a grant names whole issuers and users");
+            return item.inexpressible("a grant names issuers and users exactly, not by a pattern");
         };
-        let issuers = self.sources.issuers(|source| issuer == "*" || source.issuer == issuer);
+        let issuers =
+            self.sources.indices_of_issuers(|source| issuer == "*" || source.issuer == issuer);
         if issuers.is_empty() {
             let message = "no `RequestAuthentication` here accepts tokens of this issuer";
-            return self.sources.without_issuer(item, issuer, message);
+            return self.sources.missing_issuer(item, issuer, message);
         }
         if issuer == "*" && subject == "*" {
             return self.sources.any_token(item);
@@ -149,7 +148,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// `[name]`, or `[outer][inner]` of a nested claim. Any issuer may have given it.
+    /// `[name]`, or `[outer][inner]` for a nested claim, in a token of any issuer.
     fn claim(&self, item: &View<'_>, name: &str, text: &str) -> Expr {
         let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let path: Vec<&str> = inner.unwrap_or_default().split("][").collect();
@@ -160,12 +159,12 @@ impl Reader<'_> {
             return self.request_principal(item, &format!("{text}/*"));
         }
         if text.starts_with('*') || text.ends_with('*') {
-            return item.inexpressible("a grant names whole users and groups");
+            return item.inexpressible("a grant names users and groups exactly, not by a pattern");
         }
-        let sources = self.sources.issuers(|_| true);
+        let sources = self.sources.indices_of_issuers(|_| true);
         if sources.is_empty() {
             let message = "no `RequestAuthentication` here accepts tokens";
-            return self.sources.without_issuer(item, "*", message);
+            return self.sources.missing_issuer(item, ANY_ISSUER, message);
         }
         Expr::any(sources.into_iter().map(|source| match path.as_slice() {
             ["sub"] => self.sources.claim_is(item, source, &path, text),

@@ -164,7 +164,7 @@ fn the_workload_is_named_only_if_there_are_several() {
     let other = ISTIO.replacen("app: reports", "app: orders", 1);
     let (code, _, errors) = with(&[], &other);
     assert!(
-        code == 3 && errors.contains("this is for other workloads than those before"),
+        code == 3 && errors.contains("this is for other workloads than the resources before"),
         "{errors}"
     );
     let (code, _, errors) = with(&["--label", "app=other"], ISTIO);
@@ -176,7 +176,7 @@ fn the_workload_is_named_only_if_there_are_several() {
         format!("{ISTIO}---\nkind: AuthorizationPolicy\nmetadata: {{ name: b, namespace: web }}\n");
     let (code, _, errors) = with(&["--label", "app=reports"], &several);
     assert!(code == 3 && errors.contains("in the namespaces `shop` and `web`"), "{errors}");
-    assert!(errors.contains("name that of the workload by `--namespace`"), "{errors}");
+    assert!(errors.contains("give the workload's namespace with `--namespace`"), "{errors}");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn what_cannot_be_read_or_written_is_an_error() {
         (&["envoy-rbac"][..], "a: b\n", 3, "there is no RBAC filter here"),
         (&["envoy-rbac"], "a: [\n", 3, "error"),
         (&["envoy-rbac", "--listener", "x"], RBAC, 3, "there is no listener with an RBAC filter"),
-        (&["istio"], "kind: Service\n", 3, "there is no policy of Istio here"),
+        (&["istio"], "kind: Service\n", 3, "there is no Istio policy here"),
         (&["istio", "--label", "app"], ISTIO, 2, "not a label: write one such as `app=reports`"),
         (&["istio", "--listener", "x"], ISTIO, 2, "unexpected argument"),
         (&["envoy-rbac", "--output", &out], RBAC, 0, ""),
