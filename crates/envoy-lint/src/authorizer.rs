@@ -19,19 +19,19 @@ pub(crate) const CLOSED_MODULE: &str =
     "Envoy can unload the library while its threads run, and crash";
 pub(crate) const HIDDEN_HEADERS: &str = "headers that rolegate does not see cannot be checked or \
     removed: a client can send one that the application reads as an identity header";
-pub(crate) const HIDDEN_HEADERS_FIX: &str = "leave this out: rolegate then sees each header";
+pub(crate) const HIDDEN_HEADERS_FIX: &str = "leave this out: rolegate then sees every header";
 
-/// The shortest timeout that is enough for the hash of a password.
+/// Enough for hashing a password.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest timeout that a person waits for.
+/// How long a person may wait while rolegate hangs.
 pub(crate) const MAX_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A filter that authorizes, with a configuration with which it may run.
+/// A filter that authorizes, and one of its possible configurations.
 #[derive(Debug)]
 pub(crate) struct Authorizer<'n> {
     pub(crate) view: View<'n>,
     pub(crate) config: Config<'n>,
-    /// Whether a matcher decides if it runs.
+    /// Whether a matcher decides if the filter runs.
     has_matcher: bool,
 }
 
@@ -43,17 +43,16 @@ pub(crate) enum Config<'n> {
     HttpService(View<'n>),
     /// rolegate's library.
     Module(View<'n>),
-    /// The configuration of a filter that may authorize is not in the file: the reference to it.
+    /// The filter may authorize, but only a reference to its configuration is in the file.
     Unseen(View<'n>),
 }
 
 impl<'n> Authorizer<'n> {
-    /// The authorizers in this filter, or configuration of a filter: one for each configuration
-    /// that may run.
+    /// An authorizer for each possible configuration of this filter.
     pub(crate) fn all_in(filter: &Filter<'n>) -> Vec<Self> {
         let mut configs: Vec<Option<(Config<'n>, bool)>> = Vec::new();
         if let Some(unseen) = &filter.unseen {
-            // Only its configuration would say which library it is.
+            // A dynamic module may be rolegate's: only its configuration would tell.
             if filter.possible_types().iter().any(|kind| [EXT_AUTHZ, MODULE].contains(kind)) {
                 configs.push(Some((Config::Unseen(unseen.clone()), false)));
                 configs.extend(filter.default.as_ref().map(Config::parse));
@@ -156,10 +155,10 @@ pub(crate) fn lint_service<'n>(service: &View<'n>, services: &[View<'n>], findin
     if targets.all(|other| other.text() != target.text()) {
         let name = target.text().unwrap_or_default();
         let message = format!(
-            "the checks of these requests go to `{name}`, and those of others do not: rolegate \
-             does not decide about all"
+            "these requests are checked by `{name}`, and others are not: rolegate does not see \
+             every request"
         );
-        let fix = "leave this out; accept it if this is a rolegate, too";
+        let fix = "leave this out; or accept it if this is also a rolegate";
         findings.add(&target, Kind::OtherService, message, fix);
     }
 }
@@ -179,19 +178,19 @@ fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
     if authorizer.has_matcher {
         let message = "a matcher decides for which requests the filter runs: the others pass \
                        without authorization";
-        let fix = "configure the filter without `ExtensionWithMatcher`, and allow what is for \
-                   everyone to `anyone` in the policy";
+        let fix = "configure the filter without `ExtensionWithMatcher`, and allow public requests \
+                   to `anyone` in the policy";
         findings.add(filter, Kind::ConditionalFilter, message, fix);
     }
     let default = filter.get("config_discovery/default_config");
     if let Some(default) = default.filter(|config| Config::parse(config).is_none()) {
-        let message = "until Envoy has the configuration of this filter, requests pass this one, \
-                       without authorization";
+        let message = "until Envoy has the configuration of this filter, requests go through this \
+                       default, which does not authorize";
         let fix = "leave this out: without a default, no request passes until then";
         findings.add(&default, Kind::ConditionalFilter, message, fix);
     }
-    // A runtime key could change either setting.
     let Some(config) = authorizer.ext_authz() else { return };
+    // A runtime key could turn off `deny_at_disable`.
     let deny = config.get("deny_at_disable");
     if deny.is_some_and(|deny| deny.is_true("default_value") && deny.get("runtime_key").is_none()) {
         return;
@@ -215,7 +214,7 @@ fn is_always(enabled: &View<'_>) -> bool {
     enabled.get("runtime_key").is_none() && numerator.is_some_and(|numerator| numerator >= whole)
 }
 
-/// Reports settings that count for checks over gRPC and over HTTP.
+/// Reports settings that apply to checks over gRPC and over HTTP.
 fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
     let fix = "failure_mode_allow: false";
     findings.add_if_on(config, "failure_mode_allow", Kind::FailsOpen, FAILS_OPEN, fix);
@@ -231,7 +230,7 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
         let message = if status.is_none() {
             STATUS_ON_ERROR
         } else {
-            "the answer to an error is not a 5xx: clients and alerts do not take it for an error"
+            "the answer to an error is not a 5xx: clients and alerts do not see an error"
         };
         let fix = "status_on_error: { code: ServiceUnavailable }";
         findings.add(status.as_ref().unwrap_or(config), Kind::StatusOnError, message, fix);
@@ -241,9 +240,9 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports `HeaderMutationRules` that keep rolegate from changing identity headers, and the `:path`
-/// of a search request that is reduced to the permitted indices. By default they allow each change
-/// that a policy without warnings makes.
+/// Reports `HeaderMutationRules` that keep rolegate from changing headers: identity headers, or the
+/// `:path` of a search request that is reduced to the permitted indices. The default rules allow
+/// every change that a policy without warnings makes.
 fn lint_mutation_rules(config: &View<'_>, findings: &mut Findings) {
     let Some(rules) = config.get("decoder_header_mutation_rules") else { return };
     let is_error = rules.is_true("disallow_is_error");
@@ -270,8 +269,8 @@ fn lint_headers(config: &View<'_>, findings: &mut Findings) {
         let Some(list) = config.get(key) else { continue };
         let is_listed = list.list("patterns").iter().any(matches_authorization);
         let message = if is_listed == (key == "disallowed_headers") {
-            "rolegate does not see `authorization`: every caller is anonymous. And headers that it \
-             does not see cannot be checked or removed"
+            "rolegate does not see `authorization`: every caller is anonymous, and hidden headers \
+             cannot be checked or removed"
         } else {
             HIDDEN_HEADERS
         };
@@ -280,7 +279,7 @@ fn lint_headers(config: &View<'_>, findings: &mut Findings) {
 }
 
 /// Whether a `StringMatcher` matches the header `authorization`. Regular expressions are not
-/// evaluated: an expression that names the header counts as matching it.
+/// evaluated: an expression that contains `auth` is assumed to match.
 fn matches_authorization(pattern: &View<'_>) -> bool {
     const NAME: &str = "authorization";
     let text = |path: &str| pattern.text_of(path).map(str::to_ascii_lowercase);

@@ -1,5 +1,4 @@
-//! Ways past rolegate: listeners without authorization that reach an application which another
-//! listener protects.
+//! Ways past rolegate: listeners without authorization that reach a protected application.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +12,7 @@ use crate::filter::{Discovered, Filter, type_of};
 use crate::routes::{self, Target};
 use crate::{Findings, Kind, LINT_ENDPOINTS, client_routing, get_or_self, rewrites};
 
-/// The clusters that listeners with authorization route to.
+/// Protected clusters: listeners with authorization route to them.
 #[derive(Debug)]
 pub(crate) struct Protected<'a, 'n> {
     route_tables: &'a [View<'n>],
@@ -24,7 +23,7 @@ pub(crate) struct Protected<'a, 'n> {
 }
 
 impl<'a, 'n> Protected<'a, 'n> {
-    /// The clusters that these listeners with authorization route to.
+    /// The clusters that these authorizing connection managers route to.
     pub(crate) fn new(
         managers: &[&Manager<'n>],
         clusters: &'a Clusters<'n>,
@@ -58,22 +57,21 @@ impl<'a, 'n> Protected<'a, 'n> {
                 }
                 Target::Plugin(plugin) => {
                     let message = "without authorization, this listener routes to a cluster that a \
-                                   plugin chooses, which may be one that another listener reaches \
-                                   only through it";
+                                   plugin chooses, and another listener may protect that cluster";
                     report(&plugin, message, findings);
                 }
             }
         }
     }
 
-    /// Reports the protected clusters that a network filter reaches which is no connection manager,
-    /// such as `tcp_proxy`.
+    /// Reports the protected clusters that a network filter other than a connection manager
+    /// reaches, such as `tcp_proxy`.
     pub(crate) fn lint_proxy(&self, filter: &View<'n>, findings: &mut Findings) {
         let config = get_or_self(filter, "typed_config");
-        // `tcp_proxy` behind this filter takes the server name of TLS for a cluster.
+        // `tcp_proxy` behind this filter uses the SNI as the name of the cluster.
         if type_of(&config).is_some_and(|kind| kind.ends_with(".sni_cluster.v3.SniCluster")) {
             let message = "without authorization, this listener routes to any cluster that a \
-                           client names as server name of TLS";
+                           client names in the SNI";
             report(filter, message, findings);
         }
         for state in client_routing::states(&config) {
@@ -94,8 +92,8 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
-    /// Reports a listener behind another with authorization, if clients reach it directly, by any
-    /// of its addresses.
+    /// Reports a listener that is the upstream of a protected cluster, if clients can reach one of
+    /// its addresses directly.
     pub(crate) fn lint_hop(&self, listener: &View<'n>, findings: &mut Findings) {
         let additional = listener.list("additional_addresses");
         let additional = additional.iter().filter_map(|address| address.get("address"));
@@ -108,8 +106,8 @@ impl<'a, 'n> Protected<'a, 'n> {
                 continue;
             }
             let message = format!(
-                "this listener is what `{name}` leads to, which another listener reaches only \
-                 through authorization, and it can be reached from elsewhere"
+                "this listener is the upstream of `{name}`, which another listener protects, and \
+                 clients can reach it directly"
             );
             findings.add(&address, Kind::BypassListener, message, "address: 127.0.0.1");
         }
@@ -134,16 +132,16 @@ impl<'a, 'n> Protected<'a, 'n> {
         for part in self.parts(cluster) {
             if self.addresses.contains_key(part) {
                 let message = format!(
-                    "this listener routes to `{part}` without authorization, which another \
-                     listener reaches only through it"
+                    "this listener routes to `{part}` without authorization; another listener \
+                     protects `{part}`"
                 );
                 report(at, &message, findings);
                 continue;
             }
             if let Some(name) = self.cluster_with_address(&self.addresses_of(part)) {
                 let message = format!(
-                    "this listener routes to `{part}` without authorization, which has an address \
-                     of `{name}`, and another listener reaches that only through it"
+                    "this listener routes to `{part}` without authorization; `{part}` has an \
+                     address of `{name}`, which another listener protects"
                 );
                 report(at, &message, findings);
             } else {
@@ -159,35 +157,34 @@ impl<'a, 'n> Protected<'a, 'n> {
         }
     }
 
-    /// Reports unknown endpoints of a cluster to which a listener without authorization routes,
-    /// and of the protected clusters, whose endpoints they would be compared with.
+    /// Reports that the endpoints of a cluster behind a listener without authorization, or of the
+    /// protected clusters, are unknown and cannot be compared.
     fn lint_endpoints(&self, at: &View<'_>, name: &'n str, findings: &mut Findings) {
         let Some(cluster) = self.clusters.get(name) else {
             if !self.clusters.are_complete() {
                 let message = format!(
                     "the cluster `{name}`, to which this listener routes without authorization, is \
-                     not in this file: whether it leads to what another listener protects cannot \
-                     be seen"
+                     not in this file: whether another listener protects its endpoints cannot be \
+                     seen"
                 );
                 findings.add(at, Kind::UnseenEndpoints, message, LINT_ENDPOINTS);
             }
             return;
         };
         let mut clusters = vec![cluster];
-        // The protected clusters once, as there may be thousands of others.
+        // Report the protected clusters only once, as there may be thousands of other clusters.
         if !self.has_reported_unseen.replace(true) {
             clusters.extend(self.protected_clusters());
         }
         clusters.retain(|cluster| self.clusters.endpoints_of(cluster).is_empty());
         for eds in clusters.iter().filter_map(|cluster| cluster.get("eds_cluster_config")) {
             let message = "the endpoints of this cluster are not in this file: whether a listener \
-                           without authorization reaches the same application as one with it \
-                           cannot be seen";
+                           without authorization reaches a protected application cannot be seen";
             findings.add(&eds, Kind::UnseenEndpoints, message, LINT_ENDPOINTS);
         }
     }
 
-    /// The targets of a connection manager's routes, also of the tables that it names.
+    /// The targets of a connection manager's routes, including those in route tables that it names.
     fn targets(&self, manager: &Manager<'n>) -> Vec<Target<'n>> {
         let names = routes::table_names(&manager.view);
         let is_named =
@@ -196,7 +193,7 @@ impl<'a, 'n> Protected<'a, 'n> {
         tables.chain([&manager.view]).flat_map(routes::targets).collect()
     }
 
-    /// The cluster with this name, and the clusters that an aggregate or composite one consists of.
+    /// The cluster with this name, and the members of an aggregate or composite cluster.
     fn parts(&self, name: &View<'n>) -> Vec<&'n str> {
         let mut names: Vec<&str> = name.text().into_iter().collect();
         let cluster = names.first().and_then(|name| self.clusters.get(name));
@@ -230,8 +227,8 @@ fn report(at: &View<'_>, message: &str, findings: &mut Findings) {
     findings.add(at, Kind::BypassListener, message, fix);
 }
 
-/// A host in one spelling. All addresses of this machine are the same: a connection to `0.0.0.0`
-/// leads there, too.
+/// A host in canonical form. All addresses of this machine become `localhost`, also `0.0.0.0`, to
+/// which connections are possible.
 fn canonical(host: &str) -> String {
     match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(ip) if ip.is_loopback() || ip.is_unspecified() => "localhost".to_owned(),

@@ -1,12 +1,12 @@
-//! Settings by which a client names the cluster, the host or the address that gets its request:
-//! headers, state, and plugins that choose the cluster of a route (cluster specifiers).
+//! Settings that let a client choose the cluster, host or address that gets its request: headers,
+//! filter state, and plugins that choose the cluster of a route (cluster specifiers).
 
 use document::View;
 
 use crate::filter::type_of;
 use crate::{Findings, Kind, has_text};
 
-/// State of Envoy's own that decides neither where a request goes nor whom Envoy expects there.
+/// Envoy's own filter state that affects neither where a request goes nor which peer is accepted.
 const HARMLESS: [&str; 3] = [
     "envoy.ratelimit.hits_addend",
     "envoy.tcp_proxy.disable_tunneling",
@@ -25,8 +25,8 @@ pub(crate) fn literal<'n>(state: &View<'n>) -> Option<View<'n>> {
     text.filter(|text| text.text().is_some_and(|text| !text.contains('%')))
 }
 
-/// Reports state that decides where a request goes and that a format gives, such as a header of the
-/// client.
+/// Reports filter state that decides where a request goes and has a format, which may use a header
+/// of the client.
 pub(crate) fn lint_state(state: &View<'_>, findings: &mut Findings) {
     let key = state.text_of("object_key").unwrap_or_default();
     if key.starts_with("envoy.") && !HARMLESS.contains(&key) && literal(state).is_none() {
@@ -34,16 +34,16 @@ pub(crate) fn lint_state(state: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports a setting with the name of a header, or with a format, that gives the cluster or host.
+/// Reports a setting that takes the cluster or host from a header, or from a format.
 pub(crate) fn report_header(value: &View<'_>, findings: &mut Findings) {
     report(&format!("`{}`", value.text().unwrap_or_default()), value, findings);
 }
 
-/// Reports a setting by which a part of the request, the `source`, gives the cluster or host.
+/// Reports a setting that takes the cluster or host from `source`, a part of the request.
 pub(crate) fn report(source: &str, value: &View<'_>, findings: &mut Findings) {
     let message = format!(
-        "a client names by {source} which cluster or host gets the request, and the policy decides \
-         by the host that it was sent to"
+        "the client chooses the cluster or host that gets the request with {source}, whereas the \
+         policy decides by the host in the request"
     );
     let fix = "write `cluster` and `host_rewrite_literal`, or let the policy set or remove the \
                header and accept this";
@@ -60,7 +60,7 @@ pub(crate) fn is_matcher(plugin: &View<'_>) -> bool {
     plugin.get(CONFIG).is_some_and(|config| type_of(&config) == Some(MATCHER))
 }
 
-/// Reports a plugin by which a client names the cluster, or may.
+/// Reports a plugin that may let a client choose the cluster.
 pub(crate) fn lint_plugin(plugin: &View<'_>, findings: &mut Findings) {
     let config = plugin.get(CONFIG);
     let reads_headers = |config: View<'_>| has_text(&config, &|code| code.contains("headers"));

@@ -1,4 +1,4 @@
-//! The cluster that checks are sent to, and clusters whose address a client names.
+//! The cluster that checks are sent to, and clusters whose address a client can choose.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const DEFAULT_MAX_RETRIES: u64 = 3;
 pub(crate) struct Clusters<'n> {
     /// By name. `/config_dump` has a cluster on several pages.
     pub(crate) by_name: BTreeMap<&'n str, Vec<View<'n>>>,
-    /// Endpoints from a control plane, by the name that it has for them.
+    /// Endpoints from a control plane, by [`endpoints_name`].
     endpoints: BTreeMap<&'n str, Vec<View<'n>>>,
     pub(crate) is_bootstrap: bool,
     /// Whether Envoy asks a control plane for clusters.
@@ -23,8 +23,8 @@ pub(crate) struct Clusters<'n> {
 }
 
 impl<'n> Clusters<'n> {
-    /// Adds the value under this key, if it is a cluster, or the endpoints of a cluster from a
-    /// control plane.
+    /// Adds the value under this key if it is a cluster, or a cluster's endpoints from a control
+    /// plane. Returns whether it was added.
     pub(crate) fn add(&mut self, key: &str, view: &View<'n>) -> bool {
         let kind = view.text_of("@type").unwrap_or_default();
         let (name, map) = if view.get("name").is_some()
@@ -57,7 +57,7 @@ impl<'n> Clusters<'n> {
         endpoints.map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Whether the file has all clusters of Envoy.
+    /// Whether the file has all of Envoy's clusters.
     pub(crate) fn are_complete(&self) -> bool {
         self.is_bootstrap && !self.has_source
     }
@@ -69,20 +69,20 @@ pub(crate) fn endpoints_name<'n>(cluster: &View<'n>) -> Option<&'n str> {
     service.filter(|name| !name.is_empty()).or_else(|| cluster.text_of("name"))
 }
 
-/// Whether a client can name the address: in the authority, the server name of TLS, or a header.
+/// Whether a client can choose the address: with the authority, the SNI, or a header.
 pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
     let kind = cluster.text_of("cluster_type/typed_config/@type");
     kind.is_some_and(|kind| kind.contains(".dynamic_forward_proxy."))
         || address_header(cluster).is_some()
 }
 
-/// The HTTP filters that requests to a cluster pass (`HttpProtocolOptions`).
+/// The HTTP filters of a cluster (`HttpProtocolOptions`).
 pub(crate) fn filters<'n>(cluster: &View<'n>) -> Vec<View<'n>> {
     let options = cluster.named_entries_of("typed_extension_protocol_options");
     options.iter().flat_map(|(_, options)| options.list("http_filters")).collect()
 }
 
-/// The setting by which a header of the request has the address, and the name of that header.
+/// The setting that takes the address from a request header, and the name of the header.
 fn address_header<'n>(cluster: &View<'n>) -> Option<(View<'n>, &'n str)> {
     let config = cluster.get("original_dst_lb_config")?;
     let setting = unless_off(&config, "use_http_header")?;
@@ -90,9 +90,8 @@ fn address_header<'n>(cluster: &View<'n>) -> Option<(View<'n>, &'n str)> {
     Some((setting, name.unwrap_or("x-envoy-original-dst-host")))
 }
 
-/// Reports that a header of the client has the address of this cluster, which routes with
-/// authorization lead to. A dynamic forward proxy is no such cluster: it takes the host by which
-/// the policy has decided.
+/// Reports that a client can choose the address of this protected cluster. A dynamic forward proxy
+/// is not reported: the policy has decided by the same host.
 pub(crate) fn lint_address(cluster: &View<'_>, findings: &mut Findings) {
     if let Some(key) = cluster.get("original_dst_lb_config/metadata_key") {
         let source = "metadata (filters take it from headers, for example)";
@@ -100,14 +99,14 @@ pub(crate) fn lint_address(cluster: &View<'_>, findings: &mut Findings) {
     }
     let Some((setting, header)) = address_header(cluster) else { return };
     let message = format!(
-        "a client names by `{header}` which address gets the request, and the policy decides by \
-         the host that it was sent to"
+        "the client chooses the address that gets the request with `{header}`, whereas the policy \
+         decides by the host in the request"
     );
     let fix = "use_http_header: false; or let the policy set or remove the header and accept this";
     findings.add(&setting, Kind::ClientRouting, message, fix);
 }
 
-/// Reports settings of the clusters that checks are sent to, by each `GrpcService`.
+/// Reports settings of the clusters that these `GrpcService`s send checks to.
 pub(crate) fn lint<'n>(
     services: &[View<'n>],
     clusters: &Clusters<'n>,
@@ -138,7 +137,7 @@ pub(crate) fn lint<'n>(
             }
             continue;
         };
-        // One finding for the cluster, if any of its services retries.
+        // The limit of retries matters if any service of the cluster retries.
         let has_retries = services.iter().any(|service| {
             service.text_of("envoy_grpc/cluster_name") == Some(name)
                 && service.get("retry_policy").is_some()
@@ -171,14 +170,14 @@ fn lint_limits(cluster: &View<'_>, has_retries: bool, findings: &mut Findings) {
     });
     let has_budget = default.is_some_and(|default| default.get("retry_budget").is_some());
     let mut low = Vec::new();
-    for (key, max, counts) in [
+    for (key, default_limit, applies) in [
         ("max_requests", DEFAULT_MAX_REQUESTS, true),
         ("max_pending_requests", DEFAULT_MAX_REQUESTS, true),
         ("max_retries", DEFAULT_MAX_RETRIES, has_retries && !has_budget),
     ] {
         let limit = default.and_then(|default| default.text_of(key)?.parse::<u64>().ok());
-        let limit = limit.unwrap_or(max);
-        if counts && limit <= max {
+        let limit = limit.unwrap_or(default_limit);
+        if applies && limit <= default_limit {
             low.push(format!("`{key}` is {limit}"));
         }
     }

@@ -22,20 +22,20 @@ pub(crate) struct Configuration<'n> {
     runtime: Vec<View<'n>>,
     /// Secrets that say how certificates are verified.
     secrets: Vec<View<'n>>,
-    /// Filters of listeners and connections that are no connection managers, such as `tcp_proxy`.
+    /// Listener and network filters other than connection managers, such as `tcp_proxy`.
     proxies: Vec<View<'n>>,
     /// Listeners that let requests or connections pass without authorization.
     open_listeners: Vec<View<'n>>,
     /// Lists of virtual hosts outside of a connection manager, such as in `/config_dump`.
     route_tables: Vec<View<'n>>,
-    /// Routes and virtual hosts outside of a table, such as the value of an `EnvoyFilter`'s patch:
-    /// any listener may route by them.
+    /// Routes and virtual hosts outside of a table, such as the value of an `EnvoyFilter`'s patch.
+    /// Any listener may use them.
     lone_routes: Vec<View<'n>>,
     /// The `spec`s of `EnvoyFilter`s.
     envoy_filters: Vec<View<'n>>,
-    /// The settings by which Envoy asks a control plane for listeners.
+    /// The settings that have Envoy ask a control plane for listeners.
     listener_sources: Vec<View<'n>>,
-    /// Whether the file has the listeners of Envoy, or of a control plane.
+    /// Whether the file has listeners from a `/config_dump` or from a control plane.
     has_listeners: bool,
     /// Pages of `/config_dump` whose content is on another page, too.
     repeated_pages: Vec<&'static str>,
@@ -70,7 +70,8 @@ impl<'n> Configuration<'n> {
         }
     }
 
-    /// Adds this value if it is a part. Returns whether there may be further parts in it.
+    /// Adds this value if it is a part of the configuration. Returns whether it may contain further
+    /// parts.
     fn collect(&mut self, key: &str, view: &View<'n>, discovered: &Discovered<'n>) -> bool {
         let has = |path: &str| view.get(path).is_some();
         self.has_listeners |=
@@ -169,8 +170,8 @@ impl<'n> Configuration<'n> {
         cluster::lint(&services, &self.clusters, &self.secrets, findings);
     }
 
-    /// Reports listeners without authorization that reach a protected application, and clusters
-    /// by which listeners with authorization reach more than the policy decides about.
+    /// Reports listeners without authorization that reach a protected application, and unsafe
+    /// settings of protected clusters.
     fn lint_bypasses(
         &self,
         authorized: &[&Manager<'n>],
@@ -189,17 +190,17 @@ impl<'n> Configuration<'n> {
     }
 }
 
-/// Whether this is a listener, as a file or a control plane has it.
+/// Whether this is a listener resource with its type, as in a file from a control plane.
 fn is_listener_resource(view: &View<'_>) -> bool {
     view.text_of("@type").is_some_and(|kind| kind.ends_with("envoy.config.listener.v3.Listener"))
 }
 
-/// Whether this is a listener, as a bootstrap has it: without its type.
+/// Whether this is a listener, possibly without its type, as in a bootstrap.
 fn is_plain_listener(view: &View<'_>) -> bool {
     view.get("filter_chains").or_else(|| view.get("default_filter_chain")).is_some()
 }
 
-/// Whether this is a filter of listeners, of connections or of UDP, and no connection manager.
+/// Whether this is a listener, network or UDP filter other than a connection manager.
 fn is_proxy(view: &View<'_>) -> bool {
     let Some(config) = view.get("typed_config") else { return false };
     let kind = type_of(&config).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! HTTP connection managers: paths, the order of filters, and which requests pass other filters.
+//! HTTP connection managers: paths, the order of filters, and filter chains of upgrades.
 
 use document::View;
 
@@ -17,8 +17,7 @@ pub(crate) const UNESCAPED_SLASHES: &str =
 pub(crate) struct Manager<'n> {
     pub(crate) view: View<'n>,
     filters: Filters<'n>,
-    /// Upgrades to another protocol that have a list of filters of their own; empty without
-    /// authorization here.
+    /// Upgrades with their own list of filters; empty if `filters` do not authorize.
     upgrades: Vec<(View<'n>, Filters<'n>)>,
 }
 
@@ -29,7 +28,7 @@ impl<'n> Manager<'n> {
         Self { view: view.clone(), filters, upgrades }
     }
 
-    /// All filters that authorize, also those for requests that upgrade.
+    /// All filters that authorize, including filters for upgrades.
     pub(crate) fn authorizers(&self) -> impl Iterator<Item = &Authorizer<'n>> {
         let upgrades = self.upgrades.iter().flat_map(|(_, filters)| filters.authorizers());
         self.filters.authorizers().chain(upgrades)
@@ -40,8 +39,8 @@ impl<'n> Manager<'n> {
         self.filters.authorize()
     }
 
-    /// Reports unsafe, broken and slow settings around a filter that authorizes. `routes` are those
-    /// outside of a connection manager.
+    /// Reports unsafe, broken and slow settings around a filter that authorizes. `routes` are the
+    /// routes outside of connection managers.
     pub(crate) fn lint(&self, routes: &[&View<'n>], findings: &mut Findings) {
         lint_paths(&self.view, true, findings);
         let mut own_routes = routes::of_manager(&self.view, routes);
@@ -67,8 +66,7 @@ impl<'n> Manager<'n> {
         self.lint_bodies(findings);
     }
 
-    /// Envoy forgets that its filter of libraries has stopped a request when a frame of metadata
-    /// passes that filter.
+    /// A METADATA frame makes Envoy forget that a dynamic module has stopped the request.
     fn lint_metadata(&self, findings: &mut Findings) {
         if !self.authorizers().any(|authorizer| matches!(authorizer.config, Config::Module(_))) {
             return;
@@ -81,7 +79,8 @@ impl<'n> Manager<'n> {
         }
     }
 
-    /// Bodies are for search clusters, whose routes say that they are sent.
+    /// Reports bodies that are sent without need, or needed and not sent. Only routes to search
+    /// clusters need bodies, and announce them.
     fn lint_bodies(&self, findings: &mut Findings) {
         let are_announced = routes::announce_bodies(&self.view);
         // Not the filters for upgrades: a WebSocket has no body that Envoy could wait for.
@@ -109,7 +108,7 @@ impl<'n> Manager<'n> {
     }
 }
 
-/// Upgrades of a connection manager that have a list of filters of their own.
+/// Upgrades of a connection manager with their own list of filters.
 fn upgrades<'n>(manager: &View<'n>, discovered: &Discovered<'n>) -> Vec<(View<'n>, Filters<'n>)> {
     let upgrades = manager.list("upgrade_configs").into_iter();
     let upgrades = upgrades.map(|upgrade| (upgrade.list("filters"), upgrade));
@@ -137,7 +136,7 @@ pub(crate) fn lint_merged(
     }
 }
 
-/// Reports settings about paths. `is_complete`: whether a missing setting is off.
+/// Reports settings about paths. `is_complete`: whether a missing setting has its default, off.
 fn lint_paths(settings: &View<'_>, is_complete: bool, findings: &mut Findings) {
     for (key, kind, part) in [
         ("normalize_path", Kind::UnnormalizedPath, "dot segments and percent-encoding"),
@@ -156,8 +155,7 @@ fn lint_paths(settings: &View<'_>, is_complete: bool, findings: &mut Findings) {
     }
 }
 
-/// Reports an action for escaped slashes, given by its name or its number in Envoy, that decodes
-/// them.
+/// Reports an action (name or number) that decodes escaped slashes.
 fn lint_slashes(action: &View<'_>, findings: &mut Findings) {
     const SAFE: [&str; 6] =
         ["IMPLEMENTATION_SPECIFIC_DEFAULT", "0", "KEEP_UNCHANGED", "1", "REJECT_REQUEST", "2"];
@@ -178,7 +176,7 @@ pub(crate) fn lint_runtime(manager: &View<'_>, runtime: &View<'_>, findings: &mu
     }
 }
 
-/// The value of this name, whose parts may be keys of mappings inside of each other.
+/// The value of a dotted name. Its parts may be keys of nested mappings.
 fn runtime_value<'n>(runtime: &View<'n>, name: &str) -> Option<View<'n>> {
     runtime.get(name).or_else(|| {
         let entries = runtime.named_entries();

@@ -9,14 +9,14 @@ const LOGS: [&str; 3] = ["access_log", "custom_tags", "upstream_log"];
 
 const HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
-/// Reports logs and spans of this connection manager that have passwords or tokens in them.
+/// Reports logs and spans of this connection manager that contain passwords or tokens.
 pub(crate) fn lint(manager: &View<'_>, findings: &mut Findings) {
     manager.walk(&mut |key, value| {
         let is_log = LOGS.contains(&key);
         if is_log {
             lint_format(value, findings);
             value.walk(&mut |key, value| {
-                // A filter of an access log says which requests are written.
+                // A filter selects the requests to log, and writes nothing.
                 let is_written = key != "filter";
                 if is_written {
                     lint_format(value, findings);

@@ -19,27 +19,27 @@ struct Patch<'n> {
     view: View<'n>,
     /// The part with its operation.
     at: View<'n>,
-    /// The number of its `EnvoyFilter`, and its number there. Istio applies the patches of an
-    /// `EnvoyFilter` in their order, apart from merges, which are last. The file does not say which
-    /// of several `EnvoyFilter`s Istio applies first.
+    /// The index of the patch's `EnvoyFilter`, and its index there. Istio applies the patches of an
+    /// `EnvoyFilter` in order, but merges last. The file does not determine the order of several
+    /// `EnvoyFilter`s.
     number: (usize, usize),
-    /// The labels of the workloads that it is for; without any it is for each workload.
+    /// The labels of the workloads that the patch applies to; if empty, to every workload.
     labels: Vec<(String, &'n str)>,
     apply_to: &'n str,
-    /// The connection managers that it is for.
+    /// The connection managers that the patch applies to.
     context: &'n str,
     operation: &'n str,
-    /// The filter of the connection manager that it names.
+    /// The existing filter in the connection manager that the patch refers to.
     neighbour: Option<&'n str>,
-    /// The filter or the settings that it inserts or merges, and the name of that.
+    /// The inserted or merged filter or settings. `name` is its name.
     value: Option<View<'n>>,
     name: Option<&'n str>,
-    /// Whether it inserts or merges a filter that authorizes requests.
+    /// Whether the patch inserts or merges a filter that authorizes requests.
     authorizes: bool,
 }
 
-/// Reports unsafe patches of these `spec`s of `EnvoyFilter`s. `routes` are those outside of a
-/// connection manager.
+/// Reports unsafe patches in these `spec`s of `EnvoyFilter`s. `routes` are the routes outside of
+/// connection managers.
 pub(crate) fn lint<'n>(
     specs: &[View<'n>],
     routes: &[&View<'n>],
@@ -73,7 +73,7 @@ pub(crate) fn lint<'n>(
     }
 }
 
-/// Reports patches that remove a filter again that authorizes requests.
+/// Reports patches that remove an authorizing filter that other patches insert.
 fn lint_removals(patches: &[Patch<'_>], findings: &mut Findings) {
     for removal in patches.iter().filter(|patch| patch.takes_out()) {
         let Some(name) = removal.neighbour else { continue };
@@ -93,14 +93,14 @@ fn lint_removals(patches: &[Patch<'_>], findings: &mut Findings) {
             "this may take the filter out again, so that requests pass without authorization: \
              which `EnvoyFilter` Istio applies first is not in this file"
         } else {
-            // It removes another filter, which was there before.
+            // The patch removes another filter, which was there before.
             continue;
         };
         findings.add(&removal.at, Kind::DisabledFilter, message, "leave this patch out");
     }
 }
 
-/// Reports patches that put a filter that authorizes requests where no request passes it.
+/// Reports patches that insert an authorizing filter where no request passes it.
 fn lint_places(patches: &[Patch<'_>], findings: &mut Findings) {
     for patch in patches.iter().filter(|patch| patch.authorizes && patch.is_of_listener()) {
         let name = patch.name.unwrap_or_default();
@@ -151,8 +151,8 @@ impl<'n> Patch<'n> {
         }
     }
 
-    /// Why no request passes its filter. Istio puts it at the end of the list where no other filter
-    /// is named.
+    /// Why no request passes the patch's filter. Istio appends the filter to the list if the patch
+    /// names no other filter.
     fn misplaced(&self) -> Option<&'static str> {
         if !self.is_of_filter() {
             return Some(
@@ -178,8 +178,8 @@ impl<'n> Patch<'n> {
         })
     }
 
-    /// Whether two patches are for the same connection managers, or may be. No workload has two
-    /// values of one label.
+    /// Whether two patches may apply to the same connection managers. A workload has one value for
+    /// each label.
     fn is_for_same(&self, other: &Self) -> bool {
         let differ = |(name, value): &(String, &str)| {
             other.labels.iter().any(|(key, label)| key == name && label != value)
@@ -192,7 +192,7 @@ impl<'n> Patch<'n> {
         ["MERGE", "MERGE_AND_REPLACE_LIST"].contains(&self.operation)
     }
 
-    /// Whether its filter gets into a list of filters that has none of this name.
+    /// Whether the patch inserts its filter into a list without a filter of this name.
     fn inserts(&self, name: &str) -> bool {
         let is_insert = match self.operation {
             "ADD" | "INSERT_FIRST" | "INSERT_BEFORE" | "INSERT_AFTER" => true,
@@ -202,15 +202,14 @@ impl<'n> Patch<'n> {
         is_insert && self.is_of_filter() && self.name == Some(name)
     }
 
-    /// Whether it changes a filter of this name, or puts its own, of the same name, in its place:
-    /// there must be one.
+    /// Whether the patch merges into or replaces a filter of this name, and keeps the name. It
+    /// needs an existing filter.
     fn changes(&self, name: &str) -> bool {
         let replaces = self.operation == "REPLACE" && self.name == Some(name);
         (self.merges() || replaces) && self.is_of_filter() && self.neighbour == Some(name)
     }
 
-    /// Whether it removes the filter that it names, and puts none that authorizes requests in its
-    /// place.
+    /// Whether the patch removes the filter that it names, without an authorizing replacement.
     fn takes_out(&self) -> bool {
         let replaces = self.operation == "REPLACE" && !self.authorizes;
         self.is_of_filter() && (self.operation == "REMOVE" || replaces)
@@ -220,8 +219,8 @@ impl<'n> Patch<'n> {
         self.apply_to == "HTTP_FILTER"
     }
 
-    /// Whether it is for a part of a listener. Others may have the filter's configuration for those
-    /// (`EXTENSION_CONFIG`).
+    /// Whether the patch applies to a part of a listener. Other patches (`EXTENSION_CONFIG`) may
+    /// have the configuration of a filter.
     fn is_of_listener(&self) -> bool {
         ["HTTP_FILTER", "NETWORK_FILTER", "LISTENER_FILTER", "LISTENER", "FILTER_CHAIN"]
             .contains(&self.apply_to)
@@ -232,8 +231,8 @@ pub(crate) fn removes(patch: &View<'_>) -> bool {
     patch.text_of("patch/operation") == Some("REMOVE")
 }
 
-/// The filters that these patches insert, in the order in which requests pass them. The filters of
-/// the manager itself are those that patches name and none inserts; the router is the last.
+/// The filters that these patches insert, in the order in which requests pass them. A filter that a
+/// patch names and none inserts is in the manager already; the router is last.
 fn order<'n>(patches: &[&Patch<'n>]) -> Vec<View<'n>> {
     let mut list: Vec<(&str, Option<View<'n>>)> = Vec::new();
     for name in patches.iter().filter_map(|patch| patch.neighbour) {
@@ -243,8 +242,8 @@ fn order<'n>(patches: &[&Patch<'n>]) -> Vec<View<'n>> {
         }
     }
     list.push((ROUTER, None));
-    // The file does not say which of two `EnvoyFilter`s Istio applies first: a patch may name a
-    // filter that a later patch inserts.
+    // A patch may name a filter that a later patch inserts, as the order of `EnvoyFilter`s is
+    // unknown: try twice.
     let mut pending = patches.to_vec();
     for _ in 0..2 {
         pending.retain(|patch| {
@@ -256,8 +255,8 @@ fn order<'n>(patches: &[&Patch<'n>]) -> Vec<View<'n>> {
     list.into_iter().filter_map(|(_, value)| value).collect()
 }
 
-/// Where in this list of names a patch inserts its filter; `None` if the filter that it names is
-/// not there.
+/// The position in this list at which a patch inserts its filter; `None` if the filter that the
+/// patch names is not in the list.
 fn position(patch: &Patch<'_>, list: &[(&str, Option<View<'_>>)]) -> Option<usize> {
     let at = match patch.neighbour {
         Some(neighbour) => Some(list.iter().position(|(name, _)| *name == neighbour)?),

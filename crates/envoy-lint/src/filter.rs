@@ -1,13 +1,13 @@
-//! HTTP filters, and where their configurations are: beside their names, or elsewhere, from where
-//! Envoy gets them by the discovery service for extensions (ECDS).
+//! HTTP filters and their configurations, which are beside their names or come from the extension
+//! config discovery service (ECDS).
 
 use document::View;
 
 const RESOURCE: &str = "envoy.config.core.v3.TypedExtensionConfig";
 const MATCHER: &str = "envoy.extensions.common.matching.v3.ExtensionWithMatcher";
 
-/// The configurations that Envoy gets by discovery: on the page `EcdsConfigDump` of `/config_dump`,
-/// or in a file of their own.
+/// The configurations that Envoy gets from ECDS: on the page `EcdsConfigDump` of `/config_dump`, or
+/// in a separate file.
 #[derive(Debug)]
 pub(crate) struct Discovered<'n>(Vec<View<'n>>);
 
@@ -39,7 +39,7 @@ impl<'n> Discovered<'n> {
 #[derive(Clone, Debug)]
 pub(crate) struct Filter<'n> {
     pub(crate) view: View<'n>,
-    /// The configuration beside its name, or the discovered ones of its name.
+    /// The configuration beside the filter's name, or all discovered configurations of that name.
     pub(crate) configs: Vec<View<'n>>,
     /// The configuration that Envoy uses until it gets another one.
     pub(crate) default: Option<View<'n>>,
@@ -66,20 +66,20 @@ impl<'n> Filter<'n> {
         self.view.text_of("name").unwrap_or_default()
     }
 
-    /// All configurations with which the filter may run.
+    /// All possible configurations of the filter.
     pub(crate) fn all_configs(&self) -> impl Iterator<Item = &View<'n>> {
         self.configs.iter().chain(&self.default)
     }
 
-    /// The types that its configuration may have, if it is elsewhere.
+    /// The possible types of the configuration, if it is elsewhere.
     pub(crate) fn possible_types(&self) -> Vec<&'n str> {
         let discovery = self.view.get("config_discovery");
         let urls = discovery.and_then(|discovery| discovery.texts_of("type_urls"));
         urls.unwrap_or_default().into_iter().filter_map(|url| url.rsplit('/').next()).collect()
     }
 
-    /// Its kind, such as `cors`: a part of its configuration's type, or of its name if it has no
-    /// configuration; `istio` for each filter of Istio itself; empty if it may be any.
+    /// The kind of the filter, such as `cors`: a part of its configuration's type, or of its name
+    /// if it has no configuration. `istio` for Istio's own filters; empty if it may be any kind.
     pub(crate) fn kind(&self) -> &'n str {
         let types: Vec<&str> = if self.configs.is_empty() {
             self.possible_types()
@@ -102,7 +102,7 @@ impl<'n> Filter<'n> {
     }
 }
 
-/// The configuration of a filter, and whether it is inside of a matcher.
+/// The configuration of a filter, and whether it is inside an `ExtensionWithMatcher`.
 pub(crate) fn without_matcher<'n>(config: &View<'n>) -> Option<(View<'n>, bool)> {
     if type_of(config) == Some(MATCHER) {
         return Some((config.get("extension_config/typed_config")?, true));

@@ -1,5 +1,5 @@
-//! Lists of HTTP filters: which run before authorization, and which change afterwards what was
-//! authorized.
+//! Lists of HTTP filters: filters that run before authorization, and filters that change an
+//! authorized request.
 
 use document::View;
 
@@ -7,7 +7,7 @@ use crate::authorizer::{Authorizer, Config};
 use crate::filter::{Discovered, Filter};
 use crate::{Findings, Kind, is_among, rewrites, route_cache, routes};
 
-/// Filters that may run before authorization: they answer preflights, login pages or deny, or they
+/// Filters that may run before authorization: they answer preflights, serve login pages, deny, or
 /// only count.
 const MAY_BE_FIRST: &str = "\
     admission_control bandwidth_limit cors csrf fault grpc_stats istio local_ratelimit \
@@ -18,7 +18,7 @@ pub(crate) struct Filters<'n> {
     filters: Vec<Filter<'n>>,
     /// The filters that authorize, each with its position.
     authorizers: Vec<(usize, Authorizer<'n>)>,
-    /// The filters inside of the router (`upstream_http_filters`), behind all others.
+    /// The router's `upstream_http_filters`, which run behind all other filters.
     router: Vec<Filter<'n>>,
 }
 
@@ -31,7 +31,7 @@ impl<'n> Filters<'n> {
             let configured = Authorizer::all_in(filter).into_iter();
             authorizers.extend(configured.map(|authorizer| (position, authorizer)));
         }
-        // Beside a filter that speaks gRPC, a filter that speaks plain HTTP is of another
+        // Beside a filter that uses gRPC, a filter that uses plain HTTP is for another
         // authorization service.
         let is_http = |filter: &Authorizer<'n>| matches!(filter.config, Config::HttpService(_));
         if !authorizers.iter().all(|(_, filter)| is_http(filter)) {
@@ -57,8 +57,8 @@ impl<'n> Filters<'n> {
         Some((*position, authorizer.view.text_of("name").unwrap_or("rolegate")))
     }
 
-    /// Reports filters before the first that authorizes, and filters behind it that change what was
-    /// authorized. `routes` are all routes, `own_routes` those of these filters.
+    /// Reports filters before the first authorizer, and filters behind it that change an authorized
+    /// request. `routes` are all routes, `own_routes` the routes of this connection manager.
     pub(crate) fn lint(
         &self,
         routes: &[&View<'_>],
@@ -87,8 +87,8 @@ impl<'n> Filters<'n> {
         }
     }
 
-    /// Reports that no filter answers preflights before the first that authorizes, where one of
-    /// these `routes` has a policy for them.
+    /// Reports that no filter answers preflights before the first authorizer, if a route has a CORS
+    /// policy.
     pub(crate) fn lint_preflights(&self, routes: &[&View<'_>], findings: &mut Findings) {
         let Some((first, authorizer)) = self.first_authorizer() else { return };
         let Some(policy) = routes.iter().find_map(|routes| routes::cors_policy(routes)) else {
@@ -104,8 +104,8 @@ impl<'n> Filters<'n> {
         }
     }
 
-    /// Reports filters that may choose another route than one of these `routes` for a request,
-    /// where these have configurations of a filter that authorizes.
+    /// Reports filters that may change the route of an authorized request, if routes configure a
+    /// filter that authorizes.
     fn lint_cleared_routes<'f>(
         &self,
         filters: impl Iterator<Item = (usize, &'f Filter<'n>)>,
@@ -125,7 +125,7 @@ impl<'n> Filters<'n> {
             let mut by_routes = by_routes.iter().map(|(_, config)| config);
             let is_off = filter.view.is_true("disabled")
                 && by_routes.clone().all(|config| config.is_true("disabled"));
-            // The library is known to keep the route.
+            // rolegate's library keeps the route.
             let is_library = self
                 .authorizers
                 .iter()
@@ -140,9 +140,9 @@ impl<'n> Filters<'n> {
             };
             let Some(at) = at else { continue };
             let message = format!(
-                "`{}` may have Envoy choose another route for a request that is authorized, and \
-                 routes have configurations of `{authorizer}`: the request is authorized as its \
-                 first route says, and goes to another",
+                "`{}` may have Envoy choose another route for an authorized request, and routes \
+                 configure `{authorizer}`: the request is authorized for its first route, and \
+                 takes another",
                 filter.name()
             );
             let fix = format!(
@@ -179,7 +179,7 @@ fn lint_early(filter: &Filter<'_>, authorizer: &str, findings: &mut Findings) {
     findings.add(&filter.view, Kind::EarlyFilter, message, fix);
 }
 
-/// Whether `jwt_authn` only denies: each of its providers leaves the token in the request.
+/// Whether each provider of `jwt_authn` leaves the token in the request.
 fn forwards_tokens(jwt_authn: &Filter<'_>) -> bool {
     let forwards = |config: &View<'_>| {
         let providers = config.named_entries_of("providers");

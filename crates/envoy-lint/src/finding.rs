@@ -7,12 +7,12 @@ use document::Place;
 /// The meaning of a finding for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Requests can pass that rolegate would deny, or rolegate and the application get different
+    /// Requests that rolegate would deny can pass, or rolegate and the application get different
     /// requests, or a second line of defence is missing.
     Unsafe,
     /// Every check fails, so no request is allowed.
     Broken,
-    /// Requests are delayed or fail that rolegate would allow.
+    /// Requests that rolegate would allow are delayed or fail.
     Slow,
     /// Worth knowing.
     Note,
@@ -27,7 +27,7 @@ pub struct Finding {
     pub at: Place,
     /// The effect: lower case, no full stop.
     pub message: String,
-    /// The text to write instead: YAML, or a sentence where no YAML would do.
+    /// The text to write instead: YAML, or a sentence.
     pub fix: String,
 }
 
@@ -72,32 +72,31 @@ macro_rules! kinds {
     };
 }
 
-// The kinds, each with its severity and its name, and with its message and its fix or a
-// description.
+// Each kind has a severity, a name, and either a fixed message and fix or a description.
 kinds! {
     /// A comment that should accept a finding and does not.
     Acceptance = Note "acceptance",
-    /// Several paths of clients become the same path of the application, or a client names its path
-    /// or method.
+    /// Several paths that clients send become the same path, or the client chooses the rewritten
+    /// path or method.
     AmbiguousRewrite = Unsafe "ambiguous-rewrite",
     BodyAsText = Slow "body-as-text":
         "Envoy sends the body as text and replaces bytes that are not UTF-8; rolegate does not \
-         read it, and denies a request whose body counts"
+         read it, and denies requests whose body the decision depends on"
         => "pack_as_bytes: true",
     BufferedBodies = Slow "buffered-bodies":
         "Envoy holds each request until its body has arrived, but rules do not depend on \
-         bodies; and rolegate takes a body that is empty for one that was not sent, because no \
-         route says that each is"
+         bodies; and without `request_body: buffered` on a route, rolegate cannot tell an empty \
+         body from a body that was not sent"
         => "leave `with_request_body` out, or for a search cluster add to its virtual host\n         \
          typed_per_filter_config:\n           envoy.filters.http.ext_authz:\n             \
          \"@type\": \
          type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthzPerRoute\n             \
          check_settings: { context_extensions: { request_body: buffered } }",
-    /// A listener without authorization reaches an application that others protect.
+    /// A listener without authorization reaches an application that another listener protects.
     BypassListener = Unsafe "bypass-listener",
     /// The limits of checks in flight are too low for a burst of clients.
     CircuitBreakers = Slow "circuit-breakers",
-    /// A filter may choose another route for a request than the route that authorized it.
+    /// A filter may change the route of an authorized request.
     ClearedRoute = Unsafe "cleared-route",
     ClientAddress = Note "client-address":
         "the address of the client is the one in `x-forwarded-for`, which clients choose \
@@ -116,13 +115,13 @@ kinds! {
     DisabledRoute = Unsafe "disabled-route",
     /// A filter that acts on requests runs before they are authorized.
     EarlyFilter = Unsafe "early-filter",
-    /// Requests pass if there is no decision.
+    /// Requests pass if rolegate does not answer.
     FailsOpen = Unsafe "fails-open",
     GoogleGrpc = Broken "google-grpc":
         "`google_grpc` sends the path of the socket as authority, which rolegate rejects: \
          every check fails"
         => "channel_args: { args: { grpc.default_authority: { string_value: localhost } } }",
-    /// rolegate does not see each header.
+    /// Some headers are hidden from rolegate.
     HiddenHeaders = Unsafe "hidden-headers",
     /// Checks are sent without gRPC.
     HttpService = Broken "http-service",
@@ -133,9 +132,9 @@ kinds! {
          type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions\n             \
          explicit_http_config: { http2_protocol_options: {} }",
     IgnoredCase = Note "ignored-case":
-        "the route matches in any case, and rules do not: an application that ignores the \
-         case, too, serves `/ADMIN` as `/admin`, which a rule about `/admin` does not match"
-        => "leave this out; or accept it if the application distinguishes them",
+        "the route ignores upper and lower case, but rules do not: an application that also \
+         ignores case serves `/ADMIN` as `/admin`, which a rule about `/admin` does not match"
+        => "leave this out; or accept it if the application distinguishes case",
     IgnoredMutations = Unsafe "ignored-mutations":
         "Envoy ignores that rolegate sets or removes these headers: the application gets identity \
          headers that a client has forged"
@@ -175,13 +174,13 @@ kinds! {
         "an Envoy that does not have this filter leaves it out without an error: requests pass \
          without authorization"
         => "is_optional: false",
-    /// A filter may make another request of one that is authorized.
+    /// A filter may turn an authorized request into a different one.
     OtherRequest = Unsafe "other-request",
     /// A route sends its checks elsewhere.
     OtherService = Unsafe "other-service",
     PartialBodies = Slow "partial-bodies":
-        "a body over `max_request_bytes` is sent in part: a request whose body counts is then \
-         denied"
+        "a body over `max_request_bytes` is sent in part: requests whose body the decision \
+         depends on are then denied"
         => "allow_partial_message: false",
     Plaintext = Unsafe "plaintext":
         "checks have passwords and tokens in them, and are sent over a network without \
@@ -191,11 +190,10 @@ kinds! {
     /// A plugin may change an authorized request.
     PluginRewrite = Note "plugin-rewrite",
     PluginRouting = Note "plugin-routing":
-        "a plugin chooses the cluster that gets the request, and by what cannot be seen: the \
-         policy decides by the host that it was sent to"
-        => "write `cluster`; or accept this if no client can choose a cluster by what the policy \
-         allows it to send",
-    /// Preflights of CORS are authorized, and have no credentials.
+        "a plugin chooses the cluster that gets the request, by criteria that cannot be seen \
+         here, whereas the policy decides by the host in the request"
+        => "write `cluster`; or accept this if no allowed request can influence the choice",
+    /// CORS preflights are authorized, although they have no credentials.
     RefusedPreflights = Slow "refused-preflights",
     RejectedMutations = Slow "rejected-mutations":
         "a request gets 500 if rolegate sets or removes a header that this disallows"
@@ -204,7 +202,7 @@ kinds! {
     RewrittenPath = Note "rewritten-path",
     ShadowMode = Unsafe "shadow-mode":
         "Envoy asks rolegate and ignores its decisions: every request passes"
-        => "leave this out; to try a policy, give it to rolegate by `--shadow`",
+        => "leave this out; to try a policy, give it to rolegate with `--shadow`",
     /// The first check of a password takes longer than Envoy waits.
     ShortTimeout = Slow "short-timeout",
     SlowRetries = Slow "slow-retries":
@@ -217,7 +215,7 @@ kinds! {
     /// An error looks like a denial, or like success.
     StatusOnError = Slow "status-on-error",
     TruncatedDenials = Note "truncated-denials":
-        "the body of a denial that is longer is cut off"
+        "Envoy cuts off a denial's body beyond this limit"
         => "leave this out",
     /// A policy of Envoy Gateway or Istio has no effect where it is attached.
     UnenforcedPolicy = Unsafe "unenforced-policy",
@@ -227,15 +225,15 @@ kinds! {
     UnmergedSlashes = Unsafe "unmerged-slashes",
     /// The application gets the path as the client sent it.
     UnnormalizedPath = Unsafe "unnormalized-path",
-    /// The cluster, or the secret by which Envoy verifies it, is not in this file.
+    /// The cluster, or the secret with which Envoy verifies it, is not in this file.
     UnseenCluster = Note "unseen-cluster",
     /// The endpoints of a cluster are not in this file.
     UnseenEndpoints = Note "unseen-endpoints",
     /// The configuration of the filter is not in this file.
     UnseenFilter = Note "unseen-filter",
     UnseenListeners = Note "unseen-listeners":
-        "further listeners are not in this file: whether one without authorization reaches the \
-         same application as one with it cannot be seen"
+        "further listeners are not in this file: whether one of them reaches a protected \
+         application without authorization cannot be seen"
         => "add them as a further document (`---`), or lint what `/config_dump` of Envoy's admin \
          page prints",
     UnseenRoutes = Note "unseen-routes":
@@ -246,7 +244,7 @@ kinds! {
         => "validate_mutations: true",
     /// Others can answer in rolegate's place.
     UnverifiedConnection = Unsafe "unverified-connection",
-    /// Requests that upgrade pass other filters.
+    /// Upgrade requests use another filter chain.
     UpgradeFilters = Unsafe "upgrade-filters",
 }
 

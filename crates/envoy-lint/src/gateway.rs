@@ -8,7 +8,7 @@ use crate::{Findings, Kind, authorizer, kubernetes};
 struct Policy<'n> {
     view: View<'n>,
     kind: &'n str,
-    /// The part by which rolegate decides.
+    /// The field that has rolegate authorize; `None` if there is none.
     authorizer: Option<View<'n>>,
     targets: Vec<View<'n>>,
 }
@@ -52,7 +52,7 @@ pub(crate) fn lint(objects: &[View<'_>], findings: &mut Findings) {
             lint_ext_auth(authorizer, findings);
         } else {
             lint_module(authorizer, objects, findings);
-            lint_first(policy, findings);
+            lint_early_extensions(policy, findings);
         }
         for target in &policy.targets {
             lint_missing(policy, target, objects, findings);
@@ -66,15 +66,15 @@ pub(crate) fn lint(objects: &[View<'_>], findings: &mut Findings) {
 }
 
 fn lint_ext_auth(ext_auth: &View<'_>, findings: &mut Findings) {
-    let message = "a request passes whenever Envoy gets no decision, and each one while this \
-                   SecurityPolicy is invalid";
+    let message = "a request passes whenever Envoy gets no decision, and every request passes \
+                   while this SecurityPolicy is invalid";
     findings.add_if_on(ext_auth, "fail_open", Kind::FailsOpen, message, "failOpen: false");
     if let Some(headers) = ext_auth.get("headers_to_ext_auth") {
         let (message, fix) = (authorizer::HIDDEN_HEADERS, authorizer::HIDDEN_HEADERS_FIX);
         findings.add(&headers, Kind::HiddenHeaders, message, fix);
     }
     let message = "Envoy chooses the route again after the authorization: the request is \
-                   authorized as its first route says, and may go to another";
+                   authorized for its first route, and may take another";
     findings.add_if_on(ext_auth, "recompute_route", Kind::ClearedRoute, message, "leave this out");
     if ext_auth.get("status_on_error").is_none() {
         let (message, fix) = (authorizer::STATUS_ON_ERROR, "statusOnError: 503");
@@ -108,9 +108,9 @@ fn lint_module(module: &View<'_>, objects: &[View<'_>], findings: &mut Findings)
     }
 }
 
-/// Reports extensions that Envoy Gateway puts before dynamic modules, if this policy has modules or
-/// is merged with a policy that has.
-fn lint_first(policy: &Policy<'_>, findings: &mut Findings) {
+/// Reports extensions that Envoy Gateway puts before dynamic modules. The policy has modules, or is
+/// merged with a policy that has modules.
+fn lint_early_extensions(policy: &Policy<'_>, findings: &mut Findings) {
     if policy.kind == "SecurityPolicy" {
         return;
     }
@@ -124,8 +124,8 @@ fn lint_first(policy: &Policy<'_>, findings: &mut Findings) {
     }
 }
 
-/// Reports a target that is not among these objects, where others of its kind are: Envoy Gateway
-/// does not.
+/// Reports a target that is not among these objects, if others of its kind are. Envoy Gateway
+/// itself does not report it.
 fn lint_missing<'n>(
     policy: &Policy<'n>,
     target: &View<'n>,
@@ -138,23 +138,23 @@ fn lint_missing<'n>(
     }
     let section = target.text_of("section_name");
     let has_section = |object: &View<'_>| {
-        let parts = [object.list("spec/rules"), object.list("spec/listeners")].concat();
-        section.is_none() || parts.iter().any(|part| part.text_of("name") == section)
+        let sections = [object.list("spec/rules"), object.list("spec/listeners")].concat();
+        section.is_none() || sections.iter().any(|view| view.text_of("name") == section)
     };
     if !objects.iter().any(|object| policy.refers_to(target, object) && has_section(object)) {
-        let part =
+        let with_section =
             section.map(|section| format!(" with a section `{section}`")).unwrap_or_default();
         let message = format!(
-            "there is no {kind} `{name}`{part} in the namespace of this policy, so it has no \
-             effect: requests pass without authorization"
+            "there is no {kind} `{name}`{with_section} in the namespace of this policy, so it has \
+             no effect: requests pass without authorization"
         );
-        let fix = "name one that is there, in its namespace";
+        let fix = "name an existing target, in its namespace";
         findings.add(target, Kind::UnenforcedPolicy, message, fix);
     }
 }
 
-/// Reports a target at which the policy `open`, without authorization, is in effect in place of
-/// `policy`, which has it.
+/// Reports a target of the authorizing `policy` where `open`, which does not authorize, is in
+/// effect instead.
 fn lint_replacement<'n>(
     policy: &Policy<'n>,
     open: &Policy<'n>,
@@ -168,17 +168,19 @@ fn lint_replacement<'n>(
         namespace == open_namespace && keys.iter().all(|key| a.text_of(key) == b.text_of(key))
     };
     let targets = policy.targets.iter();
-    for (target, part) in targets.flat_map(|target| open.targets.iter().map(move |t| (target, t))) {
-        if target.get("name").is_some() && is_same(target, part) {
+    let pairs = targets.flat_map(|target| open.targets.iter().map(move |open| (target, open)));
+    for (target, open_target) in pairs {
+        if target.get("name").is_some() && is_same(target, open_target) {
             let message = format!(
-                "`{}` is for the same target: Envoy Gateway ignores the newer of two, and if this \
-                 is it, requests pass without authorization",
+                "`{}` is for the same target: Envoy Gateway ignores the newer policy, and if that \
+                 is this one, requests pass without authorization",
                 open.name()
             );
             findings.add(target, Kind::UnenforcedPolicy, message, "write both as one policy");
-        } else if rank(part) > rank(target) && may_be_in(part, target, open, objects) {
+        } else if rank(open_target) > rank(target) && may_be_in(open_target, target, open, objects)
+        {
             if open.view.get("spec/merge_type").is_some() {
-                lint_first(open, findings);
+                lint_early_extensions(open, findings);
                 continue;
             }
             let message = format!(
@@ -188,7 +190,7 @@ fn lint_replacement<'n>(
             );
             let fix =
                 "mergeType: StrategicMerge (for a route), or write the authorization here, too";
-            findings.add(part, Kind::UnenforcedPolicy, message, fix);
+            findings.add(open_target, Kind::UnenforcedPolicy, message, fix);
         }
     }
 }
@@ -203,8 +205,8 @@ fn rank(target: &View<'_>) -> (u8, bool) {
     (kind, target.get("section_name").is_some())
 }
 
-/// Whether the target `part` of this policy may be a part of the target `whole`. The gateway of a
-/// route that is not in the file is not known.
+/// Whether the target `part` of this policy may be a part of the target `whole`. True if the route
+/// `part` is not in the file.
 fn may_be_in<'n>(
     part: &View<'n>,
     whole: &View<'n>,

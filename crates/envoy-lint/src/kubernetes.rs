@@ -1,9 +1,8 @@
-//! Objects of Kubernetes, and configurations of Envoy in a `ConfigMap`: blocks of text under
-//! `data`.
+//! Kubernetes objects, and Envoy configurations under `data` of a `ConfigMap`.
 
 use document::{Problem, View};
 
-/// The objects in these documents, also those of a `List`.
+/// The objects in these documents, including the items of a `List`.
 pub(crate) fn objects<'n>(documents: &[View<'n>]) -> Vec<View<'n>> {
     let objects = |document: &View<'n>| match document.text_of("kind") {
         Some("List") => document.list("items"),
@@ -13,7 +12,7 @@ pub(crate) fn objects<'n>(documents: &[View<'n>]) -> Vec<View<'n>> {
     documents.iter().flat_map(objects).collect()
 }
 
-/// An object as others refer to it: by its kind, its name and its namespace.
+/// The kind, name and namespace with which other objects refer to this object.
 pub(crate) fn reference<'n>(object: &View<'n>) -> (&'n str, &'n str, &'n str) {
     let text = |path: &str| object.text_of(path).unwrap_or_default();
     (text("kind"), text("metadata/name"), namespace(object))
@@ -23,8 +22,8 @@ pub(crate) fn namespace<'n>(object: &View<'n>) -> &'n str {
     object.text_of("metadata/namespace").unwrap_or("default")
 }
 
-/// Each file for Envoy or Istio with something to lint has one of these texts. Other files of a
-/// `ConfigMap` may be no YAML.
+/// A file for Envoy or Istio contains one of these texts. Other files of a `ConfigMap` are ignored,
+/// because they need not be YAML.
 const ENVOY: [&str; 5] = [
     "type.googleapis.com/envoy.",
     "http_filters",
@@ -33,15 +32,15 @@ const ENVOY: [&str; 5] = [
     "extensionProviders",
 ];
 
-/// The configurations in this document. In each text, every line has the number that it has in the
-/// file.
+/// The configurations in this document. Empty lines in front of each text keep the line numbers of
+/// the file.
 ///
 /// # Errors
-/// If a configuration is written in another form than a block: its lines are elsewhere.
+/// If a configuration is not written as a literal block (`|`): its line numbers would differ.
 pub(crate) fn configurations(view: &View<'_>, text: &str) -> Result<Vec<String>, Problem> {
     let mut configurations = Vec::new();
     if view.text_of("kind") != Some("ConfigMap") {
-        // A `List` of Kubernetes.
+        // The document may be a `List`.
         for item in view.list("items") {
             configurations.extend(self::configurations(&item, text)?);
         }
@@ -62,7 +61,7 @@ pub(crate) fn configurations(view: &View<'_>, text: &str) -> Result<Vec<String>,
     Ok(configurations)
 }
 
-/// The lines of a literal block (`|`), below as many empty lines as the file has above it.
+/// The lines of a literal block (`|`), after an empty line for each line of the file above it.
 fn block(value: &View<'_>, text: &str) -> Option<String> {
     let at = value.place();
     let number = usize::try_from(at.line).ok()?;

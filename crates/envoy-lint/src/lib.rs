@@ -3,8 +3,8 @@
 //!
 //! [`lint`] reads a bootstrap, a listener, an HTTP connection manager, a filter, the pages of
 //! `/config_dump`, resources of Istio and Envoy Gateway, or a `ConfigMap` in YAML with some of
-//! these as blocks (`|`). `configuration` collects the parts of all documents; the other modules
-//! check a part each and report [`Finding`]s, whose kinds `finding` lists.
+//! these as blocks (`|`). `configuration` collects the parts of all documents. Each other module
+//! checks one part and reports [`Finding`]s. `finding` lists their kinds.
 //!
 //! The crate does no I/O.
 
@@ -37,7 +37,7 @@ pub use finding::{Finding, Kind, Severity};
 use configuration::Configuration;
 use filter::Discovered;
 
-/// How to see a part that a control plane has.
+/// Fixes for a part that is in a control plane, not in the file.
 const LINT_DUMP: &str = "lint what `/config_dump` of Envoy's admin page prints";
 const LINT_ENDPOINTS: &str = "lint what `/config_dump?include_eds` of Envoy's admin page prints";
 
@@ -46,7 +46,7 @@ const LINT_ENDPOINTS: &str = "lint what `/config_dump?include_eds` of Envoy's ad
 ///
 /// # Errors
 /// If the file is not YAML, has a field in two spellings (`upgrade_configs` and `upgradeConfigs`),
-/// or has neither the filter `ext_authz` nor rolegate's library in it.
+/// or contains neither the filter `ext_authz` nor rolegate's library.
 pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>, Vec<Problem>> {
     let file: Arc<Path> = file.into();
     let text = std::str::from_utf8(bytes).unwrap_or_default();
@@ -68,7 +68,7 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     if configuration.authorizes() || !meshes.is_empty() || objects.iter().any(is_policy) {
         return Ok(findings.unaccepted(&file, text, accepted));
     }
-    let message = "there is no filter `ext_authz` here, and not rolegate's library";
+    let message = "there is neither a filter `ext_authz` nor rolegate's library here";
     let (more, help) = if configuration.has_routes() {
         let help = "add them as a further document (`---`) to the file with their listener, or \
                     give what `/config_dump` prints";
@@ -140,7 +140,8 @@ impl Findings {
         }
     }
 
-    /// The findings that neither a comment nor `accepted` accepts, and those about comments.
+    /// The findings that neither a comment nor `accepted` accepts, and findings about such
+    /// comments.
     fn unaccepted(self, file: &Path, text: &str, accepted: &[Kind]) -> Vec<Finding> {
         let names: Vec<&'static str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
         let acceptable =
@@ -165,7 +166,7 @@ impl Findings {
     }
 }
 
-/// The text with its control characters escaped, apart from ends of lines.
+/// Escapes control characters other than newlines.
 fn visible(text: &str) -> String {
     let mut visible = String::with_capacity(text.len());
     for character in text.chars() {
@@ -178,23 +179,23 @@ fn visible(text: &str) -> String {
     visible
 }
 
-/// The setting at this path, unless it is missing or off. For settings that are unsafe when they
-/// are on: a value that cannot be read counts as on.
+/// The setting at this path, unless it is missing or off. A value that cannot be read is assumed to
+/// be on, which is the unsafe state.
 fn unless_off<'n>(view: &View<'n>, path: &str) -> Option<View<'n>> {
     view.get(path).filter(|value| value.boolean() != Some(false))
 }
 
-/// The value at this path, or if there is none, the value that lacks it.
+/// The value at this path, or `view` itself if there is none.
 fn get_or_self<'n>(view: &View<'n>, path: &str) -> View<'n> {
     view.get(path).unwrap_or_else(|| view.clone())
 }
 
-/// Whether a list of names, separated by spaces, has this name.
+/// Whether a name is in a list of names separated by spaces.
 fn is_among(names: &str, name: &str) -> bool {
     names.split_whitespace().any(|listed| listed == name)
 }
 
-/// Whether a condition holds for this text, or for a text below this value.
+/// Whether a condition holds for this value or any text inside it.
 fn has_text(view: &View<'_>, condition: &dyn Fn(&str) -> bool) -> bool {
     view.any(&|value| value.text().is_some_and(condition))
 }

@@ -1,12 +1,12 @@
-//! Resources of Istio: whether an `AuthorizationPolicy` has rolegate decide about each request, and
-//! the settings of the mesh for it.
+//! Istio resources: whether an `AuthorizationPolicy` has rolegate authorize every request, and the
+//! provider settings of the mesh.
 
 use document::{View, closest};
 
 use crate::connection_manager::UNESCAPED_SLASHES;
 use crate::{Findings, Kind, authorizer, get_or_self};
 
-/// Whether this policy has another service decide.
+/// Whether this policy delegates to an external authorizer.
 pub(crate) fn authorizes(object: &View<'_>) -> bool {
     object.text_of("kind") == Some("AuthorizationPolicy")
         && object.text_of("spec/action") == Some("CUSTOM")
@@ -69,11 +69,11 @@ fn lint_dry_run(policy: &View<'_>, findings: &mut Findings) {
 fn lint_rules(spec: &View<'_>, findings: &mut Findings) {
     let rules = spec.list("rules");
     let Some(first) = rules.first() else {
-        let message = "without a rule this is for no request: all pass without authorization";
+        let message = "without a rule this applies to no request: all pass without authorization";
         findings.add(spec, Kind::UnenforcedPolicy, message, "rules: [{}]");
         return;
     };
-    // A rule without conditions is for each request.
+    // A rule without conditions applies to each request.
     if rules.iter().all(|rule| !rule.entries().is_empty()) {
         let message = "only requests that match these rules are authorized: the others pass";
         let fix = "rules: [{}]; and write such conditions into rolegate's policy";

@@ -1,9 +1,9 @@
 //! Paths, methods and hosts that are rewritten behind the authorization. rolegate evaluates the
-//! path as the client sent it, and the application gets the rewritten one: where two paths become
-//! the same, a rule about one of them does not hold for it. The host that a route names for its
-//! cluster (`host_rewrite_literal`) is usual, and is not reported.
+//! path as the client sent it. If two paths become the same for the application, a rule about one
+//! of them does not cover the other. The host that a route sets for its cluster
+//! (`host_rewrite_literal`) is usual, and is not reported.
 //!
-//! Internal redirects do not count: the new request passes all filters again.
+//! Internal redirects are not reported: the new request passes all filters again.
 
 use document::View;
 
@@ -23,11 +23,11 @@ const HARMLESS: &str = "\
     rate_limit_quota ratelimit rbac router set_metadata sse_to_metadata stateful_session tap \
     thrift_to_metadata upstream_codec";
 
-/// The settings of a route that rewrite the path; Envoy accepts one of them.
+/// The settings of a route that rewrite the path. Envoy accepts at most one per route.
 const REWRITES: [&str; 4] =
     ["prefix_rewrite", "regex_rewrite", "path_rewrite_policy", "path_rewrite"];
 
-/// Headers that rules are compared with, and their names in messages.
+/// Headers that rules depend on, and their names in messages.
 const HEADERS: [(&str, &str); 4] =
     [(":path", PATH), (":method", "`:method`"), (":authority", "`:authority`"), ("host", "`host`")];
 
@@ -59,8 +59,7 @@ pub(crate) fn lint(view: &View<'_>, findings: &mut Findings) {
     });
 }
 
-/// Reports a filter behind the authorization that gives the application another path, method or
-/// host, or may.
+/// Reports a filter behind the authorization that may change the path, method or host.
 pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
     match filter.kind() {
         "header_mutation" => filter.all_configs().for_each(|config| lint(config, findings)),
@@ -76,22 +75,21 @@ pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
         "lua" => {
             for config in filter.all_configs() {
                 lint_code(&filter.view, config, findings);
-                if route_cache::is_elsewhere(config) {
+                if route_cache::has_code_elsewhere(config) {
                     lint_plugin(filter, findings);
                 }
             }
         }
         kind if is_among(HARMLESS, kind) => {}
-        // They run code that is not in the configuration.
+        // These filters run code that is not in the configuration.
         "dynamic_modules" | "ext_proc" | "golang" | "wasm" => lint_plugin(filter, findings),
         _ => {
             let message = format!(
-                "`{}` makes another request of one that is authorized, or may: rules are compared \
+                "`{}` turns, or may turn, an authorized request into another: rules are compared \
                  with what the client sent, and the application gets another path, method or host",
                 filter.name()
             );
-            let fix = "leave this out; or write rules for what clients send, whatever it makes of \
-                       that, and accept this";
+            let fix = "leave this out; or write rules for what clients send, and accept this";
             findings.add(&filter.view, Kind::OtherRequest, message, fix);
         }
     }
@@ -99,16 +97,16 @@ pub(crate) fn lint_filter(filter: &Filter<'_>, findings: &mut Findings) {
 
 fn lint_plugin(filter: &Filter<'_>, findings: &mut Findings) {
     let message = format!(
-        "what `{}` makes of an authorized request cannot be seen: rules are compared with what the \
-         client sent, and the application may get another path, method or host",
+        "whether `{}` changes an authorized request cannot be seen: rules are compared with what \
+         the client sent, and the application may get another path, method or host",
         filter.name()
     );
     let fix = "accept this if it changes none of these";
     findings.add(&filter.view, Kind::PluginRewrite, message, fix);
 }
 
-/// Reports a header that is written and that rules are compared with. Current versions of Envoy
-/// refuse such a configuration; older ones accept `host`.
+/// Reports a setting that writes a header that rules depend on. Current versions of Envoy refuse
+/// such a configuration; older versions accept `host`.
 fn lint_header(header: Option<View<'_>>, findings: &mut Findings) {
     let Some(key) = header.as_ref().and_then(|header| header.get("key")) else { return };
     let text = key.text().unwrap_or_default();
@@ -130,7 +128,7 @@ fn has_format(value: &View<'_>) -> bool {
     value.text().is_some_and(|text| text.contains('%'))
 }
 
-/// Reports a format that the client may choose the result of.
+/// Reports a format whose result the client can choose.
 fn lint_format(value: &View<'_>, part: &str, findings: &mut Findings) {
     let message = format!(
         "rules are compared with the {part} that the client sent, and the application gets what \
@@ -139,7 +137,7 @@ fn lint_format(value: &View<'_>, part: &str, findings: &mut Findings) {
     findings.add(value, Kind::AmbiguousRewrite, message, format!("write a {part} without `%`"));
 }
 
-/// Reports a part of the request that is another for the application.
+/// Reports a part of the request that differs for the application.
 fn report_rewritten(at: &View<'_>, part: &str, findings: &mut Findings) {
     let message = format!(
         "rules are compared with the {part} that the client sent, and the application gets another \
@@ -156,7 +154,7 @@ fn fix(is_path: bool) -> &'static str {
     }
 }
 
-/// Reports code in Lua that may write headers that rules are compared with.
+/// Reports Lua code that may write headers that rules depend on.
 fn lint_code(at: &View<'_>, code: &View<'_>, findings: &mut Findings) {
     let mut headers = HEADERS.to_vec();
     headers.retain(|(name, _)| has_text(code, &|text: &str| writes(text, name)));
@@ -175,15 +173,15 @@ fn lint_code(at: &View<'_>, code: &View<'_>, findings: &mut Findings) {
 
 fn lint_route(route: &View<'_>, findings: &mut Findings) {
     let Some(action) = route.get("route") else { return };
-    let any_case = any_case(route);
+    let any_case = case_insensitive_setting(route);
     let rewrite = REWRITES.iter().find_map(|key| Some((*key, action.get(key)?)));
     let Some((key, rewrite)) = rewrite.filter(|(_, rewrite)| rewrite.text() != Some("")) else {
         any_case.iter().for_each(|at| findings.report(at, Kind::IgnoredCase));
         return;
     };
     if let Some(at) = any_case.or_else(|| rewrite.get("pattern/regex").filter(has_any_case)) {
-        let message = "paths in any case become the same one here, and rules distinguish them: a \
-                       rule about `/api/x` does not match `/API/x`";
+        let message = "paths that differ only in case become the same here, but rules distinguish \
+                       them: a rule about `/api/x` does not match `/API/x`";
         let fix = "leave this out: match one case only";
         findings.add(&at, Kind::AmbiguousRewrite, message, fix);
         return;
@@ -201,8 +199,8 @@ fn lint_route(route: &View<'_>, findings: &mut Findings) {
     if let Some((message, fix)) = to.and_then(|to| ambiguous_prefix(prefix, separated, to)) {
         findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
     } else if merges_paths(key, &rewrite, route) {
-        let message = "several paths that clients send become the same one here, or may: a rule \
-                       about one of them does not match the others";
+        let message = "several paths that clients send may become the same here: a rule about one \
+                       of them does not match the others";
         let fix = "match: { prefix: \"/api/\" }, with `prefix_rewrite: \"/\"`; or write rules that \
                    hold for all of these paths, and accept this";
         findings.add(&rewrite, Kind::AmbiguousRewrite, message, fix);
@@ -211,7 +209,7 @@ fn lint_route(route: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Why two paths become the same if `to` replaces this prefix, and the text to write instead.
+/// The message and the fix if two paths become the same when `to` replaces the prefix.
 fn ambiguous_prefix(
     prefix: Option<&str>,
     separated: Option<&str>,
@@ -235,8 +233,8 @@ fn ambiguous_prefix(
     Some((message, format!("match: {{ prefix: \"{prefix}/\" }}")))
 }
 
-/// Whether several paths of a route may become the same, besides those that [`ambiguous_prefix`]
-/// finds.
+/// Whether several paths of a route may become the same for other reasons than in
+/// [`ambiguous_prefix`].
 fn merges_paths(key: &str, rewrite: &View<'_>, route: &View<'_>) -> bool {
     if route.text_of("match/path").is_some() {
         return false;
@@ -254,8 +252,8 @@ fn merges_paths(key: &str, rewrite: &View<'_>, route: &View<'_>) -> bool {
     }
 }
 
-/// Whether this `regex_rewrite` replaces only the prefix by which its route matches, and so keeps
-/// paths apart. `is_separated`: whether that prefix ends at a segment.
+/// Whether this `regex_rewrite` replaces only the prefix that its route matches, and so keeps paths
+/// apart. `is_separated`: whether the prefix matches whole segments only.
 fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     // The route has compared the prefix, so escapes in it do not matter.
     let pattern = rewrite.text_of("pattern/regex").unwrap_or_default().replace('\\', "");
@@ -263,7 +261,7 @@ fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     else {
         return false;
     };
-    let (group, may_end_within) = match (end.strip_suffix('$').unwrap_or(end), is_separated) {
+    let (group, may_split_segment) = match (end.strip_suffix('$').unwrap_or(end), is_separated) {
         ("", _) => ("", false),
         ("(.*)", _) => ("\\1", false),
         // Envoy Gateway and Istio write these where `/` replaces a prefix: adjacent slashes are
@@ -275,12 +273,12 @@ fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     };
     let to = rewrite.text_of("substitution").unwrap_or_default();
     to.strip_suffix(group).is_some_and(|to| {
-        !to.contains('\\') && (may_end_within || prefix.ends_with('/') || !to.ends_with('/'))
+        !to.contains('\\') && (may_split_segment || prefix.ends_with('/') || !to.ends_with('/'))
     })
 }
 
-/// Whether a template for a path has each part that its route matches by a template: `{name}`, and
-/// no part without a name.
+/// Whether the rewrite keeps every `{name}` of the matched template, which has no `*` without a
+/// name.
 fn keeps_variables(route: &View<'_>, rewrite: &View<'_>) -> bool {
     let from = route.text_of("match/path_match_policy/typed_config/path_template");
     let to = rewrite.text_of("typed_config/path_template_rewrite");
@@ -294,22 +292,22 @@ fn keeps_variables(route: &View<'_>, rewrite: &View<'_>) -> bool {
         })
 }
 
-/// The setting by which a route ignores the case of the path.
-fn any_case<'n>(route: &View<'n>) -> Option<View<'n>> {
+/// The setting that makes a route ignore the case of the path.
+fn case_insensitive_setting<'n>(route: &View<'n>) -> Option<View<'n>> {
     if let Some(regex) = route.get("match/safe_regex/regex") {
         return Some(regex).filter(has_any_case);
     }
-    // As elsewhere, a value that cannot be read counts as the unsafe one.
+    // A value that cannot be read is assumed to be unsafe.
     route.get("match/case_sensitive").filter(|value| value.boolean() != Some(true))
 }
 
-/// Whether this regular expression of RE2 ignores the case, at least in a part.
+/// Whether at least a part of this RE2 expression ignores case.
 fn has_any_case(regex: &View<'_>) -> bool {
     regex.text().is_some_and(|text| text.contains("(?i"))
 }
 
-/// Whether this code in Lua may write this header: it names the header, and writes it, or a header
-/// whose name is in a variable.
+/// Whether this Lua code may write this header: the code contains its name, and writes it or a
+/// header whose name is in a variable.
 fn writes(code: &str, header: &str) -> bool {
     let code = code.to_ascii_lowercase();
     let quotes = [("\"", "\""), ("'", "'"), ("[[", "]]")];
@@ -323,7 +321,7 @@ fn writes(code: &str, header: &str) -> bool {
         })
 }
 
-/// The text of an argument in quotes, in front of a further argument.
+/// The text of a quoted argument that is followed by another argument.
 fn quoted(argument: &str) -> Option<&str> {
     let quote = argument.chars().next().filter(|first| ['"', '\''].contains(first))?;
     let (text, end) = argument.strip_prefix(quote)?.split_once(quote)?;

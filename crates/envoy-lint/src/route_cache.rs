@@ -1,5 +1,5 @@
-//! Filters that may have Envoy choose the route of a request anew (they clear its cached route).
-//! Authorization that has run by then was that of the first route.
+//! Filters that may clear the cached route of a request, so that Envoy chooses a route again.
+//! Authorization that ran before used the first route.
 
 use document::View;
 
@@ -12,21 +12,21 @@ const CLEARING: &str = "\
     grpc_http1_reverse_bridge grpc_json_reverse_transcoder ip_tagging json_to_metadata \
     thrift_to_metadata wasm";
 
-/// The calls of a script that change headers, upon which Envoy clears the route of a request.
+/// Calls in a script that change headers. Envoy then clears the route of the request.
 const CHANGES: [&str; 3] = [":add", ":remove", ":replace"];
 
-/// Where a script is that is not in the configuration.
+/// The fields for a script outside of the configuration.
 const ELSEWHERE: [&str; 3] = ["environment_variable", "filename", "inline_bytes"];
 
-/// Whether this filter may clear the route by its own configuration. A configuration that is not in
-/// the file counts as clearing it.
+/// Whether this filter may clear the route with its own configuration, which is assumed if the
+/// configuration is not in the file.
 pub(crate) fn may_clear(filter: &Filter<'_>) -> bool {
     let is_unseen = filter.unseen.is_some() || filter.all_configs().next().is_none();
     (is_unseen && may_clear_by(filter, None))
         || filter.all_configs().any(|config| may_clear_by(filter, Some(config)))
 }
 
-/// Whether this filter may clear the route by this configuration, also by that of a route.
+/// Whether this filter may clear the route with this configuration of the filter or of a route.
 pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bool {
     let any =
         |condition: &dyn Fn(&View<'_>) -> bool| config.is_some_and(|view| view.any(condition));
@@ -47,8 +47,8 @@ pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bo
     }
 }
 
-/// Whether a script is not in this configuration.
-pub(crate) fn is_elsewhere(config: &View<'_>) -> bool {
+/// Whether this refers to a script outside of the configuration.
+pub(crate) fn has_code_elsewhere(config: &View<'_>) -> bool {
     config.any(&|view| ELSEWHERE.iter().any(|key| view.get(key).is_some()))
 }
 
@@ -63,5 +63,5 @@ fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
             code.contains("envoy_on_request") && CHANGES.iter().any(|change| code.contains(change));
         code.contains("clearRouteCache") || (changes && !keeps)
     };
-    is_elsewhere(config) || has_text(config, &may_clear)
+    has_code_elsewhere(config) || has_text(config, &may_clear)
 }

@@ -1,4 +1,4 @@
-//! Routes: where they lead, and where they turn authorization or bodies off.
+//! Routes: their targets, and settings that turn off authorization or bodies.
 
 use document::View;
 use serde_json::Value;
@@ -6,23 +6,23 @@ use serde_json::Value;
 use crate::filter::type_of;
 use crate::{Findings, Kind, client_routing, unless_off};
 
-/// Where a route leads.
+/// The target of a route.
 #[derive(Debug)]
 pub(crate) enum Target<'n> {
     /// The name of a cluster.
     Cluster(View<'n>),
-    /// A header of the request that has the name.
+    /// A header of the request has the name of the cluster.
     Header(View<'n>),
-    /// A plugin that finds the name.
+    /// A plugin chooses the cluster.
     Plugin(View<'n>),
 }
 
-/// The parts that a patch of an `EnvoyFilter` changes whose value has routes, or their settings.
+/// `applyTo` of the `EnvoyFilter` patches whose value has routes, or settings of routes.
 const PATCHED: [&str; 3] = ["HTTP_ROUTE", "ROUTE_CONFIGURATION", "VIRTUAL_HOST"];
 
-/// A route, a virtual host, or settings of one, outside of a table: a document of its own, or the
-/// value that an `EnvoyFilter` merges into the routes of Istio. Such a patch may have any part of a
-/// route, such as a `route` without a `match`.
+/// A route or virtual host outside of a table: a separate document, or the value that an
+/// `EnvoyFilter` merges into Istio's routes. Such a value may be any part of a route, such as a
+/// `route` without a `match`.
 pub(crate) fn lone<'n>(view: &View<'n>) -> Option<View<'n>> {
     if view.text_of("apply_to").is_some_and(|to| PATCHED.contains(&to)) {
         // A value with virtual hosts is a table.
@@ -37,12 +37,12 @@ pub(crate) fn lone<'n>(view: &View<'n>) -> Option<View<'n>> {
     is_lone.then(|| view.clone())
 }
 
-/// The names of the tables that a connection manager takes its routes from.
+/// The names of a connection manager's route tables.
 pub(crate) fn table_names<'n>(manager: &View<'n>) -> Vec<&'n str> {
     sources(manager).iter().flat_map(names_below).collect()
 }
 
-/// The settings by which a connection manager takes its routes from elsewhere.
+/// A connection manager's settings for routes from elsewhere.
 fn sources<'n>(manager: &View<'n>) -> Vec<View<'n>> {
     ["rds", "scoped_routes"].iter().filter_map(|key| manager.get(key)).collect()
 }
@@ -52,7 +52,7 @@ fn names_below<'n>(source: &View<'n>) -> Vec<&'n str> {
     names.iter().filter_map(View::text).collect()
 }
 
-/// The values below this one under these keys, without those inside of each other.
+/// The outermost values below `view` under these keys.
 fn values_below<'n>(view: &View<'n>, keys: &[&str]) -> Vec<View<'n>> {
     let mut values = Vec::new();
     view.walk(&mut |key, value| {
@@ -63,20 +63,20 @@ fn values_below<'n>(view: &View<'n>, keys: &[&str]) -> Vec<View<'n>> {
     values
 }
 
-/// Reports routes of a connection manager that are in none of these tables.
+/// Reports sources of routes whose tables are not in the file.
 pub(crate) fn lint_unseen(manager: &View<'_>, tables: &[View<'_>], findings: &mut Findings) {
     let is_table = |name: &&str| tables.iter().any(|table| table.text_of("name") == Some(name));
     let mut unseen = sources(manager);
     unseen.retain(|source| {
         let names = names_below(source);
-        // Without a name, any table may be the one.
+        // A source without a name may use any table.
         tables.is_empty() || names.is_empty() || !names.iter().all(is_table)
     });
     unseen.extend(manager.get("route_config/vhds"));
     unseen.iter().for_each(|source| findings.report(source, Kind::UnseenRoutes));
 }
 
-/// Where the routes below this value lead, also copies of requests.
+/// The targets of the routes below this value, including mirrors of requests.
 pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
     let mut targets = Vec::new();
     view.walk(&mut |key, value| {
@@ -101,7 +101,7 @@ pub(crate) fn targets<'n>(view: &View<'n>) -> Vec<Target<'n>> {
     targets
 }
 
-/// Reports routes on which a header of the request decides which cluster or host gets it.
+/// Reports routes on which a header decides which cluster or host gets the request.
 pub(crate) fn lint_client_routing(view: &View<'_>, findings: &mut Findings) {
     view.walk(&mut |key, value| {
         let items = value.one_or_more();
@@ -139,17 +139,16 @@ pub(crate) fn have_bodies_sent(view: &View<'_>) -> bool {
     view.any(&|view| view.get("check_settings/with_request_body").is_some())
 }
 
-/// Reports routes that turn off the sending of bodies, although they or others say that each is
-/// sent.
+/// Reports routes that do not send bodies, although a route or its virtual host announces them.
 pub(crate) fn lint_unsent_bodies(view: &View<'_>, findings: &mut Findings) {
     view.walk(&mut |key, settings| {
         let announced = settings.get("context_extensions/request_body");
         if key == "check_settings"
             && announced.is_none_or(|announced| announced.text() == Some("buffered"))
         {
-            let message = "bodies are not sent here, but a route or its virtual host says that \
-                           each is: rolegate decides about requests to a search cluster as if \
-                           they had none";
+            let message = "bodies are not sent here, but a route or its virtual host announces \
+                           them: rolegate decides about requests to a search cluster as if they \
+                           had none";
             let fix = "context_extensions: { request_body: streamed }";
             let key = "disable_request_body_buffering";
             findings.add_if_on(settings, key, Kind::MissingBodies, message, fix);
@@ -164,29 +163,28 @@ pub(crate) fn lint_disabled(view: &View<'_>, names: &[&str], findings: &mut Find
     for (name, config) in filter_configs(view, names) {
         if let Some(at) = disabled(&config) {
             let message = format!("`{name}` is off here: requests pass without authorization");
-            let fix =
-                "leave this out; where a path is for everyone, allow it to `anyone` in the policy";
+            let fix = "leave this out; if a path is public, allow it to `anyone` in the policy";
             findings.add(&at, Kind::DisabledRoute, message, fix);
         }
     }
 }
 
-/// The settings of routes, virtual hosts and weighted clusters for the checks of the filters with
-/// these names.
+/// `check_settings` of routes, virtual hosts and weighted clusters for the filters with these
+/// names.
 pub(crate) fn check_settings<'n>(view: &View<'n>, names: &[&str]) -> Vec<View<'n>> {
     let configs =
         filter_configs(view, names).into_iter().flat_map(|(_, config)| unwrapped(&config));
     configs.filter_map(|config| config.get("check_settings")).collect()
 }
 
-/// Whether a route, virtual host or weighted cluster turns this filter on, which is off elsewhere:
-/// any configuration does.
+/// Whether a route, virtual host or weighted cluster turns on this disabled filter, as any
+/// configuration does.
 pub(crate) fn enable(view: &View<'_>, name: &str) -> bool {
     filter_configs(view, &[name]).iter().any(|(_, config)| !config.is_true("disabled"))
 }
 
-/// Whether a virtual host or a part of it has a configuration of this filter. A configuration of
-/// the whole table is the same for all its routes.
+/// Whether routes may have different configurations of this filter: a virtual host or a part of it
+/// has one.
 pub(crate) fn differ(view: &View<'_>, name: &str) -> bool {
     let mut parts = values_below(view, &["virtual_hosts"]);
     if parts.is_empty() {
@@ -195,7 +193,7 @@ pub(crate) fn differ(view: &View<'_>, name: &str) -> bool {
     parts.iter().any(|part| !filter_configs(part, &[name]).is_empty())
 }
 
-/// The first policy for CORS below this value.
+/// The first CORS policy below this value.
 pub(crate) fn cors_policy<'n>(view: &View<'n>) -> Option<View<'n>> {
     let mut policy = None;
     view.walk(&mut |_, value| {
@@ -218,8 +216,7 @@ pub(crate) fn of_manager<'a, 'n>(manager: &View<'n>, routes: &[&'a View<'n>]) ->
     routes
 }
 
-/// In place of the name of a filter that is given without one: any configuration of its type on a
-/// route is for it.
+/// Name of a filter without a name. Any configuration of its type on a route applies to it.
 pub(crate) const UNNAMED: &str = "";
 
 /// The configurations below this value for the filters with these names.
@@ -231,31 +228,31 @@ pub(crate) fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String
     configs.collect()
 }
 
-/// Whether the type of this configuration is that of `ext_authz`, or of a library.
+/// Whether this configures `ext_authz` or a dynamic module.
 fn is_of_authorizer(config: &View<'_>) -> bool {
     unwrapped(config).iter().filter_map(type_of).any(|kind| {
         kind.ends_with(".ExtAuthzPerRoute") || kind.ends_with(".DynamicModuleFilterPerRoute")
     })
 }
 
-/// The setting that turns the filter off: of `ExtAuthzPerRoute`, `FilterConfig`, or the library's
-/// own configuration.
+/// The setting that turns the filter off, in `ExtAuthzPerRoute`, `FilterConfig` or the
+/// configuration of rolegate's library.
 fn disabled<'n>(config: &View<'n>) -> Option<View<'n>> {
     unwrapped(config).into_iter().find_map(|view| {
         unless_off(&view, "disabled").or_else(|| view.get("filter_config").filter(is_off))
     })
 }
 
-/// The configuration of a filter, and its containers: a `FilterConfig`, a `TypedStruct`,
-/// or an `Any`, which may be inside of each other.
+/// The configuration of a filter, and the values nested in it if it is a `FilterConfig`,
+/// `TypedStruct` or `Any`.
 fn unwrapped<'n>(config: &View<'n>) -> Vec<View<'n>> {
     let inner = ["value", "config", "filter_config"].iter().filter_map(|key| config.get(key));
     let inner = inner.flat_map(|config| unwrapped(&config));
     [config.clone()].into_iter().chain(inner).collect()
 }
 
-/// Whether this `filter_config` of a route turns the library off. A value that cannot be read
-/// counts as off; the caller reads the fields of a `Struct`.
+/// Whether this `filter_config` of a route turns the library off. A value that cannot be read is
+/// assumed to. The caller reads the fields of a `Struct`.
 fn is_off(filter_config: &View<'_>) -> bool {
     let text = filter_config.text_of("value");
     match type_of(filter_config) {

@@ -18,8 +18,8 @@ enum Protection<'n> {
     Verified,
 }
 
-/// Reports connections to this cluster that do not protect the checks. `endpoints` are those that a
-/// control plane has for it, `secrets` those of all documents.
+/// Reports connections to this cluster that do not protect the checks. `endpoints` are the
+/// cluster's endpoints from a control plane, `secrets` are from all documents.
 pub(crate) fn lint<'n>(
     cluster: &View<'n>,
     endpoints: &[View<'n>],
@@ -35,7 +35,7 @@ pub(crate) fn lint<'n>(
     let matches = cluster.list("transport_socket_matches");
     let mut sockets: Vec<View<'_>> =
         matches.iter().filter_map(|socket| socket.get("transport_socket")).collect();
-    // Without a default, Envoy does not encrypt for endpoints that match none of these.
+    // Without a default, Envoy does not encrypt connections to endpoints without a match.
     let is_unconditional = |socket: &View<'_>| {
         socket.get("match").is_none_or(|condition| condition.entries().is_empty())
     };
@@ -74,8 +74,7 @@ pub(crate) fn lint<'n>(
     }
 }
 
-/// Reports a connection of Google's client library that does not work, or does not protect the
-/// checks.
+/// Reports a `google_grpc` connection that does not work, or does not protect the checks.
 pub(crate) fn lint_google(google: &View<'_>, findings: &mut Findings) {
     let Some(target) = google.get("target_uri") else { return };
     let text = target.text().unwrap_or_default();
@@ -181,12 +180,12 @@ fn protection_of_tls<'n>(
     Protection::Unverified(socket.clone(), reason)
 }
 
-/// Whether one of these contexts has one of these fields.
+/// Whether any of these contexts has any of these fields.
 fn has_any(contexts: &[View<'_>], keys: &[&str]) -> bool {
     contexts.iter().any(|context| keys.iter().any(|key| !context.list(key).is_empty()))
 }
 
-/// The setting by which Envoy accepts certificates that it cannot verify.
+/// The setting that makes Envoy accept certificates that it cannot verify.
 fn accepts_all<'n>(context: &View<'n>) -> Option<View<'n>> {
     let setting = context.get("trust_chain_verification")?;
     (!matches!(setting.text(), Some("VERIFY_TRUST_CHAIN" | "0"))).then_some(setting)

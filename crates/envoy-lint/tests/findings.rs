@@ -598,7 +598,7 @@ fn a_file_without_authorization_or_without_an_end_is_an_error() {
     assert_eq!(
         shown("static_resources: {}"),
         format!(
-            "envoy.yaml:1:1: error: there is no filter `ext_authz` here, and not rolegate's library\n    help: {help}"
+            "envoy.yaml:1:1: error: there is neither a filter `ext_authz` nor rolegate's library here\n    help: {help}"
         )
     );
     // Routes alone are not found to be fine: which listener uses them is not known.
@@ -609,7 +609,7 @@ fn a_file_without_authorization_or_without_an_end_is_an_error() {
         ),
         &format!("{{ {action} }}\n"),
     ] {
-        let message = "there is no filter `ext_authz` here, and not rolegate's library: routes alone are not checked";
+        let message = "there is neither a filter `ext_authz` nor rolegate's library here: routes alone are not checked";
         let help = "add them as a further document (`---`) to the file with their listener, or give what `/config_dump` prints";
         assert_eq!(shown(routes), format!("envoy.yaml:1:1: error: {message}\n    help: {help}"));
     }

@@ -137,7 +137,7 @@ fn a_filter_that_a_patch_takes_out_is_seen() {
     let only = filter(&[remove("a", FILTER)]);
     let problems = lint(Path::new("envoy.yaml"), only.as_bytes(), &[]).unwrap_err();
     assert!(
-        problems[0].to_string().contains("there is no filter `ext_authz` here"),
+        problems[0].to_string().contains("there is neither a filter `ext_authz`"),
         "{problems:?}"
     );
 }

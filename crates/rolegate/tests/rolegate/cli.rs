@@ -233,7 +233,7 @@ fn a_configuration_of_envoy_is_linted() {
     fs::write(&file, "a: 1\n").unwrap();
     let (code, _, err) = run(&["lint-envoy", &name]);
     assert_eq!(code, 3);
-    assert!(err.contains("there is no filter `ext_authz` here"), "{err}");
+    assert!(err.contains("there is neither a filter `ext_authz`"), "{err}");
 }
 
 /// An application may answer 200 to any path.
