@@ -103,7 +103,10 @@ fn a_denial_in_the_root_namespace_counts_for_each_workload() {
     assert!(code == 0 && !notes.contains("another namespace"), "{notes}");
     assert!(notes.contains("nothing that is allowed matches `no-admin`"), "{notes}");
     let (_, _, notes) = imported(&[]);
-    assert!(notes.contains("the root namespace is `istio-system` (`--root-namespace`)"), "{notes}");
+    assert!(
+        notes.contains("the root namespace is `istio-system`, see `--root-namespace`"),
+        "{notes}"
+    );
 }
 
 /// Who reads the policy later did not see the notes.
