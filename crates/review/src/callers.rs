@@ -1,8 +1,8 @@
 //! The kinds of callers that two policies distinguish.
 //!
-//! A caller is anonymous, a user of Basic, or the holder of an issuer's token. Under each policy it
-//! has a name and roles. Under a policy that does not accept its credentials it may do the same as
-//! an anonymous caller.
+//! A caller is anonymous, a user with Basic credentials, or the holder of an issuer's token. Under
+//! each policy it has a name and roles. Under a policy that does not accept its credentials, it may
+//! do the same as an anonymous caller.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -18,15 +18,15 @@ use crate::conditions::Attribute;
 use crate::grants::{CallerSource, Grants, Source};
 use crate::segments::{GlobStates, witnesses};
 
-/// The maximum number of pairs of patterns that are compared in search of names that matter.
+/// The maximum number of pairs of patterns that are compared to find [`DistinguishedNames`].
 const MAX_PAIRS: usize = 50_000_000;
 
 /// A glob that the names of some users match, or do not match.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct NameGlob {
-    /// The glob, as a path has it.
+    /// The glob, percent-encoded as in a path.
     pub glob: String,
-    /// The prefix of the source: the glob matches the name with it.
+    /// The prefix of the source: the glob is matched against prefix and name.
     pub prefix: String,
     /// Whether the name matches.
     pub matches: bool,
@@ -47,11 +47,11 @@ pub(crate) struct SideCaller {
     /// The length of the prefix in the name.
     pub(crate) prefix: usize,
     pub(crate) source: Option<SourceId>,
-    /// Its roles, without those that only some tokens give.
+    /// Its roles, without the roles that only some tokens give.
     pub(crate) roles: BTreeSet<RoleId>,
 }
 
-/// Callers who differ in no rule, except by their names in rules with `{user}`.
+/// Callers to whom the same rules apply, apart from their names in rules with `{user}`.
 #[derive(Clone, Debug)]
 pub(crate) struct CallerKind {
     pub(crate) users: Users,
@@ -64,7 +64,7 @@ pub(crate) struct CallerKind {
 pub(crate) enum Users {
     /// Users by their whole names.
     Listed(Vec<String>),
-    /// The users whom neither policy mentions and whose names match these globs, or do not.
+    /// The users whom neither policy mentions, and whose names match these globs, or do not.
     Unlisted(Vec<NameGlob>),
 }
 
@@ -91,7 +91,8 @@ impl<'p> Side<'p> {
         SideCaller { roles: self.with_extended(self.grants.anyone), ..SideCaller::default() }
     }
 
-    /// The user of this name, which has no prefix; anonymous if the source does not have the user.
+    /// The user with this name (given without prefix); anonymous if the source does not have the
+    /// user.
     fn caller(&self, source: Option<&Source<'_>>, name: &str) -> SideCaller {
         let Some(source) = source else { return self.anonymous() };
         let groups = source.listed.get(name);
@@ -212,7 +213,7 @@ fn source_callers(
     Ok(SourceCallers { source, kinds, attributes: attributes(sides, on_sides) })
 }
 
-/// The user of this name, which has no prefix, under each policy.
+/// The user with this name (given without prefix), under each policy.
 fn callers_on_sides(
     sides: &[Side<'_>; 2],
     on_sides: &SourceOnSides<'_>,
@@ -222,8 +223,8 @@ fn callers_on_sides(
     [old.caller(old_source.as_ref(), name), new.caller(new_source.as_ref(), name)]
 }
 
-/// The roles and groups that tokens of a source can have and that one of the policies uses. Groups
-/// are the same if they are so without the prefix.
+/// The roles and groups that tokens of a source can have and that at least one policy uses. Groups
+/// are compared without their prefix.
 fn attributes(
     sides: &[Side<'_>; 2],
     on_sides: &SourceOnSides<'_>,
@@ -251,8 +252,8 @@ fn attributes(
     attributes.into_values().collect()
 }
 
-/// The names that rules with `{user}` or `{user.id}` distinguish: other patterns match them at the
-/// same place of a path.
+/// Names that other patterns have where a pattern has `{user}` or `{user.id}`: their users may get
+/// other answers.
 struct DistinguishedNames<'p> {
     words: BTreeSet<String>,
     globs: BTreeSet<&'p Glob>,
@@ -289,6 +290,7 @@ impl<'p> DistinguishedNames<'p> {
                 }
             }
         }
+        // The glob `*` matches every name, so it distinguishes none.
         names.globs.retain(|glob| glob.0.iter().any(|piece| !piece.is_empty()));
         Ok(names)
     }
@@ -303,7 +305,7 @@ impl<'p> DistinguishedNames<'p> {
         })
     }
 
-    /// For each kind of names that the globs distinguish, a name that is none of `names`.
+    /// For each kind of names that the globs distinguish, a name that is not in `names`.
     fn unlisted(
         &self,
         names: &BTreeSet<String>,

@@ -1,8 +1,8 @@
 //! The kinds of paths that patterns distinguish, each with a representative.
 //!
-//! A walk over all patterns at the same time, segment by segment: it tries each segment that
-//! distinguishes patterns, and goes on with the patterns that match. It follows only paths that a
-//! pattern of a changed rule can match.
+//! They are found with a walk over all patterns at the same time, segment by segment: it tries each
+//! segment that distinguishes patterns, and goes on with the patterns that match. It follows only
+//! paths that a pattern of a changed rule can match.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,14 +16,14 @@ use crate::segments::{WitnessCache, unused_segment};
 const MAX_STEPS: usize = 2_000_000;
 
 /// A pattern, as it applies to a caller under one of the policies.
-pub(crate) struct Item<'p> {
+pub(crate) struct CallerPattern<'p> {
     pub(crate) pattern: &'p Pattern,
     pub(crate) subject: Option<PatternSubject<'p>>,
     /// Whether it is in a rule that only one of the policies has for this caller.
     pub(crate) changed: bool,
 }
 
-impl Item<'_> {
+impl CallerPattern<'_> {
     /// Whether the pattern ends at this depth, or before.
     fn ends_by(&self, depth: usize) -> bool {
         self.pattern.segments.len() <= depth
@@ -37,18 +37,18 @@ impl Item<'_> {
     }
 }
 
-/// A kind of paths: the indices of the items that match.
+/// A kind of paths: the indices of the patterns that match.
 pub(crate) type Cell = Vec<usize>;
 
 /// All kinds of paths that a changed pattern matches.
 pub(crate) fn cells(
-    items: &[Item<'_>],
+    patterns: &[CallerPattern<'_>],
     witnesses: &mut WitnessCache,
 ) -> Result<BTreeSet<Cell>, TooComplex> {
     let mut walk =
-        Walk { items, witnesses, cells: BTreeSet::new(), visited: HashSet::new(), steps: 0 };
+        Walk { patterns, witnesses, cells: BTreeSet::new(), visited: HashSet::new(), steps: 0 };
     // `*` is the only canonical path that does not begin with a slash.
-    let indices: Vec<usize> = (0..items.len()).collect();
+    let indices: Vec<usize> = (0..patterns.len()).collect();
     walk.add(walk.select(&indices, |item| {
         !item.pattern.absolute && item.pattern.matches(b"*", item.subject)
     }));
@@ -57,7 +57,7 @@ pub(crate) fn cells(
 }
 
 struct Walk<'i, 'p> {
-    items: &'i [Item<'p>],
+    patterns: &'i [CallerPattern<'p>],
     witnesses: &'i mut WitnessCache,
     cells: BTreeSet<Cell>,
     visited: HashSet<(usize, Cell)>,
@@ -65,13 +65,13 @@ struct Walk<'i, 'p> {
 }
 
 impl<'p> Walk<'_, 'p> {
-    fn select(&self, indices: &[usize], is_selected: impl Fn(&Item<'p>) -> bool) -> Cell {
-        let selected = |index: &usize| self.items.get(*index).is_some_and(&is_selected);
+    fn select(&self, indices: &[usize], is_selected: impl Fn(&CallerPattern<'p>) -> bool) -> Cell {
+        let selected = |index: &usize| self.patterns.get(*index).is_some_and(&is_selected);
         indices.iter().copied().filter(selected).collect()
     }
 
     fn is_changed(&self, cell: &Cell) -> bool {
-        cell.iter().any(|index| self.items.get(*index).is_some_and(|item| item.changed))
+        cell.iter().any(|index| self.patterns.get(*index).is_some_and(|item| item.changed))
     }
 
     fn add(&mut self, cell: Cell) {
@@ -80,7 +80,7 @@ impl<'p> Walk<'_, 'p> {
         }
     }
 
-    /// Visits the paths that go on after `depth` segments, which the patterns of `live` match.
+    /// Visits the paths whose first `depth` segments match the patterns of `live`.
     fn visit(&mut self, depth: usize, live: Cell) -> Result<(), TooComplex> {
         if !self.is_changed(&live) || !self.visited.insert((depth, live.clone())) {
             return Ok(());
@@ -107,8 +107,8 @@ impl<'p> Walk<'_, 'p> {
     fn segments(&mut self, depth: usize, cell: &Cell) -> Result<BTreeSet<String>, TooComplex> {
         let mut words: BTreeSet<String> = BTreeSet::from([String::new()]);
         let mut globs: BTreeSet<&Glob> = BTreeSet::new();
-        let items = self.items;
-        for item in cell.iter().filter_map(|index| items.get(*index)) {
+        let patterns = self.patterns;
+        for item in cell.iter().filter_map(|index| patterns.get(*index)) {
             match (item.pattern.segments.get(depth), item.subject) {
                 (Some(Segment::Literal(literal)), _) => _ = words.insert(literal.to_string()),
                 (Some(Segment::User), Some(subject)) => words.extend(encodings(subject.user)),
@@ -134,7 +134,7 @@ impl<'p> Walk<'_, 'p> {
 mod tests {
     use policy::pattern::{Glob, Pattern, Segment};
 
-    use super::{Item, cells};
+    use super::{CallerPattern, cells};
     use crate::segments::WitnessCache;
 
     fn pattern(text: &str) -> Pattern {
@@ -156,8 +156,10 @@ mod tests {
     /// The sets of these patterns, all of them changed, that a path matches.
     fn found(texts: &[&str]) -> Vec<Vec<usize>> {
         let patterns: Vec<Pattern> = texts.iter().map(|text| pattern(text)).collect();
-        let items: Vec<Item<'_>> =
-            patterns.iter().map(|pattern| Item { pattern, subject: None, changed: true }).collect();
+        let items: Vec<CallerPattern<'_>> = patterns
+            .iter()
+            .map(|pattern| CallerPattern { pattern, subject: None, changed: true })
+            .collect();
         cells(&items, &mut WitnessCache::default()).unwrap().into_iter().collect()
     }
 
@@ -176,8 +178,10 @@ mod tests {
     fn a_walk_that_would_take_too_long_is_given_up() {
         let texts: Vec<String> = ('a'..='z').map(|letter| format!("/*{letter}*/a")).collect();
         let patterns: Vec<Pattern> = texts.iter().map(|text| pattern(text)).collect();
-        let items: Vec<Item<'_>> =
-            patterns.iter().map(|pattern| Item { pattern, subject: None, changed: true }).collect();
+        let items: Vec<CallerPattern<'_>> = patterns
+            .iter()
+            .map(|pattern| CallerPattern { pattern, subject: None, changed: true })
+            .collect();
         assert!(cells(&items, &mut WitnessCache::default()).is_err());
     }
 }

@@ -1,7 +1,6 @@
 //! The roles and groups of a token with which the answer to a request differs.
 //!
-//! By each of the two policies, a name in a token allows a request, denies it, or means nothing to
-//! it.
+//! Under each of the two policies, a name in a token allows a request, denies it, or has no effect.
 
 use std::collections::BTreeSet;
 
@@ -11,9 +10,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// Only the new policy allows it.
+    /// Only the new policy allows the request.
     Granted,
-    /// Only the old policy allows it.
+    /// Only the old policy allows the request.
     Revoked,
 }
 
@@ -31,11 +30,11 @@ pub enum Attribute {
 /// that have no other role and group of the policies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Condition {
-    /// Lists from each of which the token needs an attribute.
+    /// The token needs at least one attribute of each list.
     pub needs: Vec<Vec<Attribute>>,
 }
 
-/// The callers of a kind who have a rule: all, or those with an attribute.
+/// The callers of a kind who have a rule: everyone, or callers with any of these attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holders {
     pub(crate) everyone: bool,
@@ -79,12 +78,12 @@ impl Answer {
     }
 }
 
-/// The answers without attributes, with each attribute that means something, and with the pairs of
-/// attributes whose answers differ although no answer for fewer attributes shows that.
+/// The answers without attributes, with each attribute that has an effect, and with each pair for
+/// which the policies differ although no answer for fewer attributes shows it.
 ///
-/// Pairs are enough. If the answers differ for a set of attributes, one policy allows by some
-/// attribute of it. The other policy does not allow that attribute alone, or denies by a second
-/// attribute of the set.
+/// Pairs are enough. If the policies differ for a set of attributes, one policy allows the request
+/// because of an attribute in the set. The other policy does not allow it because of this
+/// attribute, or denies it because of a second attribute in the set.
 pub(crate) fn answers(old: &Effects, new: &Effects) -> Vec<Answer> {
     let mut attributes = BTreeSet::new();
     for holders in [&old.allow, &old.deny, &new.allow, &new.deny] {

@@ -1,5 +1,8 @@
-//! Compares two policies: for each kind of callers, the requests whose answer differs, described by
-//! the rules that make the difference.
+//! Compares two policies: for each kind of callers, the requests whose answer differs, described
+//! with the rules that cause the difference.
+//!
+//! A *cell* is a kind of paths: all paths that the same patterns match. A *point* is a kind of
+//! requests: a method, a kind of hosts, and a cell.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -25,12 +28,12 @@ const MAX_POINTS: u32 = 50_000_000;
 
 /// How many more exceptions an exact description may have than a description that includes
 /// unchanged requests.
-const MAX_EXACT: usize = 2;
+const MAX_MORE_EXCEPTIONS: usize = 2;
 
 /// The meaning of a change of a policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diff {
-    /// The requests that are granted, then those that are revoked.
+    /// The granted requests, then the revoked requests.
     pub changes: Vec<Change>,
     /// The other differences: users, passwords, issuers, keys, responses.
     pub settings: Vec<SettingChange>,
@@ -77,7 +80,7 @@ pub struct Who {
     pub users: Option<Vec<String>>,
     /// User names to which this does not apply.
     pub except_users: Vec<String>,
-    /// The globs of rules that their names match, or do not match.
+    /// The globs that their names match, or do not match.
     pub names_like: Vec<NameGlob>,
     /// The roles and groups in their tokens.
     #[serde(flatten)]
@@ -115,7 +118,7 @@ pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
     Ok(Diff { changes: changes.into_sorted(), settings: settings::changes(old, new) })
 }
 
-/// A part of the requests, with the same answer by the same rule.
+/// The properties that distinguish changes: callers with the same key share a [`Change`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ChangeKey {
     direction: Direction,
@@ -123,9 +126,13 @@ struct ChangeKey {
     cause: Cause,
 }
 
+/// The roles and groups of a token, as indices of [`SourceCallers::attributes`]: none, a single
+/// attribute, or a pair (see [`answers`]).
+type Attributes = Vec<usize>;
+
 /// The requests that callers of a kind may make under one of the policies only, each with the
 /// attributes of the callers' tokens.
-type Differences = Vec<(ChangeKey, Vec<usize>)>;
+type Differences = Vec<(ChangeKey, Attributes)>;
 
 fn find_differences(
     sides: &[Side<'_>; 2],
@@ -134,12 +141,12 @@ fn find_differences(
     witnesses: &mut WitnessCache,
 ) -> Result<Differences, TooComplex> {
     let compared = ComparedRules::new(sides, kind, source);
-    let cells = cells::cells(&compared.items, witnesses)?;
-    let rules_by_item = compared.rules_by_item();
+    let cells = cells::cells(&compared.patterns, witnesses)?;
+    let rules_by_pattern = compared.rules_by_pattern();
     let rules_by_cell: Vec<BTreeSet<usize>> = cells
         .iter()
         .map(|cell| {
-            let rules = cell.iter().filter_map(|item| rules_by_item.get(*item));
+            let rules = cell.iter().filter_map(|pattern| rules_by_pattern.get(*pattern));
             rules.flatten().copied().collect()
         })
         .collect();
@@ -153,11 +160,12 @@ fn find_differences(
     let methods: BTreeSet<&str> = methods.map(|method| &**method).collect();
     let methods: Vec<&str> = methods.into_iter().collect();
     let hosts = Hosts::new(involved.iter().flat_map(|caller_rule| &caller_rule.rule.scopes));
-    let patterns: Vec<&Pattern> = compared.items.iter().map(|item| item.pattern).collect();
+    let patterns: Vec<&Pattern> =
+        compared.patterns.iter().map(|compared| compared.pattern).collect();
     let mut cells_by_pattern = vec![RoaringBitmap::new(); patterns.len()];
     for (number, cell) in (0..).zip(&cells) {
-        for item in cell {
-            if let Some(cells) = cells_by_pattern.get_mut(*item) {
+        for pattern in cell {
+            if let Some(cells) = cells_by_pattern.get_mut(*pattern) {
                 cells.insert(number);
             }
         }
@@ -182,7 +190,7 @@ fn find_differences(
         compared.rules.iter().map(|rule| RuleScope::new(rule, &methods, &hosts)).collect();
     let mut evaluator =
         Evaluator { rules: &compared.rules, scopes: &scopes, answers: HashMap::new() };
-    let mut points_by_attributes: BTreeMap<Vec<usize>, EvaluatedPoints> = BTreeMap::new();
+    let mut points_by_attributes: BTreeMap<Attributes, EvaluatedPoints> = BTreeMap::new();
     for (cell, rules) in (0..).zip(&rules_by_cell) {
         for method in 0..method_count {
             for host in 0..host_count {
@@ -196,9 +204,9 @@ fn find_differences(
     }
     let without_attributes = points_by_attributes.remove(&Vec::new()).unwrap_or_default();
     let mut differences = Vec::new();
-    let mut describe = |attributes: Vec<usize>, points: &EvaluatedPoints, fewer: Option<_>| {
+    let mut describe = |attributes: Attributes, points: &EvaluatedPoints, baseline: Option<_>| {
         for direction in [Direction::Granted, Direction::Revoked] {
-            let (changed, same_answer) = points.changed(direction, fewer);
+            let (changed, same_answer) = points.changed(direction, baseline);
             let describer =
                 Describer { compared: &compared, scopes: &scopes, dimensions: &dimensions };
             for (region, rule) in describer.describe(direction, &attributes, changed, &same_answer)
@@ -215,8 +223,8 @@ fn find_differences(
     Ok(differences)
 }
 
-/// The kinds of requests that were evaluated with some attributes, and those that each policy
-/// allows with them.
+/// The points that were evaluated with some attributes, and the points that each policy allows with
+/// these attributes.
 #[derive(Default)]
 struct EvaluatedPoints {
     evaluated: RoaringBitmap,
@@ -241,21 +249,21 @@ impl EvaluatedPoints {
         }
     }
 
-    /// The requests that are granted or revoked, but not with `fewer` attributes; and all requests
-    /// with the same answer by the new policy.
+    /// The points that are granted or revoked, but not already in the `baseline`, which was
+    /// evaluated without attributes; and all points that the new policy answers like these points.
     fn changed(
         &self,
         direction: Direction,
-        fewer: Option<&Self>,
+        baseline: Option<&Self>,
     ) -> (RoaringBitmap, RoaringBitmap) {
         let [_, new] = &self.allowed;
         let (mut changed, mut allowed) = (self.difference(direction), new.clone());
         let mut evaluated = self.evaluated.clone();
-        if let Some(fewer) = fewer {
-            let [_, new_with_fewer] = &fewer.allowed;
-            changed -= fewer.difference(direction);
-            allowed |= new_with_fewer - &self.evaluated;
-            evaluated |= &fewer.evaluated;
+        if let Some(baseline) = baseline {
+            let [_, new_baseline] = &baseline.allowed;
+            changed -= baseline.difference(direction);
+            allowed |= new_baseline - &self.evaluated;
+            evaluated |= &baseline.evaluated;
         }
         match direction {
             Direction::Granted => (changed, allowed),
@@ -272,7 +280,7 @@ struct RuleScope {
 
 impl RuleScope {
     fn new(CallerRule { rule, .. }: &CallerRule<'_>, methods: &[&str], hosts: &Hosts) -> Self {
-        // The last number is that of every method that no rule names.
+        // The last number stands for every method that no rule names.
         let numbered = (0..).zip(methods.iter().copied().map(Some).chain([None]));
         let methods = numbered.filter(|(_, method)| match (&rule.actions, method) {
             (Actions::Any, _) => true,
@@ -289,7 +297,7 @@ impl RuleScope {
     }
 }
 
-/// Evaluates both policies for kinds of requests. Many have the same rules, so it keeps answers.
+/// Evaluates both policies for points. Many points have the same rules, so answers are cached.
 struct Evaluator<'a, 'p> {
     rules: &'a [CallerRule<'p>],
     scopes: &'a [RuleScope],
@@ -307,7 +315,7 @@ impl Evaluator<'_, '_> {
         self.answers.entry(matching).or_insert_with_key(|matching| {
             let [mut old, mut new] = [Effects::default(), Effects::default()];
             for rule in matching.iter().filter_map(|index| self.rules.get(*index)) {
-                let effects = if rule.side == 0 { &mut old } else { &mut new };
+                let effects = if rule.is_new { &mut new } else { &mut old };
                 let holders = match rule.effect {
                     Effect::Allow => &mut effects.allow,
                     Effect::Deny => &mut effects.deny,
@@ -319,7 +327,7 @@ impl Evaluator<'_, '_> {
     }
 }
 
-/// Describes kinds of requests by the rules that make the difference.
+/// Describes points with the rules that cause the difference.
 struct Describer<'c, 'p> {
     compared: &'c ComparedRules<'p>,
     scopes: &'c [RuleScope],
@@ -327,8 +335,8 @@ struct Describer<'c, 'p> {
 }
 
 impl<'c, 'p> Describer<'c, 'p> {
-    /// Describes the requests in `points`: the rule that matches most of them comes first. The
-    /// requests with the `same_answer` are included where that makes a description shorter.
+    /// Describes `points`: the rule that matches most points comes first. Points with the
+    /// `same_answer` are included if they make a description shorter.
     fn describe(
         &self,
         direction: Direction,
@@ -344,11 +352,11 @@ impl<'c, 'p> Describer<'c, 'p> {
             .rules
             .iter()
             .zip(self.scopes)
-            .filter(|(rule, _)| rule.makes(direction) && rule.is_possible_with(attributes))
+            .filter(|(rule, _)| rule.can_cause(direction) && rule.is_possible_with(attributes))
             .map(|(rule, scope)| {
-                let items = self.changed_items(rule);
-                let matched = self.points(&items, scope);
-                (rule, items, matched)
+                let patterns = self.changed_patterns(rule);
+                let matched = self.points(&patterns, scope);
+                (rule, patterns, matched)
             })
             .collect();
         let mut described = Vec::new();
@@ -358,12 +366,12 @@ impl<'c, 'p> Describer<'c, 'p> {
                 .iter()
                 .rev()
                 .max_by_key(|(.., matched)| matched.intersection_len(&points));
-            let Some((rule, items, matched)) = best else { break };
+            let Some((rule, patterns, matched)) = best else { break };
             let exact = matched & &points;
             let wider = self.dimensions.widen(&exact, &(matched & same_answer));
-            let mut regions = self.dimensions.regions(&exact, items);
-            let wider_regions = self.dimensions.regions(&wider, items);
-            if length(&regions) > length(&wider_regions) + MAX_EXACT {
+            let mut regions = self.dimensions.regions(&exact, patterns);
+            let wider_regions = self.dimensions.regions(&wider, patterns);
+            if length(&regions) > length(&wider_regions) + MAX_MORE_EXCEPTIONS {
                 points -= &wider;
                 regions = wider_regions;
                 regions.iter_mut().for_each(|region| region.in_part = true);
@@ -375,17 +383,21 @@ impl<'c, 'p> Describer<'c, 'p> {
         described
     }
 
-    fn changed_items(&self, rule: &CallerRule<'_>) -> Vec<usize> {
-        let items = rule.items.iter().copied();
-        items
-            .filter(|index| self.compared.items.get(*index).is_some_and(|item| item.changed))
+    fn changed_patterns(&self, rule: &CallerRule<'_>) -> Vec<usize> {
+        let patterns = rule.patterns.iter().copied();
+        patterns
+            .filter(|index| {
+                self.compared.patterns.get(*index).is_some_and(|pattern| pattern.changed)
+            })
             .collect()
     }
 
-    /// The kinds of requests that a rule matches by these patterns.
-    fn points(&self, items: &[usize], scope: &RuleScope) -> RoaringBitmap {
+    /// The points that a rule matches with these patterns.
+    fn points(&self, patterns: &[usize], scope: &RuleScope) -> RoaringBitmap {
         let mut cells = RoaringBitmap::new();
-        for matched in items.iter().filter_map(|item| self.dimensions.cells_by_pattern.get(*item)) {
+        for matched in
+            patterns.iter().filter_map(|pattern| self.dimensions.cells_by_pattern.get(*pattern))
+        {
             cells |= matched;
         }
         let mut points = RoaringBitmap::new();
@@ -399,11 +411,11 @@ impl<'c, 'p> Describer<'c, 'p> {
 }
 
 impl CallerRule<'_> {
-    /// Whether it has changed so that requests are granted or revoked. An `allow` rule of the new
+    /// Whether the change of this rule can grant or revoke requests. An `allow` rule of the new
     /// policy grants, and so does a `deny` rule of the old policy.
-    fn makes(&self, direction: Direction) -> bool {
-        let allowing_side = usize::from(direction == Direction::Granted);
-        self.changed && (self.side == allowing_side) == (self.effect == Effect::Allow)
+    fn can_cause(&self, direction: Direction) -> bool {
+        let is_granted = direction == Direction::Granted;
+        self.changed && (self.is_new == is_granted) == (self.effect == Effect::Allow)
     }
 
     fn is_possible_with(&self, attributes: &[usize]) -> bool {
@@ -411,24 +423,24 @@ impl CallerRule<'_> {
     }
 }
 
-/// How much there is to read.
+/// The number of patterns and exceptions that a person must read.
 fn length(regions: &[Region]) -> usize {
     regions.iter().map(|region| 1 + region.also_matching.len() + region.except_paths.len()).sum()
 }
 
 impl Cause {
-    fn new(CallerRule { side, role, rule, effect, .. }: &CallerRule<'_>) -> Self {
+    fn new(CallerRule { is_new, role, rule, effect, .. }: &CallerRule<'_>) -> Self {
         Self {
             role: role.name.to_string(),
             rule: rule.name.to_string(),
             denies: *effect == Effect::Deny,
-            is_new: *side == 1,
+            is_new: *is_new,
             at: rule.at.to_string(),
         }
     }
 }
 
-/// The changes of all sources, each with all callers whom it concerns.
+/// The changes of all sources, each with all its callers.
 #[derive(Default)]
 struct Changes {
     order: Vec<ChangeKey>,
@@ -439,8 +451,8 @@ impl Changes {
     /// Adds the differences for each kind of callers of a source.
     fn add(&mut self, source: &SourceCallers, differences: Vec<Differences>) {
         let mut order: Vec<ChangeKey> = Vec::new();
-        // For each attribute, or pair of attributes, the kinds of callers.
-        let mut kinds_by_key: HashMap<ChangeKey, BTreeMap<Vec<usize>, BTreeSet<usize>>> =
+        // For each change and its attributes: the kinds of callers, as indices of `source.kinds`.
+        let mut kinds_by_key: HashMap<ChangeKey, BTreeMap<Attributes, BTreeSet<usize>>> =
             HashMap::new();
         for (kind, differences) in differences.into_iter().enumerate() {
             for (key, attributes) in differences {
@@ -452,7 +464,8 @@ impl Changes {
             }
         }
         for key in order {
-            // Single attributes of the same callers are alternatives.
+            // Callers need any one of the single attributes, but both attributes of a pair: they
+            // need at least one attribute of each list.
             let mut needs_by_kinds: Vec<(BTreeSet<usize>, Vec<Vec<usize>>)> = Vec::new();
             for (attributes, kinds) in kinds_by_key.remove(&key).into_iter().flatten() {
                 let same_kinds = needs_by_kinds.iter_mut().find(|(same_kinds, needs)| {

@@ -76,8 +76,8 @@ impl<'p> Grants<'p> {
         Self { anyone, authenticated, by_user, by_group }
     }
 
-    /// The roles that an authenticated caller is granted: without the roles in its token and those
-    /// that its roles extend. Without `user`, the caller has a name that no grant has.
+    /// The roles that are granted to an authenticated caller, without the roles in its token and
+    /// the roles that these extend. Without `user`, the caller has a name that is in no grant.
     pub fn roles(&self, user: Option<&str>, groups: &[String]) -> impl Iterator<Item = RoleId> {
         let by_user = user.and_then(|user| self.by_user.get(user)).into_iter().flatten();
         let by_group = groups.iter().filter_map(|group| self.by_group.get(&**group)).flatten();
@@ -94,9 +94,9 @@ pub struct Source<'p> {
     pub kind: CallerSource,
     /// The prefix of its user names.
     pub user_prefix: &'p str,
-    /// The users whom it lists, by their names without prefix, and their groups with prefix.
+    /// The users that the source lists, by name without prefix, with their groups (with prefix).
     pub listed: BTreeMap<&'p str, Vec<String>>,
-    /// Whether other users may come.
+    /// Whether the source also accepts users that it does not list.
     pub is_open: bool,
     /// The issuer, if its callers have tokens.
     pub issuer: Option<&'p Issuer>,
@@ -124,7 +124,7 @@ impl<'p> Source<'p> {
         basic.chain(issuers)
     }
 
-    /// Whether a user whom it does not list can have this name, which is without prefix.
+    /// Whether a user that the source does not list can have this name (given without prefix).
     #[must_use]
     pub fn may_have_unlisted(&self, name: &str) -> bool {
         // A Basic user name has no colon (RFC 7617, 2).
@@ -167,7 +167,7 @@ fn listed_users(basic: &Basic) -> BTreeMap<&str, Vec<String>> {
     users.collect()
 }
 
-/// ``the users `a`, `b` and `c` ``; of more than `max` names the others are counted.
+/// ``the users `a`, `b` and `c` ``; beyond `max` names, only their number.
 #[must_use]
 pub fn quote_names(kind: &str, names: &[String], conjunction: &str, max: usize) -> String {
     let plural = if names.len() == 1 { "" } else { "s" };

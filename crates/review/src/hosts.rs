@@ -1,8 +1,8 @@
 //! The kinds of hosts that rules distinguish, each with a representative, and sets of them in the
 //! words of a policy.
 //!
-//! Of two scopes, the first includes the second, the second includes the first, or they share no
-//! host. So scopes form a tree. A kind of hosts is a scope without the scopes below it.
+//! One of two scopes includes the other, or they share no host. So scopes form a tree. A kind of
+//! hosts is a scope without the scopes below it.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use serde::{Serialize, Serializer};
 /// A set of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct HostRegion {
-    /// The hosts of the set; none means any host.
+    /// The hosts of the set; empty for any host.
     #[serde(serialize_with = "serialize_texts")]
     pub hosts: Vec<Scope>,
-    /// The hosts that are not in it.
+    /// The hosts that are not in the set.
     #[serde(serialize_with = "serialize_texts")]
     pub except: Vec<Scope>,
 }
@@ -72,7 +72,7 @@ impl Hosts {
             kinds.map(|(kind, _)| kind).collect()
         };
         let depths: Vec<usize> = kinds.iter().map(|(_, host)| including(host).len()).collect();
-        // The innermost scope is the deepest: all others that include the host include it.
+        // The innermost scope is the deepest: all other scopes with the host include it.
         let parents = kinds.iter().enumerate().map(|(kind, (_, host))| {
             let outer = including(host).into_iter().filter(|outer| *outer != kind);
             outer.max_by_key(|outer| depths.get(*outer)).unwrap_or(0)
@@ -88,7 +88,7 @@ impl Hosts {
 
     /// Describes a set of kinds by scopes, each with exceptions below it.
     pub(crate) fn regions(&self, set: &BTreeSet<usize>) -> Vec<HostRegion> {
-        let mut plain = HostRegion { hosts: Vec::new(), except: Vec::new() };
+        let mut without_exceptions = HostRegion { hosts: Vec::new(), except: Vec::new() };
         let mut regions = Vec::new();
         for (kind, (scope, _)) in self.kinds.iter().enumerate() {
             let is_first =
@@ -101,14 +101,14 @@ impl Hosts {
                 .filter_map(|inner| self.kinds.get(inner)?.0.clone())
                 .collect();
             match scope {
-                Some(scope) if except.is_empty() => plain.hosts.push(scope.clone()),
+                Some(scope) if except.is_empty() => without_exceptions.hosts.push(scope.clone()),
                 scope => {
                     regions.push(HostRegion { hosts: scope.iter().cloned().collect(), except })
                 }
             }
         }
-        if !plain.hosts.is_empty() {
-            regions.push(plain);
+        if !without_exceptions.hosts.is_empty() {
+            regions.push(without_exceptions);
         }
         regions
     }

@@ -4,17 +4,17 @@
 //! infinitely many, but a policy distinguishes only finitely many kinds of them. So it compares a
 //! representative of each kind:
 //!
-//! * `callers`: the kinds of callers: each source of credentials, the users that a policy names,
-//!   and all others; `grants` has their grants and describes them;
+//! * `callers`: the kinds of callers: for each source of credentials, the users in the policies, and
+//!   all other users; `grants` has their grants and describes them;
 //! * `rules`: the rules that a caller can have under each policy, and which tokens have them;
 //! * `cells`: the kinds of paths, by the patterns that match; `segments` finds representatives of
 //!   segments;
 //! * `hosts`: the kinds of hosts;
 //! * `conditions`: the roles and groups of a token with which the answer differs;
 //! * `regions`: describes the requests whose answer differs, with the patterns of the policies;
-//! * `settings`: the differences besides roles and grants; `text` and `markdown` print all of it.
+//! * `settings`: the differences besides roles and grants; `text` and `markdown` print everything.
 //!
-//! [`Usage`] goes the other way: from requests that were allowed to a policy for them.
+//! [`Usage`] goes the other way: it suggests a policy for requests that were allowed.
 //!
 //! The crate does no I/O.
 

@@ -30,16 +30,16 @@ pub struct Region {
     pub methods: Methods,
     /// Their hosts.
     pub hosts: HostRegion,
-    /// Patterns of which any matches their paths.
+    /// Patterns, at least one of which matches their paths.
     #[serde(serialize_with = "serialize_texts")]
     pub paths: Vec<Pattern>,
-    /// Patterns that all match their paths, too; usually there are none.
+    /// Further patterns, all of which match their paths; usually there are none.
     #[serde(serialize_with = "serialize_texts")]
     pub also_matching: Vec<Pattern>,
     /// Patterns that do not match their paths.
     #[serde(serialize_with = "serialize_texts")]
     pub except_paths: Vec<Pattern>,
-    /// Whether the answer to some of them is unchanged: to exclude them takes many exceptions.
+    /// Whether some of the requests have an unchanged answer: excluding them takes many exceptions.
     pub in_part: bool,
 }
 
@@ -86,24 +86,26 @@ fn is_within(inner: &Pattern, outer: &Pattern) -> bool {
         })
 }
 
-/// The properties that distinguish requests.
+/// The properties that distinguish requests: method, host, and cell (a kind of paths: all paths
+/// that the same patterns match).
 pub(crate) struct Dimensions<'d> {
     /// The methods that the policies name; the next number is that of every other method.
     pub(crate) methods: &'d [&'d str],
     pub(crate) hosts: &'d Hosts,
-    /// How many kinds of hosts and of paths there are.
+    /// The number of kinds of hosts.
     pub(crate) host_count: u32,
+    /// The number of cells.
     pub(crate) cell_count: u32,
     pub(crate) patterns: &'d [&'d Pattern],
-    /// For each pattern, the kinds of paths that it matches.
+    /// For each pattern, the cells that it matches.
     pub(crate) cells_by_pattern: &'d [RoaringBitmap],
 }
 
-/// A kind of requests, as one number: its method, its host and its kind of paths.
+/// A kind of requests as a number: its method, its kind of hosts and its cell.
 pub(crate) type Point = u32;
 
 impl Dimensions<'_> {
-    /// The number of a kind of requests.
+    /// The point of a method, a kind of hosts and a cell.
     pub(crate) const fn point(&self, method: u32, host: u32, cell: u32) -> Point {
         (method * self.host_count + host) * self.cell_count + cell
     }
@@ -117,13 +119,14 @@ impl Dimensions<'_> {
 
     /// Describes the requests of `points` that match any of these patterns.
     pub(crate) fn regions(&self, points: &RoaringBitmap, patterns: &[usize]) -> Vec<Region> {
-        let mut paths: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
+        let mut cells_by_pair: BTreeMap<(u32, u32), Vec<u32>> = BTreeMap::new();
         for point in points {
             let (pair, cell) = (point / self.cell_count, point % self.cell_count);
-            paths.entry((pair / self.host_count, pair % self.host_count)).or_default().push(cell);
+            let pair = (pair / self.host_count, pair % self.host_count);
+            cells_by_pair.entry(pair).or_default().push(cell);
         }
         let mut pairs_by_cells: BTreeMap<Vec<u32>, BTreeMap<u32, BTreeSet<u32>>> = BTreeMap::new();
-        for ((method, host), cells) in paths {
+        for ((method, host), cells) in cells_by_pair {
             pairs_by_cells.entry(cells).or_default().entry(host).or_default().insert(method);
         }
         let mut regions = Vec::new();
@@ -157,7 +160,7 @@ impl Dimensions<'_> {
         if has_unnamed { Methods::AllBut(names) } else { Methods::Only(names) }
     }
 
-    /// Describes the paths of `wanted` that match any of these patterns.
+    /// Describes the cells of `wanted` that match any of these patterns.
     fn paths(&self, wanted: &RoaringBitmap, patterns: &[usize]) -> Vec<Region> {
         let mut remaining = wanted.clone();
         let mut whole_patterns = Vec::new();
@@ -169,8 +172,8 @@ impl Dimensions<'_> {
                 whole_patterns.push(*pattern);
                 remaining -= matched;
             }
-            // The path that the fewest patterns match comes first: the description of the
-            // remaining paths is then the shortest.
+            // The cell that the fewest patterns match comes first: the description of the remaining
+            // cells is then the shortest.
             while let Some(cell) = (&remaining & matched)
                 .iter()
                 .min_by_key(|cell| self.patterns_matching(*cell).count())
@@ -199,9 +202,9 @@ impl Dimensions<'_> {
         patterns.filter(move |(_, cells)| cells.contains(cell)).map(|(index, _)| index)
     }
 
-    /// Separates a kind of paths that a pattern matches from the `unwanted` kinds that it matches,
-    /// too: by patterns that must match, and patterns that must not. They keep as many kinds of
-    /// `wanted` as possible.
+    /// Separates a cell that a pattern matches from the `unwanted` cells that it also matches.
+    /// Returns patterns that must match, and patterns that must not. They keep as many `wanted`
+    /// cells as possible.
     fn separate(
         &self,
         pattern: usize,
@@ -215,18 +218,19 @@ impl Dimensions<'_> {
             .enumerate()
             .filter(|(index, _)| *index != pattern)
             .partition(|(_, cells)| cells.contains(cell));
-        // Kinds that match no further pattern: only a pattern that must match excludes them.
-        let mut plain = unwanted.clone();
-        not_matching.iter().for_each(|(_, cells)| plain -= *cells);
+        // Unwanted cells that no pattern of `not_matching` matches. Only a pattern that must match
+        // excludes them.
+        let mut unmatched = unwanted.clone();
+        not_matching.iter().for_each(|(_, cells)| unmatched -= *cells);
         let mut unwanted = unwanted.clone();
         let mut also = Vec::new();
-        while !plain.is_empty() {
-            let best = matching.iter().min_by_key(|(_, cells)| plain.intersection_len(cells));
-            let Some((index, cells)) = best.filter(|(_, cells)| !plain.is_subset(cells)) else {
+        while !unmatched.is_empty() {
+            let best = matching.iter().min_by_key(|(_, cells)| unmatched.intersection_len(cells));
+            let Some((index, cells)) = best.filter(|(_, cells)| !unmatched.is_subset(cells)) else {
                 break;
             };
             also.push(*index);
-            plain &= *cells;
+            unmatched &= *cells;
             unwanted &= *cells;
         }
         let mut except = Vec::new();

@@ -7,32 +7,34 @@ use policy::model::{Effect, Identity, Role, RoleId, Rule};
 use policy::pattern::{Actions, Glob, Pattern, PatternSubject, Scope, Segment};
 
 use crate::callers::{CallerKind, Side, SourceCallers};
-use crate::cells::Item;
+use crate::cells::CallerPattern;
 
 /// A rule that callers of a kind can have.
 pub(crate) struct CallerRule<'p> {
-    /// 0 for the old policy, 1 for the new one.
-    pub(crate) side: usize,
+    /// Whether it is a rule of the new policy.
+    pub(crate) is_new: bool,
     pub(crate) role: &'p Role,
     pub(crate) rule: &'p Rule,
     pub(crate) effect: Effect,
-    /// Whether every caller of the kind has it.
+    /// Whether every caller of the kind has the rule.
     pub(crate) everyone: bool,
-    /// Otherwise, the attributes of the tokens that have it.
+    /// If not every caller has the rule: the attributes that give it, as indices of
+    /// [`SourceCallers::attributes`].
     pub(crate) attributes: Vec<usize>,
-    /// The indices of its patterns that can match requests of these callers, among the items.
-    pub(crate) items: Vec<usize>,
-    /// Whether the other policy does not have it for these callers.
+    /// The patterns that can match requests of these callers, as indices of
+    /// [`ComparedRules::patterns`].
+    pub(crate) patterns: Vec<usize>,
+    /// Whether the other policy lacks the rule for these callers.
     pub(crate) changed: bool,
 }
 
 /// The rules of both policies that callers of a kind can have, and their patterns.
 pub(crate) struct ComparedRules<'p> {
-    pub(crate) items: Vec<Item<'p>>,
+    pub(crate) patterns: Vec<CallerPattern<'p>>,
     pub(crate) rules: Vec<CallerRule<'p>>,
 }
 
-/// For each role of the two policies, the number of its set of rules: 0 if it has none.
+/// For each role of the two policies, the number of its set of rules: 0 if it has no rules.
 pub(crate) struct RuleSets {
     by_role: [IdVec<RoleId, usize>; 2],
     /// Whether a rule has `{user}` or `{user.id}`.
@@ -126,11 +128,14 @@ enum SegmentKey<'p> {
     Glob(&'p Glob),
 }
 
-type ItemKey<'p> = (bool, bool, Vec<SegmentKey<'p>>);
+type MatchKey<'p> = (bool, bool, Vec<SegmentKey<'p>>);
 
 /// A key that is equal for patterns that match the same paths for a caller; `None` if a pattern
 /// matches no path.
-fn item_key<'p>(pattern: &'p Pattern, subject: Option<PatternSubject<'p>>) -> Option<ItemKey<'p>> {
+fn match_key<'p>(
+    pattern: &'p Pattern,
+    subject: Option<PatternSubject<'p>>,
+) -> Option<MatchKey<'p>> {
     let mut segments = Vec::new();
     for segment in &pattern.segments {
         segments.push(match segment {
@@ -148,16 +153,16 @@ fn item_key<'p>(pattern: &'p Pattern, subject: Option<PatternSubject<'p>>) -> Op
     Some((pattern.absolute, pattern.rest, segments))
 }
 
-/// A pattern of a rule with everything else that matters: two rules that differ in their patterns
-/// alone may have some in common.
+/// A pattern of a rule, with the properties of the rule that matter: two rules that differ only in
+/// their patterns may share some patterns.
 type PatternUse<'p> =
     (usize, Effect, Option<BTreeSet<&'p str>>, BTreeSet<&'p Scope>, bool, Vec<usize>);
 
 impl<'p> ComparedRules<'p> {
     /// The rules that callers of a kind can have.
     pub(crate) fn new(sides: &[Side<'p>; 2], kind: &'p CallerKind, source: &SourceCallers) -> Self {
-        let mut compared = Self { items: Vec::new(), rules: Vec::new() };
-        let mut items_by_key: HashMap<ItemKey<'p>, usize> = HashMap::new();
+        let mut compared = Self { patterns: Vec::new(), rules: Vec::new() };
+        let mut patterns_by_key: HashMap<MatchKey<'p>, usize> = HashMap::new();
         for (index, (side, caller)) in sides.iter().zip(&kind.sides).enumerate() {
             let policy: &'p policy::Policy = side.policy;
             let subject = caller.subject();
@@ -174,23 +179,28 @@ impl<'p> ComparedRules<'p> {
                     continue;
                 }
                 for (rule, effect) in rules_of(role) {
-                    let items = rule.resources.iter().filter_map(|pattern| {
-                        let next = compared.items.len();
-                        let item = *items_by_key.entry(item_key(pattern, subject)?).or_insert(next);
-                        if item == next {
-                            compared.items.push(Item { pattern, subject, changed: false });
+                    let patterns = rule.resources.iter().filter_map(|pattern| {
+                        let next = compared.patterns.len();
+                        let number =
+                            *patterns_by_key.entry(match_key(pattern, subject)?).or_insert(next);
+                        if number == next {
+                            compared.patterns.push(CallerPattern {
+                                pattern,
+                                subject,
+                                changed: false,
+                            });
                         }
-                        Some(item)
+                        Some(number)
                     });
-                    let items = items.collect();
+                    let patterns = patterns.collect();
                     compared.rules.push(CallerRule {
-                        side: index,
+                        is_new: index == 1,
                         role,
                         rule,
                         effect,
                         everyone,
                         attributes: attributes.clone().unwrap_or_default(),
-                        items,
+                        patterns,
                         changed: false,
                     });
                 }
@@ -205,43 +215,43 @@ impl<'p> ComparedRules<'p> {
         let mut sides: HashMap<PatternUse<'_>, usize> = HashMap::new();
         for rule in &self.rules {
             for pattern_use in rule.pattern_uses() {
-                *sides.entry(pattern_use).or_default() |= 1 << rule.side;
+                *sides.entry(pattern_use).or_default() |= if rule.is_new { 0b10 } else { 0b01 };
             }
         }
         for rule in &mut self.rules {
             for pattern_use in rule.pattern_uses() {
                 if sides.get(&pattern_use) != Some(&0b11) {
                     rule.changed = true;
-                    if let Some(item) = self.items.get_mut(pattern_use.0) {
-                        item.changed = true;
+                    if let Some(pattern) = self.patterns.get_mut(pattern_use.0) {
+                        pattern.changed = true;
                     }
                 }
             }
         }
     }
 
-    /// For each item, the indices of the rules with this pattern.
-    pub(crate) fn rules_by_item(&self) -> Vec<Vec<usize>> {
-        let mut by_item = vec![Vec::new(); self.items.len()];
+    /// For each pattern, the indices of its rules.
+    pub(crate) fn rules_by_pattern(&self) -> Vec<Vec<usize>> {
+        let mut by_pattern = vec![Vec::new(); self.patterns.len()];
         for (index, rule) in self.rules.iter().enumerate() {
-            for item in &rule.items {
-                if let Some(rules) = by_item.get_mut(*item) {
+            for pattern in &rule.patterns {
+                if let Some(rules) = by_pattern.get_mut(*pattern) {
                     rules.push(index);
                 }
             }
         }
-        by_item
+        by_pattern
     }
 }
 
 impl<'p> CallerRule<'p> {
     fn pattern_uses(&self) -> Vec<PatternUse<'p>> {
         let (methods, hosts) = (methods(self.rule), hosts(self.rule));
-        let items = self.items.iter().copied();
-        items
-            .map(|item| {
+        let patterns = self.patterns.iter().copied();
+        patterns
+            .map(|pattern| {
                 let attributes = self.attributes.clone();
-                (item, self.effect, methods.clone(), hosts.clone(), self.everyone, attributes)
+                (pattern, self.effect, methods.clone(), hosts.clone(), self.everyone, attributes)
             })
             .collect()
     }

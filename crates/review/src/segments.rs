@@ -96,16 +96,16 @@ impl<'w> WordTree<'w> {
     }
 }
 
-/// The states of the globs, the node of the tree of words, and the bytes of the last character if
+/// The states of the globs, the node in the tree of words, and the bytes of the last character if
 /// it is incomplete: a canonical path is UTF-8.
 type State = (Vec<u128>, Option<usize>, Vec<u8>);
 
-/// The witnesses of sets of globs and words. Most kinds of callers need the same.
+/// The witnesses of sets of globs and words. Most kinds of callers ask for the same sets.
 #[derive(Default)]
 pub(crate) struct WitnessCache(HashMap<(Vec<Glob>, BTreeSet<String>), Vec<String>>);
 
 impl WitnessCache {
-    /// For each set of these globs that a segment matches, such a segment that is none of `words`.
+    /// One segment for each set of globs that a segment can match, not in `words`.
     pub(crate) fn witnesses(
         &mut self,
         globs: &BTreeSet<&Glob>,
@@ -123,7 +123,7 @@ impl WitnessCache {
     }
 }
 
-/// For each set of these globs that a segment matches, such a segment that is none of `words`.
+/// One segment for each set of globs that a segment can match, not in `words`.
 pub(crate) fn witnesses(
     globs: &[GlobStates<'_>],
     words: &BTreeSet<&str>,
@@ -141,7 +141,7 @@ pub(crate) fn witnesses(
         globs.iter().flat_map(|glob| glob.units.iter().flatten().copied()).collect();
     let word_units: BTreeSet<&str> = tree.next.keys().map(|(_, unit)| *unit).collect();
     let unused = unused_unit(|unit| alphabet.contains(unit) || word_units.contains(unit));
-    // The bytes that complete a character of which a glob has the first bytes.
+    // Continuation bytes, for a glob that ends within a UTF-8 character.
     let continuations: Vec<String> = (0x80..=0xBF)
         .map(|byte| format!("%{byte:02X}"))
         .filter(|unit| !alphabet.contains(unit.as_str()))
@@ -176,8 +176,8 @@ pub(crate) fn witnesses(
     Ok(segments.into_values().collect())
 }
 
-/// The bytes of the last character after another unit, if it is incomplete; `None` if this is not
-/// UTF-8.
+/// The bytes of the last character after `unit` is appended, if the character is incomplete; empty
+/// if it is complete. `None` if the bytes are not UTF-8.
 fn incomplete_character(partial: &[u8], unit: &str) -> Option<Vec<u8>> {
     let bytes = [partial, &decoded(unit.as_bytes())].concat();
     match std::str::from_utf8(&bytes) {
@@ -186,7 +186,7 @@ fn incomplete_character(partial: &[u8], unit: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// A segment of a character that no word has.
+/// A segment with a single character that no word has.
 pub(crate) fn unused_segment<'w>(words: impl IntoIterator<Item = &'w str>) -> String {
     let used: HashSet<&str> = words.into_iter().flat_map(units).collect();
     unused_unit(|unit| used.contains(unit))

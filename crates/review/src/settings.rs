@@ -17,7 +17,7 @@ use serde::Serialize;
 pub struct SettingChange {
     /// The setting, as the policy calls it: `identity.basic.users.alice`.
     pub setting: String,
-    /// Its value in the old policy; `None` if it has none or the value is not shown.
+    /// Its value in the old policy; `None` if it has no value, or the value is not shown.
     pub old: Option<String>,
     /// Its value in the new policy.
     pub new: Option<String>,
@@ -30,8 +30,8 @@ pub struct SettingChange {
 
 /// The settings that are different.
 pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
-    let with_roles = tells_role_names(old) && tells_role_names(new);
-    let [old_settings, new_settings] = [old, new].map(|policy| settings(policy, with_roles));
+    let with_role_names = tells_role_names(old) && tells_role_names(new);
+    let [old_settings, new_settings] = [old, new].map(|policy| settings(policy, with_role_names));
     let paths: BTreeSet<&Vec<String>> = old_settings.keys().chain(new_settings.keys()).collect();
     let mut changes = Vec::new();
     for path in paths {
@@ -50,10 +50,10 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
                 let (old, new) = (old.shown.clone(), new.shown.clone());
                 changes.push(SettingChange { old, new, ..change });
             }
-            (Some(_), None) if !is_within_missing(path, &old_settings, &new_settings) => {
+            (Some(_), None) if !has_reported_parent(path, &old_settings, &new_settings) => {
                 changes.push(SettingChange { change: "removed", ..change });
             }
-            (None, Some(_)) if !is_within_missing(path, &new_settings, &old_settings) => {
+            (None, Some(_)) if !has_reported_parent(path, &new_settings, &old_settings) => {
                 let is_audience = path.iter().any(|part| part.starts_with("audiences: "));
                 let warning = is_audience
                     .then_some("tokens that were issued for this audience are accepted now");
@@ -67,8 +67,8 @@ pub(crate) fn changes(old: &Policy, new: &Policy) -> Vec<SettingChange> {
     changes
 }
 
-/// The settings of a policy by their paths. A setting is a part of another one if its path begins
-/// with that of the other.
+/// The settings of a policy by path. A setting is a part of a larger setting if its path begins
+/// with the path of the larger setting.
 type Settings<'p> = BTreeMap<Vec<String>, Value<'p>>;
 
 /// The value of a setting.
@@ -88,9 +88,9 @@ enum Compared<'p> {
     Url(&'p KeyUrl, Duration),
 }
 
-/// Whether a setting is a part of a setting that only the same policy has. Then only the latter is
-/// reported.
-fn is_within_missing(
+/// Whether a setting is a part of a larger setting that the other policy lacks. Then only the
+/// larger setting is reported.
+fn has_reported_parent(
     path: &[String],
     settings: &Settings<'_>,
     other_settings: &Settings<'_>,
@@ -106,17 +106,17 @@ impl PartialEq for Value<'_> {
     }
 }
 
-/// The settings of a policy. `with_roles` says whether the names of roles matter.
-fn settings(policy: &Policy, with_roles: bool) -> Settings<'_> {
+/// The settings of a policy; `with_role_names`: with the names of its roles.
+fn settings(policy: &Policy, with_role_names: bool) -> Settings<'_> {
     let mut settings = SettingsBuilder(BTreeMap::new());
-    settings.add_policy(policy, with_roles);
+    settings.add_policy(policy, with_role_names);
     settings.0
 }
 
 struct SettingsBuilder<'p>(Settings<'p>);
 
 impl<'p> SettingsBuilder<'p> {
-    fn add_policy(&mut self, policy: &'p Policy, with_roles: bool) {
+    fn add_policy(&mut self, policy: &'p Policy, with_role_names: bool) {
         if let Some(basic) = &policy.identity.basic {
             self.add_basic(basic);
         }
@@ -132,7 +132,7 @@ impl<'p> SettingsBuilder<'p> {
             self.show(&[&path], Some(template(&header.value)));
         }
         self.list(&[], "allow_response.remove_headers", &response.remove_headers);
-        if with_roles {
+        if with_role_names {
             let names = policy.roles.iter().map(|role| Arc::clone(&role.name));
             let names: Vec<_> =
                 names.filter(|name| ![ANYONE, AUTHENTICATED].contains(&&**name)).collect();
@@ -161,7 +161,7 @@ impl<'p> SettingsBuilder<'p> {
         self.add(path, None, Compared::Bytes(values.into_iter().collect()));
     }
 
-    /// The items of a list, whose order means nothing.
+    /// Adds the items of a list, whose order does not matter.
     fn list(&mut self, path: &[&str], name: &str, items: &[Arc<str>]) {
         for item in items {
             self.show(&[path, &[&*format!("{name}: {item}")]].concat(), None);
@@ -222,7 +222,7 @@ impl<'p> SettingsBuilder<'p> {
         self.add(&[path, "keys"], Some(shown), compared);
     }
 
-    /// Adds a search cluster. Its own files decide: they are compared as bytes.
+    /// Adds a search cluster. Its role files are compared as bytes.
     fn add_search(&mut self, search: &'p Search) {
         const PATH: &str = "search";
         self.show(&[PATH], None);

@@ -1,14 +1,14 @@
-//! A small policy that allows the requests which were allowed, as a starting point.
+//! Suggests a small policy that allows the requests that were allowed, as a starting point.
 //!
-//! Each caller gets rules for its own requests. Where a path has several ids at the same place, they
-//! become `{id}`, unless that allows a request that was denied.
+//! Each caller gets rules for its own requests. Where a path has several ids at the same place,
+//! they become `{id}`, unless that allows a request that was denied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use policy::canonical::{self, Buffers, decoded};
 use policy::written::{MAX_METHODS, is_method, literal, quoted};
 
-/// The minimum number of different ids at the same place of a path that become `{id}`.
+/// The minimum number of different ids at the same place of a path that are replaced with `{id}`.
 const MIN_IDS: usize = 3;
 
 /// Placeholders in the path of a rule. They begin with a character that no canonical path has: a
@@ -22,7 +22,7 @@ const USER_ID: &str = "\0user.id";
 pub struct Usage {
     callers: BTreeMap<Option<String>, Requests>,
     count: usize,
-    unnamed: u64,
+    unnameable_methods: u64,
 }
 
 /// The name of a user without the prefix of its source.
@@ -36,8 +36,8 @@ pub struct UserId<'a> {
 
 #[derive(Debug, Default)]
 struct Requests {
-    /// The id and the source of the caller, if the policy has a prefix for it.
-    id: Option<(String, String)>,
+    /// The caller's name without the prefix of its source, and the source. `None` without a prefix.
+    user_id: Option<(String, String)>,
     allowed: BTreeSet<Request>,
     denied: BTreeSet<Request>,
 }
@@ -52,19 +52,19 @@ struct Request {
     user_id_from: String,
 }
 
-/// Whose requests a rule with placeholders matches.
+/// The caller whose names `{user}` and `{user.id}` stand for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Caller<'a> {
     user: Option<&'a str>,
-    id: Option<&'a str>,
+    user_id: Option<&'a str>,
 }
 
 impl Usage {
-    /// Adds a request of this user; `None` is an anonymous caller. An `id` is needed if the source
-    /// of the user has a prefix. Invalid requests are ignored.
+    /// Adds a request of this user; `None` is an anonymous caller. A `user_id` is needed if the
+    /// source of the user has a prefix. Invalid requests are ignored.
     pub fn add(
         &mut self,
-        (user, id): (Option<&str>, Option<UserId<'_>>),
+        (user, user_id): (Option<&str>, Option<UserId<'_>>),
         allowed: bool,
         (method, host, path): (&str, &str, &str),
     ) {
@@ -73,17 +73,18 @@ impl Usage {
         let paths = canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers);
         let (Ok(host), Ok(paths)) = (host, paths) else { return };
         if !is_method(method) {
-            self.unnamed += 1;
+            self.unnameable_methods += 1;
             return;
         }
-        let id = id.map(|UserId { id, source }| (id.to_owned(), source.to_owned()));
+        let user_id = user_id.map(|UserId { id, source }| (id.to_owned(), source.to_owned()));
         let requests = self
             .callers
             .entry(user.map(str::to_owned))
-            .or_insert_with(|| Requests { id: id.clone(), ..Requests::default() });
-        // Two sources have a user of this name: a rule with `{user.id}` would match only one.
-        if requests.id != id {
-            requests.id = None;
+            .or_insert_with(|| Requests { user_id: user_id.clone(), ..Requests::default() });
+        // Two sources have a user with this name: a rule with `{user.id}` would match only one
+        // user.
+        if requests.user_id != user_id {
+            requests.user_id = None;
         }
         // All interpretations of a path must be allowed; the canonical one shows what was denied.
         let count = if allowed { usize::MAX } else { 1 };
@@ -98,8 +99,8 @@ impl Usage {
 
     /// How many requests are left out because a rule cannot name their method.
     #[must_use]
-    pub const fn unnamed(&self) -> u64 {
-        self.unnamed
+    pub const fn unnameable_methods(&self) -> u64 {
+        self.unnameable_methods
     }
 
     /// How many different requests there are.
@@ -108,7 +109,7 @@ impl Usage {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there are no requests.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.count == 0
@@ -159,7 +160,7 @@ impl Usage {
     /// The rules for the requests of a caller.
     fn rules(&self, user: Option<&str>, requests: &Requests) -> BTreeSet<Request> {
         let caller = requests.caller(user);
-        let source = requests.id.as_ref().map_or("", |(_, source)| source);
+        let source = requests.user_id.as_ref().map_or("", |(_, source)| source);
         let exact: BTreeSet<Request> =
             requests.allowed.iter().map(|request| request.with_user(caller, source)).collect();
         let mut general: BTreeMap<Request, BTreeSet<&Request>> = BTreeMap::new();
@@ -177,35 +178,35 @@ impl Usage {
         rules
     }
 
-    /// Whether a rule matches a request that was denied to this caller, or to any caller if it is
-    /// for anyone.
+    /// Whether a rule matches a request that was denied to this caller. Without `user`, to any
+    /// caller.
     fn is_denied(&self, user: Option<&str>, requests: &Requests, rule: &Request) -> bool {
         match user {
-            Some(_) => requests.have_denied(user, rule),
-            None => self.callers.values().any(|requests| requests.have_denied(user, rule)),
+            Some(_) => requests.includes_denied(user, rule),
+            None => self.callers.values().any(|requests| requests.includes_denied(user, rule)),
         }
     }
 }
 
 impl Requests {
-    /// Whose they are.
+    /// The caller of these requests.
     fn caller<'a>(&'a self, user: Option<&'a str>) -> Caller<'a> {
-        Caller { user, id: self.id.as_ref().map(|(id, _)| &**id) }
+        Caller { user, user_id: self.user_id.as_ref().map(|(id, _)| &**id) }
     }
 
-    fn have_denied(&self, user: Option<&str>, rule: &Request) -> bool {
+    fn includes_denied(&self, user: Option<&str>, rule: &Request) -> bool {
         self.denied.iter().any(|denied| rule.matches(denied, self.caller(user)))
     }
 }
 
 impl Request {
-    /// The same with `{user}` or `{user.id}` for each segment that is the name of the caller.
+    /// This request, with `{user}` or `{user.id}` for each segment that is the name of the caller.
     fn with_user(&self, caller: Caller<'_>, source: &str) -> Self {
         let mut user_id_from = String::new();
         let segments = self.path.split('/').map(|segment| {
             if is_name(segment, caller.user) {
                 USER
-            } else if is_name(segment, caller.id) {
+            } else if is_name(segment, caller.user_id) {
                 source.clone_into(&mut user_id_from);
                 USER_ID
             } else {
@@ -216,12 +217,13 @@ impl Request {
         Self { path, user_id_from, ..self.clone() }
     }
 
-    /// The same with `{id}` for each segment that looks like an id.
+    /// This request, with `{id}` for each segment that looks like an id.
     fn with_ids(&self) -> Self {
         self.with_ids_at(|_| true)
     }
 
-    /// The same with `{id}` for each segment that looks like an id, at these places of the path.
+    /// This request, with `{id}` for each segment that looks like an id, at these places of the
+    /// path.
     fn with_ids_at(&self, is_general: impl Fn(usize) -> bool) -> Self {
         let segments = self.path.split('/').enumerate();
         let segments = segments
@@ -236,14 +238,14 @@ impl Request {
             && self.path.split('/').zip(request.path.split('/')).all(|(rule, segment)| match rule {
                 ID => !segment.is_empty(),
                 USER => is_name(segment, caller.user),
-                USER_ID => is_name(segment, caller.id),
+                USER_ID => is_name(segment, caller.user_id),
                 literal => literal == segment,
             })
     }
 }
 
-/// Splits requests that differ in ids alone into groups, each with its rule: `{id}` stands only
-/// where the group has several different ids. Where it has few, such as the only tenant of a
+/// Splits requests that differ only in ids into groups, each with its rule. The rule has `{id}`
+/// where the group has several different ids. Where the group has few, such as the only tenant of a
 /// caller, the rule has the id itself.
 fn group_by_ids(requests: BTreeSet<&Request>) -> Vec<(Request, BTreeSet<&Request>)> {
     let mut ids: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
@@ -262,7 +264,7 @@ fn group_by_ids(requests: BTreeSet<&Request>) -> Vec<(Request, BTreeSet<&Request
     }
     match groups.len() {
         0 | 1 => groups.into_iter().collect(),
-        // Each group has the same id at a further place, and may have fewer ids at the others.
+        // Each group now shares one more literal id, so other places may have fewer than `MIN_IDS`.
         _ => groups.into_values().flat_map(group_by_ids).collect(),
     }
 }
@@ -313,7 +315,7 @@ fn write_role(text: &mut String, name: &str, allow: &BTreeSet<Request>, deny: &B
     }
 }
 
-/// A path as a rule has it: characters with a meaning there are encoded.
+/// A path in the form of a rule: characters with a meaning in rules are encoded.
 fn written(path: &str) -> String {
     let segments = path.split('/').map(|segment| match segment {
         ID => "{id}".to_owned(),

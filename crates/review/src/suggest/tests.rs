@@ -167,7 +167,7 @@ fn a_method_that_a_rule_cannot_name_is_left_out() {
         let request = format!("{method} /files/1");
         let usage = usage(&[("", true, &request), ("", true, "GET /files/1")]);
         assert!(usage.policy().contains(r#"methods: ["GET"]"#), "{}", usage.policy());
-        assert_eq!(usage.unnamed(), 1, "{method}");
+        assert_eq!(usage.unnameable_methods(), 1, "{method}");
     }
     let many: Vec<String> = (0..250).map(|number| format!("X{number} /a")).collect();
     let many: Vec<_> = many.iter().map(|request| ("ann", true, &**request)).collect();
@@ -177,7 +177,7 @@ fn a_method_that_a_rule_cannot_name_is_left_out() {
         "A!",
     ] {
         let usage = usage(&[("a", true, &format!("{method} /a"))]);
-        assert_eq!(usage.unnamed(), 0, "{method}");
+        assert_eq!(usage.unnameable_methods(), 0, "{method}");
         assert!(usage.policy().contains(&format!("methods: [\"{method}\"]")), "{}", usage.policy());
     }
 }

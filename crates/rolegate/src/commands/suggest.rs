@@ -28,7 +28,7 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
     }
     let on_cluster = cluster.callers();
     if usage.nothing_allowed() && on_cluster.is_empty() {
-        let help = match (inexact, usage.unnamed()) {
+        let help = match (inexact, usage.unnameable_methods()) {
             (0, 0) => "write the log with `--decision-log all`; for what denied requests lack: \
                        `rolegate explain --policy POLICY --decision LOG`"
                 .to_owned(),
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
         unused,
         unreadable,
         inexact,
-        unnamed_methods: usage.unnamed(),
+        unnamed_methods: usage.unnameable_methods(),
     };
     match output.format {
         Format::Text => output.text(&suggested.text()),
