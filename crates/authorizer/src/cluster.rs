@@ -83,7 +83,7 @@ impl Cluster {
         now: UnixTime,
     ) -> Outcome<'a> {
         let Scratch { answer, cluster_callers, .. } = scratch;
-        let authorization = match any_request::parse_but_path(request) {
+        let authorization = match any_request::parse_without_path(request) {
             Ok(authorization) => authorization,
             Err(reason) => return responder.deny_invalid(request, reason, answer),
         };

@@ -52,7 +52,8 @@ pub use crate::cluster::{
 };
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::request::{
-    Header, ParseScratch, ParsedRequest, Request, authorization, is_method, parse, parse_but_path,
+    Header, ParseScratch, ParsedRequest, Request, authorization, is_method, parse,
+    parse_without_path,
 };
 pub use crate::revision::Revision;
 pub use crate::rules::{Rules, RulesCaller};

@@ -84,7 +84,7 @@ pub fn parse<'a>(
 ///
 /// # Errors
 /// If its method, host or `Authorization` header is malformed or ambiguous.
-pub fn parse_but_path<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
+pub fn parse_without_path<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
     if !is_method(request.method) {
         return Err(Reason::InvalidMethod);
     }

@@ -1,4 +1,4 @@
-//! Golden cases: runs a request against a policy and compares the outcome with the expected one.
+//! Test cases of a policy: runs a request and compares the outcome with the expected outcome.
 
 use authorizer::{Allowed, Denied, Header, Reason, Request, RequestBody, Scratch, Verdict};
 use base64::Engine as _;
@@ -20,10 +20,10 @@ pub struct CaseOutcome {
     pub rule: Option<String>,
     /// The name of the reason, if the request was denied.
     pub reason: Option<&'static str>,
-    /// If allowed, the headers of the request that the upstream receives; if denied, those of the
-    /// answer. Names are in lower case.
+    /// If allowed, the headers of the request that the upstream receives; if denied, the headers of
+    /// the answer. Names are in lower case.
     pub headers: Vec<(String, String)>,
-    /// How the outcome differs from the expected one, in words. Empty: the case passes.
+    /// The differences from the expected outcome, in words. If there are none, the case passes.
     pub failures: Vec<String>,
     /// A likely mistake in the case, although it may pass.
     pub warning: Option<String>,
@@ -31,7 +31,7 @@ pub struct CaseOutcome {
 
 impl Explainer<'_> {
     /// Runs a case. Hashes passwords, so it takes milliseconds. `now` is the time for cases that
-    /// set none.
+    /// set no time.
     #[must_use]
     pub fn run_case(self, case: &Case, now: UnixTime) -> CaseOutcome {
         let now = case.request.at.unwrap_or(now);
@@ -88,7 +88,8 @@ impl Explainer<'_> {
         let error = self.authorizer.rules().authenticator().check_claims(claims, now).err()?;
         let (because, name) = (Reason::InvalidCredentials(error), error.name());
         Some(format!(
-            "claims are taken as verified, but a token with these would get 401: {because} ({name})"
+            "claims are taken as verified, but a token with these claims would get 401: {because} \
+             ({name})"
         ))
     }
 
@@ -131,7 +132,7 @@ fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
     }
 }
 
-/// The headers of an allowed request once Envoy has applied our changes.
+/// The headers of an allowed request after Envoy applied the changes of the answer.
 fn upstream_headers(allowed: &Allowed<'_>, lines: &[(String, String)]) -> Vec<(String, String)> {
     let kept = lines.iter().filter(|(name, _)| {
         let ours = allowed.set().any(|(set, _)| set == name);

@@ -1,5 +1,5 @@
-//! Why a request is answered as it is, with the name and place of every rule. Reads the policy
-//! itself; slow.
+//! Why a request is answered as it is, with the name and place of every rule. This code reads the
+//! policy itself, and is slow.
 
 mod cluster;
 mod nearly;
@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::notes::Token;
-use crate::rules::{ExplainedRule, Extending, MissingRole, has_path, is_for};
+use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
 use crate::subjects::unverified_subject;
 use crate::{Explainer, is_false, lossy, notes};
 use nearly::RequestOfSubject;
@@ -40,7 +40,7 @@ const MAX_NOTES: usize = 5;
 /// The caller in an explanation.
 #[derive(Clone, Debug)]
 pub enum ExplainedSubject {
-    /// The subject of the request's credentials; anonymous without any.
+    /// The subject of the request's credentials; anonymous without credentials.
     OfCredentials,
     /// This subject, without any verification.
     Given(Subject),
@@ -93,9 +93,10 @@ pub struct Explanation {
     /// Which policy and which keys decide.
     #[serde(flatten)]
     pub revision: Revision,
-    /// The text about the keys if the revision has none; `None` if the policy fetches none.
+    /// The text in place of the keys, if the revision has no keys; `None` if the policy fetches
+    /// none.
     #[serde(skip)]
-    pub without_keys: Option<String>,
+    pub keys_note: Option<String>,
 }
 
 /// A caller, and its roles.
@@ -118,7 +119,7 @@ pub struct ExplainedRole {
     pub name: String,
     /// Why the caller has it; at least one source.
     pub from: Vec<RoleSource>,
-    /// Whether a search cluster maps it to the caller and does not have it.
+    /// Whether a search cluster maps the role to the caller, but does not define it.
     #[serde(skip_serializing_if = "is_false")]
     pub is_missing: bool,
 }
@@ -127,21 +128,21 @@ pub struct ExplainedRole {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RoleSource {
-    /// Every caller has it: `anyone`.
+    /// Every caller has the role: `anyone`.
     Everyone,
-    /// Every authenticated caller has it: `authenticated`.
+    /// Every authenticated caller has the role: `authenticated`.
     EveryoneAuthenticated,
-    /// It is granted to the caller's user name.
+    /// The role is granted to the caller's user name.
     GrantedToUser(String),
-    /// It is granted to this group of the caller.
+    /// The role is granted to this group of the caller.
     GrantedToGroup(String),
-    /// The caller's token carries it.
+    /// The caller's token names the role.
     CarriedByToken,
-    /// It is given for this explanation, without a token.
+    /// The role was given for this explanation, without a token.
     Given,
-    /// This role of the caller extends it.
+    /// This role of the caller extends the role.
     ExtendedBy(String),
-    /// The search cluster gives it.
+    /// The search cluster maps or gives the role.
     #[serde(untagged)]
     OfCluster(search::explain::RoleSource),
 }
@@ -179,15 +180,16 @@ impl Explainer<'_> {
                 (self.authorizer.check_as(request, Err(error), &mut scratch, now), Err(error))
             }
         };
-        let subject = caller.as_ref().ok().map(Option::as_ref);
+        // `None` if the credentials are invalid, `Some(None)` if the caller is anonymous.
+        let valid_caller = caller.as_ref().ok().map(Option::as_ref);
         let mut explanation = self.empty_explanation(request);
         match backend {
             Backend::Cluster(cluster) => {
-                explanation.notes.extend(notes::meant_method(request));
-                if let Err(reason) = authorizer::parse_but_path(request) {
+                explanation.notes.extend(notes::hint_at_method(request));
+                if let Err(reason) = authorizer::parse_without_path(request) {
                     return explanation.because_of(reason);
                 }
-                explanation.add_cluster(cluster, request, subject, now);
+                explanation.add_cluster(cluster, request, valid_caller, now);
             }
             Backend::Rules(rules) => {
                 explanation.notes = notes::notes(request);
@@ -201,21 +203,23 @@ impl Explainer<'_> {
                 explanation.host = Some(lossy(parsed.host));
                 explanation.paths = parsed.paths.all().map(lossy).collect();
                 explanation.deny_only_paths = parsed.paths.deny_only().map(lossy).collect();
-                if let Some(subject) = subject {
+                if let Some(subject) = valid_caller {
                     explanation.caller = ExplainedCaller::by_rules(policy, subject);
                     self.add_decision(rules, &parsed, subject, &mut explanation);
                 }
-                if explanation.without_keys.is_some() && authorization.is_some_and(is_bearer) {
-                    explanation.without_keys = Some("none fetched".to_owned());
+                // A bearer token cannot be verified without keys: say that there are none.
+                if explanation.keys_note.is_some() && authorization.is_some_and(is_bearer) {
+                    explanation.keys_note = Some("none fetched".to_owned());
                 }
             }
         }
         if let Err(error) = caller {
-            explanation.detail = self.authorizer.attempted(request, error, now).detail;
+            let failed_attempt = self.authorizer.attempted(request, error, now);
+            explanation.detail = failed_attempt.detail;
             if error == CredentialsError::MalformedClaims {
                 let subject = unverified_token_subject(authorization);
                 let token = Token::new(policy, &subject);
-                explanation.notes.extend(token.and_then(Token::instead_of_malformed));
+                explanation.notes.extend(token.and_then(Token::hint_at_malformed_claims));
             }
         }
         match &verdict {
@@ -229,7 +233,7 @@ impl Explainer<'_> {
                 self.hide_identity(&mut explanation);
             }
         }
-        let token = subject.flatten().and_then(|subject| Token::new(policy, subject));
+        let token = valid_caller.flatten().and_then(|subject| Token::new(policy, subject));
         if let Some(token) = token.filter(|_| from_credentials && explanation.status != 200) {
             explanation.notes.extend(match backend {
                 Backend::Rules(_) => token.roles_without_effect(),
@@ -252,7 +256,7 @@ impl Explainer<'_> {
         Explanation {
             method: lossy(request.method),
             revision: self.authorizer.revision().clone(),
-            without_keys: fetches_keys.then(|| "not fetched for this command".to_owned()),
+            keys_note: fetches_keys.then(|| "not fetched for this command".to_owned()),
             ..Explanation::default()
         }
     }
@@ -302,8 +306,8 @@ impl Explainer<'_> {
         }
     }
 
-    /// Shows that the identity header of a caller is set, without its value: a client that has the
-    /// value could pass for the caller.
+    /// Shows that the identity header of a caller is set, but not its value: whoever has the value
+    /// could pass for the caller.
     fn hide_identity(self, explanation: &mut Explanation) {
         let Some(header) = &self.policy().identity_header else { return };
         if explanation.caller.user.is_some() {
@@ -325,8 +329,8 @@ impl Explanation {
         }
     }
 
-    /// Adds the rules that would allow the request if the caller had their roles; and notes on the
-    /// roles that would not help, because a `deny` rule matches with them.
+    /// Adds the rules that would allow the request if the caller had their roles, and notes on
+    /// roles that would not help because they also have a matching `deny` rule.
     fn add_missing(
         &mut self,
         policy: &Policy,
@@ -334,10 +338,10 @@ impl Explanation {
         path: &[u8],
         subject: Option<PatternSubject<'_>>,
     ) {
-        let extending = Extending::new(policy);
+        let extending = ExtendingRoles::new(policy);
         let denials = denials(policy, parsed, subject, &extending);
-        // A caller with a role has credentials, and so the role `authenticated`.
-        let denial_of_all = denials.get(AUTHENTICATED).filter(|_| subject.is_none());
+        // Every role but `anyone` needs credentials, and credentials also give `authenticated`.
+        let denial_of_authenticated = denials.get(AUTHENTICATED).filter(|_| subject.is_none());
         for (_, role, rule, effect) in policy.rules() {
             if effect != Effect::Allow
                 || !is_for(rule, parsed.method, parsed.host)
@@ -345,7 +349,7 @@ impl Explanation {
             {
                 continue;
             }
-            match denial_of_all.or_else(|| denials.get(&*role.name)) {
+            match denial_of_authenticated.or_else(|| denials.get(&*role.name)) {
                 None => {
                     let is_useful = |role: &Role| !denials.contains_key(&*role.name);
                     let extended_by = extending.names(policy, role, is_useful);
@@ -363,12 +367,13 @@ impl Explanation {
     }
 }
 
-/// For each role that has a `deny` rule that matches a request of this subject, that rule.
+/// The `deny` rule that matches a request of this subject, for each role that has or inherits such
+/// a rule.
 fn denials<'p>(
     policy: &'p Policy,
     parsed: &ParsedRequest<'_>,
     subject: Option<PatternSubject<'_>>,
-    extending: &Extending,
+    extending: &ExtendingRoles,
 ) -> HashMap<&'p str, ExplainedRule> {
     let paths: Vec<&[u8]> = parsed.paths.all().chain(parsed.paths.deny_only()).collect();
     let mut denials: HashMap<&str, ExplainedRule> = HashMap::new();
@@ -424,7 +429,7 @@ fn authenticated(verdict: &Verdict<'_>) -> Result<Option<Subject>, CredentialsEr
     }
 }
 
-/// The claims of a token, which are not verified; null without a token.
+/// The claims of a token, not verified; null without a token.
 fn unverified_claims(authorization: Option<&[u8]>) -> Value {
     let signed = authorization.and_then(signed_part);
     let payload = signed.and_then(|signed| signed.rsplit(|byte| *byte == b'.').next());
@@ -432,14 +437,14 @@ fn unverified_claims(authorization: Option<&[u8]>) -> Value {
     payload.and_then(|payload| serde_json::from_slice(&payload).ok()).unwrap_or_default()
 }
 
-/// A subject with nothing but the issuer and the claims of a token, which are not verified.
+/// A subject with only the issuer and the claims of a token, not verified.
 fn unverified_token_subject(authorization: Option<&[u8]>) -> Subject {
     let claims = unverified_claims(authorization);
     let issuer = claims.get("iss").and_then(Value::as_str).map(Into::into);
     Subject { issuer, claims, ..unverified_subject::<&str>("", None, &[], &[]) }
 }
 
-/// Whether credentials are those of the scheme Bearer.
+/// Whether credentials have the scheme Bearer.
 fn is_bearer(authorization: &[u8]) -> bool {
     let scheme = authorization.split(|byte| *byte == b' ').next();
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
@@ -476,12 +481,12 @@ fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, Role
     roles.extend(policy.role(ANYONE).map(|id| (id, RoleSource::Everyone)));
     let Some(subject) = subject else { return roles };
     roles.extend(policy.role(AUTHENTICATED).map(|id| (id, RoleSource::EveryoneAuthenticated)));
-    let token = match subject.issuer {
+    let source = match subject.issuer {
         Some(_) => RoleSource::CarriedByToken,
         None => RoleSource::Given,
     };
     let by_token = subject.roles.iter().filter_map(|role| policy.role(role));
-    roles.extend(by_token.map(|id| (id, token.clone())));
+    roles.extend(by_token.map(|id| (id, source.clone())));
     for grant in &policy.grants {
         if grant.users.contains(&subject.user) {
             roles.push((grant.role, RoleSource::GrantedToUser(subject.user.to_string())));

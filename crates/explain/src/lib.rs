@@ -38,7 +38,7 @@ pub use explanation::{
     RoleSource,
 };
 pub use named::{ImpossibleCaller, NamedCaller};
-pub use names::{impossible_user, unknown_roles};
+pub use names::{impossible_user, unknown_role_messages};
 pub use one_line::OneLine;
 pub use review::CallerSource;
 pub use rules::{ExplainedRule, MissingRole};
@@ -49,7 +49,7 @@ pub use what_can::{
 pub use who_can::{Attribute, Callers, Condition, MatchingRule, WhoCan};
 
 /// The maximum number of names, roles, patterns and users of a search cluster that are visited for
-/// an answer on a page. A cluster with more must not stop the console.
+/// an answer on a page. A larger cluster must not stall the console.
 const STEPS_PER_PAGE: usize = 2_000_000;
 
 /// The same for a command, which may take longer.

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use search::Pattern;
 use search::config::{RoleMapping, SecurityConfig};
 
-/// Who has which role of a search cluster.
+/// The role mappings and direct roles of a search cluster.
 pub(crate) struct Mappings<'c> {
     by_role: BTreeMap<&'c str, Vec<&'c RoleMapping>>,
     /// The users who have a role without a mapping, by role.
     direct: BTreeMap<&'c str, Vec<&'c str>>,
-    /// How many patterns all mappings have.
+    /// The number of patterns of all mappings.
     pub(crate) pattern_count: usize,
 }
 
@@ -49,7 +49,7 @@ impl<'c> Mappings<'c> {
         self.for_role(role).iter().map(|mapping| count_patterns(mapping)).sum()
     }
 
-    /// Who has a role by its mappings, in words.
+    /// The callers to whom a role is mapped, in words.
     pub(crate) fn describe(&self, role: &str) -> Vec<String> {
         self.for_role(role).iter().flat_map(|mapping| describe(mapping)).collect()
     }

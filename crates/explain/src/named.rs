@@ -29,7 +29,7 @@ impl Explainer<'_> {
     /// A user with more groups and roles than the policy gives it, as if it were authenticated: by
     /// a token of this issuer, or by the source that its name can come from.
     ///
-    /// The inner error is that of its requests, if Basic does not have the user.
+    /// The inner error is the error of the user's requests, if `identity.basic` lacks the user.
     ///
     /// # Errors
     /// If no credentials of that source can give these names.
@@ -59,9 +59,9 @@ impl Explainer<'_> {
 }
 
 impl NamedCaller<'_> {
-    /// Checks that the source that the name can come from can give these names. If several sources
-    /// may have the name, one of their issuers must be able to give these roles. Basic may have
-    /// more groups: the policy can add the user to them.
+    /// Checks that a source of the user name can give these groups and roles. If several sources
+    /// may have the user, a token of at least one of them must be able to. For `identity.basic`,
+    /// groups are not checked: the policy can add the user to them.
     fn check_sources(
         self,
         identity: &Identity,

@@ -1,4 +1,4 @@
-//! Names that the policy or the search cluster does not have: probably mistakes, each in words.
+//! Messages about names that the policy or the search cluster does not have: probably mistakes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,17 +16,18 @@ use crate::subjects::{is_unknown_to_basic, subject_of_claims};
 /// The maximum number of issuers that a message lists.
 const MAX_ISSUERS: usize = 4;
 
-/// The minimum length of a prefix, in characters, that is completed to a name.
+/// The minimum length, in characters, of a prefix that is completed to a name.
 const MIN_PREFIX: usize = 3;
 
-/// The minimum length of a word, in characters, that can be misspelled. Shorter words, as in
+/// The minimum length, in characters, of a word that can be misspelled. Shorter words, as in
 /// `team-a` and `team-b`, distinguish names.
 const MIN_WORD: usize = 4;
 
 impl Explainer<'_> {
-    /// The names of a caller that the policy, or the search cluster of this host, does not have.
+    /// A message for each name of a caller that the policy, or the search cluster of this host,
+    /// does not have.
     #[must_use]
-    pub fn unknown_names(
+    pub fn unknown_name_messages(
         self,
         host: &str,
         user: Option<&str>,
@@ -39,7 +40,7 @@ impl Explainer<'_> {
         let suggestions = &mut Suggestions::for_a_page();
         let mut unknown = Vec::new();
         unknown.extend(user.and_then(|user| unknown_user(user, policy, suggestions)));
-        unknown.extend(unknown_roles(roles, policy));
+        unknown.extend(unknown_role_messages(roles, policy));
         let defined_groups = defined_groups(policy);
         let defined_groups = defined_groups.iter().map(String::as_str).collect();
         unknown.extend(
@@ -51,19 +52,20 @@ impl Explainer<'_> {
         unknown
     }
 
-    /// A note if nobody can sign in on this host: an answer about a user assumes that somebody
-    /// could. (The output of `rolegate suggest` has no identity sources yet, and is tried with the
-    /// log that it is from.)
+    /// A note if nobody can sign in on this host: an answer about a user assumes that the user
+    /// could. It is no error, because the output of `rolegate suggest`, which has no identity
+    /// sources yet, is tried with the log that it was made from.
     #[must_use]
     pub fn without_identity(self, host: &str) -> Option<&'static str> {
         let is_none = self.identity_on(host.as_bytes()).sources().next().is_none();
         is_none.then_some(
-            "the policy has no `identity`, so nobody can sign in: callers with a name are taken \
-             as if they could",
+            "the policy has no `identity`, so nobody can sign in: the answer assumes that named \
+             callers could",
         )
     }
 
-    /// A note if Basic does not put its user in these groups, which the answer assumes.
+    /// A note if `identity.basic` does not put its user in these groups, although the answer
+    /// assumes it.
     fn assumed_group(self, host: &str, user: &str, groups: &[String]) -> Option<String> {
         let subject = self.subject_named::<&str>(host.as_bytes(), user, &[], &[]).ok()?;
         if subject.source != Some(SourceId::BASIC) {
@@ -75,14 +77,14 @@ impl Explainer<'_> {
         ))
     }
 
-    /// The names of a test case that are probably mistakes. A case that denies its caller passes
-    /// also with a misspelled group, and then tests nothing.
+    /// Messages about names of a test case that are probably mistakes. A case that expects a denial
+    /// also passes with a misspelled group, and then tests nothing.
     ///
     /// A token can have any group and any role, and a case may be about a stranger. So a name in a
     /// token is a mistake only if it looks like a misspelled name of the policy or the search
-    /// cluster. Any other name that they do not have is a mistake.
+    /// cluster. Outside of tokens, every name that the policy and the cluster lack is a mistake.
     #[must_use]
-    pub fn doubtful_names(self, case: &Case) -> Vec<String> {
+    pub fn doubts_about_names(self, case: &Case) -> Vec<String> {
         let host = case.request.host.as_str();
         let cluster = self.cluster_of(host.as_bytes());
         let defined_groups: BTreeSet<String> = match cluster {
@@ -99,9 +101,10 @@ impl Explainer<'_> {
                     !self.token_may_have(host, name, group) || is_misspelled(group, &defined_groups)
                 });
                 let groups: Vec<String> = groups.map(ToString::to_string).collect();
-                let mut names = self.unknown_names(host, user, (&[], &[]));
-                names.extend(self.unknown_names(host, None, (&groups, &[])));
-                names
+                // Separate calls: with both, there would be a note if the user is not in a group.
+                let mut messages = self.unknown_name_messages(host, user, (&[], &[]));
+                messages.extend(self.unknown_name_messages(host, None, (&groups, &[])));
+                messages
             }
             Credentials::Claims(claims) => {
                 let backend = self.authorizer.backend(host.as_bytes());
@@ -113,7 +116,7 @@ impl Explainer<'_> {
                 };
                 let groups = misspelled(&subject.groups, &defined_groups);
                 let roles = misspelled(&subject.roles, &defined_roles);
-                self.unknown_names(host, None, (&groups, &roles))
+                self.unknown_name_messages(host, None, (&groups, &roles))
             }
             Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => Vec::new(),
         }
@@ -132,7 +135,7 @@ impl Explainer<'_> {
     }
 }
 
-/// Why no caller can have this name: each source puts a prefix before it.
+/// The message if no caller can have this name, because each source puts a prefix before its names.
 #[must_use]
 pub fn impossible_user(user: &str, identity: &Identity) -> Option<String> {
     let prefixes: Vec<&str> = identity.sources().map(|(.., prefix)| prefix).collect();
@@ -143,7 +146,8 @@ pub fn impossible_user(user: &str, identity: &Identity) -> Option<String> {
     Some(format!("no source has a user `{user}`{}", did_you_mean(Some(&names.join(" or ")))))
 }
 
-/// A user that no source can have, or that only Basic could have, and does not.
+/// The message about a user that no source can have, or that only `identity.basic` could have, but
+/// does not list.
 fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> Option<String> {
     let identity = &policy.identity;
     if let Some(impossible) = impossible_user(user, identity) {
@@ -172,9 +176,9 @@ fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> O
     Some(format!("Basic has no user `{user}`{separator}{}", names.join(", ")))
 }
 
-/// The roles that the policy does not have, each in words.
+/// A message for each role that the policy does not have.
 #[must_use]
-pub fn unknown_roles(roles: &[String], policy: &Policy) -> Vec<String> {
+pub fn unknown_role_messages(roles: &[String], policy: &Policy) -> Vec<String> {
     let defined = policy.roles.iter().map(|role| &*role.name).collect();
     let suggestions = &mut Suggestions::for_a_page();
     roles.iter().filter_map(|name| unknown("role", name, &defined, suggestions)).collect()
@@ -237,7 +241,7 @@ fn complete<'k>(prefix: &str, names: &BTreeSet<&'k str>) -> Option<&'k str> {
     longer.next().is_none().then_some(name)
 }
 
-/// The names of a caller that a search cluster does not have.
+/// A message for each name of a caller that a search cluster does not have.
 fn unknown_on_cluster(
     cluster: &Cluster,
     user: Option<&str>,
@@ -250,7 +254,7 @@ fn unknown_on_cluster(
         unknown.push(unknown_cluster_user(cluster, user));
     }
     let mut suggestions = Suggestions::for_a_page();
-    // Many roles are mapped from the same few.
+    // Many roles are mapped from the same few backend roles.
     let texts: BTreeSet<&str> = mapped_backend_roles(cluster).map(Pattern::text).collect();
     for name in backend_roles {
         if !mapped_backend_roles(cluster).any(|pattern| pattern.matches(name)) {
@@ -270,7 +274,7 @@ fn mapped_backend_roles(cluster: &Cluster) -> impl Iterator<Item = &Pattern> {
     mappings.flat_map(|mapping| mapping.backend_roles.iter().chain(&mapping.and_backend_roles))
 }
 
-/// That the search cluster has no user of this name, in words.
+/// Says that the search cluster has no user with this name.
 pub(crate) fn unknown_cluster_user(cluster: &Cluster, user: &str) -> String {
     let users = cluster.identity().basic.iter().flat_map(|basic| &basic.users);
     let similar = Suggestions::for_a_page().closest(user, users.map(|user| &*user.name));
@@ -297,8 +301,8 @@ fn is_misspelled(name: &str, defined: &BTreeSet<String>) -> bool {
     })
 }
 
-/// Whether two names are of a series, such as `team-a` and `team-b` or `unit1` and `unit2`, or one
-/// has a word more.
+/// Whether two names belong to a series, such as `team-a` and `team-b` or `unit1` and `unit2`, or
+/// differ in their number of words.
 fn is_similar_on_purpose(name: &str, defined: &str) -> bool {
     if words(name).count() != words(defined).count() {
         return true;

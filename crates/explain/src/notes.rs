@@ -12,15 +12,15 @@ use serde_json::Value;
 
 use crate::Explainer;
 
-/// Hints, where the request looks like a mistake or like a rule: a lower-case method, or a path
-/// with a placeholder.
+/// Hints, if the request looks like a mistake or like a rule: a lower-case method, or a path with a
+/// placeholder.
 pub(crate) fn notes(request: &Request<'_>) -> Vec<String> {
     let path = String::from_utf8_lossy(request.path);
-    meant_method(request).into_iter().chain(meant_path(&path)).collect()
+    hint_at_method(request).into_iter().chain(hint_at_path(&path)).collect()
 }
 
 /// A hint at a common method that is in lower case.
-pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
+pub(crate) fn hint_at_method(request: &Request<'_>) -> Option<String> {
     let method = String::from_utf8_lossy(request.method);
     let upper = method.to_ascii_uppercase();
     let common = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"];
@@ -29,7 +29,7 @@ pub(crate) fn meant_method(request: &Request<'_>) -> Option<String> {
 }
 
 /// A hint at a path with a host before it, or with the placeholder of a rule.
-fn meant_path(path: &str) -> Option<String> {
+fn hint_at_path(path: &str) -> Option<String> {
     let path = path.split(['?', '#']).next().unwrap_or_default();
     if path.is_empty() || path == "*" {
         return None;
@@ -46,17 +46,18 @@ fn meant_path(path: &str) -> Option<String> {
 }
 
 impl Explainer<'_> {
-    /// Why a subject of the decision log has no roles and groups of its token. A line has no
-    /// claims, so it may not be certain. None on the hosts of a search cluster, which maps them.
+    /// Possible reasons why a subject of the decision log has no roles or groups of its token. A
+    /// log line has no claims, so the reason is a guess. Empty for a search cluster, which maps
+    /// backend roles itself.
     #[must_use]
-    pub fn notes_on_logged(self, host: &[u8], subject: &Subject) -> Vec<String> {
+    pub fn notes_on_logged_subject(self, host: &[u8], subject: &Subject) -> Vec<String> {
         let policy = self.policy();
         let Some(token) = Token::new(policy, subject).filter(|_| !self.is_of_cluster(host)) else {
             return Vec::new();
         };
         if !subject.roles.is_empty() || !subject.groups.is_empty() {
             let mut notes = token.ignored(&subject.roles);
-            if token.are_undefined(&subject.roles) {
+            if token.defines_none(&subject.roles) {
                 notes.push(
                     "the line has no claims: `explain --bearer` says whether the token has roles \
                      of the policy in another claim"
@@ -86,7 +87,7 @@ impl Explainer<'_> {
 pub(crate) struct Token<'a> {
     policy: &'a Policy,
     issuer: &'a Issuer,
-    /// The subject with the claims of its token; with null if they are not known.
+    /// The subject with the claims of its token; null if the claims are not known.
     subject: &'a Subject,
 }
 
@@ -103,17 +104,17 @@ impl<'a> Token<'a> {
     }
 
     /// Whether there are roles, and the policy defines none of them.
-    fn are_undefined(self, roles: &[Arc<str>]) -> bool {
+    fn defines_none(self, roles: &[Arc<str>]) -> bool {
         !roles.is_empty() && roles.iter().all(|role| !self.is_role(role))
     }
 
-    /// The roles that the token names and that have no effect, and the claims of the policy that it
-    /// does not have. Empty without claims.
+    /// Notes on roles in the token that have no effect, and on claims that the policy reads and the
+    /// token lacks. Empty if the claims are not known.
     pub(crate) fn roles_without_effect(self) -> Vec<String> {
         let roles = identity::token_roles(self.subject, self.issuer);
         let mut notes = self.ignored(&roles);
         notes.extend(self.missing_claims());
-        if self.are_undefined(&roles) {
+        if self.defines_none(&roles) {
             notes.extend(self.usual_claims().map(|claims| {
                 format!("the token also has {claims}, which `claims` does not name")
             }));
@@ -121,15 +122,15 @@ impl<'a> Token<'a> {
         notes
     }
 
-    /// The roles of a token that have no effect, and why.
+    /// Notes on the roles of a token that have no effect, with the reason.
     fn ignored(self, roles: &[Arc<str>]) -> Vec<String> {
         let (defined, undefined): (Vec<&str>, Vec<&str>) =
             roles.iter().map(|role| &**role).partition(|role| self.is_role(role));
-        let unlisted = defined.into_iter().filter(|role| !self.issuer.may_give(role));
-        let unlisted: Vec<&str> = unlisted.collect();
+        let not_given = defined.into_iter().filter(|role| !self.issuer.may_give(role));
+        let not_given: Vec<&str> = not_given.collect();
         let mut notes = Vec::new();
-        if !unlisted.is_empty() {
-            let roles = excerpts(unlisted);
+        if !not_given.is_empty() {
+            let roles = excerpts(not_given);
             notes.push(format!(
                 "ignored: {roles} in the token, because `roles_from_token` of `{}` does not list \
                  it",
@@ -145,8 +146,8 @@ impl<'a> Token<'a> {
         notes
     }
 
-    /// Notes on the claims that the policy reads roles or groups from and that are missing or
-    /// empty. Empty without claims.
+    /// Notes on claims from which the policy reads roles or groups, and that are missing or empty.
+    /// Empty if the claims of the token are not known.
     pub(crate) fn missing_claims(self) -> Vec<String> {
         if !self.subject.claims.is_object() {
             return Vec::new();
@@ -180,16 +181,16 @@ impl<'a> Token<'a> {
         }
     }
 
-    /// Where the token probably has roles or groups, if a claim that the policy reads them from is
-    /// malformed or is not in the token.
-    pub(crate) fn instead_of_malformed(self) -> Option<String> {
+    /// The claims in which the token probably has roles or groups, if a claim from which the policy
+    /// reads them is malformed.
+    pub(crate) fn hint_at_malformed_claims(self) -> Option<String> {
         identity::describe_malformed_names(self.subject.claims.as_object()?, self.issuer)?;
         self.usual_claims().map(|claims| format!("the token has {claims}"))
     }
 
-    /// The claims of this token in which identity providers usually put roles or groups, without
-    /// those that the policy names: Keycloak's, then common ones. If some have a role of the
-    /// policy, only these.
+    /// The claims of this token in which identity providers usually put roles or groups, and that
+    /// the policy does not read: first Keycloak's claims, then common claims. If some of them have
+    /// a role of the policy, only these.
     fn usual_claims(self) -> Option<String> {
         let claims = self.subject.claims.as_object()?;
         let realm = ClaimPath(vec!["realm_access".into(), "roles".into()]);

@@ -4,8 +4,8 @@ use std::fmt::{Display, Formatter, Result, Write};
 
 /// Shows a value in a single line, without characters that control a terminal or that YAML forbids.
 ///
-/// Control characters (also of C1), ends of lines, and characters that change the direction of
-/// writing are escaped. A client may put them into the name of an index. Operators read
+/// Control characters (C0 and C1), line ends, and characters that change the direction of writing
+/// are escaped. A client may put such characters into the name of an index. Operators read
 /// explanations in a terminal, and suggested policies have such names in comments.
 #[derive(Clone, Copy, Debug)]
 pub struct OneLine<T>(pub T);

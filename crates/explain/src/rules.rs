@@ -32,7 +32,7 @@ pub struct MissingRole {
     /// The rule.
     #[serde(flatten)]
     pub rule: ExplainedRule,
-    /// The first few roles that extend its role and would help as well.
+    /// The first few roles that extend its role and would also help.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extended_by: Vec<String>,
 }
@@ -64,9 +64,9 @@ impl ExplainedRule {
 }
 
 /// For each role, the roles that extend it directly.
-pub(crate) struct Extending(HashMap<RoleId, Vec<RoleId>>);
+pub(crate) struct ExtendingRoles(HashMap<RoleId, Vec<RoleId>>);
 
-impl Extending {
+impl ExtendingRoles {
     pub(crate) fn new(policy: &Policy) -> Self {
         let mut extending: HashMap<RoleId, Vec<RoleId>> = HashMap::new();
         for (id, role) in policy.roles.entries() {
@@ -86,7 +86,7 @@ impl Extending {
         self.nearest(role, usize::MAX).into_iter().collect()
     }
 
-    /// The names of the first few roles that extend a role, directly or not, and are useful.
+    /// The names of the first few useful roles that extend a role, directly or not.
     pub(crate) fn names(
         &self,
         policy: &Policy,
@@ -100,8 +100,8 @@ impl Extending {
         useful.map(|role| role.name.to_string()).collect()
     }
 
-    /// A role, and the roles that extend it, the most direct first. Goes on from at most
-    /// `max_visited` of them.
+    /// A role, and the roles that extend it, the most direct first. Follows the extensions of at
+    /// most `max_visited` roles.
     fn nearest(&self, role: RoleId, max_visited: usize) -> Vec<RoleId> {
         let (mut distinct, mut roles) = (HashSet::from([role]), vec![role]);
         let mut visited = 0;

@@ -1,5 +1,5 @@
-//! Subjects without authentication: of a user, of groups and roles, or of the claims of a token. And
-//! the URL of a request.
+//! Subjects without authentication, from a user name, groups and roles, or from the claims of a
+//! token. Also splits the URL of a request.
 
 use std::sync::Arc;
 
@@ -15,9 +15,8 @@ impl<'a> Explainer<'a> {
     /// than the policy gives it. The names have the prefixes of its source.
     ///
     /// # Errors
-    /// [`CredentialsError::BadPassword`], which a request of this user would get, if the name can
-    /// only be that of a Basic user and the policy has none of that name: it is misspelled, or the
-    /// user was removed.
+    /// [`CredentialsError::BadPassword`], as for a request of this user, if only a Basic user can
+    /// have the name and the policy has no such user: it is misspelled, or the user was removed.
     pub fn subject_named<T: AsRef<str>>(
         self,
         host: &[u8],
@@ -28,15 +27,15 @@ impl<'a> Explainer<'a> {
         subject_named(self.authorizer.backend(host), user, groups, roles)
     }
 
-    /// Whether only Basic can have a user of this name and source, and has none. Its password would
-    /// be verified.
+    /// Whether only `identity.basic` can have a user with this name and source, verifies passwords,
+    /// and has no such user.
     #[must_use]
     pub fn is_unknown_to_basic(self, host: &[u8], user: &str, source: Option<SourceId>) -> bool {
         is_unknown_to_basic(self.authorizer.backend(host), user, source)
     }
 
-    /// How callers authenticate on this host: a search cluster may have users of its own, in place
-    /// of the policy's.
+    /// How callers authenticate on this host: a search cluster may have its own users in place of
+    /// the policy's users.
     #[must_use]
     pub fn identity_on(self, host: &[u8]) -> &'a Identity {
         self.authorizer.backend(host).identity()
@@ -50,7 +49,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// Whether requests to this host are decided by a search cluster's own roles.
+    /// Whether a search cluster's own roles decide about requests to this host.
     #[must_use]
     pub fn is_of_cluster(self, host: &[u8]) -> bool {
         self.cluster_of(host).is_some()
@@ -76,7 +75,7 @@ pub(crate) fn subject_named<T: AsRef<str>>(
     Ok(subject)
 }
 
-/// A subject of these names, without claims.
+/// A subject with these names, without claims.
 #[must_use]
 pub fn unverified_subject<T: AsRef<str>>(
     user: &str,
@@ -124,7 +123,7 @@ fn basic_user<'a>(backend: Backend<'a>, user: &str) -> Option<&'a Subject> {
     }
 }
 
-/// Whether only Basic can have a user of this name and source, and has none.
+/// See [`Explainer::is_unknown_to_basic`].
 pub(crate) fn is_unknown_to_basic(
     backend: Backend<'_>,
     user: &str,

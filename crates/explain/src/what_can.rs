@@ -23,10 +23,9 @@ pub use roles::{ClusterRoleQuery, ClusterRoles, MappedRole};
 /// What a caller may do. A request is allowed if an `allow` rule matches, and no `deny` rule.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WhatCan {
-    /// The name of the reason that every request of this caller gets 401 for; such a caller has no
-    /// roles and no rules.
+    /// Why every request of this caller gets 401, by name. Such a caller has no roles and no rules.
     pub reason: Option<&'static str>,
-    /// That reason in words.
+    /// The same reason in words.
     pub because: Option<String>,
     /// Whether the caller has no credentials.
     pub anonymous: bool,
@@ -43,7 +42,7 @@ pub struct WhatCan {
     pub cluster: Option<Vec<ClusterRole>>,
 }
 
-/// A rule that a caller has by its roles.
+/// A rule of a role of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CallerRule {
     /// The rule.
@@ -55,21 +54,21 @@ pub struct CallerRule {
     pub hosts: Vec<String>,
     /// Its paths that can match a request of the caller.
     pub paths: Vec<String>,
-    /// The sources that `{user.id}` in its paths may come from.
+    /// The sources of the users for whom `{user.id}` in its paths can match.
     pub user_id_from: Vec<String>,
 }
 
 impl Explainer<'_> {
-    /// What this caller may do by the rules; `None` is an anonymous caller. A subject with an empty
-    /// name stands for every caller that has its roles and groups.
+    /// What this caller may do according to the rules; `None` is an anonymous caller. A subject
+    /// with an empty name stands for every caller that has its roles and groups.
     #[must_use]
     pub fn what_can(self, subject: Option<&Subject>) -> WhatCan {
         self.what_rules_allow(subject, |_| true)
     }
 
-    /// What this caller may do on this host: by the roles of the search cluster if it decides about
-    /// the host, otherwise by the rules for the host. Beside the roles of the subject, a search
-    /// cluster counts its own `cluster_roles`.
+    /// What this caller may do on this host: according to the roles of the search cluster if it
+    /// decides about the host, otherwise to the rules for the host. On a search cluster the caller
+    /// also has `cluster_roles`.
     #[must_use]
     pub fn what_can_on(
         self,
@@ -159,8 +158,8 @@ impl CallerRule {
 }
 
 impl WhatCan {
-    /// The answer for a caller whose credentials are invalid for this reason: nothing, not even
-    /// what `anyone` may.
+    /// The answer for a caller whose credentials are invalid for this reason: nothing, not even the
+    /// rules of `anyone`.
     #[must_use]
     pub fn nothing(user: &str, error: CredentialsError) -> Self {
         let reason = Reason::InvalidCredentials(error);
@@ -191,7 +190,7 @@ impl fmt::Display for WhatCan {
             write!(f, "{role}")?;
         }
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            // A note says why: there is no such user.
+            // Callers of `nothing` add a note that there is no such user.
             write_lines(f, "note:    ", &self.notes)?;
             return write!(f, "\nnothing: every request gets 401: {because} ({name})");
         }
@@ -209,7 +208,7 @@ impl fmt::Display for CallerRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.rule)?;
         let (hosts, paths) = (self.hosts.join(", "), self.paths.join(", "));
-        // A rule without a name in the policy is named by its methods, hosts and paths.
+        // The parser names a nameless rule after its methods, hosts and paths: do not repeat these.
         if self.rule.rule != format!("{} {hosts}{paths}", self.methods) {
             write!(f, ": {} {paths}", self.methods)?;
             if !hosts.is_empty() {

@@ -26,20 +26,20 @@ use matches::Matches;
 pub struct WhoCan {
     /// The name of the reason why the request is denied to every caller, if it is invalid.
     pub reason: Option<&'static str>,
-    /// That reason in words.
+    /// The same reason in words.
     pub because: Option<String>,
     /// The interpretations of the path: a caller must be allowed on each of them.
     pub paths: Vec<String>,
     /// The callers who may make the request. All others may not, unless [some callers are left
     /// out](Self::left_out).
     pub callers: Vec<Callers>,
-    /// Whether callers are left out, because to find all of them takes too many steps. A note says
-    /// so, too.
+    /// Whether callers are left out, because finding all of them takes too many steps. There is
+    /// also a note.
     #[serde(skip_serializing_if = "is_false")]
     pub left_out: bool,
     /// Every rule that matches, in the order of the policy. Rules that deny win.
     pub rules: Vec<MatchingRule>,
-    /// Hints, where the request looks like a mistake or like a rule.
+    /// Hints, if the request looks like a mistake or like a rule.
     pub notes: Vec<String>,
     /// The needs of a request to a search cluster; `None` for other requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub struct Callers {
     pub users: Option<Vec<String>>,
     /// User names to which this does not apply.
     pub except_users: Vec<String>,
-    /// The condition that each of them meets.
+    /// The condition that each caller meets.
     #[serde(flatten)]
     pub condition: Condition,
 }
@@ -64,9 +64,9 @@ pub struct Callers {
 /// The attributes that a caller must have and must not have.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Condition {
-    /// Lists from each of which the caller has at least one attribute.
+    /// The caller has at least one attribute of each list.
     pub needs: Vec<Vec<Attribute>>,
-    /// Attributes none of which the caller has: each makes a `deny` rule match, or hides documents.
+    /// The caller has none of these attributes: each makes a `deny` rule match, or hides documents.
     pub unless: Vec<Attribute>,
 }
 
@@ -82,14 +82,14 @@ pub enum Attribute {
     Anyone,
     /// A role or group that this pattern of a search cluster's role mapping matches.
     BackendRole(String),
-    /// For each of these patterns, a role or group that it matches.
+    /// Roles or groups such that each of these patterns matches at least one.
     BackendRoles(Vec<String>),
     /// A user name that this pattern matches.
     Name(String),
     /// An address of the client that this pattern matches.
     Address(String),
-    /// An attribute that counts only for callers whose values make the pattern of a role match the
-    /// names.
+    /// An attribute that applies only to callers with whose values the pattern of a role matches
+    /// the names.
     Where {
         /// The attribute.
         attribute: Box<Attribute>,
@@ -121,25 +121,25 @@ pub struct MatchingRule {
     pub path: String,
     /// The roles that have it: its own role, and the roles that extend it.
     pub roles: Vec<String>,
-    /// How many more have it, if not all are listed.
+    /// How many more roles have it, if not all are listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_roles: usize,
-    /// If it is only for the user whom the path names: the user name that the caller must have.
+    /// The user name that the caller must have, if the rule only matches for the user in the path.
     pub user: Option<String>,
 }
 
 impl Explainer<'_> {
-    /// Who may make this request. Beside method, host and path only its body counts, with the
-    /// headers that describe the body. Lists the users whom the policy knows, and the conditions
-    /// that other callers must meet.
+    /// Who may make this request, according to its method, host, path and body, with the headers
+    /// that describe the body. Lists the users of the policy, and the conditions that other callers
+    /// must meet.
     #[must_use]
     pub fn who_can(self, request: &Request<'_>, now: UnixTime) -> WhoCan {
         self.who_can_within(request, now, usize::MAX, STEPS_PER_COMMAND)
     }
 
-    /// The same for a page: with at most `max` rules, and `max` roles of each. A thousand rules of
-    /// roles that extend each other have half a million roles. On a search cluster it ends after
-    /// fewer steps.
+    /// Like [`Self::who_can`], for a page: with at most `max` rules, each with at most `max` roles.
+    /// A thousand rules of roles that extend each other have half a million roles. On a search
+    /// cluster the search ends after fewer steps.
     #[must_use]
     pub fn who_can_listing(self, request: &Request<'_>, now: UnixTime, max: usize) -> WhoCan {
         self.who_can_within(request, now, max, STEPS_PER_PAGE)
@@ -188,7 +188,13 @@ impl Callers {
 }
 
 impl Condition {
-    /// Leaves out each list that has all attributes of another list: it needs nothing more.
+    /// A condition that every caller meets.
+    fn always() -> Self {
+        Self::default()
+    }
+
+    /// Leaves out each list that contains another list: whoever meets the shorter list meets it,
+    /// too.
     fn new(needs: &[BTreeSet<Attribute>], unless: BTreeSet<Attribute>) -> Self {
         let narrowest = needs.iter().filter(|wide| {
             !needs.iter().any(|narrow| narrow.len() < wide.len() && narrow.is_subset(wide))

@@ -45,12 +45,12 @@ fn what_was_meant_is_looked_for_with_a_bound() {
     writeln!(rules, "identity: {{ basic: {{ users: {{ ann: {{ groups: [editors] }}, bob: {{ groups: [editors] }} }}, verify: false }} }}").unwrap();
     for files in [cluster, MapFiles::new("policy.yaml", rules)] {
         let authorizer = authorizer(&files);
-        let unknown = Explainer::new(&authorizer).unknown_names(HOST, None, (&asked, &[]));
+        let unknown = Explainer::new(&authorizer).unknown_name_messages(HOST, None, (&asked, &[]));
         let meant = unknown.iter().filter(|text| text.contains("did you mean")).count();
         assert_eq!(unknown.len(), asked.len());
         assert!(meant < 10, "{meant}");
         let few = ["edittors".to_owned(), "editors".to_owned()];
-        let unknown = Explainer::new(&authorizer).unknown_names(HOST, None, (&few, &[]));
+        let unknown = Explainer::new(&authorizer).unknown_name_messages(HOST, None, (&few, &[]));
         assert_eq!(unknown.len(), 1, "{unknown:?}");
         assert!(unknown.concat().ends_with("did you mean `editors`?"), "{unknown:?}");
     }

@@ -105,7 +105,7 @@ fn what_takes_too_many_steps_is_left_out() {
         50,
     );
     assert!(page.left_out && (1..1_000).contains(&listed(&page)), "{} listed", listed(&page));
-    assert!(page.to_string().ends_with("finding them takes too many steps"), "{page}");
+    assert!(page.to_string().ends_with("mappings or users to find all of them"), "{page}");
     // Where none is found, it is not said that there is none.
     let nobody = WhoCan { callers: Vec::new(), ..page };
     assert!(nobody.to_string().starts_with("not known: "), "{nobody}");

@@ -13,7 +13,7 @@ const WORDS: usize = 4;
 
 const _: () = assert!(Action::COUNT <= WORDS * 64, "there are more actions than bits");
 
-/// The privilege for system indices, beside that for the action. `*` does not grant it.
+/// The privilege for system indices, needed in addition to the action. `*` does not grant it.
 pub(crate) const SYSTEM_INDEX: Action = Action::of("system:admin/system_index");
 
 /// A set of actions.
@@ -58,7 +58,7 @@ fn place(action: Action) -> (usize, u64) {
     (action.number() / 64, 1 << (action.number() % 64))
 }
 
-/// Makes sets of actions, and keeps those of each text: few texts are used in many roles.
+/// Makes sets of actions, and keeps the set of each text: few texts are used in many roles.
 pub(crate) struct ActionSets<'g> {
     groups: &'g ActionGroups,
     sets: HashMap<Arc<str>, ActionSet>,

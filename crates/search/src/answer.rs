@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::action::Action;
 
-/// How many names are listed as missing for each action of a need: the first names in their order.
+/// The most names that are listed as missing for each action of a need.
 pub const MAX_MISSING: usize = 20;
 
-/// The most names that a need is reduced to. A request with more could not be sent.
+/// The most names to which a need is reduced. A request with more names could not be sent.
 pub const MAX_NAMES: usize = 1_000;
 
 /// The most filters of a request: more do not fit into a header of 6 KiB, with 17 bytes at least
@@ -23,7 +23,8 @@ pub struct Answer {
     pub verdict: Verdict,
     /// The privileges that the request lacks as it is; sorted.
     pub missing: BTreeSet<Missing>,
-    /// Filters that the cluster must apply. More than [`MAX_FILTERS`] may not be all of them.
+    /// Filters that the cluster must apply. If there are more than [`MAX_FILTERS`], some may be
+    /// missing.
     pub filters: BTreeSet<Filter>,
 }
 
@@ -32,7 +33,7 @@ pub struct Answer {
 pub(crate) struct Denied;
 
 impl Answer {
-    /// Adds that these actions are missing on a name. `Ok` if there are none.
+    /// Adds these actions as missing on a name. `Ok` if there are no actions.
     pub(crate) fn deny<'a>(
         &mut self,
         actions: impl IntoIterator<Item = &'a Action>,

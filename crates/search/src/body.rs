@@ -1,7 +1,7 @@
 //! Bodies that name indices.
 //!
-//! Each reader takes the keys that a node takes. It denies anything that a node could read in
-//! another way: a key twice, another value than text for a name, text after the end.
+//! Each reader takes the keys that a node takes. It denies anything that a node could read
+//! differently: a repeated key, a name that is not a string, text after the end.
 
 pub(crate) mod bulk;
 mod documents;
@@ -46,7 +46,6 @@ pub(crate) fn ingest_anywhere(reading: &mut Reading<'_, '_>) -> Result<(), Probl
     reading.need_all(WRITE_ANYWHERE)
 }
 
-/// Adds the needs of the body.
 pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     match reading.operation.body {
         Body::Ignored | Body::PointsInTime => Ok(()),
@@ -70,7 +69,6 @@ pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     }
 }
 
-/// A search.
 fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if reading.body()?.is_empty() {
         return Ok(());
@@ -79,7 +77,7 @@ fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let mut lookups = Lookups::new(reading.list("index")?);
     reading.members(|reading, json, key| lookups.member(reading, json, &key))?;
     if lookups.finish(reading)? {
-        reading.show_hidden_terms(0..before);
+        reading.mark_hidden_terms(0..before);
     }
     Ok(())
 }
@@ -92,7 +90,7 @@ fn refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// A query; its script may delete documents instead of updating them.
+/// Adds the needs of a query. Its script may delete documents instead of updating them.
 fn update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     search(reading)?;
     if has_script(reading)? {
@@ -101,7 +99,7 @@ fn update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     refresh(reading)
 }
 
-/// The update of a document. A script may delete it, and an unseen body may have a script.
+/// Adds the needs of a script, which may delete the document. An unseen body may have a script.
 fn update(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let may_delete = !matches!(reading.request.body, RequestBody::Whole(_)) || has_script(reading)?;
     match reading.index_name("index")? {
@@ -143,19 +141,22 @@ fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 /// `{"aliases": {NAME: {"filter": …}}}`, or the same in `template`.
 fn alias_filters(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.members(|reading, json, key| match (&*key, json.peek()?) {
-        ("aliases", _) => aliases_of_new(reading, json),
+        ("aliases", _) => aliases_of_new_index(reading, json),
         ("template", Value::Object) => json.object(|json, key| match &*key {
-            "aliases" => aliases_of_new(reading, json),
+            "aliases" => aliases_of_new_index(reading, json),
             _ => json.ignore(),
         }),
         _ => json.ignore(),
     })
 }
 
-/// Aliases that an index gets when it is made.
-fn aliases_of_new<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Result<(), Problem> {
+/// Adds the needs of aliases that a new index gets.
+fn aliases_of_new_index<'a>(
+    reading: &mut Reading<'_, 'a>,
+    json: &mut Json<'a>,
+) -> Result<(), Problem> {
     if json.clone().skip()? != b"{}" {
-        reading.add_names();
+        reading.mark_adds_names();
     }
     lookups::filter(reading, json)
 }
@@ -168,15 +169,15 @@ fn restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         if key == "include_global_state" && value != b"false" {
             return Err(Problem::Unsupported("restoring the state of the cluster"));
         }
-        // A copy by another name.
+        // The copy gets a new name.
         if key.starts_with("rename") {
-            reading.add_names();
+            reading.mark_adds_names();
         }
         Ok(())
     })
 }
 
-/// `{"index": …, "alias": …, "filter": …}`. These names replace those of the path.
+/// `{"index": …, "alias": …, "filter": …}`. These names replace the names in the path.
 fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let mut has_index = reading.parameter("index")?.is_some();
     reading.members(|reading, json, key| match &*key {
@@ -209,7 +210,7 @@ fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         if key != "actions" {
             return Err(UNKNOWN_KEY);
         }
-        json.items(|json| {
+        json.value_or_array(|json| {
             json.object(|json, action| {
                 match &*action {
                     "add" | "remove" => {}
@@ -220,7 +221,7 @@ fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             })
         })
     })?;
-    // If an action deletes an index, a node asks for deletion on the indices of all actions.
+    // If any action deletes an index, a node requires the privilege to delete on all their indices.
     for need in reading.needs.iter_mut().filter(|_| deletes) {
         if need.actions == ALIASES && matches!(need.target, Target::Fixed(_)) {
             need.actions = ALIASES_AND_DELETE;
@@ -235,12 +236,12 @@ fn alias_action<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Resul
     let mut has_index = false;
     json.object(|json, key| match &*key {
         "index" | "indices" => {
-            let names = json.name_list()?;
+            let names = json.name_or_array()?;
             has_index |= !names.is_empty();
             let indices = reading.expression(names, options)?;
             reading.need(ALIASES, Target::Fixed(indices))
         }
-        "alias" | "aliases" => json.items(|json| {
+        "alias" | "aliases" => json.value_or_array(|json| {
             let name = json.string()?;
             reading.need(ALIASES, Target::AddedName(name))
         }),
@@ -257,7 +258,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.members(|reading, json, key| match &*key {
         "source" => json.object(|json, key| match &*key {
             "index" => {
-                let names = json.names()?;
+                let names = json.name_list_or_array()?;
                 has_source |= !names.is_empty();
                 let indices = reading.expression(names, Options::OPEN)?;
                 reading.need(SEARCH, Target::Fixed(indices))?;
@@ -267,7 +268,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 Ok(())
             }
             "remote" => Err(Problem::Unsupported("indices of remote clusters")),
-            // The other members are those of a search.
+            // The other members are the same as in a search.
             key => lookups.member(reading, json, key),
         }),
         "dest" => json.object(|json, key| match &*key {
@@ -280,7 +281,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 }
                 reading.need(CREATE, Target::Missing(name))
             }
-            "pipeline" => match json.pipeline()? {
+            "pipeline" => match json.names_pipeline()? {
                 true => ingest_anywhere(reading),
                 false => Ok(()),
             },

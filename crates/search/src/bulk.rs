@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::reading::Request;
 use crate::request::route;
 
-/// The permitted items of a bulk request, of which there are some, and the denied items.
+/// The permitted items of a bulk request (at least one), and the denied items.
 #[derive(Debug)]
 pub struct PermittedItems<'a> {
     /// The body with the permitted items only.
@@ -39,7 +39,8 @@ pub struct DeniedItem<'a> {
     pub id: Option<Cow<'a, str>>,
 }
 
-/// The most indices of a request whose items are separated. Denials take longer than decisions.
+/// The most indices of a request whose items are separated: a denial takes longer than a
+/// permission.
 const MAX_INDICES: usize = 250;
 
 /// The most denied items.
@@ -49,12 +50,13 @@ const MAX_DENIED: usize = 20_000;
 const MAX_FORWARDED: usize = 20_000;
 
 /// Separates the items of a bulk request with these needs. `permits` is called once for each index,
-/// with the needs of all items on it: like the plugin, it permits all or none of them.
+/// with the needs of all its items: like the plugin, it permits all or none of them.
 ///
 /// The caller must read the new request, and decide about its needs.
 ///
 /// `None` if the request is no bulk request, if no item is permitted, if it has too many indices,
-/// denied items or others, or if errors cannot be added to its response (`filter_path`, `format`).
+/// denied items or permitted items, or if errors cannot be added to its response (`filter_path`,
+/// `format`).
 pub fn permitted_items<'a>(
     request: &Request<'a>,
     needs: &[Need<'a>],
@@ -109,7 +111,7 @@ fn text_of_id(id: &[u8]) -> Result<Option<Cow<'_, str>>, Problem> {
     })
 }
 
-/// Whether a parameter leaves parts of the response out, or has it in another format than JSON.
+/// Whether a parameter removes parts of the response, or selects another format than JSON.
 fn changes_response(query: Query<'_>) -> bool {
     query.pairs().any(|(name, _)| {
         decode(name, Plus::IsSpace).map_or(true, |name| matches!(&*name, "filter_path" | "format"))

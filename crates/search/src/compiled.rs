@@ -1,10 +1,11 @@
-//! The evaluator: decides by look-ups.
+//! The evaluator: decides by looking names up in bitmaps.
 //!
 //! Compiling makes two tables: the names of the inventory that each pattern matches, and the
 //! actions that each permission grants. Two kinds of bitmaps are made when first needed, and kept:
 //! the names on which a set of roles permits an action, and the names that an expression with a
-//! pattern stands for. A request is permitted if the second is a subset of the first, however many
-//! roles and indices there are. Names that the inventory lacks are looked up among the patterns.
+//! pattern stands for. A request is permitted if the names of its expression are a subset of the
+//! permitted names, however many roles and indices there are. Names that the inventory lacks are
+//! looked up among the patterns.
 
 mod bound;
 mod decide;
@@ -41,7 +42,7 @@ pub(crate) use forward::shown_by_pattern;
 use patterns::{PatternId, Patterns, matching_names};
 use role_set::RoleSet;
 
-/// The most sets of roles that are kept. Further callers have sets of their own.
+/// The most sets of roles that are kept. Beyond this, each caller has a set of its own.
 const MAX_ROLE_SETS: usize = 10_000;
 
 /// The privileges of all roles on the contents of a cluster, ready to decide.
@@ -69,13 +70,14 @@ pub struct Caller {
     templates: Box<[RenderedPattern]>,
     /// Patterns that may hide documents or fields of more names than they match.
     widened: Box<[RenderedPattern]>,
-    /// Names that roles restrict, if a role does so by a pattern with values of this subject.
+    /// Names on which roles restrict documents or fields. `None` if no template does so: the names
+    /// of the [`RoleSet`] then apply.
     restricted: Option<RoaringBitmap>,
     pub(crate) variables: Variables,
     is_service: bool,
     tenant: TenantAccess,
-    /// Whether its decisions use caches that other threads wait for.
-    caches: bool,
+    /// Whether its decisions use caches, whose locks other threads may wait for.
+    uses_caches: bool,
 }
 
 /// A template with the values of a subject.
@@ -85,11 +87,10 @@ struct RenderedPattern {
     pattern: Pattern,
     /// The names of the inventory that it matches.
     direct: RoaringBitmap,
-    /// The same names, with the indices of the aliases and data streams among them.
-    effective: RoaringBitmap,
+    /// `direct`, with the indices of the aliases and data streams among these names.
+    with_members: RoaringBitmap,
 }
 
-/// A role.
 #[derive(Debug)]
 pub(crate) struct CompiledRole {
     pub(crate) cluster: ActionSet,
@@ -97,36 +98,36 @@ pub(crate) struct CompiledRole {
     pub(crate) tenant: TenantAccess,
 }
 
-/// A permission on indices.
 #[derive(Debug)]
 pub(crate) struct Grant {
     pub(crate) actions: ActionSet,
     pub(crate) patterns: Box<[PatternId]>,
     pub(crate) templates: Box<[u32]>,
-    /// The permission in the configuration: the role's name, and its number.
+    /// The permission in the configuration: the name of the role, and the position of the
+    /// permission in it.
     pub(crate) permission: (Arc<str>, usize),
     /// Whether it hides documents, or hides or masks fields.
     restricts: [bool; 3],
 }
 
-/// Names of the inventory that need more than a grant, also those of their aliases and data
-/// streams.
+/// Names of the inventory for which a grant does not suffice, with the names of their aliases and
+/// data streams.
 #[derive(Debug, Default)]
 pub(crate) struct Special {
     pub(crate) security: RoaringBitmap,
     pub(crate) system: RoaringBitmap,
-    /// Names with [odd](is_odd) characters, with their indices or groups.
+    /// Names with [odd](is_odd) characters, with their indices, or their aliases and data streams.
     odd: RoaringBitmap,
     /// The index or alias of Dashboards, and aliases for that index alone.
     dashboards: RoaringBitmap,
 }
 
 impl Caller {
-    /// Whether its decisions use caches: not if it is an
-    /// [uncached](Privileges::uncached_caller) caller.
+    /// Whether its decisions use caches. Those of an [uncached
+    /// caller](Privileges::uncached_caller) do not.
     #[must_use]
     pub const fn is_cached(&self) -> bool {
-        self.caches
+        self.uses_caches
     }
 
     /// Its bytes on the heap, without the set of roles, which callers share.
@@ -144,7 +145,7 @@ impl RenderedPattern {
         size_of_val(self)
             + self.pattern.text().len()
             + self.direct.serialized_size()
-            + self.effective.serialized_size()
+            + self.with_members.serialized_size()
     }
 }
 
@@ -198,7 +199,7 @@ impl Privileges {
         self.has_inventory.then_some(&*self.inventory)
     }
 
-    /// The names that a need is about; `None` for the cluster, and for a need that does not count.
+    /// The names of a need; `None` for the cluster, and for a need that is not checked.
     pub(crate) fn names<'t>(&self, need: &'t Need<'_>) -> Option<Names<'t>> {
         resolve_need(self.inventory(), self.evaluation(), need)
     }
@@ -221,18 +222,18 @@ impl Privileges {
         self.prepare(subject, true)
     }
 
-    /// Prepares to explain decisions: it takes no lock and no place in a cache. Explanations run at
-    /// a low priority. A lock that they hold could make the threads wait that decide.
+    /// Prepares to explain decisions, without locks and caches. Explanations run at a low priority:
+    /// a lock that an explanation holds could block the threads that decide.
     #[must_use]
     pub fn uncached_caller(&self, subject: &Subject) -> Caller {
         self.prepare(subject, false)
     }
 
-    fn prepare(&self, subject: &Subject, caches: bool) -> Caller {
+    fn prepare(&self, subject: &Subject, uses_caches: bool) -> Caller {
         let names = self.config.roles_of(subject);
-        // Sorted, as the names are. Roles that do not exist are left out.
+        // Sorted, because the names are sorted. Roles that do not exist are left out.
         let ids = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
-        let roles = match caches {
+        let roles = match uses_caches {
             true => self.cached_role_set(ids),
             false => Arc::new(RoleSet::new(self, &ids)),
         };
@@ -245,10 +246,10 @@ impl Privileges {
         let is_server = dashboards.is_some_and(|dashboards| *dashboards.server == *subject.name);
         let tenant = if is_server { TenantAccess::Server } else { roles.tenant };
         let is_service = subject.is_service;
-        Caller { roles, templates, widened, restricted, variables, is_service, tenant, caches }
+        Caller { roles, templates, widened, restricted, variables, is_service, tenant, uses_caches }
     }
 
-    /// A caller with these roles, without a name and other values.
+    /// A caller with these roles, but without a name or attributes.
     pub(crate) fn nameless_caller(&self, roles: &[u32]) -> Caller {
         Caller {
             roles: Arc::new(RoleSet::new(self, roles)),
@@ -258,12 +259,12 @@ impl Privileges {
             variables: Variables::default(),
             is_service: false,
             tenant: TenantAccess::None,
-            caches: false,
+            uses_caches: false,
         }
     }
 
-    /// The set of these roles. It is made while no lock is held, since that takes a while if
-    /// patterns match many names. If two threads make the same set at once, the second is dropped.
+    /// The set of these roles. It is made while no lock is held, since making it takes long if
+    /// patterns match many names. If two threads make the same set at once, one set is dropped.
     fn cached_role_set(&self, ids: Box<[u32]>) -> Arc<RoleSet> {
         let cached = self.lock_role_sets().get(&ids).cloned();
         cached.unwrap_or_else(|| {
@@ -280,7 +281,7 @@ impl Privileges {
         self.role_sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The patterns of these templates, as far as there are any.
+    /// The patterns of these templates that `pattern` returns.
     fn render(
         &self,
         templates: &RoaringBitmap,
@@ -289,8 +290,8 @@ impl Privileges {
         let rendered = templates.iter().filter_map(|template| {
             let pattern = pattern(self.templates.get(template as usize)?)?;
             let direct = matching_names(&pattern, &self.inventory);
-            let effective = self.inventory.with_members(direct.clone());
-            Some(RenderedPattern { template, pattern, direct, effective })
+            let with_members = self.inventory.with_members(direct.clone());
+            Some(RenderedPattern { template, pattern, direct, with_members })
         });
         rendered.collect()
     }

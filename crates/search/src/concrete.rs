@@ -1,7 +1,7 @@
 //! The names that are forwarded in place of an expression with patterns.
 //!
 //! The cluster resolves a pattern again, maybe to an index that the inventory lacks. With names in
-//! its place, it finds the indices that were decided about.
+//! place of the pattern, it finds the indices that were checked.
 
 use roaring::RoaringBitmap;
 
@@ -18,12 +18,12 @@ use crate::resolve::{
 pub(crate) struct NamesInPlace {
     /// The names, percent-encoded.
     pub(crate) list: Box<str>,
-    /// Whether the cluster is told to leave out names that do not exist any more, as patterns
-    /// would. Not if the expression itself has names, or asks for closed indices:
-    /// `ignore_unavailable` leaves these out, too.
+    /// Whether the request is forwarded with `ignore_unavailable`: names that do not exist any more
+    /// are then left out, as with patterns. It is not if the expression itself has names, or asks
+    /// for closed indices, because `ignore_unavailable` leaves these out, too.
     pub(crate) may_be_missing: bool,
-    /// Whether a name is an alias that a pattern matches. The pattern would not match a hidden
-    /// alias, and the inventory does not say which aliases are hidden.
+    /// Whether the list has an alias because a pattern matches it. The pattern would not match a
+    /// hidden alias, and the inventory does not say which aliases are hidden.
     pub(crate) has_matched_alias: bool,
 }
 
@@ -35,21 +35,21 @@ struct ReachedNames<'e> {
     unknown: Vec<&'e str>,
     /// Names that its patterns match.
     matched: RoaringBitmap,
-    /// Indices and data streams that the cluster reaches by all of them.
+    /// Indices and data streams that the cluster reaches by `named` and `matched`.
     reached: RoaringBitmap,
 }
 
 impl NamesInPlace {
     /// The names that reach the same indices as an expression. `None` if it has no pattern, or if
-    /// there are no such names. `decided` are the names that were decided about.
+    /// there are no such names. `checked` are the names that were checked.
     ///
-    /// An alias may have a filter that the inventory does not show. So it is not replaced by its
-    /// indices: it is forwarded by its name. It is left out if each of its indices is forwarded by
-    /// its own name, since the cluster then filters none of them.
+    /// An alias may have a filter that the inventory does not show. So it is forwarded by its name,
+    /// and not replaced with its indices. It is left out if each of its indices is forwarded by its
+    /// own name, since the cluster then filters none of them.
     pub(crate) fn new(
         inventory: &Inventory,
         expression: &Expression<'_>,
-        decided: &RoaringBitmap,
+        checked: &RoaringBitmap,
     ) -> Option<Self> {
         if !expression.has_pattern() || !expression.options.expands() {
             return None;
@@ -88,15 +88,15 @@ impl NamesInPlace {
             }
             push_encoded(&mut list, name);
         }
-        // Never more than was decided about: two ways to work out the same names could differ.
-        let decided = inventory.with_members(decided.clone());
-        let is_decided = |number: u32| {
+        // Never more than was checked: two ways to work out the same names could differ.
+        let checked = inventory.with_members(checked.clone());
+        let is_checked = |number: u32| {
             let is_alias = inventory.aliases.contains(number);
             let members = inventory.members(number);
-            decided.contains(number)
-                || (is_alias && members.iter().all(|index| decided.contains(*index)))
+            checked.contains(number)
+                || (is_alias && members.iter().all(|index| checked.contains(*index)))
         };
-        if list.is_empty() || !forwarded.iter().all(is_decided) {
+        if list.is_empty() || !forwarded.iter().all(is_checked) {
             NOTHING.clone_into(&mut list);
         }
         (list.len() <= MAX_TARGET).then(|| Self {
@@ -109,7 +109,7 @@ impl NamesInPlace {
 
 impl<'e> ReachedNames<'e> {
     fn new(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
-        let (options, is_all) = (expression.options, expression.is_of_all());
+        let (options, is_all) = (expression.options, expression.is_all());
         // OpenSearch excludes neither aliases and data streams nor their indices.
         if expression.excludes() && expression.parts().any(|part| is_group(inventory, part)) {
             return None;
@@ -121,8 +121,8 @@ impl<'e> ReachedNames<'e> {
                 Part::Pattern(pattern) => {
                     let matched = names_for_pattern(inventory, pattern, options, is_all);
                     let reached = expand_matching(inventory, matched.clone(), options);
-                    // A pattern reaches the indices of a data stream in some states, its name all
-                    // of them. A closed index is an error, unless it is ignored.
+                    // A pattern reaches the indices of a data stream that are in some states. The
+                    // name reaches all of them. A closed index is an error, unless it is ignored.
                     let closed = options.closed || !expression.has_name();
                     let is_reached = |index: &u32| match inventory.kind(*index) {
                         Some(Kind::OpenIndex) => options.open,
@@ -138,7 +138,7 @@ impl<'e> ReachedNames<'e> {
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
                     let matched = names_for_pattern(inventory, pattern, options, false);
-                    // It is not known whether it excludes aliases, and indices that are not listed.
+                    // It is not known whether it excludes aliases and unlisted indices.
                     if !matched.is_disjoint(&(&inventory.aliases | &inventory.unlisted)) {
                         return None;
                     }
@@ -147,21 +147,21 @@ impl<'e> ReachedNames<'e> {
                     excluded |= matched;
                 }
                 Part::Except(name) => match inventory.number(name) {
-                    // The cluster excludes names of indices, not those of a group.
+                    // The cluster excludes indices by name, but not aliases and data streams.
                     Some(number) if !inventory.is_index(number) => return None,
                     Some(number) => names.exclude(&RoaringBitmap::from_iter([number])),
                     None => {}
                 },
             }
         }
-        // A part of a data stream cannot be named by its name.
+        // The name of a data stream cannot stand for only a part of it.
         let mut streams = (&names.reached & &inventory.data_streams).into_iter();
         let is_whole =
             |stream: u32| !inventory.related(stream).iter().any(|index| excluded.contains(*index));
         streams.all(is_whole).then_some(names)
     }
 
-    /// Excludes indices. An alias after them may reach them again, but not by their names.
+    /// Excludes indices. A later alias may reach them again, but their own names do not.
     fn exclude(&mut self, indices: &RoaringBitmap) {
         for names in [&mut self.matched, &mut self.named, &mut self.reached] {
             *names -= indices;
@@ -188,7 +188,7 @@ fn is_group(inventory: &Inventory, part: Part<'_>) -> bool {
     }
 }
 
-/// Whether the cluster reads it as a single name, wherever it stands in a path or a list.
+/// Whether the cluster reads this text as a single name, anywhere in a path or a list.
 fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && !name.starts_with(['-', '_', '+'])

@@ -23,11 +23,11 @@ pub use template::{Template, Variables};
 pub struct SecurityConfig {
     /// Roles by name.
     pub roles: BTreeMap<Arc<str>, Role>,
-    /// Who has which role.
+    /// The subjects of each role.
     pub mappings: Vec<RoleMapping>,
     /// Users with passwords.
     pub users: Vec<InternalUser>,
-    /// Action groups, with all members of their members.
+    /// Action groups.
     pub action_groups: ActionGroups,
     /// The names of tenants.
     pub tenants: Vec<Arc<str>>,
@@ -66,7 +66,7 @@ pub struct IndexPermission {
     pub document_query: Option<Template>,
     /// Visible fields, or hidden fields with `~` (field level security).
     pub fields: Vec<Arc<str>>,
-    /// Fields whose values are masked, with how.
+    /// Fields whose values are masked, each with the method if it is given.
     pub masked_fields: Vec<Arc<str>>,
 }
 
@@ -79,7 +79,7 @@ pub enum IndexPattern {
     Template(Template),
 }
 
-/// The subjects that have a role: all that match any of the patterns.
+/// The subjects of a role: each subject that matches any of the patterns.
 #[derive(Debug, Default)]
 pub struct RoleMapping {
     /// The role.
@@ -152,7 +152,7 @@ impl SecurityConfig {
 }
 
 impl RoleMapping {
-    /// Whether nobody has the role by this mapping.
+    /// Whether the mapping gives the role to nobody.
     fn is_empty(&self) -> bool {
         let Self { role: _, users, backend_roles, and_backend_roles, hosts } = self;
         [users, backend_roles, and_backend_roles, hosts].iter().all(|patterns| patterns.is_empty())
@@ -169,7 +169,7 @@ struct Loader<'f> {
 }
 
 impl Loader<'_> {
-    /// The path and the bytes of a file, if it is there.
+    /// The path and the bytes of a file, if it exists.
     fn file(&mut self, name: &str) -> Option<(PathBuf, Arc<[u8]>)> {
         if !self.names.iter().any(|listed| listed == name) {
             return None;

@@ -9,8 +9,8 @@ pub(crate) const UNSUPPORTED: Problem = Problem::Unsupported("date math of this 
 const CHANGING: Problem =
     Problem::Unsupported("date math that stands for another index some seconds earlier or later");
 
-/// The most that the clock of a node, when a request arrives there, may differ from ours when we
-/// decide.
+/// The most by which the clock of a node, when it receives a request, may differ from our clock
+/// when we decide.
 const MAX_SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// Whether a name is date math.
@@ -20,8 +20,8 @@ pub(crate) fn is_date_math(name: &str) -> bool {
 
 /// The name that an expression stands for now, if it is the same a little earlier and later.
 ///
-/// It is enough to compare both ends of that time: a name that is rounded or formatted to minutes
-/// or more changes at most once in a minute, and seconds are not the same ten seconds later.
+/// Comparing both ends of that time suffices: a name that is rounded or formatted to minutes or
+/// more changes at most once per minute, and a name with seconds differs ten seconds later.
 pub(crate) fn resolve_around(expression: &str, now: Timestamp) -> Result<String, Problem> {
     let (Ok(earlier), Ok(later)) = (now.checked_sub(MAX_SKEW), now.checked_add(MAX_SKEW)) else {
         return Err(UNSUPPORTED);

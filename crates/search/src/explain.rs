@@ -18,7 +18,7 @@ use crate::subject::Subject;
 use crate::tenants::TenantAccess;
 
 pub use find::{dashboards_server, requirement, requirement_for};
-pub use requirement::{HeldRole, Matching, Requirement};
+pub use requirement::{HeldRole, Requirement, TemplateMatch};
 pub use roles::{RoleSource, role_sources};
 
 /// A permission that shows only some documents or fields of an index.
@@ -41,14 +41,14 @@ pub struct GrantingPermission<'p> {
     pub through: Option<&'p str>,
 }
 
-/// Whether a need counts: some needs only count with [`EvaluationType::V4`].
+/// Whether the evaluation checks a need: some needs are checked with [`EvaluationType::V4`] only.
 #[must_use]
-pub fn counts(privileges: &Privileges, need: &Need<'_>) -> bool {
-    crate::resolve::counts(privileges.evaluation(), need)
+pub fn asks_for(privileges: &Privileges, need: &Need<'_>) -> bool {
+    crate::resolve::asks_for(privileges.evaluation(), need)
 }
 
-/// The names that a target stands for, as far as that is known: the indices of an alias (with
-/// `legacy`), the matches of a pattern. None for the cluster.
+/// The names that a target stands for, as far as they are known: the indices of an alias (with
+/// `legacy`), the matches of a pattern. Empty for the cluster.
 #[must_use]
 pub fn names_of<'t>(privileges: &'t Privileges, target: &'t Target<'_>) -> Vec<&'t str> {
     let inventory = privileges.inventory();
@@ -141,7 +141,7 @@ pub fn restrictions<'p>(
             None if name.contains('*') => {
                 privileges.matches_unknown(caller, grant, Unknown::Pattern(name))
             }
-            // The name may be an alias that was made since.
+            // The name may be a newer alias.
             None => true,
         })
         .filter_map(|grant| {
@@ -159,7 +159,7 @@ pub fn may_be_reduced(privileges: &Privileges, needs: &[Need<'_>]) -> bool {
         let Some(names) = privileges.names(need) else { return false };
         let is_reducible = need.actions.iter().all(|action| settings.reduces(*action));
         (names.is_emptied && is_reducible)
-            || !privileges.left_out(need, TenantAccess::None).is_disjoint(&names.known)
+            || !privileges.dashboards_left_out(need, TenantAccess::None).is_disjoint(&names.known)
             || match settings.evaluation {
                 EvaluationType::Legacy => settings.do_not_fail_on_forbidden && is_reducible,
                 EvaluationType::V4 => settings.ignore_unauthorized_indices && names.is_reducible,

@@ -45,7 +45,7 @@ pub struct Options {
     /// Patterns expand to hidden indices, data streams and aliases. Otherwise they do so only if
     /// both the pattern and the name begin with a dot.
     pub hidden: bool,
-    /// Names that do not exist are left out (`ignore_unavailable`) rather than an error.
+    /// Names that do not exist are ignored (`ignore_unavailable`). Otherwise they are an error.
     pub ignore_unavailable: bool,
     /// Patterns that match nothing are no error (`allow_no_indices`).
     pub allow_no_indices: bool,
@@ -78,7 +78,7 @@ impl Options {
         self.open || self.closed
     }
 
-    /// These options, with a value of `expand_wildcards` in place of theirs.
+    /// These options, with the states that a value of `expand_wildcards` names.
     pub(crate) fn expanding(self, states: &str) -> Result<Options, Problem> {
         let mut options = Options { open: false, closed: false, hidden: false, ..self };
         for state in states.split(',') {
@@ -126,13 +126,13 @@ impl<'a> Expression<'a> {
 
     /// Whether it is empty or `_all`, but not the pattern `*`.
     #[must_use]
-    pub fn is_all(&self) -> bool {
+    pub fn is_empty_or_all(&self) -> bool {
         matches!(self.text(), "" | "_all")
     }
 
-    /// Whether it stands for all indices, also as `*`: patterns then do not stand for aliases.
-    pub(crate) fn is_of_all(&self) -> bool {
-        self.is_all() || self.text() == "*"
+    /// Whether it stands for all indices: empty, `_all` or `*`. It then matches no aliases.
+    pub(crate) fn is_all(&self) -> bool {
+        self.is_empty_or_all() || self.text() == "*"
     }
 
     /// The expression for indices that are not known.
@@ -165,12 +165,14 @@ impl<'a> Expression<'a> {
         self.text().bytes().filter(|byte| *byte == b',').count()
     }
 
-    /// The parts in their order; `*` for an expression that [is all](Self::is_all).
+    /// The parts in their order; `*` for an expression that [is empty or
+    /// `_all`](Self::is_empty_or_all).
     pub fn parts(&self) -> impl Iterator<Item = Part<'_>> {
-        let text = if self.is_all() { "*" } else { self.text() };
+        let text = if self.is_empty_or_all() { "*" } else { self.text() };
         let mut has_pattern = false;
         text.split(',').map(move |part| match part.strip_prefix('-') {
-            // `-x` excludes only after a pattern. Before the first pattern it is the name of an index.
+            // `-x` excludes only after a pattern. Before the first pattern it is the name of an
+            // index.
             Some(excluded) if has_pattern => Part::Except(excluded),
             _ if part.contains('*') => {
                 has_pattern = true;

@@ -16,25 +16,25 @@ pub(crate) enum Filtering {
     Possible,
     /// The cluster can filter the answer, but only if no document is hidden.
     PossibleForFields,
-    /// It copies documents, reads them to change them, or gives them another name.
+    /// The action copies documents, reads documents to change them, or gives them another name.
     Impossible,
 }
 
 /// Adds an alias to an index, or removes it.
 const ALIASES: Action = Action::of("indices:admin/aliases");
 
-/// Makes an index, and gives it the alias or data stream that it is asked for.
+/// Creates an index, and moves the alias or data stream of the request to it.
 const ROLLOVER: Action = Action::of("indices:admin/rollover");
 
-/// The effect on actions by their names. The first pattern that matches counts.
+/// The effect on actions by name. The first pattern that matches applies.
 const FILTERINGS: &[(&str, Filtering)] = &[
     ("indices:data/write/update*", Filtering::Impossible),
     ("indices:data/write/delete/byquery", Filtering::Impossible),
     ("indices:admin/resize", Filtering::Impossible),
-    // The inventory lacks their new names at first.
+    // The inventory lacks the new names at first.
     ("indices:admin/aliases", Filtering::Impossible),
     ("indices:admin/rollover", Filtering::Impossible),
-    // They show mappings, and so names of fields.
+    // These actions show mappings, and so names of fields.
     ("indices:admin/analyze", Filtering::Possible),
     ("indices:admin/get", Filtering::Possible),
     ("indices:admin/mappings/*", Filtering::Possible),
@@ -57,15 +57,16 @@ fn filtering_by_name(name: &str) -> Filtering {
     matching.map_or(Filtering::Possible, |(_, filtering)| *filtering)
 }
 
-/// Whether an action may show documents by a name that the inventory lacks: it may be a newer alias
-/// of an index of which a role hides something. Adding an alias shows nothing by itself.
-pub(crate) fn may_be_of_any(action: Action) -> bool {
+/// Whether an action may show documents under a name that the inventory lacks: the name may be a
+/// newer alias of any index. Adding an alias shows nothing.
+pub(crate) fn may_show_by_new_name(action: Action) -> bool {
     action != ALIASES && action != ROLLOVER
 }
 
-/// The action whose result a filter matters for most; `None` if it matters for none.
+/// The action of a need on which a filter has the strictest effect; `None` if no action needs a
+/// filter.
 pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
-    // Nothing has that name yet.
+    // No index or alias has this name yet.
     if matches!(need.target, Target::AddedName(_)) {
         return None;
     }
@@ -85,7 +86,7 @@ pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
 }
 
 /// Why a request is denied to a caller from whom a role hides something of every index, whatever
-/// other roles show. `hides_documents` if the role hides documents.
+/// other roles show.
 pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Option<Reason> {
     match filtering {
         Filtering::Impossible => Some(Reason::CannotFilter),
@@ -94,15 +95,15 @@ pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Opti
     }
 }
 
-/// Why a need is denied to everyone from whom a role hides something, whatever the inventory has.
-/// It gives names to indices that are not made yet, or has a pattern that cannot be replaced by
-/// names, and so stands for indices and aliases that were made since.
-pub(crate) fn reaches_new(need: &Need<'_>) -> Option<Missing> {
+/// The missing privilege of a need that is denied to everyone from whom a role hides something,
+/// whatever the inventory has. The need gives names to indices that do not exist yet, or has a
+/// pattern that cannot be replaced with names, and so may match newer indices and aliases.
+pub(crate) fn missing_on_new_names(need: &Need<'_>) -> Option<Missing> {
     let (action, reason) = match &need.target {
         _ if need.adds_names => (*need.actions.first()?, Reason::CannotFilter),
         Target::Fixed(expression) if expression.has_pattern() => {
             let (action, filtering) =
-                strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
+                strictest(need).filter(|(action, _)| may_show_by_new_name(*action))?;
             let is_impossible = filtering == Filtering::Impossible;
             (action, if is_impossible { Reason::CannotFilter } else { Reason::NeedsFilter })
         }

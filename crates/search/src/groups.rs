@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub struct ActionGroups(BTreeMap<Arc<str>, Vec<Arc<str>>>);
 
 impl ActionGroups {
-    /// These groups alone. Groups in a circle have the same members.
+    /// These groups, without the built-in groups. Groups in a circle have the same members.
     pub(crate) fn new(groups: BTreeMap<Arc<str>, Vec<Arc<str>>>) -> Self {
         Self(groups)
     }

@@ -53,20 +53,18 @@ pub struct Inventory {
     names: IndexMap<Box<str>, Kind, FixedState>,
     /// For each name, the end of its list in `related`.
     related_ends: Box<[u32]>,
-    /// The members of aliases, the backing indices of data streams, the groups of indices.
+    /// Indices of aliases, backing indices of data streams, and for each index its groups: aliases
+    /// and data streams.
     related: Box<[u32]>,
-    /// For each name, the bytes of the names up to it.
+    /// For each name, the bytes of all names up to and including this name.
     byte_sums: Box<[u32]>,
-    /// For each name, the number of members of the aliases and data streams up to it.
+    /// For each name, the number of members of all aliases and data streams up to and including it.
     member_sums: Box<[u32]>,
-    /// Open indices.
     pub(crate) open: RoaringBitmap,
-    /// Closed indices.
     pub(crate) closed: RoaringBitmap,
-    /// Names that are hidden, of any kind.
     pub(crate) hidden: RoaringBitmap,
-    /// Indices of aliases and data streams that were not listed themselves. They count as open.
-    /// Whether they are closed or hidden is not known.
+    /// Indices that are known only as members of an alias or data stream. They are also in `open`,
+    /// but may be closed or hidden.
     pub(crate) unlisted: RoaringBitmap,
     pub(crate) aliases: RoaringBitmap,
     pub(crate) data_streams: RoaringBitmap,
@@ -80,8 +78,8 @@ impl InventoryBuilder {
         self
     }
 
-    /// Adds an alias of these indices, or further indices to it. A member that is an alias or a
-    /// data stream is left out. A member that is not added itself becomes an
+    /// Adds an alias of these indices, or adds these indices to the alias. A member that is an
+    /// alias or a data stream is left out. A member that is not added as an index becomes an
     /// [unlisted](Inventory::unlisted) index: otherwise the alias would stand for less than in the
     /// cluster.
     pub fn alias(&mut self, name: &str, members: impl IntoIterator<Item: AsRef<str>>) -> &mut Self {
@@ -117,8 +115,8 @@ impl InventoryBuilder {
         self
     }
 
-    /// The name of a group that no supported cluster has: it is an index, too, or a member of it
-    /// is no index. Left out, the member would hide indices that the group reaches.
+    /// The name of an alias or data stream that no supported cluster has: it is an index, too, or a
+    /// member is no index. Without this member, indices that it reaches would be overlooked.
     fn contradiction(&self) -> Option<&String> {
         let is_group =
             |name: &String| self.names.get(name).is_some_and(|added| !added.kind.is_index());
@@ -128,8 +126,8 @@ impl InventoryBuilder {
         Some(group.0)
     }
 
-    /// Builds the inventory. Names beyond four billion are left out: a name that an inventory lacks
-    /// is granted by its text alone.
+    /// Builds the inventory. Names beyond four billion are left out: for a name that the inventory
+    /// lacks, the patterns decide.
     #[must_use]
     pub fn build(&self) -> Inventory {
         let members = self.names.values().flat_map(|added| &added.members);
@@ -137,7 +135,7 @@ impl InventoryBuilder {
             members.filter(|member| !self.names.contains_key(*member)).collect();
         let mut builder = self.clone();
         for name in &unlisted {
-            // Open and not hidden: patterns then stand for most indices.
+            // Open and not hidden, so patterns match it.
             builder.index(name, true, false);
         }
         let mut inventory = builder.build_listed();
@@ -223,7 +221,7 @@ impl Inventory {
             .unwrap_or_default()
     }
 
-    /// Whether the name with this number is that of an index.
+    /// Whether the name with this number names an index.
     #[must_use]
     pub fn is_index(&self, number: u32) -> bool {
         self.kind(number).is_some_and(Kind::is_index)

@@ -42,7 +42,7 @@ impl<'a> Json<'a> {
         Self { text, at: 0, depth: 0 }
     }
 
-    /// Reads the whole of `text` as one value, to which `read` is given a reader.
+    /// Reads the whole of `text` as one value, with `read`.
     pub(crate) fn whole<T>(
         text: &'a [u8],
         read: impl FnOnce(&mut Self) -> Result<T, Problem>,
@@ -86,7 +86,7 @@ impl<'a> Json<'a> {
     }
 
     /// Reads a value, or each value of an array.
-    pub(crate) fn items(
+    pub(crate) fn value_or_array(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
@@ -114,15 +114,15 @@ impl<'a> Json<'a> {
     }
 
     /// Reads the name of an ingest or search pipeline. Returns whether there is one.
-    pub(crate) fn pipeline(&mut self) -> Result<bool, Problem> {
+    pub(crate) fn names_pipeline(&mut self) -> Result<bool, Problem> {
         Ok(self.optional_string()?.is_some_and(|name| name != "_none"))
     }
 
-    /// Reads a list of names and patterns: an array, whose items are joined with commas, or a
-    /// string. An item with a comma is an error: a node does not split it.
-    pub(crate) fn name_list(&mut self) -> Result<Cow<'a, str>, Problem> {
+    /// Reads a name or an array of names, joined with commas. A name with a comma is an error: a
+    /// node does not split it.
+    pub(crate) fn name_or_array(&mut self) -> Result<Cow<'a, str>, Problem> {
         let mut names = Vec::new();
-        self.items(|json| {
+        self.value_or_array(|json| {
             let name = json.string()?;
             if name.is_empty() || name.contains(',') {
                 return Err(Problem::Invalid("its body names an index that cannot exist"));
@@ -133,9 +133,9 @@ impl<'a> Json<'a> {
         Ok(Cow::Owned(names.join(",")))
     }
 
-    /// Reads names and patterns: text, in which a node splits at commas, or an array.
-    pub(crate) fn names(&mut self) -> Result<Cow<'a, str>, Problem> {
-        if self.peek()? == Value::Array { self.name_list() } else { self.string() }
+    /// Reads a string, which a node splits at commas, or an array of names.
+    pub(crate) fn name_list_or_array(&mut self) -> Result<Cow<'a, str>, Problem> {
+        if self.peek()? == Value::Array { self.name_or_array() } else { self.string() }
     }
 
     /// Reads a value that is neither an object nor an array.
@@ -253,7 +253,7 @@ impl<'a> Json<'a> {
     }
 }
 
-/// Sets a value for which a body may have one key only: readers differ about which of two counts.
+/// Sets the value of a key. Twice the same key is an error: readers differ about which is used.
 pub(crate) fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Problem> {
     match place.replace(value) {
         Some(_) => Err(Problem::Invalid("its body has a key twice")),

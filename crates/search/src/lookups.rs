@@ -1,18 +1,20 @@
 //! Queries that look documents up in other indices.
 //!
 //! A node finds look-ups at any depth while it rewrites a query, and reads the documents as the
-//! same user. So this reader visits every object, and counts each that has the form of a look-up.
+//! same user. So this reader visits every object, and treats each object that has the form of a
+//! look-up as a look-up.
 //!
-//! Several parsers of a node end at the end of an object that they do not expect:
+//! Several parsers of a node stop at the first `}` of an unexpected object:
 //! `{"random_score": {"x": {}}` is over one brace early, and the next members belong to the object
 //! around it (seen in 3.4.0). Only the order of the tokens is certain. The name of an index is
 //! always the value of `index` or `_index`, and a look-up begins with one of a few keys. So if a
-//! body has such a key, each value of `index` and `_index` counts, wherever it stands.
+//! body has such a key, each value of `index` and `_index` is taken for the index of a look-up,
+//! wherever it stands.
 //!
-//! The same walk finds searches that show terms of documents that they do not find. A document
-//! query of a role does not hide these terms, so the security plugin denies such searches on its
-//! index (`DlsFlsValveImpl`). The plugin looks for aggregations of terms at the top only. Inner
-//! aggregations show the same terms.
+//! The same walk finds searches that show *hidden terms*: terms of documents that the search does
+//! not find. The document query of a role does not hide these terms, so the security plugin denies
+//! such searches on the role's indices (`DlsFlsValveImpl`). The plugin looks for aggregations of
+//! terms at the top only, but inner aggregations show the same terms.
 
 use std::borrow::Cow;
 
@@ -35,10 +37,10 @@ const SEARCH: &[Action] =
 const TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv[shard]")];
 const MULTI_TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv")];
 const PREDICT: &[Action] = &[Action::of("cluster:admin/opensearch/ml/predict")];
-/// The index in which `user-behavior-insights` records queries, as the caller.
-const RECORDS: &str = "ubi_queries";
-/// The actions that an unseen query may perform.
-const ANY: &[Action] = &[
+/// The index in which the plugin `user-behavior-insights` records queries, as the caller.
+const RECORDED_QUERIES: &str = "ubi_queries";
+/// The actions that a query may perform whose text is not known here.
+const ANY_LOOKUP: &[Action] = &[
     Action::of("indices:data/read/get"),
     Action::of("indices:data/read/mtv[shard]"),
     Action::of("indices:data/read/search"),
@@ -47,7 +49,7 @@ const ANY: &[Action] = &[
 const NO_TEXT: Problem = Problem::Invalid("the index of a look-up is not text");
 
 /// Processors of a search pipeline that do not make a query from text.
-const PROCESSORS: [&str; 11] = [
+const SAFE_PROCESSORS: [&str; 11] = [
     "filter_query",
     "oversample",
     "script",
@@ -62,9 +64,9 @@ const PROCESSORS: [&str; 11] = [
 ];
 
 /// The expansion of the indices of look-ups.
-const HIDDEN: Options = Options { hidden: true, ..Options::OPEN };
+const WITH_HIDDEN_INDICES: Options = Options { hidden: true, ..Options::OPEN };
 
-/// Keys of look-ups. A template that has such a key counts as unseen.
+/// Keys of look-ups. A template with such a key may look up anything (`body::template`).
 const LOOKUP_KEYS: [&str; 11] = [
     "index",
     "_index",
@@ -91,7 +93,7 @@ pub(crate) fn filter<'a>(
 
 /// Adds the needs of a query that is not seen: it may look up any document.
 pub(crate) fn need_any_lookup(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    reading.need_all(ANY)?;
+    reading.need_all(ANY_LOOKUP)?;
     reading.need(MULTI_TERM_VECTORS, Target::Cluster)
 }
 
@@ -104,15 +106,15 @@ pub(crate) fn shows_profile(value: &[u8]) -> bool {
 ///
 /// # Errors
 /// If it may contain a look-up, or a variable in a key.
-pub(crate) fn hidden_terms_of_template(json: &mut Json<'_>) -> Result<bool, Problem> {
-    hidden_terms_of_value(json, Place::default())
+pub(crate) fn template_shows_hidden_terms(json: &mut Json<'_>) -> Result<bool, Problem> {
+    value_shows_hidden_terms(json, Place::default())
 }
 
-fn hidden_terms_of_value(json: &mut Json<'_>, place: Place<'_>) -> Result<bool, Problem> {
+fn value_shows_hidden_terms(json: &mut Json<'_>, place: Place<'_>) -> Result<bool, Problem> {
     let mut shows = false;
     match json.peek()? {
         Value::Array => json.array(|json| {
-            shows |= hidden_terms_of_value(json, place)?;
+            shows |= value_shows_hidden_terms(json, place)?;
             Ok(())
         })?,
         Value::Object => json.object(|json, key| {
@@ -121,7 +123,7 @@ fn hidden_terms_of_value(json: &mut Json<'_>, place: Place<'_>) -> Result<bool, 
             }
             let place = place.member(&key);
             shows |= place.shows_hidden_terms(json)?;
-            shows |= hidden_terms_of_value(json, place)?;
+            shows |= value_shows_hidden_terms(json, place)?;
             Ok(())
         })?,
         Value::String | Value::Null | Value::Other => json.ignore()?,
@@ -132,14 +134,14 @@ fn hidden_terms_of_value(json: &mut Json<'_>, place: Place<'_>) -> Result<bool, 
 /// The place of a value in a query.
 #[derive(Clone, Copy, Default)]
 struct Place<'k> {
-    /// The key of the value.
     key: &'k str,
-    /// The key of the object around the value, and of the object around that.
-    outer: &'k str,
-    outermost: &'k str,
+    /// The key of the object that has the value as a member.
+    parent: &'k str,
+    /// The key of the object around `parent`.
+    grandparent: &'k str,
     is_in_histogram: bool,
     is_in_template: bool,
-    /// Whether the object of a `terms` is around it.
+    /// Whether the value is inside the object of a `terms`.
     is_in_terms: bool,
     is_in_pipeline: bool,
 }
@@ -147,11 +149,11 @@ struct Place<'k> {
 impl<'k> Place<'k> {
     /// The place of a member of the object that stands here.
     fn member(self, key: &'k str) -> Self {
-        let is_aggregation = matches!(self.outermost, "aggs" | "aggregations");
+        let is_aggregation = matches!(self.grandparent, "aggs" | "aggregations");
         Place {
             key,
-            outer: self.key,
-            outermost: self.outer,
+            parent: self.key,
+            grandparent: self.parent,
             // Empty groups of a histogram show no terms.
             is_in_histogram: is_aggregation && matches!(self.key, "date_histogram" | "histogram"),
             is_in_template: self.is_in_template || self.key == "template",
@@ -160,13 +162,13 @@ impl<'k> Place<'k> {
         }
     }
 
-    /// Whether the next value of `json` makes a search show terms of documents that it does not
-    /// find: a `profile`, or an aggregation with terms that no found document has. An ambiguous
-    /// value counts. A key counts at any depth: a node may read it as a member of an outer object.
+    /// Whether the next value of `json` makes a search show hidden terms: a `profile`, or an
+    /// aggregation with terms that no found document has. If a value is ambiguous, it does. The
+    /// depth of the key does not matter: a node may read it as a member of an outer object.
     fn shows_hidden_terms(self, json: &mut Json<'_>) -> Result<bool, Problem> {
         let is_scalar = json.peek()?.is_scalar();
         Ok(match self.key {
-            "profile" if self.outer.is_empty() => shows_profile(json.clone().skip()?),
+            "profile" if self.parent.is_empty() => shows_profile(json.clone().skip()?),
             "profile" if json.peek()? == Value::String => json.clone().string()? == "true",
             "profile" if is_scalar => json.clone().skip()? == b"true",
             "min_doc_count" if !self.is_in_histogram => {
@@ -183,14 +185,15 @@ fn is_positive(value: &[u8]) -> bool {
     matches!(text, [b'1'..=b'9', ..]) && text.iter().all(u8::is_ascii_digit)
 }
 
-/// Whether a search pipeline has only [`PROCESSORS`]. Another processor may replace the search.
+/// Whether a search pipeline has only [`SAFE_PROCESSORS`]. Another processor may replace the
+/// search.
 fn has_only_processors(pipeline: &[u8]) -> bool {
     let unknown = Err(Problem::Unsupported("an unknown part of a search pipeline"));
     Json::whole(pipeline, |json| {
         json.object(|json, key| match &*key {
             "request_processors" | "response_processors" | "phase_results_processors" => json
                 .array(|json| {
-                    json.object(|json, name| match PROCESSORS.contains(&&*name) {
+                    json.object(|json, name| match SAFE_PROCESSORS.contains(&&*name) {
                         true => json.ignore(),
                         false => unknown,
                     })
@@ -202,7 +205,6 @@ fn has_only_processors(pipeline: &[u8]) -> bool {
     .is_ok()
 }
 
-/// Whether a text has any of these parts.
 fn contains_any(text: &[u8], parts: &[&[u8]]) -> bool {
     parts.iter().any(|part| memchr::memmem::find(text, part).is_some())
 }
@@ -253,20 +255,20 @@ impl<'a> Lookups<'a> {
     }
 
     /// Adds the needs of the names that a look-up may have, wherever they stand. Returns whether
-    /// the search shows terms of documents that it does not find.
+    /// the search shows hidden terms.
     pub(crate) fn finish(self, reading: &mut Reading<'_, 'a>) -> Result<bool, Problem> {
         if self.has_lookup || self.has_terms && self.has_path {
             for name in self.names {
-                let indices = reading.pattern(name, HIDDEN)?;
-                reading.need(ANY, Target::Fixed(indices))?;
+                let indices = reading.pattern(name, WITH_HIDDEN_INDICES)?;
+                reading.need(ANY_LOOKUP, Target::Fixed(indices))?;
             }
         }
         if self.has_neural && self.has_model_input {
             reading.need(PREDICT, Target::Cluster)?;
         }
         if self.is_recorded {
-            reading.need(CREATE, Target::Missing(RECORDS.into()))?;
-            reading.need(INDEX_DOCUMENTS, Target::Name(RECORDS.into()))?;
+            reading.need(CREATE, Target::Missing(RECORDED_QUERIES.into()))?;
+            reading.need(INDEX_DOCUMENTS, Target::Name(RECORDED_QUERIES.into()))?;
         }
         Ok(self.shows_hidden_terms)
     }
@@ -274,7 +276,7 @@ impl<'a> Lookups<'a> {
     /// Adds the needs of a value.
     ///
     /// A client chooses the names of fields, aggregations and filters, and may choose the name of a
-    /// kind of query. So a value that has the form of a kind of query is read as the others, too.
+    /// kind of query. So a value in the form of a query is also read as an ordinary value.
     fn value(
         &mut self,
         reading: &mut Reading<'_, 'a>,
@@ -309,7 +311,8 @@ impl<'a> Lookups<'a> {
             ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => {
                 self.has_lookup = true
             }
-            // A node reads the members that follow as members of the shape.
+            // A node reads the members that follow as members of the shape, so nothing after it
+            // could be trusted.
             ("indexed_shape", _) => {
                 return Err(Problem::Invalid("an `indexed_shape` is no object"));
             }
@@ -335,11 +338,11 @@ impl<'a> Lookups<'a> {
             Value::String => json.clone().string()? != "_none",
             // A node reads the value as a name.
             Value::Other => true,
-            // A pipeline within a pipeline is not read again: it counts as unseen.
+            // A pipeline within a pipeline is not read again: it may do anything.
             Value::Object | Value::Array if place.is_in_pipeline => true,
             Value::Object | Value::Array => {
                 let pipeline = json.clone().skip()?;
-                // A script may ask for a `profile`. Other names with these parts count, too.
+                // A script may ask for a `profile`. These parts are looked for in any text.
                 let texts: [&[u8]; 4] = [b"script", b"profile", b"min_doc_count", b"\\u"];
                 self.shows_hidden_terms |= contains_any(pipeline, &texts);
                 !has_only_processors(pipeline)
@@ -358,14 +361,15 @@ impl<'a> Lookups<'a> {
         json: &mut Json<'a>,
         place: Place<'_>,
     ) -> Result<(), Problem> {
-        let Place { key, outer, .. } = place;
+        let Place { key, parent, .. } = place;
         match key {
             "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
-            // A query in base64; a point in time on unknown indices; a query that checks phrases,
-            // in a string or stored; templates of the plugin `opensearch-learning-to-rank`.
+            // `wrapper`: a query in base64. `pit`: a point in time on unknown indices. `collate`: a
+            // query that checks suggested phrases, in a string or stored. `validating_ltr_query`:
+            // templates of the plugin `opensearch-learning-to-rank`.
             "wrapper" | "pit" | "collate" | "validating_ltr_query" => need_any_lookup(reading)?,
             // Variables are filled in later. A node unescapes the text before it looks for them. A
-            // template within a template was checked with it.
+            // template within a template was checked with the outer template.
             "template"
                 if !place.is_in_template && contains_any(json.clone().skip()?, &[b"\\", b"${"]) =>
             {
@@ -376,22 +380,22 @@ impl<'a> Lookups<'a> {
         // {"terms": {FIELD: {"index": …, "id": …, "path": …}}}
         // {"geo_shape": {FIELD: {"indexed_shape": {"index": …, "id": …}}}}
         // {"percolate": {"field": …, "index": …, "id": …}}
-        let is_document = outer == "terms" || matches!(key, "indexed_shape" | "percolate");
+        let is_document = parent == "terms" || matches!(key, "indexed_shape" | "percolate");
         // {"more_like_this": {"like": [{"_index": …, "_id": …}]}}
-        let is_alike = outer == "more_like_this" && matches!(key, "like" | "unlike");
+        let is_like_document = parent == "more_like_this" && matches!(key, "like" | "unlike");
         self.has_terms |= place.is_in_terms;
-        let (mut index, mut alike, mut has_query) = (None, None, false);
+        let (mut index, mut like_index, mut has_query) = (None, None, false);
         json.object(|json, member| {
             match (&*member, json.peek()?) {
                 ("index", Value::String) if is_document => {
                     return set_once(&mut index, json.string()?);
                 }
-                ("_index", Value::String) if is_alike => {
-                    return set_once(&mut alike, json.string()?);
+                ("_index", Value::String) if is_like_document => {
+                    return set_once(&mut like_index, json.string()?);
                 }
                 // The name of the index could be written as a number. Nobody needs that.
                 ("index", Value::Other) if is_document => return Err(NO_TEXT),
-                ("_index", Value::Other) if is_alike => return Err(NO_TEXT),
+                ("_index", Value::Other) if is_like_document => return Err(NO_TEXT),
                 ("query", Value::Object) => has_query = true,
                 _ => {}
             }
@@ -403,15 +407,15 @@ impl<'a> Lookups<'a> {
         match index {
             // The query searches this index: a node expands patterns.
             Some(index) if has_query => {
-                let indices = reading.pattern(index, HIDDEN)?;
+                let indices = reading.pattern(index, WITH_HIDDEN_INDICES)?;
                 reading.need(SEARCH, Target::Fixed(indices))?;
             }
             Some(index) => reading.need(GET, Target::Name(reading.name(index)?))?,
             None => {}
         }
-        if is_alike {
+        if is_like_document {
             // Documents without an index are in the searched indices.
-            let target = match alike {
+            let target = match like_index {
                 Some(index) => Target::Name(reading.name(index)?),
                 None => Target::Fixed(self.searched.clone()),
             };

@@ -16,8 +16,8 @@ use crate::routes::RouteMatch;
 /// (`http.max_initial_line_length`). A path from a client may be longer.
 pub(crate) const MAX_TARGET: usize = 4_000;
 
-/// The path and query of the request with these permitted names only. `None` if they do not name a
-/// need that is to be reduced, or if they would be too long.
+/// The path and query of the request with these permitted names only. `None` if a need to be
+/// reduced is not in the path or query, or if the result would be too long.
 #[must_use]
 pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
     let (mut needs, mut lists) = (Vec::new(), BTreeMap::new());
@@ -50,7 +50,7 @@ pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
     with_values(request.target, &reading.route, &values)
 }
 
-/// The path and query with these encoded values of parameters. `None` if it is too long.
+/// The path and query with these encoded values of parameters. `None` if the result is too long.
 pub(crate) fn with_values(
     target: &str,
     route: &RouteMatch<'_>,

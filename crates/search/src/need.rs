@@ -12,11 +12,13 @@ pub struct Need<'a> {
     pub actions: &'static [Action],
     /// The object of the actions.
     pub target: Target<'a>,
-    /// Whether the documents are written elsewhere. The cluster filters only answers.
+    /// Whether the documents are copied to another index. The cluster filters only answers.
     pub is_copied: bool,
-    /// Whether the answer has terms of documents that are not found, which are not filtered.
+    /// Whether the answer has hidden terms: terms of documents that the search does not find. The
+    /// cluster does not filter them.
     pub shows_hidden_terms: bool,
-    /// Whether it names indices that are not made yet. Such names show anything that a role hides.
+    /// Whether it gives names to indices that do not exist yet. Under a new name, an index may show
+    /// everything that a role hides.
     pub adds_names: bool,
 }
 
@@ -27,7 +29,9 @@ impl Target<'_> {
         match self {
             Self::Cluster => "",
             Self::Name(name) | Self::Missing(name) | Self::AddedName(name) => name,
-            Self::Indices(expression) | Self::Fixed(expression) if expression.is_all() => "_all",
+            Self::Indices(expression) | Self::Fixed(expression) if expression.is_empty_or_all() => {
+                "_all"
+            }
             Self::Indices(expression) | Self::Fixed(expression) => expression.text(),
         }
     }
@@ -70,7 +74,7 @@ pub enum Target<'a> {
     Fixed(Expression<'a>),
     /// This name, if the inventory lacks it: the request may create an index.
     Missing(Cow<'a, str>),
-    /// The name of an alias, or of an index that is made beside the target; a pattern if the
-    /// request says no more. The evaluation `v4` asks for it, `legacy` does not.
+    /// The name of an alias, or of an index that is created beside the target; a pattern if the
+    /// request does not name it. Only the evaluation `v4` checks it.
     AddedName(Cow<'a, str>),
 }

@@ -23,17 +23,18 @@ const DECIDING: &[&str] = &[
     "version_type",
 ];
 
-/// The parameters whose presence counts. Their values are contents of documents and queries.
+/// The parameters of which only the presence matters. Their values are contents of documents and
+/// queries.
 const UNREAD: &[&str] = &["ids", "source"];
 
-/// The part of a query on which the needs of the request depend, as it is written. Other values are
-/// left out: they may be contents of queries, or credentials.
+/// The part of a query on which the needs of the request depend, not decoded. Other values are left
+/// out: they may be contents of queries, or credentials.
 #[must_use]
 pub fn deciding_query(target: &str) -> String {
     let mut deciding = String::new();
     for (name, value) in Query::from_target(target).pairs() {
         let (name, is_deciding) = match decode(name, Plus::IsSpace) {
-            // A pair that begins with `=` is denied, whatever it says.
+            // A pair that begins with `=` is denied, whatever its value.
             Ok(decoded) if decoded.is_empty() && value.is_some() => ("=", false),
             Ok(decoded) if DECIDING.contains(&&*decoded) => (name, true),
             Ok(decoded) if !UNREAD.contains(&&*decoded) => continue,
@@ -57,7 +58,7 @@ impl<'a> Query<'a> {
         Self(target.split_once('?').map_or("", |(_, query)| query))
     }
 
-    /// The raw names and values. A node takes `;` for a separator, too.
+    /// The raw names and values. Like a node, it treats `;` as a separator, too.
     pub(crate) fn pairs(self) -> impl Iterator<Item = (&'a str, Option<&'a str>)> {
         self.0.split(['&', ';']).map(|pair| match pair.split_once('=') {
             Some((name, value)) => (name, Some(value)),
@@ -65,7 +66,8 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// The value of a parameter. If a parameter is given twice, readers differ about which counts.
+    /// The value of a parameter. A repeated parameter is an error: readers differ about which value
+    /// they use.
     pub(crate) fn get(&self, parameter: &str) -> Result<Option<Cow<'a, str>>, Problem> {
         debug_assert!(
             DECIDING.contains(&parameter) || UNREAD.contains(&parameter),

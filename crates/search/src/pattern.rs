@@ -55,7 +55,6 @@ impl Pattern {
         Ok(Self { text: text.clone(), matcher })
     }
 
-    /// A text with wildcards.
     pub(crate) fn from_wildcards(text: &str) -> Self {
         Self::from_symbols(text.into(), symbols(text))
     }
@@ -89,7 +88,8 @@ impl Pattern {
         }
     }
 
-    /// Whether it certainly matches every name of an expression, whose only wildcard is `*`.
+    /// Whether it certainly matches every name that an expression matches. The only wildcard of the
+    /// expression is `*`.
     #[must_use]
     pub fn covers(&self, expression: &str) -> bool {
         let Some((literal, _)) = expression.split_once('*') else {
@@ -98,13 +98,14 @@ impl Pattern {
         match &self.matcher {
             Matcher::Nothing | Matcher::Exact(_) | Matcher::Regex(_) => false,
             Matcher::Anything => true,
-            // A `*` in the prefix is literal, unlike that of the expression.
+            // A `*` in the prefix is literal. In the expression it is a wildcard.
             Matcher::Prefix(prefix) => literal.starts_with(&**prefix),
             Matcher::Glob(symbols) => glob::covers(symbols, expression),
         }
     }
 
-    /// Whether it may match a name of an expression, whose only wildcard is `*`.
+    /// Whether it may match a name that an expression matches. The only wildcard of the expression
+    /// is `*`.
     #[must_use]
     pub fn may_overlap(&self, expression: &str) -> bool {
         let Some((literal, _)) = expression.split_once('*') else {
@@ -136,7 +137,6 @@ impl Pattern {
         matches!(self.matcher, Matcher::Anything)
     }
 
-    /// How it matches.
     pub(crate) const fn matcher(&self) -> &Matcher {
         &self.matcher
     }
@@ -154,9 +154,9 @@ impl fmt::Debug for Pattern {
     }
 }
 
-/// Whether a name has characters that the plugin's patterns match in another way: control
-/// characters, which `.` of its regular expressions may leave out, and characters that count as
-/// two for its `?`. Whatever a permission hides is hidden of such a name, too.
+/// Whether a name has characters that the plugin's patterns match differently: control characters,
+/// which `.` of a regular expression may not match, and characters that are two characters for `?`.
+/// Every permission that hides something also hides it of such a name.
 pub(crate) fn is_odd(name: &str) -> bool {
     name.chars().any(|character| character.is_control() || character > '\u{FFFF}')
 }

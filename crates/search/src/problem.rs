@@ -9,10 +9,10 @@ pub enum Problem {
     /// Such a request is always denied, for this reason.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
-    /// A node refuses the request, or two readers may read it differently.
+    /// A node refuses the request, or a node and this reader may read it differently.
     #[error("invalid: {0}")]
     Invalid(&'static str),
-    /// The needs depend on the body, which is not there.
+    /// The needs depend on the body, which was not sent along.
     #[error(
         "its body names indices and was not sent along, or not whole: set `with_request_body` in \
          Envoy's filter, with a `max_request_bytes` above the largest body"

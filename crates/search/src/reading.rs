@@ -27,8 +27,8 @@ pub struct Request<'a> {
     pub content_type: Option<&'a str>,
     /// The header `content-encoding`.
     pub content_encoding: Option<&'a str>,
-    /// Whether the cluster checks that a scroll is the caller's own. Otherwise it counts for all
-    /// indices: its id shows neither owner nor indices, and can be guessed from others.
+    /// Whether the cluster checks that a scroll belongs to the caller. Otherwise it needs all
+    /// indices: its id shows neither owner nor indices, and can be guessed from other ids.
     pub scrolls_are_checked: bool,
     /// The body.
     pub body: RequestBody<'a>,
@@ -59,7 +59,6 @@ pub(crate) struct Reading<'r, 'a> {
     pub(crate) needs: &'r mut Vec<Need<'a>>,
     /// How many names and patterns the needs have together.
     pub(crate) names: usize,
-    /// Whether the path or query has date math.
     pub(crate) has_date_math: Cell<bool>,
 }
 
@@ -104,31 +103,30 @@ impl<'a> Reading<'_, 'a> {
         Ok(())
     }
 
-    /// Marks the searches among these needs: they show terms of documents that they do not find.
-    pub(crate) fn show_hidden_terms(&mut self, needs: Range<usize>) {
+    /// Marks the searches among these needs as showing [hidden terms](crate::lookups).
+    pub(crate) fn mark_hidden_terms(&mut self, needs: Range<usize>) {
         for need in self.needs.get_mut(needs).into_iter().flatten() {
             need.shows_hidden_terms |= need.actions.contains(&SEARCH);
         }
     }
 
-    /// Marks the first need: it gives names to indices that are not made yet.
-    pub(crate) fn add_names(&mut self) {
+    /// Marks the first need as giving names to indices that do not exist yet.
+    pub(crate) fn mark_adds_names(&mut self) {
         if let Some(need) = self.needs.first_mut() {
             need.adds_names = true;
         }
     }
 
-    /// Adds a need of all indices, for a request that does not show which indices it needs.
+    /// Adds a need for all indices, for a request that does not show which indices it needs.
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) -> Result<(), Problem> {
         self.need(actions, Target::Fixed(Expression::unseen()))?;
-        // New indices are needed, too. No index has this name: only roles for all indices grant it.
+        // Indices may be created, too. No index has this name: only roles for all indices grant it.
         if actions.contains(&CREATE) {
             self.need(actions, Target::Fixed(Expression::new(NEW_INDEX, Options::OPEN)))?;
         }
         Ok(())
     }
 
-    /// Checks the exact name of an index.
     pub(crate) fn name(&self, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
         if name.is_empty() {
             return Err(Problem::Invalid("it names an index by an empty name"));
@@ -170,8 +168,8 @@ impl<'a> Reading<'_, 'a> {
         if !RESOLVED_AT_ONCE.contains(&self.operation.name) {
             return Err(LATER_DATE_MATH);
         }
-        // The node resolves it again, once the whole request is there. A client must not choose the
-        // moment by sending the end later, nor may a slightly different clock change the name.
+        // The node resolves the name again once the whole request has arrived. A client must not
+        // choose that moment by sending the end later, and a small clock skew must not matter.
         match self.request.body {
             RequestBody::Whole(_) => {}
             RequestBody::Awaited => return Err(Problem::BodyNeeded),
@@ -250,7 +248,6 @@ impl<'a> Reading<'_, 'a> {
     }
 }
 
-/// Checks a name or pattern.
 fn check_name(name: &str) -> Result<(), Problem> {
     if date_math::is_date_math(name) {
         Err(LATER_DATE_MATH)
@@ -268,16 +265,16 @@ fn check_name(name: &str) -> Result<(), Problem> {
 }
 
 /// The operations for which a node resolves date math once, as the request arrives. Other
-/// operations resolve it later, at a time that a client may draw out: `_msearch` for each search,
+/// operations resolve it later, at a time that a client can delay: `_msearch` for each search,
 /// `_reindex` for each batch, `_update` at each attempt, `_explain` after its look-ups,
 /// `_update_by_query` and `_delete_by_query` when a search is repeated, writes after the index is
 /// made.
 const RESOLVED_AT_ONCE: [&str; 7] =
     ["search", "count", "field_caps", "get", "exists", "get_source", "exists_source"];
 
-/// The most names and patterns that the needs of a request have together; a bulk request has two
-/// for each index. With `_msearch`, each line of two bytes searches the list in the path again.
-/// Evaluating so many takes some 15 ms, in which the thread serves no other request.
+/// The most names and patterns of all needs of a request; a bulk request has two for each index.
+/// With `_msearch`, each line of two bytes searches the list in the path again. Evaluating this
+/// many names takes some 15 ms, in which the thread serves no other request.
 pub(crate) const MAX_NAMES: usize = 50_000;
 /// The media types of bodies that are read.
 const JSON_TYPES: [&str; 3] =

@@ -13,8 +13,8 @@ use crate::problem::Problem;
 use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody, SEVERAL, UNENDED_DATE_MATH};
 use crate::routes::{Body, Place, ROUTES, RouteMatch, RouteNeed};
 
-/// The names that a rollover may create if it names none: they end with `-` and a number. They
-/// follow from the name with which the last index was created, which may have had date math.
+/// The names that a rollover may create if it names none: they end with `-` and a number. The rest
+/// follows from the name with which the last index was created, which may have had date math.
 const ROLLED_OVER: &str = "*-*";
 
 /// Reads a request into `needs`. Returns the name of its operation, such as `indices.create`.
@@ -34,19 +34,20 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if reading.query.names_pipeline("pipeline")? {
         body::ingest_anywhere(&mut reading)?;
     }
-    // A search pipeline may ask for a `profile`: in the searches of the path and of the body, not
-    // in the needs of the pipeline itself. It may also filter by a query, which is not seen here.
+    // A search pipeline may ask for a `profile` in the searches of the path and of the body, but
+    // not in the look-ups of the pipeline itself. It may also filter with a query that is not seen
+    // here.
     let has_search_pipeline = reading.query.names_pipeline("search_pipeline")?;
     if has_search_pipeline {
-        reading.show_hidden_terms(0..reading.needs.len());
+        reading.mark_hidden_terms(0..reading.needs.len());
         lookups::need_any_lookup(&mut reading)?;
     }
     let before_body = reading.needs.len();
     body::read(&mut reading)?;
     if has_search_pipeline {
-        reading.show_hidden_terms(before_body..reading.needs.len());
+        reading.mark_hidden_terms(before_body..reading.needs.len());
     }
-    // A node looks documents up first. By then date math may stand for other names.
+    // A node first looks documents up. When it is done, date math may stand for other names.
     if reading.has_date_math.get() && reading.needs.len() > before_pipelines {
         return Err(LATER_DATE_MATH);
     }
@@ -85,7 +86,7 @@ pub(crate) fn read_places(
                 None => {
                     // A role may hide a part of the index that is created.
                     reading.need(actions, Target::AddedName(Cow::Borrowed(ROLLED_OVER)))?;
-                    reading.add_names();
+                    reading.mark_adds_names();
                 }
             },
             Place::AliasesUnlessAll
@@ -132,12 +133,13 @@ fn read_name<'a>(
     }
 }
 
-/// Whether the needs of a request may depend on its body: not if its path or query alone is denied.
+/// Whether the needs of a request may depend on its body. They do not if its path or query alone is
+/// denied.
 #[must_use]
 pub fn depends_on_body(request: &Request<'_>) -> bool {
     let (mut needs, unseen) = (Vec::new(), Request { body: RequestBody::Unseen, ..*request });
     route(&unseen, &mut needs).is_ok_and(|reading| reading.operation.body != Body::Ignored)
-        // Some requests need the most if the body is not seen. Date math is denied without it.
+        // Without the body some requests need more, and date math is denied.
         && matches!(
             read(&unseen, &mut needs),
             Ok(_) | Err(Problem::BodyNeeded | UNENDED_DATE_MATH)
@@ -188,7 +190,7 @@ pub(crate) fn route<'r, 'a>(
     Ok(Reading { request, query, route, operation, options, needs, names: 0, has_date_math })
 }
 
-/// Whether a request may name all points in time, as `_all`. Other names do not count.
+/// Whether a request may name all points in time, as `_all`, possibly percent-encoded or escaped.
 fn may_be_all(reading: &Reading<'_, '_>) -> bool {
     reading.request.target.contains("_all")
         || reading.request.target.contains('%')

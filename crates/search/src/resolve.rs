@@ -11,8 +11,7 @@ use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 use crate::settings::{EvaluationSettings, EvaluationType, SECURITY_INDEX};
 
-/// An expression that matches no index: the result is empty, or an error
-/// (`allow_no_indices=false`).
+/// An expression that matches no index. With `allow_no_indices=false` it is an error.
 pub(crate) const NOTHING: &str = "*,-*";
 
 /// The names that a target stands for.
@@ -22,19 +21,21 @@ pub(crate) struct Names<'t> {
     pub(crate) known: RoaringBitmap,
     /// Names that the inventory lacks, and patterns if there is no inventory.
     pub(crate) unknown: Vec<Unknown<'t>>,
-    /// Whether they come from a pattern, or are left out if they do not exist.
+    /// Whether `v4` may reduce a request to some of the names: they come from a pattern, or
+    /// `ignore_unavailable` is set.
     pub(crate) is_reducible: bool,
     /// Whether patterns that match nothing are no error.
     pub(crate) may_be_empty: bool,
     /// Whether the expression stands for all indices.
     pub(crate) is_all: bool,
-    /// Whether it has an exclusion, and none of the names of the inventory is left.
+    /// Whether the exclusions of the expression leave no name of the inventory.
     pub(crate) is_emptied: bool,
-    /// Names that are decided about, but to which a request is never reduced: closed indices that
-    /// only its patterns match (`legacy`), and names that its exclusions may match.
-    pub(crate) left_out: RoaringBitmap,
-    /// The names among them that the cluster itself may exclude from the request as it is.
-    pub(crate) taken_out: RoaringBitmap,
+    /// Names that are checked, but never part of a reduced request: closed indices that only its
+    /// patterns match (`legacy`), and names that its exclusions may match.
+    pub(crate) never_forwarded: RoaringBitmap,
+    /// The names among `never_forwarded` that the cluster itself may exclude from the request as it
+    /// is.
+    pub(crate) excluded_by_cluster: RoaringBitmap,
     /// Aliases that are replaced by their indices in `known`.
     pub(crate) replaced: RoaringBitmap,
 }
@@ -71,8 +72,8 @@ impl<'t> Unknown<'t> {
         }
     }
 
-    /// Why more than the roles decides: it is or may match a system index, or the index of the
-    /// security configuration.
+    /// Why a role that grants the action does not suffice: the name is, or the pattern may match, a
+    /// system index or the index of the security configuration.
     pub(crate) fn special_reason(self, settings: &EvaluationSettings) -> Option<Reason> {
         if self.may_match(&SECURITY_INDEX) {
             return Some(Reason::SecurityIndex);
@@ -82,7 +83,7 @@ impl<'t> Unknown<'t> {
     }
 }
 
-/// The names that a need is about; `None` for the cluster, and for a need that does not count.
+/// The names of a need; `None` for the cluster, and for a need that is not checked.
 pub(crate) fn resolve_need<'t>(
     inventory: Option<&Inventory>,
     evaluation: EvaluationType,
@@ -94,7 +95,7 @@ pub(crate) fn resolve_need<'t>(
     let Some(inventory) = inventory.filter(|_| shows_members(evaluation, need.actions)) else {
         return resolve(inventory, evaluation, &need.target);
     };
-    let mut names = Names { is_all: expression.is_of_all(), ..Names::default() };
+    let mut names = Names { is_all: expression.is_all(), ..Names::default() };
     let options = Options { open: true, closed: true, hidden: true, ..expression.options };
     (names.may_be_empty, names.is_reducible) = (options.allow_no_indices, true);
     for part in expression.parts() {
@@ -108,14 +109,15 @@ pub(crate) fn resolve_need<'t>(
 }
 
 /// Whether an operation (`_resolve/index`) shows the members of aliases that its patterns match,
-/// also of excluded aliases. For `v4` this could not be compared with a node.
+/// even of excluded aliases. This is assumed for `v4`: it was not compared with a node.
 pub(crate) fn shows_members(evaluation: EvaluationType, actions: &[Action]) -> bool {
     evaluation == EvaluationType::V4 && actions.contains(&RESOLVE_INDEX)
 }
 
 const RESOLVE_INDEX: Action = Action::of("indices:admin/resolve/index");
 
-/// The names that a target stands for; `None` for the cluster, and for a need that does not count.
+/// The names that a target stands for; `None` for the cluster, and for a target that this
+/// evaluation does not check.
 pub(crate) fn resolve<'t>(
     inventory: Option<&Inventory>,
     evaluation: EvaluationType,
@@ -131,9 +133,9 @@ pub(crate) fn resolve<'t>(
         },
         Target::AddedName(name) => match evaluation {
             EvaluationType::Legacy => return None,
-            EvaluationType::V4 => match pattern_of_aliases(name) {
+            EvaluationType::V4 => match alias_pattern(name) {
                 Some(pattern) => names.unknown.push(Unknown::Pattern(pattern)),
-                None => names.add_itself(inventory, name),
+                None => names.add_unreplaced(inventory, name),
             },
         },
         Target::Indices(expression) | Target::Fixed(expression) => {
@@ -143,8 +145,7 @@ pub(crate) fn resolve<'t>(
     Some(names)
 }
 
-/// Whether an evaluation asks for a need.
-pub(crate) fn counts(evaluation: EvaluationType, need: &Need<'_>) -> bool {
+pub(crate) fn asks_for(evaluation: EvaluationType, need: &Need<'_>) -> bool {
     match need.target {
         Target::AddedName(_) => evaluation == EvaluationType::V4,
         Target::Cluster => {
@@ -161,8 +162,9 @@ const CLUSTER_IN_V4: [Action; 2] = [
     Action::of("indices:data/read/point_in_time/readall"),
 ];
 
-/// The pattern, if a name of aliases is a pattern: the aliases that match are not looked up.
-pub(crate) fn pattern_of_aliases(name: &str) -> Option<&str> {
+/// The pattern of an alias argument, if it is one. It is checked as a pattern: the aliases that
+/// match it are not looked up.
+pub(crate) fn alias_pattern(name: &str) -> Option<&str> {
     match name {
         "_all" => Some("*"),
         pattern => pattern.contains('*').then_some(pattern),
@@ -170,7 +172,6 @@ pub(crate) fn pattern_of_aliases(name: &str) -> Option<&str> {
 }
 
 impl<'t> Names<'t> {
-    /// Whether there is no name.
     pub(crate) fn is_nothing(&self) -> bool {
         self.known.is_empty() && self.unknown.is_empty()
     }
@@ -186,16 +187,16 @@ impl<'t> Names<'t> {
             // `legacy` always asks for open and hidden indices.
             (options.open, options.hidden) = (true, true);
         }
-        self.is_all = expression.is_of_all();
+        self.is_all = expression.is_all();
         self.may_be_empty = options.allow_no_indices;
         self.is_reducible =
             options.ignore_unavailable || (options.open && expression.has_pattern());
         if evaluation == EvaluationType::Legacy && is_unresolved(inventory, expression) {
-            // The parts count as they are, also exclusions, with their `-`.
+            // Each part is taken literally, even an exclusion with its `-`.
             for part in expression.text().split(',') {
                 match part.contains('*') {
                     true => self.unknown.push(Unknown::Pattern(part)),
-                    false => self.add_itself(inventory, part),
+                    false => self.add_unreplaced(inventory, part),
                 }
             }
             return;
@@ -211,7 +212,8 @@ impl<'t> Names<'t> {
             false => expression.parts().collect(),
         };
         let exclusions = exclusions(expression, evaluation);
-        // Named aliases and data streams. A node looks them up after the exclusions.
+        // `named`: the names in the expression. `groups`: the aliases and data streams among them,
+        // which a node looks up after the exclusions.
         let (mut named, mut groups) = (RoaringBitmap::new(), RoaringBitmap::new());
         for part in parts {
             match part {
@@ -232,12 +234,12 @@ impl<'t> Names<'t> {
                     let matching = names_for_pattern(inventory, pattern, options, self.is_all);
                     self.replaced |= &matching & &inventory.aliases;
                     let expanded = expand_matching(inventory, matching, options);
-                    self.left_out -= &expanded;
-                    self.taken_out -= &expanded;
+                    self.never_forwarded -= &expanded;
+                    self.excluded_by_cluster -= &expanded;
                     self.known |= expanded;
                 }
                 Part::Except(name) if !name.contains('*') => {
-                    // Patterns stand for indices: the name of a group excludes none.
+                    // The name of an alias or data stream excludes none of its indices.
                     if let Some(number) =
                         inventory.number(name).filter(|number| inventory.is_index(*number))
                     {
@@ -251,18 +253,20 @@ impl<'t> Names<'t> {
                         |options| without_hidden(inventory, names.clone(), pattern, options, false);
                     self.known -= certainly_excluded(inventory, matching(exclusions), exclusions);
                     let any_state = Options { open: true, closed: true, hidden: true, ..options };
-                    self.left_out |= expand_matching(inventory, matching(any_state), any_state);
+                    self.never_forwarded |=
+                        expand_matching(inventory, matching(any_state), any_state);
                     let options = expression.options;
-                    self.taken_out |= expand_matching(inventory, matching(options), options);
+                    self.excluded_by_cluster |=
+                        expand_matching(inventory, matching(options), options);
                 }
             }
         }
         self.known |= if expression.options.expands() { &groups } else { &named };
         self.is_emptied = expression.excludes() && self.is_nothing();
         if evaluation == EvaluationType::Legacy {
-            self.left_out |= &inventory.closed;
+            self.never_forwarded |= &inventory.closed;
         }
-        for names in [&mut self.left_out, &mut self.taken_out] {
+        for names in [&mut self.never_forwarded, &mut self.excluded_by_cluster] {
             *names &= &self.known;
             *names -= &named;
         }
@@ -297,7 +301,7 @@ impl<'t> Names<'t> {
         }
     }
 
-    fn add_itself(&mut self, inventory: Option<&Inventory>, name: &'t str) {
+    fn add_unreplaced(&mut self, inventory: Option<&Inventory>, name: &'t str) {
         match inventory.and_then(|inventory| inventory.number(name)) {
             Some(number) => drop(self.known.insert(number)),
             None => self.unknown.push(Unknown::Name(name)),
@@ -305,8 +309,8 @@ impl<'t> Names<'t> {
     }
 }
 
-/// The names that a name stands for: `legacy` replaces an alias by its members. An alias without
-/// known members stays itself. If it counted as nothing, everybody might search it.
+/// The names that a name stands for: `legacy` replaces an alias with its members. An alias without
+/// known members stands for itself. If it stood for nothing, everybody might search it.
 pub(crate) fn names_of<'i>(
     inventory: &'i Inventory,
     evaluation: EvaluationType,
@@ -352,7 +356,7 @@ pub(crate) fn expand(
     expand_matching(inventory, names_for_pattern(inventory, pattern, options, is_all), options)
 }
 
-/// The names that a pattern stands for, by the names that it matches.
+/// The names that a pattern stands for, from the names that it matches.
 pub(crate) fn expand_matching(
     inventory: &Inventory,
     matching: RoaringBitmap,
@@ -361,15 +365,15 @@ pub(crate) fn expand_matching(
     let mut indices = &matching & &inventory.open;
     indices |= &matching & &inventory.closed;
     for alias in &matching & &inventory.aliases {
-        let members = inventory.related(alias);
+        let members = inventory.members(alias);
         indices.extend(members);
-        // An alias without known members counts by its own name.
+        // An alias without known members stands for itself.
         if members.is_empty() {
             indices.insert(alias);
         }
     }
     if !options.open {
-        // An index that is not listed may be closed.
+        // An unlisted index may be closed.
         indices -= &inventory.open - &inventory.unlisted;
     }
     if !options.closed {
@@ -378,9 +382,9 @@ pub(crate) fn expand_matching(
     indices | (matching & &inventory.data_streams)
 }
 
-/// The hidden indices that a target does not stand for: it has neither their names nor those of
-/// their aliases, and its patterns do not match. `legacy` decides about them, too.
-pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> RoaringBitmap {
+/// The hidden indices that a target names neither directly, nor by an alias or a pattern. `legacy`
+/// checks them, too.
+pub(crate) fn hidden_outside(inventory: &Inventory, target: &Target<'_>) -> RoaringBitmap {
     let Some(expression) = target.expression() else { return RoaringBitmap::new() };
     let mut hidden = inventory.hidden.clone();
     for part in expression.parts() {
@@ -390,7 +394,7 @@ pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> Roari
                 hidden -= inventory.with_members(named);
             }
             Part::Pattern(pattern) => {
-                hidden -= expand(inventory, pattern, expression.options, expression.is_of_all());
+                hidden -= expand(inventory, pattern, expression.options, expression.is_all());
             }
             Part::Except(_) => {}
         }
@@ -398,9 +402,9 @@ pub(crate) fn hidden_beside(inventory: &Inventory, target: &Target<'_>) -> Roari
     hidden
 }
 
-/// The names that a pattern certainly excludes, of those that it matches: indices and data streams.
-/// It is not known whether an alias, or a data stream whose name begins with a dot, is hidden, and
-/// some operations ignore aliases. An index that is not listed may be hidden or closed.
+/// The matches of a pattern that it certainly excludes: indices and data streams. It is not known
+/// whether an alias, or a data stream whose name begins with a dot, is hidden, and some operations
+/// ignore aliases. An unlisted index may be hidden or closed.
 pub(crate) fn certainly_excluded(
     inventory: &Inventory,
     matching: RoaringBitmap,
@@ -423,15 +427,16 @@ pub(crate) fn certainly_excluded(
     certain
 }
 
-/// The states of indices that exclusions expand to. A node goes by the request. If the request has
-/// only patterns, open indices may count, too, because a node does not reach them.
+/// The states of the indices that exclusions exclude: those of the request. With `legacy`, an
+/// expression of patterns alone also excludes open indices: with `expand_wildcards=closed`, a node
+/// does not reach open indices in any case.
 fn exclusions(expression: &Expression<'_>, evaluation: EvaluationType) -> Options {
-    let counts_open = evaluation == EvaluationType::Legacy && !expression.has_name();
-    Options { open: expression.options.open || counts_open, ..expression.options }
+    let excludes_open = evaluation == EvaluationType::Legacy && !expression.has_name();
+    Options { open: expression.options.open || excludes_open, ..expression.options }
 }
 
-/// Whether `legacy` takes the parts of an expression as they are. It resolves none if it does not
-/// find one of the names, and it finds no data streams by their names.
+/// Whether `legacy` takes the parts of an expression literally. It does so if it does not find a
+/// name, and it finds no data streams by name.
 pub(crate) fn is_unresolved(inventory: Option<&Inventory>, expression: &Expression<'_>) -> bool {
     expression.parts().any(|part| match part {
         Part::Name(name) => !is_index_or_alias(inventory, name),
@@ -447,7 +452,8 @@ fn is_index_or_alias(inventory: Option<&Inventory>, name: &str) -> bool {
     matches!(kind, Some(Kind::OpenIndex | Kind::ClosedIndex | Kind::Alias))
 }
 
-/// The names that a pattern stands for by themselves. All indices are meant without their aliases.
+/// The names that a pattern stands for, before aliases are expanded. A pattern for all indices does
+/// not match aliases.
 pub(crate) fn names_for_pattern(
     inventory: &Inventory,
     pattern: &str,
@@ -457,7 +463,7 @@ pub(crate) fn names_for_pattern(
     without_hidden(inventory, names_matching(inventory, pattern), pattern, options, is_all)
 }
 
-/// The names for which a pattern stands among its matches: hidden names only if it asks for them.
+/// Removes the hidden names from the matches of a pattern, unless it asks for them.
 fn without_hidden(
     inventory: &Inventory,
     mut matching: RoaringBitmap,

@@ -50,7 +50,7 @@ pub(crate) struct Operation {
     pub(crate) options: Options,
     /// Whether names may replace the patterns in `index`, and a node reads `ignore_unavailable`.
     pub(crate) takes_names: bool,
-    /// Whether a node reads `-name` in the list as a name.
+    /// Whether a node reads `-name` in the list as a name, and not as an exclusion.
     pub(crate) takes_nothing_out: bool,
     /// Whether a node does not split the list.
     pub(crate) takes_one_name: bool,
@@ -71,13 +71,14 @@ pub(crate) struct RouteNeed {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Place {
     Cluster,
-    /// The cluster, if the request may be about all points in time, whose indices are unknown.
+    /// The cluster, if the request may name all points in time. Their indices are unknown.
     ClusterIfAll,
     /// All indices, whatever the request says.
     All,
     /// All indices, if the request names all points in time, in its path or its body.
     AllIfAll,
-    /// The indices of an open scroll: all indices, unless the cluster checks whose scroll it is.
+    /// The indices of an open scroll: all indices, unless the cluster checks the owner of the
+    /// scroll.
     OpenScroll,
     /// A parameter with names and patterns; all indices without it.
     List,
@@ -95,7 +96,8 @@ pub(crate) enum Place {
     Aliases,
     /// Like [`Place::Aliases`]. With `*` or `_all`, as without the parameter, nothing is needed.
     AliasesUnlessAll,
-    /// A parameter with the name of a further index that is created, unknown without it.
+    /// A parameter with the name of a further index that is created. Without the parameter, the
+    /// name is unknown.
     Creates,
 }
 
@@ -164,14 +166,14 @@ impl<'a> RouteMatch<'a> {
         self.path.split('/').nth(self.position(name)?)
     }
 
-    /// The number of that segment. Segment 0 is the empty one before the first slash.
+    /// The index of that segment. Segment 0 is the empty text before the first slash.
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
         self.route.path.split('/').position(|segment| parameter_name(segment) == Some(name))
     }
 }
 
 impl Node {
-    /// The route of a method and a raw path. Empty segments at the end of the path do not count.
+    /// The route of a method and a raw path. Empty segments at the end of the path are ignored.
     pub(crate) fn find<'a>(&'static self, method: &str, path: &'a str) -> Option<RouteMatch<'a>> {
         let method = parse_word(method)?;
         let segments = path.strip_prefix('/').map(|_| path.trim_end_matches('/').split('/'))?;

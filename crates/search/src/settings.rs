@@ -10,22 +10,23 @@ use crate::pattern::Pattern;
 /// How the privileges of a cluster are evaluated.
 #[derive(Clone, Debug)]
 pub struct EvaluationSettings {
-    /// How requests are evaluated that are permitted on some indices only.
+    /// How the cluster evaluates requests that are permitted on some of their indices only.
     pub evaluation: EvaluationType,
     /// With [`EvaluationType::Legacy`]: reading requests are reduced to the permitted indices.
     pub do_not_fail_on_forbidden: bool,
-    /// With [`EvaluationType::Legacy`]: without any permitted index, their result is empty.
+    /// With [`EvaluationType::Legacy`]: if no index is permitted, the result of a reading request
+    /// is empty.
     pub do_not_fail_on_forbidden_empty: bool,
     /// With [`EvaluationType::V4`]: requests with patterns are reduced to the permitted indices.
     pub ignore_unauthorized_indices: bool,
     /// Further system indices, which need `system:admin/system_index`.
     pub system_indices: Vec<Pattern>,
-    /// Whether the cluster applies filters. Otherwise requests that need one are denied.
+    /// Whether the cluster applies filters. Otherwise requests that need a filter are denied.
     pub hands_over_filters: bool,
     /// Whether a role that shows all documents of an index prevails over roles that show some of
     /// them; the same for fields and masks (`plugins.security.dfm_empty_overrides_all`).
     pub empty_overrides_all: bool,
-    /// Dashboards, if its tenants count.
+    /// Dashboards, if multitenancy is on.
     pub dashboards: Option<Dashboards>,
 }
 
@@ -44,12 +45,12 @@ impl Default for Dashboards {
     }
 }
 
-/// How a request is evaluated that is permitted on some of its indices only.
+/// How the cluster evaluates a request that is permitted on some of its indices only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvaluationType {
     /// As OpenSearch does until version 3.6, and later unless configured.
     Legacy,
-    /// As the newer evaluation does.
+    /// The evaluation of privileges that OpenSearch calls `v4`.
     V4,
 }
 
@@ -93,7 +94,8 @@ impl EvaluationSettings {
         REDUCIBLE.contains(action)
     }
 
-    /// Whether a request can be forwarded with a path that names no index in place of this need's.
+    /// Whether a request can be forwarded with an expression that matches no index in place of the
+    /// expression of this need.
     pub(crate) fn may_find_nothing(&self, need: &Need<'_>) -> bool {
         matches!(need.target, Target::Indices(_))
             && need.actions.iter().all(|action| self.reduces(*action))
@@ -108,14 +110,14 @@ impl EvaluationSettings {
             return false;
         }
         match &need.target {
-            Target::Indices(expression) => expression.is_of_all(),
+            Target::Indices(expression) => expression.is_all(),
             // An unseen change may be about any index, but not certainly about all indices.
-            Target::Fixed(expression) => expression.is_of_all() && !expression.is_unseen(),
+            Target::Fixed(expression) => expression.is_all() && !expression.is_unseen(),
             Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
         }
     }
 
-    /// The system indices. With `legacy` the indices of every node count only if others are set.
+    /// The system indices. With `legacy`, `.tasks*` is among them only if others are configured.
     pub(crate) fn all_system_indices(&self) -> impl Iterator<Item = &Pattern> {
         let has_tasks = self.evaluation == EvaluationType::V4 || !self.system_indices.is_empty();
         self.system_indices.iter().chain(has_tasks.then_some(&*TASKS))

@@ -1,4 +1,4 @@
-//! Counts the work for a question, so that it ends soon whatever the configuration has.
+//! Limits the work for an explanation, so that it ends soon with any configuration.
 
 /// The steps that are left: names, roles, patterns and users that may be looked at.
 #[derive(Clone, Copy, Debug)]
@@ -11,7 +11,8 @@ impl Steps {
         Self(steps)
     }
 
-    /// Takes steps. `None` if there are too few; then none are left, so nothing smaller is tried.
+    /// Takes steps. `None` if too few are left. It then takes all, so that no smaller work is
+    /// tried.
     pub fn take(&mut self, steps: usize) -> Option<()> {
         let left = self.0.checked_sub(steps);
         self.0 = left.unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Who asks, and which roles that gives.
+//! The subject of a request, and its roles.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -58,7 +58,7 @@ impl Subject {
     /// The variables of patterns and queries; `roles` are the subject's.
     #[must_use]
     pub fn variables(&self, roles: &BTreeSet<Arc<str>>, evaluation: EvaluationType) -> Variables {
-        // All versions that have `v4` know defaults; of the others, only some do.
+        // All versions with `v4` support defaults. Only some versions without it do.
         let mut variables = Variables::default().with_defaults(evaluation == EvaluationType::V4);
         for (name, value) in &self.attributes {
             variables.set(name, value);

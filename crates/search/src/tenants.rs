@@ -51,16 +51,16 @@ pub(crate) const KIBANA_USER: &str = "kibana_user";
 const GLOBAL: &str = "global_tenant";
 
 impl TenantAccess {
-    /// The rights that a role gives by itself.
+    /// The rights that a role gives alone.
     pub(crate) fn from_role(role: &Role, config: &SecurityConfig) -> Self {
         let mut access = Self::None;
         for permission in &role.tenant_permissions {
-            // The plugin looks for the privilege to write by its name: no pattern gives it.
+            // The plugin compares the name of the privilege to write: no pattern grants it.
             let writes = permission
                 .allowed_actions
                 .iter()
                 .any(|text| **text == *WRITING || config.action_groups.has_member(text, WRITING));
-            // A pattern with a variable counts for nobody, which denies more.
+            // Patterns with variables are ignored, which denies more.
             for text in permission.patterns.iter().filter(|text| !text.contains("${")) {
                 access = access.max(match Pattern::parse(text) {
                     Ok(pattern) if !pattern.matches(GLOBAL) => Self::None,
@@ -132,8 +132,9 @@ impl Tenants<'_> {
         }
     }
 
-    /// The indices that the plugin leaves out of the answer to a request about more indices: some
-    /// actions are performed on each index in turn, as if the request named it alone.
+    /// The indices of Dashboards that the plugin leaves out of the answer to a request about
+    /// further indices: some actions are performed on each index in turn, as if the request named
+    /// it alone.
     pub(crate) fn left_out(&self, actions: &[Action], access: TenantAccess) -> RoaringBitmap {
         let mut in_turn = actions.iter().filter(|action| IN_TURN.contains(*action)).peekable();
         let Some(inventory) = self.inventory else { return RoaringBitmap::new() };
@@ -149,8 +150,8 @@ impl Tenants<'_> {
             .collect()
     }
 
-    /// Whether the plugin may read a request as a request about this index alone.
-    pub(crate) fn is_meant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
+    /// Whether the plugin may treat a request as a request about this index alone.
+    pub(crate) fn is_about_index(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         match target {
             Target::Cluster => false,
             Target::Name(name) | Target::Missing(name) => self.is_named(name),
@@ -166,8 +167,8 @@ impl Tenants<'_> {
     }
 
     /// Whether `v4` denies a request to everybody but Dashboards itself: a request about a single
-    /// index or alias whose name begins with the index, and which is not of the global tenant.
-    /// Without an inventory this is uncertain.
+    /// index or alias whose name begins with the name of the index, and that does not belong to the
+    /// global tenant. Without an inventory this is uncertain.
     pub(crate) fn is_of_other_tenant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         if self.evaluation == EvaluationType::Legacy
             || matches!(target, Target::Cluster | Target::AddedName(_))
@@ -177,7 +178,7 @@ impl Tenants<'_> {
         let first = names.unknown.first();
         let is_alone = match first {
             None => {
-                // Only certain exclusions were excluded. The plugin may find fewer names.
+                // Only certain exclusions were applied. The plugin may find fewer names.
                 let excludes = target.expression().is_some_and(Expression::excludes);
                 names.known.len() == 1 || (excludes && self.is_all_of(&names.known))
             }
@@ -195,8 +196,8 @@ impl Tenants<'_> {
             }))
     }
 
-    /// Whether a name that begins with the index is of the global tenant: the index itself, or an
-    /// index for which it is the only alias that begins so.
+    /// Whether a name that begins with the name of the index belongs to the global tenant: it is
+    /// the index, or an index whose only alias that begins so is the index.
     fn is_of_global_tenant(&self, inventory: &Inventory, number: u32) -> bool {
         let groups = inventory.groups(number).iter().map(|group| inventory.name(*group));
         inventory.name(number) == self.index()
@@ -215,20 +216,20 @@ impl Tenants<'_> {
 
     /// Whether an unseen query may read the index.
     pub(crate) fn is_unseen(&self, expression: &Expression<'_>) -> bool {
-        expression.is_all()
+        expression.is_empty_or_all()
             && expression.options.closed
             && expression.options.hidden
             && self.inventory.is_none_or(|inventory| !self.numbers(inventory).is_empty())
     }
 
-    /// Whether a part of an expression stands for this index, or may be read so.
+    /// Whether a part of an expression stands for this index, or the plugin may read it so.
     pub(crate) fn is_in(&self, expression: &Expression<'_>) -> bool {
         if expression.parts().any(|part| self.is_part(part)) {
             return true;
         }
-        // `legacy` goes by the aliases that match any part, even excluded ones, but not by `_all`.
+        // `legacy` uses the aliases that match any part, even excluded aliases, but not for `_all`.
         self.evaluation == EvaluationType::Legacy
-            && !expression.is_of_all()
+            && !expression.is_all()
             && expression.parts().any(|part| part == Part::Pattern("*"))
             && self.inventory.is_none_or(|inventory| {
                 let aliases = &inventory.aliases;
@@ -236,7 +237,7 @@ impl Tenants<'_> {
             })
     }
 
-    /// Whether a part of an expression stands for this index, but not because it stands for all.
+    /// Whether a part of an expression stands for this index. `*` does not.
     pub(crate) fn is_part(&self, part: Part<'_>) -> bool {
         match part {
             Part::Name(name) => self.is_named(name),
@@ -249,7 +250,7 @@ impl Tenants<'_> {
         }
     }
 
-    /// Whether a name [begins](Self::begins) with the index, or is an alias of it alone.
+    /// Whether a name [begins](Self::begins) with the index, or is an alias of this index alone.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.begins(name)
             || self.inventory.is_some_and(|inventory| {

@@ -158,14 +158,18 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     if !user.is_empty() || !groups.is_empty() {
         explanation.notes.extend(explainer.without_identity(host).map(str::to_owned));
     }
-    explanation.notes.extend(explainer.unknown_names(host, user_of_policy, (&groups, &roles)));
+    explanation.notes.extend(explainer.unknown_name_messages(
+        host,
+        user_of_policy,
+        (&groups, &roles),
+    ));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) {
         explanation.notes.push(
             "the needs of this operation depend on its body, which is assumed to be empty"
                 .to_owned(),
         );
     }
-    if let Some(keys) = &mut explanation.without_keys {
+    if let Some(keys) = &mut explanation.keys_note {
         "none fetched".clone_into(keys);
     }
     for (_, value) in &mut explanation.set_headers {

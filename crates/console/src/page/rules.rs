@@ -127,7 +127,7 @@ impl<'a> RuleFilter<'a> {
                 Err(error) => WhatCan::nothing(user, error),
             };
         filter.notes.extend(explainer.without_identity("").map(str::to_owned));
-        filter.notes.extend(explainer.unknown_names("", Some(user), (&[], &[])));
+        filter.notes.extend(explainer.unknown_name_messages("", Some(user), (&[], &[])));
         filter.notes.extend(permissions.notes);
         filter.of_user = Some(permissions.rules.into_iter().map(|r| r.rule.at).collect());
         Ok(filter)

@@ -12,7 +12,7 @@ use super::{ExplainedCaller, ExplainedRole, Explanation, RoleSource};
 use crate::mappings::Mappings;
 use crate::{STEPS_PER_PAGE, is_false, is_zero, lossy, texts};
 
-/// How many steps it takes to make the set of roles of a caller with another role.
+/// The steps for making the set of roles of a caller with an additional role.
 const STEPS_PER_ROLE: usize = 300;
 
 /// The maximum number of roles that are listed as permitting a denied request.
@@ -40,11 +40,10 @@ pub struct ExplainedCluster {
     /// The first privileges of each need that are not permitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
-    /// If it is denied: the first roles each of which would permit it, in addition to the caller's
-    /// roles.
+    /// If it is denied: the first roles that would permit it if the caller also had one of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
-    /// Whether other roles may permit it, too, because there are too many to try each.
+    /// Whether further roles may permit it: there are too many roles to try each.
     #[serde(skip_serializing_if = "is_false")]
     pub roles_left_out: bool,
     /// The indices on which it is permitted, if not on all.
@@ -69,11 +68,11 @@ pub struct ExplainedNeed {
     pub on: String,
     /// The kind of the target: `cluster`, `index`, `indices`, `new_index` or `new_alias`.
     pub target: &'static str,
-    /// The first names that it stands for, such as the indices of an alias, if they are known and
-    /// not the same.
+    /// The first names that `on` stands for, such as the indices of an alias. Empty if these names
+    /// are the same, or not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stands_for: Vec<String>,
-    /// How many more there are.
+    /// The number of further names.
     #[serde(skip_serializing_if = "is_zero")]
     pub stands_for_more: usize,
 }
@@ -89,8 +88,8 @@ pub struct ExplainedGrant {
     pub role: String,
     /// Its pattern, with its variables; `None` for the cluster.
     pub pattern: Option<String>,
-    /// The alias or data stream that the pattern matches, if it does not match the names, which are
-    /// indices of it.
+    /// The alias or data stream that the pattern matches, if it does not match the names
+    /// themselves.
     pub through: Option<String>,
 }
 
@@ -112,7 +111,7 @@ pub struct MissingPrivilege {
 pub struct PermittingRole {
     /// Its name.
     pub name: String,
-    /// From whom it is mapped, in words; empty if from nobody.
+    /// The callers to whom it is mapped, in words.
     pub mapped_from: Vec<String>,
 }
 
@@ -125,7 +124,7 @@ pub struct ExplainedFilter {
     pub role: String,
     /// The query that documents must match, with its variables.
     pub query: Option<String>,
-    /// The fields that may be seen, and with `~` those that may not.
+    /// Visible fields, or hidden fields with `~`.
     pub fields: Vec<String>,
     /// The masked fields.
     pub masked_fields: Vec<String>,
@@ -170,7 +169,7 @@ pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec
 }
 
 impl ExplainedCluster {
-    /// The needs of a request, and those that a caller lacks.
+    /// The needs of a request, and the privileges that a caller lacks.
     pub(crate) fn new(
         cluster: &Cluster,
         request: &Request<'_>,
@@ -220,7 +219,8 @@ impl ExplainedCluster {
         }
         let filtered = answer.filters.iter().map(|filter| &*filter.name);
         let missing = answer.missing.iter().filter(|missing| is_about_filter(missing.reason));
-        let mut restricted: Vec<&str> = filtered.chain(missing.map(|cell| &*cell.name)).collect();
+        let mut restricted: Vec<&str> =
+            filtered.chain(missing.map(|missing| &*missing.name)).collect();
         restricted.dedup();
         for name in restricted {
             let restrictions = explain::restrictions(privileges, &caller, name).into_iter();
@@ -231,8 +231,8 @@ impl ExplainedCluster {
         }
     }
 
-    /// Adds the roles that would permit a denied request, and those that would grant each missing
-    /// privilege. Built-in roles come last.
+    /// Adds the roles that would permit a denied request, and for each missing privilege the roles
+    /// that would grant it. Built-in roles come last.
     fn add_permitting_roles(
         &mut self,
         cluster: &Cluster,
@@ -266,9 +266,9 @@ impl ExplainedCluster {
     }
 }
 
-/// The answer to a request with the needs that it is about: to the first needs that are denied, as
-/// the authorizer answers; otherwise to the first needs of which a role hides something. `None` if
-/// all is permitted and shown.
+/// The answer to the first chunk of needs that is denied, as in the authorizer, with this chunk. If
+/// none is denied, the answer to the first chunk for which a role hides something. `None` if
+/// everything is permitted, and nothing is hidden.
 fn decide<'n>(
     privileges: &Privileges,
     caller: &search::Caller,
@@ -293,14 +293,14 @@ fn decide<'n>(
     }
 }
 
-/// The needs of a request that count, without duplicates.
+/// The needs of a request that the evaluation checks, without duplicates.
 fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNeed> {
     let mut explained = Vec::new();
-    // A request may have 50,000 needs, and may name the same list in thousands of them: it is
+    // A request may have 50,000 needs, and thousands of them may have the same list, which is
     // looked up once.
     let (mut distinct_needs, mut distinct_texts) = (HashSet::new(), HashSet::new());
     for need in needs {
-        if !explain::counts(privileges, need)
+        if !explain::asks_for(privileges, need)
             || !distinct_needs.insert((need.actions, &need.target))
         {
             continue;
@@ -319,7 +319,7 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
             target: match need.target {
                 Target::Cluster => "cluster",
                 Target::Name(_) => "index",
-                // The index is created beside another one, whether its name is free or not.
+                // The index is created beside the target, whether its name is free or not.
                 Target::AddedName(_) if creates_index => "index",
                 Target::Indices(_) | Target::Fixed(_) => "indices",
                 Target::Missing(_) => "new_index",
@@ -343,8 +343,8 @@ fn grants(
     needs: &[Need<'_>],
 ) -> Vec<ExplainedGrant> {
     let mut grants: Vec<ExplainedGrant> = Vec::new();
-    let counting = needs.iter().filter(|need| explain::counts(privileges, need));
-    for need in counting.take(MAX_GRANTED) {
+    let checked = needs.iter().filter(|need| explain::asks_for(privileges, need));
+    for need in checked.take(MAX_GRANTED) {
         let mut names: Vec<Option<&str>> = Vec::new();
         names.extend((need.target == Target::Cluster).then_some(None));
         let indices = explain::names_of(privileges, &need.target).into_iter();

@@ -18,8 +18,8 @@ use crate::rules::{ExplainedRule, has_path, is_for_host};
 /// The maximum number of rules that are shown.
 const MAX_RULES: usize = 3;
 
-/// A rule that would allow the request if one thing were different; a rule of another role, if the
-/// caller also had that role.
+/// A rule that would allow the request if one thing were different. If it is a rule of another
+/// role, the caller would also need that role.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NearRule {
     /// The rule.
@@ -34,20 +34,20 @@ pub struct NearRule {
 enum Cause {
     /// How the path is written.
     Path,
-    /// Whose path it is.
+    /// The user in the path.
     User,
     Host,
     Method,
 }
 
-/// How a segment of a path differs from that of a rule.
+/// How a segment of a path differs from the segment of a rule.
 #[derive(PartialEq, Eq)]
 enum SegmentDifference {
-    /// It is of another user.
+    /// It is the name of another user.
     User,
-    /// In upper and lower case.
+    /// Upper and lower case differ.
     Case,
-    /// By a typing error.
+    /// It is probably misspelled.
     Spelling,
 }
 
@@ -67,7 +67,7 @@ impl RequestOfSubject<'_> {
         self.find(roles, true)
     }
 
-    /// The `allow` rules of all other roles that match but for how the path is written.
+    /// The `allow` rules of all other roles that would match if the path were written differently.
     pub(super) fn near_rules_of_other_roles(self, roles: &[ExplainedRole]) -> Vec<NearRule> {
         let mut near = self.find(roles, false);
         for NearRule { rule, difference } in &mut near {
@@ -76,6 +76,7 @@ impl RequestOfSubject<'_> {
         near
     }
 
+    /// The rules that nearly match, of these roles or (not `of_caller`) of all other roles.
     fn find(self, roles: &[ExplainedRole], of_caller: bool) -> Vec<NearRule> {
         let roles: HashSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
         let mut suggestions = Suggestions::for_a_page();
@@ -94,8 +95,8 @@ impl RequestOfSubject<'_> {
         near.into_iter().take(MAX_RULES).map(|(_, rule)| rule).collect()
     }
 
-    /// The only respect in which the rule does not match, also in words; `None` if there are more,
-    /// or none.
+    /// The only respect in which the rule does not match, and a text about it. `None` if it
+    /// matches, or differs in several respects.
     fn difference(self, rule: &Rule, suggestions: &mut Suggestions) -> Option<(Cause, String)> {
         let has_method = rule.actions.matches(self.method);
         let has_host = is_for_host(rule, self.host);
@@ -153,7 +154,8 @@ impl RequestOfSubject<'_> {
         is_single.then(|| (cause, text.clone()))
     }
 
-    /// How the name differs from the segment, also in words; `None` if the two are not alike.
+    /// How the name differs from the segment, and a text about it; `None` if the two are not
+    /// similar.
     fn segment_difference(
         self,
         segment: &Segment,
@@ -198,7 +200,8 @@ impl RequestOfSubject<'_> {
         }
     }
 
-    /// That `{user.id}` is for callers of these sources, and the caller's source is none of them.
+    /// Says that `{user.id}` is for callers of these sources, and the caller's source is not among
+    /// them.
     fn source_difference(self, sources: &[SourceId], source: Option<SourceId>) -> String {
         let identity = &self.policy.identity;
         let name = |id: SourceId| identity.sources().find(|(source, ..)| *source == id);

@@ -33,7 +33,7 @@ impl Display for Explanation {
             write!(f, "\nremoves: {}", self.remove_headers.join(", "))?;
         }
         write!(f, "\npolicy:  {}", self.revision.policy)?;
-        match self.revision.keys.as_deref().or(self.without_keys.as_deref()) {
+        match self.revision.keys.as_deref().or(self.keys_note.as_deref()) {
             Some(keys) => write!(f, "\nkeys:    {keys}"),
             None => Ok(()),
         }

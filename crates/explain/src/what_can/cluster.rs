@@ -29,8 +29,8 @@ pub struct ClusterPermission {
     pub index_patterns: Vec<String>,
     /// Actions, patterns of actions and action groups.
     pub allowed_actions: Vec<String>,
-    /// Whether it shows only some documents or fields: rolegate then denies the request, or tells
-    /// the cluster what to hide.
+    /// Whether it shows only some documents or fields: rolegate then denies the request, or sends
+    /// the filter to the cluster.
     pub is_restricted: bool,
 }
 

@@ -10,7 +10,7 @@ use crate::mappings::Mappings;
 use crate::names::unknown_cluster_user;
 use crate::subjects::subject_named;
 
-/// Which roles of a search cluster to list. An empty field does not count.
+/// Selects roles of a search cluster. Empty fields select all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClusterRoleQuery<'a> {
     /// Only the roles of this user, whatever its address and its token.
@@ -24,9 +24,9 @@ pub struct ClusterRoleQuery<'a> {
 /// Roles of a search cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterRoles {
-    /// The first of them, by name.
+    /// The first roles, by name.
     pub roles: Vec<MappedRole>,
-    /// How many there are.
+    /// The number of all selected roles.
     pub count: usize,
     /// A hint, if the cluster does not know the user.
     pub notes: Vec<String>,
@@ -39,7 +39,7 @@ pub struct MappedRole {
     pub role: ClusterRole,
     /// Who has it, in words; empty if nobody.
     pub mapped_from: Vec<String>,
-    /// Whether it is mapped and not defined, so that it allows nothing.
+    /// Whether the role is mapped but not defined, so that it allows nothing.
     pub is_missing: bool,
 }
 

@@ -1,9 +1,9 @@
 //! The callers who may make a request: their roles allow it and do not deny it.
 //!
-//! A Basic user has fixed groups, so each user is looked up. Only the issuer knows who has which
-//! token, but the names in a token that the policy uses are known. Each name helps, denies, or
-//! means nothing to the request. So a token may make the request if it has a helping name for each
-//! interpretation of the path and no denying name.
+//! A Basic user has fixed groups, so each user is looked up. Only the issuer knows the contents of
+//! tokens, but the policy says which roles and groups in a token it uses. Each of them helps,
+//! denies, or has no effect on the request. So a token may make the request if it has a helping
+//! name for each interpretation of the path, and no denying name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
     let mut callers = Vec::new();
     let anonymous = matches.effects(None, grants.anyone);
     if !anonymous.denied && anonymous.allowed_on.len() == matches.path_count {
-        callers.push(Callers::new(CallerSource::Anonymous, Condition::default()));
+        callers.push(Callers::new(CallerSource::Anonymous, Condition::always()));
     }
     for source in Source::all(&policy.identity) {
         let attributes = source.attributes(policy, &grants).into_iter();
@@ -41,7 +41,7 @@ struct SourceCallers<'a> {
 
 impl SourceCallers<'_> {
     fn find(&self) -> Vec<Callers> {
-        // Most users have the same effects as others, and so the same condition.
+        // Cached by effects: most users share theirs with other users.
         let mut conditions = BTreeMap::new();
         let general = match self.source.is_open {
             true => self.user_condition(None, &[], &mut conditions),
@@ -54,8 +54,8 @@ impl SourceCallers<'_> {
             if condition == general {
                 continue;
             }
-            // Every user has the roles of unlisted users. So the general condition is true of this
-            // user, too, unless more denies it.
+            // Every user has at least the roles of unlisted users. So the general condition also
+            // applies to this user, unless further attributes deny the request.
             if let Some(general) = &general
                 && condition.as_ref().is_none_or(|condition| condition.unless != general.unless)
             {
@@ -75,8 +75,8 @@ impl SourceCallers<'_> {
         general.into_iter().chain(by_name).collect()
     }
 
-    /// The users whose condition may differ from that of others, with their groups: listed users,
-    /// users with grants of their own, and users whose name is in the path.
+    /// The users whose condition may differ from the general condition, with their groups: listed
+    /// users, users with grants of their own, and users whose name is in the path.
     fn special_users(&self) -> BTreeMap<String, Vec<String>> {
         let granted = self.grants.by_user.keys().copied();
         let prefix = self.source.user_prefix;
@@ -89,8 +89,8 @@ impl SourceCallers<'_> {
         unlisted.chain(listed).collect()
     }
 
-    /// The condition for a user to make the request; `None` if no attribute helps. Without `user`,
-    /// for users whom the policy does not mention.
+    /// The condition for a user to make the request; `None` if no attribute helps. Without `user`:
+    /// the condition for users whom the policy does not mention.
     fn user_condition(
         &self,
         user: Option<&str>,

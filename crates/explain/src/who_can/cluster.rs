@@ -18,19 +18,19 @@ use crate::subjects::unverified_subject;
 use crate::{Explainer, lossy, notes};
 
 /// The note of an answer that leaves callers out.
-const LEFT_OUT: &str = "not all who may are listed: the cluster has so many roles, indices, \
-                        mappings or users that finding them takes too many steps";
+const LEFT_OUT: &str = "the list of callers is incomplete: the cluster has too many roles, \
+                        indices, mappings or users to find all of them";
 
-/// The note where a request may be reduced.
-const REDUCED: &str = "callers to whom it is permitted in part only are not listed: their requests \
-                       may be reduced to those of its indices on which it is permitted, or to none";
+/// The note if a request may be reduced.
+const REDUCED: &str = "callers to whom only a part of the request is permitted are not listed: the \
+                       request may be reduced to the permitted indices, or to none";
 
-/// The note where the items of a request may be separated.
+/// The note if the items of a bulk request may be separated.
 const SEPARATED: &str = "callers to whom only some of its items are permitted are not listed: \
                          inside Envoy their requests are forwarded with these items \
                          (`bulk: per-item`)";
 
-/// The note where a role that hides documents or fields does not always lead to a denial.
+/// The note if a role that hides documents or fields does not always lead to a denial.
 const HIDDEN: &str = "callers from whom a role hides documents or fields of an index are not \
                       listed, even if their requests are permitted";
 
@@ -44,7 +44,7 @@ impl Explainer<'_> {
     ) -> WhoCan {
         let mut answer = WhoCan {
             paths: vec![lossy(request.path)],
-            notes: notes::meant_method(request).into_iter().collect(),
+            notes: notes::hint_at_method(request).into_iter().collect(),
             cluster: Some(Box::new(ExplainedCluster::new(cluster, request, None, now))),
             ..WhoCan::default()
         };
@@ -65,19 +65,19 @@ impl Explainer<'_> {
             needs: &needs,
             mappings,
             steps,
-            listed: BTreeMap::new(),
-            unlisted: Vec::new(),
+            in_policy: BTreeMap::new(),
+            not_in_policy: Vec::new(),
         };
         answer.left_out = finder.find(&request).is_none();
         answer.callers = finder.into_callers();
-        let hides = self.policy().search.as_ref().is_some_and(|section| {
+        let may_permit_with_hidden = self.policy().search.as_ref().is_some_and(|section| {
             section.dfm_empty_overrides_all || section.document_security != DocumentSecurity::Deny
         });
         let notes = [
             (answer.left_out, LEFT_OUT),
             (explain::may_be_reduced(cluster.privileges(), &needs), REDUCED),
             (cluster.separates_items(&request, &needs), SEPARATED),
-            (hides, HIDDEN),
+            (may_permit_with_hidden, HIDDEN),
         ];
         let notes = notes.into_iter().filter(|(applies, _)| *applies);
         answer.notes.extend(notes.map(|(_, note)| note.to_owned()));
@@ -85,23 +85,24 @@ impl Explainer<'_> {
     }
 }
 
-/// Finds the callers who may make a request. Its methods return `None` if that takes too many
-/// steps; then the callers found so far are listed.
+/// Finds the callers who may make a request. Its methods return `None` if finding them takes too
+/// many steps. The answer then has the callers that were found before.
 struct Finder<'a> {
     cluster: &'a Cluster,
     needs: &'a [Need<'a>],
     mappings: Mappings<'a>,
     steps: Steps,
-    /// The users of Basic whom the policy lists, by the condition that they must meet.
-    listed: BTreeMap<Condition, Vec<String>>,
-    /// Users of Basic whom the policy does not list, and callers with tokens.
-    unlisted: Vec<Callers>,
+    /// Users that the policy lists under `identity.basic`, by the condition that they must meet.
+    in_policy: BTreeMap<Condition, Vec<String>>,
+    /// Users with Basic credentials that the policy does not list, and callers with tokens.
+    not_in_policy: Vec<Callers>,
 }
 
-/// The roles that a request requires, as alternatives.
+/// The roles that a request requires. A caller must meet at least one requirement.
 struct Requirements<'a> {
     usual: Vec<Requirement>,
-    /// The user that Dashboards itself has, with its alternatives if they are others.
+    /// The user that Dashboards signs in as, and its requirements, if they differ from the usual
+    /// requirements.
     dashboards: Option<(&'a str, Vec<Requirement>)>,
 }
 
@@ -111,8 +112,8 @@ impl<'a> Requirements<'a> {
         let privileges = cluster.privileges();
         let mapped = mappings.roles();
         let mut required = |is_dashboards| {
-            let needs = (*needs, is_dashboards);
             let can_be_held = |role: &str| mapped.contains(role);
+            let needs = (*needs, is_dashboards);
             explain::requirement_for(privileges, request, needs, can_be_held, steps)
         };
         let usual = required(false)?;
@@ -133,7 +134,7 @@ impl<'a> Requirements<'a> {
         }
     }
 
-    /// The maximum number of steps to find out whether a caller meets them.
+    /// The maximum number of steps to find out whether a caller meets any of the requirements.
     fn size(&self) -> usize {
         let special = self.dashboards.iter().flat_map(|(_, special)| special);
         self.usual.iter().chain(special).map(Requirement::size).sum()
@@ -144,25 +145,29 @@ impl<'a> Finder<'a> {
     fn find(&mut self, request: &search::Request<'_>) -> Option<()> {
         let requirements = Requirements::new(self, request)?;
         for source in Source::all(self.cluster.identity()) {
-            self.find_listed(&source, &requirements)?;
+            self.find_users_in_policy(&source, &requirements)?;
             if source.is_open {
-                self.find_unlisted(&source, &requirements)?;
+                self.find_callers_not_in_policy(&source, &requirements)?;
             }
         }
         Some(())
     }
 
     fn into_callers(self) -> Vec<Callers> {
-        let listed = self.listed.into_iter().map(|(condition, users)| Callers {
+        let listed = self.in_policy.into_iter().map(|(condition, users)| Callers {
             users: Some(users),
             ..Callers::new(CallerSource::Basic, condition)
         });
-        listed.chain(self.unlisted).collect()
+        listed.chain(self.not_in_policy).collect()
     }
 
     /// Finds the users whom the policy lists, and the addresses from which they may make the
     /// request.
-    fn find_listed(&mut self, source: &Source<'_>, requirements: &Requirements<'_>) -> Option<()> {
+    fn find_users_in_policy(
+        &mut self,
+        source: &Source<'_>,
+        requirements: &Requirements<'_>,
+    ) -> Option<()> {
         let cluster = self.cluster;
         let steps_per_group = 1 + self.mappings.pattern_count + requirements.size();
         for (name, groups) in &source.listed {
@@ -175,21 +180,22 @@ impl<'a> Finder<'a> {
                 .unwrap_or_else(|| unverified_subject(&name, Some(source.id), groups, &[]));
             let subject = cluster.subject(&subject);
             let mut conditions = BTreeSet::new();
+            // A service account may use system indices only, which requirements do not say: decide.
             if subject.is_service {
                 if self.permits_service(&subject)? {
-                    conditions.insert(Condition::default());
+                    conditions.insert(Condition::always());
                 }
             } else {
                 for requirement in requirements.for_user(&name) {
                     conditions.extend(self.addresses_for(requirement, &subject)?);
                 }
             }
-            // A user who may make the request from anywhere is not listed with addresses, too.
-            if conditions.contains(&Condition::default()) {
-                conditions = BTreeSet::from([Condition::default()]);
+            // The addresses do not matter for a user who may make the request from anywhere.
+            if conditions.contains(&Condition::always()) {
+                conditions = BTreeSet::from([Condition::always()]);
             }
             for condition in conditions {
-                self.listed.entry(condition).or_default().push(name.clone());
+                self.in_policy.entry(condition).or_default().push(name.clone());
             }
         }
         Some(())
@@ -198,12 +204,13 @@ impl<'a> Finder<'a> {
     fn permits_service(&mut self, subject: &search::Subject) -> Option<bool> {
         let privileges = self.cluster.privileges();
         let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
+        // Each need compares bitmaps of names, 64 names at once.
         self.steps.take(self.needs.len().saturating_mul(1 + names / 64))?;
         let answer = privileges.decide(&privileges.uncached_caller(subject), self.needs);
         Some(answer.verdict == search::Verdict::Permitted)
     }
 
-    /// The condition on the addresses of a user who meets a requirement; empty if the user cannot.
+    /// The addresses from which a user meets a requirement; `Some(None)` if from none.
     fn addresses_for(
         &mut self,
         requirement: &Requirement,
@@ -212,28 +219,28 @@ impl<'a> Finder<'a> {
         let privileges = self.cluster.privileges();
         let roles = privileges.config().roles_of(subject);
         let variables = subject.variables(&roles, privileges.evaluation());
-        let mut needs = Vec::new();
-        for alternatives in &requirement.all {
-            let counting: Vec<&HeldRole> =
-                alternatives.iter().filter(|role| role.counts_for(&variables)).collect();
-            if counting.iter().any(|role| roles.contains(&role.role)) {
+        let mut required_attributes = Vec::new();
+        for any_of in &requirement.all {
+            let applicable: Vec<&HeldRole> =
+                any_of.iter().filter(|role| role.applies_to(&variables)).collect();
+            if applicable.iter().any(|role| roles.contains(&role.role)) {
                 continue;
             }
             let addresses: BTreeSet<Attribute> =
-                counting.iter().flat_map(|role| self.addresses(role)).collect();
+                applicable.iter().flat_map(|role| self.addresses(role)).collect();
             if addresses.is_empty() {
                 return Some(None);
             }
-            self.add_need(&mut needs, addresses)?;
+            self.require_any(&mut required_attributes, addresses)?;
         }
         let mut unless = BTreeSet::new();
-        for role in requirement.none.iter().filter(|role| role.counts_for(&variables)) {
+        for role in requirement.none.iter().filter(|role| role.applies_to(&variables)) {
             if roles.contains(&role.role) {
                 return Some(None);
             }
             unless.extend(self.addresses(role));
         }
-        self.condition(&needs, unless).map(Some)
+        self.condition(&required_attributes, unless).map(Some)
     }
 
     /// The addresses of clients that have a role.
@@ -242,36 +249,37 @@ impl<'a> Finder<'a> {
         patterns.map(|pattern| Attribute::Address(pattern.text().to_owned()))
     }
 
-    fn add_need(
+    fn require_any(
         &mut self,
-        needs: &mut Vec<BTreeSet<Attribute>>,
+        required_attributes: &mut Vec<BTreeSet<Attribute>>,
         attributes: BTreeSet<Attribute>,
     ) -> Option<()> {
-        self.steps.take(1 + needs.len())?;
-        if !needs.contains(&attributes) {
-            needs.push(attributes);
+        self.steps.take(1 + required_attributes.len())?;
+        if !required_attributes.contains(&attributes) {
+            required_attributes.push(attributes);
         }
         Some(())
     }
 
     fn condition(
         &mut self,
-        needs: &[BTreeSet<Attribute>],
+        required_attributes: &[BTreeSet<Attribute>],
         unless: BTreeSet<Attribute>,
     ) -> Option<Condition> {
-        let size = needs.len() + needs.iter().map(BTreeSet::len).sum::<usize>();
-        self.steps.take(needs.len().saturating_mul(size))?;
-        Some(Condition::new(needs, unless))
+        let size = required_attributes.len()
+            + required_attributes.iter().map(BTreeSet::len).sum::<usize>();
+        self.steps.take(required_attributes.len().saturating_mul(size))?;
+        Some(Condition::new(required_attributes, unless))
     }
 
     /// Finds the callers of a source whom the policy does not list.
-    fn find_unlisted(
+    fn find_callers_not_in_policy(
         &mut self,
         source: &Source<'_>,
         requirements: &Requirements<'_>,
     ) -> Option<()> {
         let mut callers: Vec<Callers> = Vec::new();
-        let any_user = UnlistedCaller { source, user: None };
+        let any_user = UnlistedCallers { source, only_user: None };
         for requirement in &requirements.usual {
             callers.extend(self.callers_meeting(requirement, any_user)?);
         }
@@ -280,7 +288,7 @@ impl<'a> Finder<'a> {
             && source.may_have_unlisted(name)
             && !source.listed.contains_key(name)
         {
-            let dashboards = UnlistedCaller { source, user: Some(user) };
+            let dashboards = UnlistedCallers { source, only_user: Some(user) };
             for requirement in alternatives {
                 let special = self.callers_meeting(requirement, dashboards)?;
                 self.steps.take(callers.len())?;
@@ -296,7 +304,7 @@ impl<'a> Finder<'a> {
         for callers in callers.iter_mut().filter(|callers| callers.users.is_none()) {
             callers.except_users.clone_from(&listed);
         }
-        self.unlisted.extend(callers);
+        self.not_in_policy.extend(callers);
         Some(())
     }
 
@@ -304,20 +312,20 @@ impl<'a> Finder<'a> {
     fn callers_meeting(
         &mut self,
         requirement: &Requirement,
-        caller: UnlistedCaller<'_>,
+        callers: UnlistedCallers<'_>,
     ) -> Option<Option<Callers>> {
         let mut unless = BTreeSet::new();
         for role in &requirement.none {
-            unless.extend(self.attributes(role, caller)?);
+            unless.extend(self.attributes(role, callers)?);
         }
         if unless.contains(&Attribute::Anyone) {
             return Some(None);
         }
-        let mut needs = Vec::new();
-        for alternatives in &requirement.all {
+        let mut required_attributes = Vec::new();
+        for any_of in &requirement.all {
             let mut attributes = BTreeSet::new();
-            for role in alternatives {
-                attributes.extend(self.attributes(role, caller)?);
+            for role in any_of {
+                attributes.extend(self.attributes(role, callers)?);
             }
             if attributes.contains(&Attribute::Anyone) {
                 continue;
@@ -326,36 +334,36 @@ impl<'a> Finder<'a> {
             if attributes.is_empty() {
                 return Some(None);
             }
-            self.add_need(&mut needs, attributes)?;
+            self.require_any(&mut required_attributes, attributes)?;
         }
-        let condition = self.condition(&needs, unless)?;
-        let users = caller.user.map(|user| vec![user.to_owned()]);
-        Some(Some(Callers { users, ..Callers::new(caller.source.kind.clone(), condition) }))
+        let condition = self.condition(&required_attributes, unless)?;
+        let users = callers.only_user.map(|user| vec![user.to_owned()]);
+        Some(Some(Callers { users, ..Callers::new(callers.source.kind.clone(), condition) }))
     }
 
-    /// The attributes each of which gives a caller a role that counts.
+    /// The attributes any one of which gives a caller this role, and makes it apply to the caller.
     fn attributes(
         &mut self,
         role: &HeldRole,
-        caller: UnlistedCaller<'_>,
+        callers: UnlistedCallers<'_>,
     ) -> Option<Vec<Attribute>> {
         self.steps.take(self.mappings.size(&role.role).saturating_mul(role.size()))?;
         let mappings = self.mappings.for_role(&role.role);
-        let attributes = mappings.iter().flat_map(|mapping| caller.attributes(mapping));
-        let Some(matching) = &role.matching else { return Some(attributes.collect()) };
-        match (matching.user(), caller.user) {
+        let attributes = mappings.iter().flat_map(|mapping| callers.attributes(mapping));
+        let Some(template_match) = &role.template_match else { return Some(attributes.collect()) };
+        match (template_match.user(), callers.only_user) {
             (Some(user), Some(only)) if user == only => return Some(attributes.collect()),
             (Some(_), Some(_)) => return Some(Vec::new()),
-            (Some(user), None) if !user.starts_with(caller.source.user_prefix) => {
+            (Some(user), None) if !user.starts_with(callers.source.user_prefix) => {
                 return Some(Vec::new());
             }
             (Some(_) | None, _) => {}
         }
         let attributes = attributes.map(|attribute| Attribute::Where {
             attribute: Box::new(attribute),
-            pattern: matching.template.text().to_owned(),
-            names: matching.names().map(str::to_owned).collect(),
-            user: matching.user().map(str::to_owned),
+            pattern: template_match.template.text().to_owned(),
+            names: template_match.names().map(str::to_owned).collect(),
+            user: template_match.user().map(str::to_owned),
         });
         Some(attributes.collect())
     }
@@ -363,24 +371,24 @@ impl<'a> Finder<'a> {
 
 /// The callers of a source whom the policy does not list.
 #[derive(Clone, Copy)]
-struct UnlistedCaller<'s> {
+struct UnlistedCallers<'s> {
     source: &'s Source<'s>,
-    /// The only user who counts, if not all do.
-    user: Option<&'s str>,
+    /// If these are the callers with a single name: the name.
+    only_user: Option<&'s str>,
 }
 
-impl UnlistedCaller<'_> {
-    /// The attributes each of which gives a caller the role of a mapping.
+impl UnlistedCallers<'_> {
+    /// The attributes any one of which gives a caller the role of a mapping.
     fn attributes(&self, mapping: &RoleMapping) -> Vec<Attribute> {
         let mut attributes = Vec::new();
         for pattern in &mapping.users {
-            let matches_all = match self.user {
+            let matches_all = match self.only_user {
                 Some(user) => pattern.matches(user),
                 None => pattern.is_anything(),
             };
             if matches_all {
                 attributes.push(Attribute::Anyone);
-            } else if self.user.is_none() && may_overlap(pattern, self.source.user_prefix) {
+            } else if self.only_user.is_none() && may_overlap(pattern, self.source.user_prefix) {
                 attributes.push(Attribute::Name(pattern.text().to_owned()));
             }
         }
@@ -400,11 +408,11 @@ impl UnlistedCaller<'_> {
     /// Whether a caller can have a backend role that matches.
     fn may_have(&self, pattern: &Pattern) -> bool {
         let issuer = self.source.issuer.filter(|issuer| issuer.role_claim().is_some());
-        let is_role = issuer.is_some_and(|issuer| match &issuer.roles_from_token {
+        let from_token = issuer.is_some_and(|issuer| match &issuer.roles_from_token {
             RolesFromToken::All => true,
             RolesFromToken::Only(listed) => listed.iter().any(|role| pattern.matches(&role.name)),
         });
-        is_role || self.source.group_prefix().is_some_and(|prefix| may_overlap(pattern, prefix))
+        from_token || self.source.group_prefix().is_some_and(|prefix| may_overlap(pattern, prefix))
     }
 }
 

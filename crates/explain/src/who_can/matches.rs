@@ -10,14 +10,14 @@ use policy::pattern::{PatternSubject, Segment};
 
 use super::MatchingRule;
 use crate::lossy;
-use crate::rules::{ExplainedRule, Extending, has_path, is_for};
+use crate::rules::{ExplainedRule, ExtendingRoles, has_path, is_for};
 
 /// The rules that match a request, whoever makes it.
 pub(super) struct Matches<'a> {
     policy: &'a Policy,
     /// How many interpretations of the path must be allowed.
     pub(super) path_count: usize,
-    extending: Extending,
+    extending_roles: ExtendingRoles,
     /// The rules that match for every caller.
     for_everyone: UserMatches<'a>,
     /// For each user whose name, with or without its prefix, is a segment of the path: the rules
@@ -28,7 +28,7 @@ pub(super) struct Matches<'a> {
 /// The rules that match for a user.
 struct UserMatches<'a> {
     rules: Vec<PathMatch<'a>>,
-    /// The effects of these rules and of those that match for every caller, by role.
+    /// The effects of these rules, and of the rules that match for every caller, by role.
     effects: BTreeMap<RoleId, Effects>,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Effects {
 #[derive(Clone, Copy)]
 struct PathMatch<'a> {
     /// The index of the interpretation among those that must be allowed; `None` if only `deny`
-    /// rules count on it.
+    /// rules apply to it.
     index: Option<usize>,
     path: &'a [u8],
     rule: RoleRule<'a>,
@@ -62,7 +62,7 @@ struct RoleRule<'a> {
 
 impl<'a> Matches<'a> {
     pub(super) fn new(policy: &'a Policy, request: &ParsedRequest<'a>) -> Self {
-        let extending = Extending::new(policy);
+        let extending_roles = ExtendingRoles::new(policy);
         let rules: Vec<RoleRule<'a>> = policy
             .roles
             .entries()
@@ -75,21 +75,28 @@ impl<'a> Matches<'a> {
             .collect();
         let matches = path_matches(&rules, request, None);
         let for_everyone =
-            UserMatches { effects: effects_by_role(&matches, &extending), rules: matches };
+            UserMatches { effects: effects_by_role(&matches, &extending_roles), rules: matches };
         let rules: Vec<RoleRule<'a>> =
-            rules.into_iter().filter(|rule| !user_places(rule.rule).is_empty()).collect();
-        let places = rules.iter().flat_map(|rule| user_places(rule.rule)).collect();
+            rules.into_iter().filter(|rule| !user_segment_indices(rule.rule).is_empty()).collect();
+        let segment_indices =
+            rules.iter().flat_map(|rule| user_segment_indices(rule.rule)).collect();
         let mut for_user = BTreeMap::new();
-        for ((source, user), prefix) in users_in_path(policy, request, &places) {
+        for ((source, user), prefix) in users_in_path(policy, request, &segment_indices) {
             let subject = PatternSubject { user: user.as_bytes(), prefix, source: Some(source) };
             let matches = path_matches(&rules, request, Some(subject));
             if !matches.is_empty() {
                 let effects =
-                    effects_by_role(for_everyone.rules.iter().chain(&matches), &extending);
+                    effects_by_role(for_everyone.rules.iter().chain(&matches), &extending_roles);
                 for_user.insert((source, user), UserMatches { rules: matches, effects });
             }
         }
-        Self { policy, path_count: request.paths.all().count(), extending, for_everyone, for_user }
+        Self {
+            policy,
+            path_count: request.paths.all().count(),
+            extending_roles,
+            for_everyone,
+            for_user,
+        }
     }
 
     /// The users of this source for whom more rules match than for everyone.
@@ -118,8 +125,8 @@ impl<'a> Matches<'a> {
         effects
     }
 
-    /// The rules that match, in the order of the policy, then those that match for a user only: at
-    /// most `max`, each with at most `max` roles. And how many rules match.
+    /// The first `max` rules that match, each with at most `max` roles, and how many rules match.
+    /// They are in the order of the policy; rules that match only for some users come last.
     pub(super) fn rules(&self, max: usize) -> (Vec<MatchingRule>, usize) {
         let for_everyone = self.for_everyone.rules.iter().map(|matched| (matched, None));
         let for_user = self.for_user.iter().flat_map(|((_, user), matches)| {
@@ -146,7 +153,7 @@ impl<'a> Matches<'a> {
         max: usize,
     ) -> MatchingRule {
         let RoleRule { id, role, rule, effect } = matched.rule;
-        let roles = self.extending.with_extending(id);
+        let roles = self.extending_roles.with_extending(id);
         let names = roles.iter().take(max).map(|id| self.policy.roles.at(*id).name.to_string());
         MatchingRule {
             rule: ExplainedRule::new(role, rule, effect),
@@ -167,17 +174,18 @@ impl<'e> Extend<&'e Effects> for Effects {
     }
 }
 
-/// The places of segments that must be the name of the user.
-fn user_places(rule: &Rule) -> BTreeSet<usize> {
+/// The segment_indices of segments that must be the name of the user.
+fn user_segment_indices(rule: &Rule) -> BTreeSet<usize> {
     let segments = rule.resources.iter().flat_map(|pattern| pattern.segments.iter().enumerate());
     let user = segments.filter(|(_, segment)| match segment {
         Segment::User | Segment::UserId(_) => true,
         Segment::Literal(_) | Segment::One(_) | Segment::Glob(_) => false,
     });
-    user.map(|(place, _)| place).collect()
+    user.map(|(index, _)| index).collect()
 }
 
-/// The rules that match for everyone; or those that match for this user, and not for everyone.
+/// Without `user`: the rules that match for everyone. Otherwise: the rules that match for this user
+/// only.
 fn path_matches<'a>(
     rules: &[RoleRule<'a>],
     request: &ParsedRequest<'a>,
@@ -188,9 +196,9 @@ fn path_matches<'a>(
     let mut matches = Vec::new();
     for (index, path) in allowed.chain(deny_only) {
         for rule in rules {
-            let counts = index.is_some() || rule.effect == Effect::Deny;
-            let is_for_everyone = || user.is_some() && has_path(rule.rule, path, None);
-            if counts && has_path(rule.rule, path, user) && !is_for_everyone() {
+            let applies = index.is_some() || rule.effect == Effect::Deny;
+            let already_for_everyone = || user.is_some() && has_path(rule.rule, path, None);
+            if applies && has_path(rule.rule, path, user) && !already_for_everyone() {
                 matches.push(PathMatch { index, path, rule: *rule });
             }
         }
@@ -198,11 +206,12 @@ fn path_matches<'a>(
     matches
 }
 
-/// The effects of each role, with the roles that it extends. A rule affects its own role and the
-/// roles that extend it, so the cost does not depend on how many roles each role has.
+/// The effects of each role, including the roles that it extends. A rule affects its own role and
+/// the roles that extend it. They are visited from the rule, so the cost does not depend on how
+/// many roles each role extends.
 fn effects_by_role<'r>(
     matches: impl IntoIterator<Item = &'r PathMatch<'r>>,
-    extending: &Extending,
+    extending: &ExtendingRoles,
 ) -> BTreeMap<RoleId, Effects> {
     let mut by_role: BTreeMap<RoleId, Effects> = BTreeMap::new();
     for PathMatch { index, rule, .. } in matches {
@@ -228,19 +237,19 @@ fn effects_by_role<'r>(
     by_role
 }
 
-/// The users for whom a rule with `{user}` or `{user.id}` could match, each with the length of its
-/// prefix: their name is a segment of the path at one of these places, with or without the prefix
-/// of their source.
+/// The users for whom a rule with `{user}` or `{user.id}` could match, each with the length of the
+/// prefix of its source: the name, with or without this prefix, is a segment of the path at one of
+/// these indices.
 fn users_in_path(
     policy: &Policy,
     request: &ParsedRequest<'_>,
-    places: &BTreeSet<usize>,
+    segment_indices: &BTreeSet<usize>,
 ) -> BTreeMap<(SourceId, String), usize> {
     let mut users = BTreeMap::new();
     for path in request.paths.all().chain(request.paths.deny_only()) {
         let path = path.strip_prefix(b"/").unwrap_or(path);
-        for (place, segment) in path.split(|byte| *byte == b'/').enumerate() {
-            if segment.is_empty() || !places.contains(&place) {
+        for (index, segment) in path.split(|byte| *byte == b'/').enumerate() {
+            if segment.is_empty() || !segment_indices.contains(&index) {
                 continue;
             }
             let Ok(name) = String::from_utf8(decoded(segment)) else { continue };

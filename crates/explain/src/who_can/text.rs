@@ -13,7 +13,7 @@ const MAX_NAMES: usize = 3;
 impl Display for WhoCan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            // The reasons of a search cluster say themselves whether the request is invalid.
+            // The texts of these reasons already say that the request is invalid or unsupported.
             let prefix = match name {
                 "unknown_operation" | "unsupported_operation" | "body_needed" => "",
                 "invalid_operation" => "the request is ",
@@ -22,7 +22,7 @@ impl Display for WhoCan {
             write!(f, "nobody: {prefix}{} ({name})", OneLine(because))?;
         } else if self.callers.is_empty() {
             f.write_str(if self.left_out {
-                "not known: finding those who may takes too many steps"
+                "not known: finding the callers who may takes too many steps"
             } else if self.cluster.is_some() {
                 "nobody: no caller can have the roles of the search cluster that permit it"
             } else if self.rules.iter().all(|rule| rule.rule.denies) {
@@ -96,12 +96,12 @@ fn write_list(f: &mut Formatter<'_>, heading: &str, items: &[String]) -> Result 
 /// Attributes as alternatives, in words.
 struct Alternatives {
     texts: Vec<String>,
-    /// Whether all are names of roles and groups.
+    /// Whether all texts are names of roles and groups.
     are_names: bool,
 }
 
 impl Alternatives {
-    /// `is_needed` says whether a caller needs one of the attributes, or must have none of them.
+    /// `is_needed`: a caller needs one of the attributes. Otherwise it must have none of them.
     fn new(attributes: &[Attribute], is_needed: bool) -> Self {
         let (mut roles, mut groups, mut described) = (vec![], vec![], vec![]);
         let (mut backend_roles, mut names, mut addresses) = (vec![], vec![], vec![]);
@@ -168,8 +168,8 @@ impl Display for MatchingRule {
     }
 }
 
-/// An attribute in words. A pattern with values of the caller must match all names if the attribute
-/// is needed; if the caller must not have it, it must match none of them.
+/// An attribute in words. If the attribute is needed, its pattern must match all names. Otherwise
+/// the caller must not have the attribute if its pattern matches any of them.
 fn describe(attribute: &Attribute, is_needed: bool) -> String {
     match attribute {
         Attribute::Role(name) => format!("the role `{name}`"),

@@ -115,7 +115,7 @@ fn explain_request(
         explanation.notes.extend(explainer.without_identity(&host).map(str::to_owned));
     }
     let user = user.as_deref().filter(|_| issuer.is_none());
-    explanation.notes.extend(explainer.unknown_names(&host, user, (groups, roles)));
+    explanation.notes.extend(explainer.unknown_name_messages(&host, user, (groups, roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body)
         && !body.is_given()
     {

@@ -125,7 +125,7 @@ impl LoggedDecision {
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
                     let subject = self.subject_as_logged(user, source);
-                    notes = explainer.notes_on_logged(request.host, &subject);
+                    notes = explainer.notes_on_logged_subject(request.host, &subject);
                     ExplainedSubject::Given(subject)
                 };
                 explainer.explain(&request, caller, now)
@@ -142,7 +142,7 @@ impl LoggedDecision {
             explanation.notes.extend(notes);
         }
         if let Some(keys) = &self.outcome.keys {
-            explanation.without_keys =
+            explanation.keys_note =
                 Some(format!("{keys}, as logged; not fetched for this command"));
         }
         let same = self.outcome.is_same_as(&explanation);

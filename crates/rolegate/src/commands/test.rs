@@ -113,10 +113,10 @@ fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcom
             let identity = explainer.identity_on(host.as_bytes());
             outcome.failures.extend(explain::impossible_user(name, identity));
             if outcome.failures.is_empty() {
-                warnings.extend(explainer.doubtful_names(case));
+                warnings.extend(explainer.doubts_about_names(case));
             } else {
                 let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
-                for unknown in explainer.unknown_names(host, Some(name), (&groups, &[])) {
+                for unknown in explainer.unknown_name_messages(host, Some(name), (&groups, &[])) {
                     if !outcome.failures.contains(&unknown) {
                         outcome.failures.push(unknown);
                     }
@@ -124,7 +124,7 @@ fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcom
             }
             warnings.extend(explainer.without_identity(host).map(str::to_owned));
         }
-        Credentials::Claims(_) => warnings.extend(explainer.doubtful_names(case)),
+        Credentials::Claims(_) => warnings.extend(explainer.doubts_about_names(case)),
         Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {}
     }
     outcome.warning = Some(warnings.join("; ")).filter(|warnings| !warnings.is_empty());

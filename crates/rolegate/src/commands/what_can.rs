@@ -14,7 +14,7 @@ pub(crate) fn run(args: &WhatCanArgs, output: &mut Output) -> Result<Exit, Comma
     let explainer = Explainer::new(&compiled.authorizer);
     let mut answer = answer(args, explainer)?;
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
-    answer.notes.extend(explainer.unknown_names(host(args), user, (&args.groups, &[])));
+    answer.notes.extend(explainer.unknown_name_messages(host(args), user, (&args.groups, &[])));
     if args.user.is_some() || !args.groups.is_empty() {
         answer.notes.extend(explainer.without_identity(host(args)).map(str::to_owned));
     }
@@ -31,7 +31,7 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Comma
     // A misspelt role would give the answer for a caller without roles.
     let unknown = match on_cluster {
         true => unknown_on_cluster(explainer, host, roles),
-        false => explain::unknown_roles(roles, explainer.policy()),
+        false => explain::unknown_role_messages(roles, explainer.policy()),
     };
     if let Some(unknown) = unknown.into_iter().next() {
         return Err(CommandError::Arguments(unknown));

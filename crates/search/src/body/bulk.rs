@@ -16,7 +16,7 @@ const DELETES: u8 = 2;
 const UPDATES: u8 = 4;
 const MAY_CREATE: u8 = 8;
 
-/// Lines: an action with the index of a document, and for most actions the document.
+/// Reads lines: an action with the index of a document, and for most actions the document.
 pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let body = reading.body()?;
     if body.is_empty() {
@@ -120,7 +120,7 @@ fn read_action<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
                 Ok(())
             }
             "pipeline" => {
-                has_pipeline |= json.pipeline()?;
+                has_pipeline |= json.names_pipeline()?;
                 Ok(())
             }
             // With an external version, a deletion creates the index.
@@ -140,7 +140,7 @@ fn read_action<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
     item.ok_or(Problem::Invalid("its body has a line without an action"))
 }
 
-/// The actions that the items on an index perform.
+/// The actions of the operations in `work`.
 fn actions_for(work: u8) -> &'static [Action] {
     const BULK: Action = Action::of("indices:data/write/bulk[s]");
     const INDEX: Action = Action::of("indices:data/write/index");

@@ -21,7 +21,7 @@ pub(super) enum DocumentForm {
     TermVectors,
 }
 
-/// `{"_index": …, "_id": …}`. This index replaces that of the path.
+/// `{"_index": …, "_id": …}`. This index replaces the index of the path.
 pub(super) fn term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let mut index = None;
     reading.members(|_, json, key| {
@@ -39,7 +39,7 @@ pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Re
     let default = reading.index_name("index")?;
     let mut indices = BTreeSet::new();
     let mut uses_default = reading.body()?.is_empty() || reading.query.get("ids")?.is_some();
-    let mut has_own_default = false;
+    let mut has_body_default = false;
     reading.members(|reading, json, key| match &*key {
         "docs" => json.array(|json| {
             match index_of_document(json, form)? {
@@ -50,18 +50,18 @@ pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Re
         }),
         "ids" => {
             uses_default = true;
-            json.items(Json::scalar)
+            json.value_or_array(Json::scalar)
         }
         "parameters" if form == DocumentForm::TermVectors => {
             if let Some(index) = index_of_document(json, form)? {
-                has_own_default = true;
+                has_body_default = true;
                 indices.insert(reading.name(index)?);
             }
             Ok(())
         }
         _ => Err(UNKNOWN_KEY),
     })?;
-    if uses_default && default.is_none() && !has_own_default {
+    if uses_default && default.is_none() && !has_body_default {
         return Err(Problem::Invalid("it names no index for a document"));
     }
     indices.extend(default.filter(|_| uses_default));
@@ -84,8 +84,9 @@ fn index_of_document<'a>(
 
 /// Reads a member of an object that names a document.
 ///
-/// A node reads the members of some arrays and objects as if they were members of the document. So
-/// arrays and objects are allowed only where a node reads them whole, and only in their right form.
+/// A node reads the members of an unexpected array or object as if they were members of the
+/// document. So arrays and objects are allowed only under keys for which a node expects them, and
+/// only in the form that it expects.
 fn document_member<'a>(
     json: &mut Json<'a>,
     key: &str,
@@ -95,12 +96,12 @@ fn document_member<'a>(
     match (key, form) {
         ("_index", _) => set_once(index, json.optional_string()?),
         ("stored_fields", DocumentForm::Get) | ("fields", DocumentForm::TermVectors) => {
-            json.items(Json::scalar)
+            json.value_or_array(Json::scalar)
         }
         ("_source", DocumentForm::Get) => source_filter(json),
         ("_id" | "routing" | "version" | "version_type", DocumentForm::Get) => json.scalar(),
         (_, DocumentForm::Get) => Err(UNKNOWN_KEY),
-        // With another value than an object, nodes of 3.x go on for ever.
+        // If the value is not an object, nodes of 3.x loop for ever.
         ("filter", DocumentForm::TermVectors) => json.object(|json, _| json.scalar()),
         ("per_field_analyzer" | "perFieldAnalyzer" | "doc", DocumentForm::TermVectors) => {
             json.ignore()
@@ -112,10 +113,10 @@ fn document_member<'a>(
 /// `true`, a pattern, patterns, or an object with two lists of patterns.
 fn source_filter(json: &mut Json<'_>) -> Result<(), Problem> {
     if json.peek()? != Value::Object {
-        return json.items(Json::scalar);
+        return json.value_or_array(Json::scalar);
     }
     json.object(|json, key| match &*key {
-        "includes" | "include" | "excludes" | "exclude" => json.items(Json::scalar),
+        "includes" | "include" | "excludes" | "exclude" => json.value_or_array(Json::scalar),
         _ => Err(UNKNOWN_KEY),
     })
 }

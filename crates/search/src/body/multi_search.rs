@@ -8,7 +8,7 @@ use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
 
-/// Pairs of lines: the indices to search, and a query.
+/// Reads pairs of lines: the indices to search, and a query.
 pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(), Problem> {
     let body = reading.body()?;
     if body.is_empty() {
@@ -37,7 +37,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
             shows_hidden_terms = lookups.finish(reading)?;
         }
         if shows_hidden_terms {
-            reading.show_hidden_terms(search);
+            reading.mark_hidden_terms(search);
         }
     }
     Ok(())
@@ -50,10 +50,10 @@ fn search_header<'a>(
 ) -> Result<Expression<'a>, Problem> {
     let (mut indices, mut states) = (None, None);
     json.object(|json, key| match &*key {
-        "index" | "indices" => set_once(&mut indices, json.names()?),
+        "index" | "indices" => set_once(&mut indices, json.name_list_or_array()?),
         "expand_wildcards" | "expandWildcards" => {
             let mut listed = Vec::new();
-            json.items(|json| {
+            json.value_or_array(|json| {
                 listed.push(json.string()?);
                 Ok(())
             })?;

@@ -9,8 +9,8 @@ use crate::reading::Reading;
 
 /// `{"source": …, "params": {…}}` or `{"id": …, "params": {…}}`
 ///
-/// The look-ups of a template are seen if its source is JSON as it stands, and variables are only
-/// in strings that are values. Other templates may look up anything.
+/// The look-ups of a template can be read if its source is JSON as written, with variables only in
+/// strings that are values. Other templates may look up anything.
 pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let (mut sources, mut is_seen, mut shows_hidden_terms) = (0, true, false);
     reading.members(|_, json, key| match (&*key, json.peek()?) {
@@ -21,7 +21,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             } else {
                 std::str::from_utf8(json.skip()?).map(Cow::Borrowed).unwrap_or_default()
             };
-            match hidden_terms(&source) {
+            match self::shows_hidden_terms(&source) {
                 Some(shows) => shows_hidden_terms |= shows,
                 None => is_seen = false,
             }
@@ -32,7 +32,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             Ok(())
         }
         ("params" | "explain", _) => json.ignore(),
-        // Another name of the source, or the name of a stored template, which takes its place.
+        // Another key for the source, or the name of a stored template.
         _ => {
             is_seen = false;
             json.ignore()
@@ -42,24 +42,24 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         lookups::need_any_lookup(reading)?;
         shows_hidden_terms = true;
     }
-    // A node refuses `profile` and aggregations in requests to be rated.
+    // In `_rank_eval`, a node refuses `profile` and aggregations.
     if shows_hidden_terms && reading.operation.name != "rank_eval" {
-        reading.show_hidden_terms(0..reading.needs.len());
+        reading.mark_hidden_terms(0..reading.needs.len());
     }
     Ok(())
 }
 
-/// Whether a source shows terms of documents that it does not find. `None` if it may have look-ups.
-fn hidden_terms(source: &str) -> Option<bool> {
+/// Whether a source shows hidden terms. `None` if it may have look-ups.
+fn shows_hidden_terms(source: &str) -> Option<bool> {
     if !has_only_variables(source) || source.contains('\\') {
         return None;
     }
-    Json::whole(source.as_bytes(), lookups::hidden_terms_of_template).ok()
+    Json::whole(source.as_bytes(), lookups::template_shows_hidden_terms).ok()
 }
 
-/// Whether all tags are names of variables, each whole: `{{name}}`. Other tags may add more than a
-/// value within a string (sections, partials, unescaped text). A node reads a tag up to the next
-/// `}}`, so a tag that is not closed at once could take the end of a string with it.
+/// Whether all tags are plain variables: `{{name}}`. Other tags (sections, partials, unescaped
+/// text) may add more than a value within a string. A node reads a tag up to the next `}}`, so a
+/// tag that is not closed right after its name could swallow the end of a string.
 fn has_only_variables(text: &str) -> bool {
     text.split("{{").skip(1).all(|tag| {
         let end = tag.trim_start_matches(|c: char| {

@@ -1,6 +1,6 @@
 //! Bounds the work for the names and patterns of a request.
 //!
-//! A client chooses how many there are. Each pattern may be compared with every name of the
+//! A client chooses their number. Each pattern may be compared with every name of the
 //! inventory, and each unknown name with the patterns of the roles. The thread serves no other
 //! request meanwhile.
 
@@ -14,40 +14,42 @@ use crate::steps::Steps;
 
 use super::Privileges;
 
-/// The most steps of a request: 35 ms at 50 ns a step, some 100 ms at worst (extrapolated from
-/// requests of seconds, November 2026). Only a single name or pattern may take more.
+/// The most steps of a request: 35 ms at 50 ns per step, some 100 ms at worst (extrapolated from
+/// requests that took seconds, November 2026). Only a request with a single name or pattern may
+/// take more.
 const MAX_STEPS: usize = 700_000;
 
-/// A pattern is compared with a name of the inventory three times: to decide, for the names that
-/// are forwarded in its place, and for the missing names. 20 patterns such as `*-errors` with
-/// 10,000 indices that also have an alias are within the bound. 1.9 million comparisons, each made
-/// five times, took 0.3 to 1.3 s (November 2026).
+/// A pattern is compared with a name of the inventory three times: to decide, to find the names
+/// that are forwarded in its place, and to list the missing names. 20 patterns such as `*-errors`
+/// with 10,000 indices that also have an alias are within the bound. 1.9 million comparisons, each
+/// made five times, took 0.3 to 1.3 s (November 2026).
 const STEPS_PER_COMPARISON: usize = 3;
 
 /// Names in an expression are looked up twice: to decide, and to list the missing names.
 const STEPS_PER_LISTED: usize = 2;
 
-/// Bytes of a name that are compared in a step. 200 bytes took 900 ns at worst (November 2026).
+/// The bytes of a name that are compared in a step. Comparing 200 bytes took 900 ns at worst
+/// (November 2026).
 const BYTES_PER_STEP: usize = 32;
 
-/// Shorter patterns take about the same time in a comparison.
+/// A comparison takes about the same time for all patterns that are shorter, in bytes.
 const PATTERN_PER_COMPARISON: usize = 64;
 
-/// Names that an operation on whole bitmaps handles in about the time of a comparison.
+/// The names that an operation on whole bitmaps handles in about the time of a comparison.
 const NAMES_PER_COMPARISON: usize = 128;
 
-/// Members of an alias that are added to a bitmap in about the time of a comparison.
+/// The members of an alias that are added to a bitmap in about the time of a comparison.
 const MEMBERS_PER_COMPARISON: usize = 8;
 
 impl Privileges {
-    /// Whether the needs of a request can be decided in a bounded time. Ask before
+    /// Whether the needs of a request can be decided in a bounded time. Call it before
     /// [`Self::decide`].
     ///
     /// # Errors
     /// If it has too many patterns for the contents of the cluster, or too many unknown names.
     pub fn bound(&self, needs: &[Need<'_>]) -> Result<(), Problem> {
         let parts = needs.iter().map(|need| need.target.size()).fold(0, usize::saturating_add);
-        // The client does not choose how long a single part takes.
+        // How long a single part takes depends on the cluster, not on the client.
         if parts == 1 || parts.saturating_mul(self.worst_steps(needs)) <= MAX_STEPS {
             return Ok(());
         }
@@ -87,7 +89,7 @@ impl Privileges {
         let actions = needs.iter().map(|need| need.actions.len()).max().unwrap_or_default();
         let names = 0..self.inventory.len();
         let members = self.inventory.members_in(names.clone()) / MEMBERS_PER_COMPARISON;
-        // Bulk requests have no patterns. To count the steps of each name would slow them down.
+        // Bulk requests have no patterns. Counting the steps of each name would slow them down.
         let compared = match needs.iter().any(|need| need.target.expression().is_some()) {
             true => comparisons_with(&self.inventory, names, longest),
             false => 0,
@@ -107,13 +109,13 @@ impl Privileges {
         }
     }
 
-    /// An unknown name is looked up among the patterns of the roles for each action.
+    /// For each action, an unknown name is looked up among the patterns of the roles.
     fn steps_of_unknown(&self, length: usize, actions: usize) -> usize {
         let compared = self.patterns.complex_len().saturating_mul(1 + length / BYTES_PER_STEP);
         actions.saturating_mul(compared.saturating_add(1))
     }
 
-    /// The names of a pattern are kept for the needs that repeat it.
+    /// The matches of a pattern are kept for further needs with the same pattern.
     fn steps_of_pattern(&self, pattern: &str, actions: usize, is_repeated: bool) -> usize {
         let times = if is_repeated { 1 } else { STEPS_PER_COMPARISON };
         let unknown = self.steps_of_unknown(pattern.len(), actions);
@@ -129,7 +131,7 @@ fn steps_of_members(members: usize) -> usize {
 fn comparisons(inventory: &Inventory, pattern: &str) -> usize {
     let (prefix, suffix) = pattern.split_once('*').unwrap_or((pattern, ""));
     let range = inventory.with_prefix(prefix);
-    // A range of names is added as a whole, but each member of the aliases in it by itself.
+    // A range of names is added at once, but the members of its aliases one by one.
     let members = inventory.members_in(range.clone()) / MEMBERS_PER_COMPARISON;
     let compared = match suffix {
         "" => 0,
@@ -138,8 +140,8 @@ fn comparisons(inventory: &Inventory, pattern: &str) -> usize {
     inventory.len() as usize / NAMES_PER_COMPARISON + members + compared
 }
 
-/// The comparisons of a pattern of some length with a range of names. A long pattern or name counts
-/// several times.
+/// The comparisons of a pattern of this length with a range of names. A long pattern or name is
+/// counted several times.
 fn comparisons_with(inventory: &Inventory, range: Range<u32>, pattern: usize) -> usize {
     let names = range.len().max(inventory.bytes_in(range) / BYTES_PER_STEP);
     names.saturating_mul(1 + pattern / PATTERN_PER_COMPARISON)

@@ -1,4 +1,5 @@
-//! Evaluates a request that look-ups do not permit: missing privileges, permitted names, filters.
+//! Evaluates a request that [`Privileges::permits`] does not permit at once: missing privileges,
+//! permitted names, filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,10 +15,10 @@ use crate::answer::{
 };
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
-use crate::resolve::{Names, Unknown, counts, hidden_beside};
+use crate::resolve::{Names, Unknown, asks_for, hidden_outside};
 use crate::tenants::{TenantAccess, Tenants};
 
-/// `Ok` with the names that a need must be reduced to, or without if it is permitted as it is.
+/// `Ok(None)` if a need is permitted as it is, or else the names to which it must be reduced.
 type Outcome = Result<Option<Vec<String>>, Denied>;
 
 /// The names of a need on which all of its actions are permitted.
@@ -25,7 +26,7 @@ struct PermittedNames<'t> {
     known: RoaringBitmap,
     unknown: Vec<Unknown<'t>>,
     /// Whether a denied name is a system index, or the index of the security configuration.
-    lacks_special: bool,
+    denies_special: bool,
 }
 
 impl Privileges {
@@ -38,7 +39,7 @@ impl Privileges {
         self.evaluate(caller, needs)
     }
 
-    /// Decides without look-ups.
+    /// Decides in full, without the fast path of [`Self::permits`].
     pub(super) fn evaluate(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
         let (answer, filtered) = (Answer::default(), BTreeMap::new());
         let mut evaluation = Evaluation { privileges: self, caller, answer, filtered };
@@ -58,14 +59,18 @@ impl Privileges {
         }
     }
 
-    /// Dashboards, if its tenants count.
+    /// Dashboards, if multitenancy is on.
     pub(crate) fn tenants(&self) -> Option<Tenants<'_>> {
         let dashboards = self.settings.dashboards.as_ref()?;
         Some(Tenants { dashboards, inventory: self.inventory(), evaluation: self.evaluation() })
     }
 
-    /// The indices of Dashboards that are left out of the answer to a need.
-    pub(crate) fn left_out(&self, need: &Need<'_>, access: TenantAccess) -> RoaringBitmap {
+    /// The indices of Dashboards that the plugin leaves out of the answer to a need.
+    pub(crate) fn dashboards_left_out(
+        &self,
+        need: &Need<'_>,
+        access: TenantAccess,
+    ) -> RoaringBitmap {
         self.tenants().map(|tenants| tenants.left_out(need.actions, access)).unwrap_or_default()
     }
 
@@ -83,7 +88,8 @@ impl Privileges {
         permitted
     }
 
-    /// The names among these on which roles grant an action, whatever else they need.
+    /// The names among these on which roles grant an action, without the checks for system indices
+    /// and service accounts.
     pub(crate) fn granted(
         &self,
         caller: &Caller,
@@ -91,9 +97,9 @@ impl Privileges {
         names: &RoaringBitmap,
     ) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
-        let mut granted = (allowed.known.names() & names) | (&allowed.withheld & names);
+        let mut granted = (allowed.known.names() & names) | (&allowed.blocked & names);
         for rendered in caller.rendered(&allowed.templates) {
-            granted |= &rendered.effective & names;
+            granted |= &rendered.with_members & names;
         }
         granted
     }
@@ -137,19 +143,19 @@ impl Privileges {
         unknown: Unknown<'_>,
     ) -> bool {
         let Some(allowed) = caller.roles.allowed(self, action) else { return false };
-        let is_among = match unknown {
+        let matches_plain = match unknown {
             Unknown::Name(name) => self.patterns.any_matches(&allowed.patterns, name),
             Unknown::Pattern(text) => self.patterns.any_covers(&allowed.patterns, text),
         };
         let rendered = caller.rendered(&allowed.templates).map(|rendered| &rendered.pattern);
-        is_among
+        matches_plain
             || allowed.complex.iter().chain(rendered).any(|pattern| unknown.is_covered_by(pattern))
     }
 }
 
 impl Evaluation<'_> {
     fn evaluate(&mut self, need: &Need<'_>) -> Outcome {
-        if !counts(self.privileges.evaluation(), need) {
+        if !asks_for(self.privileges.evaluation(), need) {
             return Ok(None);
         }
         let reduced = match self.privileges.names(need) {
@@ -157,7 +163,7 @@ impl Evaluation<'_> {
             None if need.target == Target::Cluster => self.evaluate_cluster(need)?,
             None => None,
         };
-        let Some(missing) = self.caller.reaches_new(need) else { return Ok(reduced) };
+        let Some(missing) = self.caller.missing_on_new_names(need) else { return Ok(reduced) };
         self.answer.missing.insert(missing);
         Err(Denied)
     }
@@ -179,13 +185,15 @@ impl Evaluation<'_> {
             return self.evaluate_nothing(need, names);
         }
         self.evaluate_tenant(need, names)?;
-        let PermittedNames { mut known, unknown, lacks_special } =
+        let PermittedNames { mut known, unknown, denies_special } =
             self.permitted_names(need, names);
         let keeps_unknown = unknown.len() == names.unknown.len();
         let is_permitted = known.len() == names.known.len() && keeps_unknown;
-        // The plugin may not ask about names that are left out. Then it reduces nothing.
-        let may_be_whole = keeps_unknown && (&names.known - &known).is_subset(&names.left_out);
-        let left_out = privileges.left_out(need, caller.tenant);
+        // The plugin possibly does not ask about names that are never forwarded. In that case it
+        // does not reduce the request.
+        let plugin_may_reduce_nothing =
+            keeps_unknown && (&names.known - &known).is_subset(&names.never_forwarded);
+        let left_out = privileges.dashboards_left_out(need, caller.tenant);
         if is_permitted && known.is_disjoint(&left_out) {
             // The aliases by which the request reaches these names.
             let members = |alias: u32| privileges.inventory.members(alias).iter();
@@ -197,38 +205,38 @@ impl Evaluation<'_> {
             return Ok(None);
         }
         known -= left_out;
-        known -= if is_permitted { &names.taken_out } else { &names.left_out };
-        // A request that the plugin does not reduce shows no hidden indices, but `legacy` checks
-        // them.
-        if let Some(inventory) = privileges.inventory().filter(|_| may_be_whole) {
-            known -= hidden_beside(inventory, &need.target);
+        known -= if is_permitted { &names.excluded_by_cluster } else { &names.never_forwarded };
+        // `legacy` checks hidden indices, too. The request as it is would not show them, so the
+        // reduced request must not.
+        if let Some(inventory) = privileges.inventory().filter(|_| plugin_may_reduce_nothing) {
+            known -= hidden_outside(inventory, &need.target);
         }
         let count = known.len().saturating_add(unknown.len() as u64);
-        if !(is_permitted || self.may_reduce(need, names, lacks_special, count == 0))
+        if !(is_permitted || self.may_reduce(need, names, denies_special, count == 0))
             || count > MAX_NAMES as u64
             || !matches!(need.target, Target::Indices(_))
         {
             return Err(Denied);
         }
-        // The names take the place of aliases.
+        // Aliases are replaced by their indices.
         self.filter_names(need, (&known, &RoaringBitmap::new()), &unknown)?;
         let known = known.iter().map(|number| privileges.inventory.name(number));
         let unknown = unknown.iter().map(|unknown| unknown.text());
         Ok(Some(known.chain(unknown).map(str::to_owned).collect()))
     }
 
-    /// Finds the names on which all actions are permitted, and adds the missing privileges on the
-    /// others.
+    /// Finds the names on which all actions are permitted. Adds the missing privileges to the
+    /// answer.
     fn permitted_names<'t>(&mut self, need: &Need<'_>, names: &Names<'t>) -> PermittedNames<'t> {
         let Self { privileges, caller, .. } = *self;
         let special = &privileges.special;
-        let (mut known, mut lacks_special) = (names.known.clone(), false);
+        let (mut known, mut denies_special) = (names.known.clone(), false);
         let mut denied_unknown = BTreeSet::new();
         for action in need.actions {
             let missing = &names.known - privileges.permitted(caller, *action, &names.known);
             known -= &missing;
             let system = &missing & &special.system;
-            lacks_special |= !missing.is_disjoint(&special.security)
+            denies_special |= !missing.is_disjoint(&special.security)
                 || !system.is_subset(&privileges.granted(caller, SYSTEM_INDEX, &system));
             let mut reasons: Vec<(&str, Reason)> = missing
                 .iter()
@@ -238,7 +246,7 @@ impl Evaluation<'_> {
             for (number, unknown) in names.unknown.iter().enumerate() {
                 if let Err(reason) = privileges.permits_unknown(caller, *action, *unknown) {
                     denied_unknown.insert(number);
-                    lacks_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
+                    denies_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
                     if reasons.len() < MAX_MISSING {
                         reasons.push((unknown.text(), reason));
                     }
@@ -252,7 +260,7 @@ impl Evaluation<'_> {
         }
         let unknown = names.unknown.iter().enumerate();
         let unknown = unknown.filter(|(number, _)| !denied_unknown.contains(number));
-        PermittedNames { known, unknown: unknown.map(|(_, name)| *name).collect(), lacks_special }
+        PermittedNames { known, unknown: unknown.map(|(_, name)| *name).collect(), denies_special }
     }
 
     fn deny_all(&mut self, need: &Need<'_>, reason: Reason) -> Outcome {
@@ -261,8 +269,9 @@ impl Evaluation<'_> {
 
     /// A need that names no index: `legacy` permits it, `v4` if a role grants it on any index.
     ///
-    /// If its exclusions leave nothing of the inventory, it is never forwarded as it is: the
-    /// cluster may have further indices. Reading then finds nothing, and other actions are denied.
+    /// If its exclusions leave nothing of the inventory, it is never forwarded as it is, because
+    /// the cluster may have newer indices. Reading then finds nothing, and other actions are
+    /// denied.
     fn evaluate_nothing(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
         let Self { privileges, caller, .. } = *self;
         let settings = &privileges.settings;
@@ -278,7 +287,7 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Adds the missing privileges of a need about the index of Dashboards.
+    /// Denies a need about the index of Dashboards if its tenant is not permitted.
     fn evaluate_tenant(&mut self, need: &Need<'_>, names: &Names<'_>) -> Result<(), Denied> {
         let (access, evaluation) = (self.caller.tenant, self.privileges.evaluation());
         let tenants = self.privileges.tenants().filter(|_| access != TenantAccess::Server);
@@ -288,7 +297,8 @@ impl Evaluation<'_> {
             .actions
             .iter()
             .partition(|action| !access.permits_need(need, **action, evaluation));
-        if missing.is_empty() || !tenants.is_meant(&need.target, names) {
+        if missing.is_empty() || !tenants.is_about_index(&need.target, names) {
+            // The tenant does not matter: `missing` is now empty, and denies nothing.
             remaining.append(&mut missing);
         }
         let mut result = self.answer.deny(missing, index, Reason::TenantNotGranted);
@@ -298,13 +308,13 @@ impl Evaluation<'_> {
         result
     }
 
-    /// Whether a need may be reduced to the permitted names: not if a pattern could not be
-    /// expanded.
+    /// Whether a need may be reduced to the permitted names. A need with a pattern that could not
+    /// be expanded may not.
     fn may_reduce(
         &self,
         need: &Need<'_>,
         names: &Names<'_>,
-        lacks_special: bool,
+        denies_special: bool,
         is_empty: bool,
     ) -> bool {
         let settings = &self.privileges.settings;
@@ -314,7 +324,7 @@ impl Evaluation<'_> {
                 EvaluationType::Legacy => {
                     settings.do_not_fail_on_forbidden
                         && actions.all(|action| settings.reduces(*action))
-                        && (!lacks_special || names.is_all)
+                        && (!denies_special || names.is_all)
                         && (!is_empty || settings.do_not_fail_on_forbidden_empty)
                 }
                 EvaluationType::V4 => {
@@ -336,7 +346,7 @@ impl Caller {
         self.roles.allowed(privileges, action).is_some_and(Allowed::anywhere)
     }
 
-    /// The patterns of these templates.
+    /// The rendered patterns of these templates.
     pub(super) fn rendered<'c>(
         &'c self,
         among: &'c RoaringBitmap,

@@ -11,23 +11,24 @@ use crate::concrete::NamesInPlace;
 use crate::expression::{Expression, Options};
 use crate::inventory::Inventory;
 
-/// Threads wait for each other only at the same shard.
+/// Threads wait for each other only if they use the same shard.
 const SHARDS: usize = 16;
 
 /// How many expressions a shard keeps. A full shard is emptied.
 const MAX_EXPRESSIONS: usize = 64;
 
-/// Larger sets of names are not kept as runs: some dozens of runs.
+/// Sets of names that would be larger as runs are not kept as runs. It is enough for some dozens of
+/// runs.
 const MAX_RUN_BYTES: usize = 256;
 
-/// Longer expressions are not kept. No path is as long. 1,024 of them take 4 MB.
+/// Longer expressions are not kept. No path is as long. 1,024 expressions of this length take 4 MB.
 const MAX_LENGTH: usize = 4_096;
 
 /// Expressions that were resolved.
 #[derive(Debug, Default)]
 pub(super) struct Expressions {
     shards: [Mutex<Shard>; SHARDS],
-    /// Random, as that of each shard: callers cannot choose expressions that collide.
+    /// Random, like the seed of each shard: callers cannot choose expressions that collide.
     seed: RandomState,
 }
 
@@ -38,12 +39,12 @@ type Shard = HashMap<Box<str>, (Options, Arc<ExpandedNames>)>;
 #[derive(Debug)]
 pub(super) struct ExpandedNames {
     pub(super) names: RoaringBitmap,
-    /// Aliases by which indices among them are reached.
+    /// Aliases by which the expression reaches some of the names.
     pub(super) replaced: RoaringBitmap,
-    /// Whether the plugin may take a request for them for one about the index of Dashboards alone.
-    /// Working it out takes three times as long as the rest of the decision.
+    /// Whether the plugin may treat a request for these names as a request about the index of
+    /// Dashboards alone. Finding out takes three times as long as the rest of the decision.
     pub(super) is_of_dashboards: bool,
-    /// The names that are forwarded in its place. Made when first needed.
+    /// The names that are forwarded in place of the expression. Made when first needed.
     in_place: OnceLock<Option<NamesInPlace>>,
 }
 
@@ -74,8 +75,8 @@ impl ExpandedNames {
 }
 
 impl Expressions {
-    /// The names that an expression stands for, made by `expand` if they are not kept. `None` is
-    /// not kept: the expression has names that the inventory lacks.
+    /// The names that an expression stands for, from the cache or from `expand`. `None` is not
+    /// cached: the expression has names that the inventory lacks.
     pub(super) fn names(
         &self,
         expression: &Expression<'_>,

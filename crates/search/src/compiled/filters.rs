@@ -1,4 +1,4 @@
-//! The filters of the indices of a request.
+//! Finds the filters that the cluster must apply to a request: document queries, fields and masks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{Caller, Grant, Privileges, RenderedPattern};
 use crate::action::Action;
 use crate::answer::{Answer, Denied, Filter, MAX_FILTERS, Reason};
 use crate::config::{IndexPattern, IndexPermission, Variables};
-use crate::filtering::{Filtering, denied_by_all, may_be_of_any, strictest};
+use crate::filtering::{Filtering, denied_by_all, may_show_by_new_name, strictest};
 use crate::need::Need;
 use crate::pattern::{Pattern, is_odd};
 use crate::resolve::Unknown;
@@ -33,13 +33,13 @@ pub(super) struct FilteredNames {
     groups: RoaringBitmap,
 }
 
-/// The restrictions of an index by the permissions of a caller.
+/// The restrictions on an index from the permissions of a caller.
 #[derive(Debug, Default)]
 pub(super) struct Restrictions<'p> {
     filter: Filter,
     /// A query has a variable that the subject lacks.
     is_missing: bool,
-    /// Of documents, of fields, and of their values (masks).
+    /// The restrictions of documents, of fields, and of their values (masks).
     kinds: [Restriction<'p>; 3],
 }
 
@@ -48,8 +48,8 @@ pub(super) struct Restrictions<'p> {
 struct Restriction<'p> {
     /// Whether a permission certainly restricts nothing.
     shows_all: bool,
-    /// Whether a permission may apply or not, or two permissions of a role differ. The plugin then
-    /// joins them, or uses the last, depending on their patterns.
+    /// Whether it is uncertain that a permission applies, or two permissions of a role differ. The
+    /// plugin then joins them, or uses the last, depending on their patterns.
     is_uncertain: bool,
     /// The last permission that restricts: its role, and its query, fields or masks.
     last: Option<(&'p str, Vec<Arc<str>>)>,
@@ -68,8 +68,8 @@ impl<'p> Restriction<'p> {
 }
 
 impl<'p> Restrictions<'p> {
-    /// Adds a permission that is for the index, or may be. The permissions of a role must follow
-    /// each other.
+    /// Adds a permission that applies to the index: certainly, or possibly. The permissions of a
+    /// role must be added one after the other.
     pub(super) fn add(
         &mut self,
         role: &'p str,
@@ -92,8 +92,8 @@ impl<'p> Restrictions<'p> {
         self.filter.masked_fields.extend(masked_fields.iter().cloned());
     }
 
-    /// The filter of the index with this name, if any. The name is known if the inventory has it.
-    /// Another may be a pattern, or the name of an alias.
+    /// The filter of the index with this name, if any. `is_known`: the inventory has the name.
+    /// Otherwise it may be a pattern, or the name of an alias.
     ///
     /// # Errors
     /// Why the request must be denied.
@@ -119,7 +119,7 @@ impl<'p> Restrictions<'p> {
         if values.shows_all {
             filter.masked_fields.clear();
         }
-        // If some fields are hidden, visible ones do not count.
+        // If some fields are hidden, all other fields are visible.
         if filter.fields.iter().any(|field| field.starts_with('~')) {
             filter.fields.retain(|field| field.starts_with('~'));
         }
@@ -149,7 +149,7 @@ impl<'p> Restrictions<'p> {
 }
 
 impl Evaluation<'_> {
-    /// Adds the filters of permitted names, and of the aliases by which these are reached.
+    /// Adds the filters of permitted names, and of the aliases by which the request reaches them.
     pub(super) fn filter_names(
         &mut self,
         need: &Need<'_>,
@@ -162,8 +162,8 @@ impl Evaluation<'_> {
             return Ok(());
         }
         let inventory = &privileges.inventory;
-        // If a role hides something of every index, changes by reading are denied, even if another
-        // role shows all.
+        // If a role hides something of every index, operations that read in order to write are
+        // denied, even if another role shows all.
         let hides_of_all = caller.roles.hides_of_all;
         if let Some(reason) = hides_of_all.and_then(|documents| denied_by_all(filtering, documents))
         {
@@ -178,7 +178,7 @@ impl Evaluation<'_> {
         };
         for group in (known & restricted) - &filtered.groups {
             let members = inventory.members(group);
-            // A filter is added for the group, too: it may have got further indices since.
+            // A filter is added for the alias or data stream, too: it may have newer indices.
             for number in std::iter::once(&group).chain(members).copied() {
                 if filtered.names.contains(number) {
                     continue;
@@ -186,7 +186,7 @@ impl Evaluation<'_> {
                 let applies =
                     |grant: &Grant| match privileges.applies_to_known(caller, grant, number) {
                         true => Some(true),
-                        // Whether something may be hidden is found with the indices.
+                        // Its indices show whether something may be hidden.
                         false if number == group && !members.is_empty() => None,
                         false => privileges.may_hide(caller, grant, number).then_some(false),
                     };
@@ -199,7 +199,7 @@ impl Evaluation<'_> {
         }
         for unknown in unknown {
             let applies = |grant: &Grant| {
-                let may_apply = (may_be_of_any(action) && grant.is_restricted())
+                let may_apply = (may_show_by_new_name(action) && grant.is_restricted())
                     || privileges.matches_unknown(caller, grant, *unknown);
                 may_apply.then(|| {
                     privileges.any_pattern(caller, grant, |pattern| unknown.is_covered_by(pattern))
@@ -220,8 +220,8 @@ impl Evaluation<'_> {
 }
 
 impl Privileges {
-    /// Names on which roles restrict documents or fields. `None` if no pattern with values of the
-    /// caller does so: the roles then have all of these names.
+    /// Names on which roles restrict documents or fields. `None` if no template does so: the names
+    /// of the [`RoleSet`] then apply.
     pub(super) fn restricted_by_values(
         &self,
         roles: &RoleSet,
@@ -235,14 +235,14 @@ impl Privileges {
         let templates = templates.iter().filter(|pattern| restricting.contains(pattern.template));
         let mut names = RoaringBitmap::new();
         for pattern in templates.chain(widened) {
-            names |= &pattern.effective;
+            names |= &pattern.with_members;
         }
         Some(self.inventory.with_groups(names) | &roles.restricted)
     }
 
-    /// Adds the filter of a name, or denies it. `applies` returns whether a permission is
-    /// certainly for the name, or `None` if it is not for it. `Ok(false)` if there are too many
-    /// filters.
+    /// Adds the filter of a name, or denies the name. `applies` returns whether a permission
+    /// applies to the name certainly (`Some(true)`) or possibly, or `None` if it does not apply.
+    /// `Ok(false)` if there are too many filters.
     fn add_filter(
         &self,
         caller: &Caller,
@@ -256,7 +256,7 @@ impl Privileges {
         }
         let mut restrictions = Restrictions::default();
         for grant in caller.roles.grants(self) {
-            // A permission that shows all counts only if the settings say so.
+            // A permission that shows all matters only if the settings say so.
             if (self.settings.empty_overrides_all || grant.is_restricted())
                 && let Some(is_certain) = applies(grant)
                 && let Some(permission) = self.permission(grant)
@@ -271,7 +271,7 @@ impl Privileges {
         Ok(true)
     }
 
-    /// Whether a permission is for a name of the inventory, or an alias or data stream of it.
+    /// Whether a permission applies to a name of the inventory, or to its alias or data stream.
     pub(crate) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
         self.with_parents(number).any(|number| {
             let mut patterns = grant.patterns.iter().filter_map(|id| self.patterns.matches(*id));
@@ -281,7 +281,7 @@ impl Privileges {
         })
     }
 
-    /// Whether the plugin may take a pattern of a permission to hide something of a name.
+    /// Whether the plugin, unlike this evaluator, may apply a restricting permission to a name.
     pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
         grant.is_restricted()
             && (self.special.odd.contains(number)
@@ -290,13 +290,13 @@ impl Privileges {
                 }))
     }
 
-    /// A name and, for an index, those of its aliases and data streams.
+    /// A name and, for an index, its aliases and data streams.
     fn with_parents(&self, number: u32) -> impl Iterator<Item = u32> {
         std::iter::once(number).chain(self.inventory.groups(number).iter().copied())
     }
 
-    /// Whether a permission may be for a name that the inventory lacks: a pattern of it may match.
-    /// Without an inventory, the name may be an alias of any index.
+    /// Whether a permission may apply to a name that the inventory lacks. Without an inventory, the
+    /// name may be an alias of any index.
     pub(crate) fn matches_unknown(
         &self,
         caller: &Caller,
@@ -333,7 +333,7 @@ impl Privileges {
     }
 }
 
-/// The patterns among these that a permission has.
+/// The rendered patterns that a permission has.
 fn rendered_for<'r>(
     rendered: &'r [RenderedPattern],
     grant: &Grant,

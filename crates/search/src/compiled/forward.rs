@@ -1,7 +1,7 @@
 //! Forwards names in place of patterns that are permitted only because of the inventory.
 //!
-//! The cluster resolves a pattern again, maybe to indices that were created since. A pattern that
-//! the roles grant whatever it stands for is forwarded as it is.
+//! The cluster resolves a pattern again, maybe to indices that were created since. A pattern whose
+//! every possible match the roles grant is forwarded as it is.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
 use crate::answer::{Missing, Reason};
 use crate::expression::{Expression, Part};
-use crate::filtering::{may_be_of_any, strictest};
+use crate::filtering::{may_show_by_new_name, strictest};
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
 use crate::reading::Request;
@@ -23,10 +23,11 @@ use super::{Caller, Privileges};
 impl Privileges {
     /// The path and query with which a permitted request is forwarded: with names in place of its
     /// patterns, if these are permitted only because of the inventory. `None` if it is forwarded as
-    /// it is. So is a request whose operation does not take names, with an alias that cannot be
-    /// replaced, with a body that may reach all indices, or which would get too long.
+    /// it is. A request is also forwarded as it is if its operation does not take names, if it has
+    /// an alias that cannot be replaced, if its body may reach all indices, or if the path would
+    /// get too long.
     ///
-    /// The new path has the same route and names that were decided about, so it is not checked
+    /// The new path has the same route, and only names that were checked, so it is not checked
     /// again.
     #[must_use]
     pub fn forwarded(
@@ -45,27 +46,24 @@ impl Privileges {
         if needs.iter().filter(is_replaced).all(|need| self.is_certain(caller, need, expression)) {
             return None;
         }
-        self.with_names(request, needs, expression, caller.caches)
+        self.with_names(request, needs, expression, caller.uses_caches)
     }
 
-    /// The path and query of a request with names in place of the patterns of `expression`. The
-    /// names are kept if `caches` is set. `None` if the patterns cannot be replaced.
+    /// The path and query of a request with names in place of the patterns of `expression`.
+    /// `uses_cache`: the names are kept. `None` if the patterns cannot be replaced.
     pub(crate) fn with_names(
         &self,
         request: &Request<'_>,
         needs: &[Need<'_>],
         expression: &Expression<'_>,
-        caches: bool,
+        uses_cache: bool,
     ) -> Option<String> {
         let inventory = self.inventory()?;
-        // A body may look documents up in any index, whatever the path names.
-        let is_unseen =
-            |need: &Need<'_>| matches!(&need.target, Target::Fixed(fixed) if fixed.is_all());
-        if needs.iter().any(is_unseen) {
+        if needs.iter().any(may_reach_all) {
             return None;
         }
         let matched = find(request).filter(|matched| matched.route.operation.takes_names)?;
-        let expanded = self.expanded(inventory, expression, caches).or_else(|| {
+        let expanded = self.expanded(inventory, expression, uses_cache).or_else(|| {
             let target = Target::Indices(expression.clone());
             let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
             Some(Arc::new(ExpandedNames::new(names.known, names.replaced, false)))
@@ -85,8 +83,8 @@ impl Privileges {
     }
 
     /// The missing privilege of a permitted request that is forwarded with its patterns. They may
-    /// stand for an index or alias that was made since, of which a role hides something from the
-    /// caller. (Patterns that are never replaced are decided about with the needs.)
+    /// match a newer index or alias, of which a role hides something from the caller. (Patterns
+    /// that are never replaced are checked with the needs.)
     #[must_use]
     pub fn shown_by_patterns(&self, caller: &Caller, needs: &[Need<'_>]) -> Option<Missing> {
         if caller.roles.is_unrestricted {
@@ -107,16 +105,17 @@ impl Privileges {
         })
     }
 
-    /// The index of the security configuration does not count: the plugin protects it.
+    /// Whether a pattern is permitted whatever indices there are, apart from the index of the
+    /// security configuration, which the plugin protects.
     fn is_certain_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
         let unknown = Unknown::Pattern(pattern);
         let is_system =
             || self.settings.all_system_indices().any(|system| system.may_overlap(pattern));
-        let tenants = self.closed_tenants(caller);
+        let tenants = self.restricted_tenants(caller);
         !caller.is_service
             && need.actions.iter().all(|action| self.grants_unknown(caller, *action, unknown))
             && (!is_system() || self.grants_unknown(caller, SYSTEM_INDEX, unknown))
-            // An alias that was made since may match, for an index of which a role hides something.
+            // A newer alias may match, for an index of which a role hides something.
             && caller.is_unfiltered(need)
             && !tenants.is_some_and(|tenants| {
                 Tenants { inventory: None, ..tenants }.is_part(Part::Pattern(pattern))
@@ -124,9 +123,14 @@ impl Privileges {
     }
 }
 
+/// Whether the body may look documents up in any index, whatever the path names.
+fn may_reach_all(need: &Need<'_>) -> bool {
+    matches!(&need.target, Target::Fixed(expression) if expression.is_empty_or_all())
+}
+
 /// The action by which a pattern of a need may show hidden documents of a newer index.
 pub(crate) fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
     let Target::Indices(expression) = &need.target else { return None };
-    let (action, _) = strictest(need).filter(|(action, _)| may_be_of_any(*action))?;
+    let (action, _) = strictest(need).filter(|(action, _)| may_show_by_new_name(*action))?;
     expression.has_pattern().then_some(action)
 }

@@ -12,14 +12,14 @@ use crate::pattern::{Matcher, Pattern};
 /// The number of a pattern.
 pub(super) type PatternId = u32;
 
-/// The patterns, so that those which match a name are found without comparing each.
+/// The patterns, indexed so that the matches of a name are found without comparing each pattern.
 #[derive(Debug, Default)]
 pub(super) struct Patterns {
     /// The names of the inventory that each pattern matches, by its id.
     matches: Box<[RoaringBitmap]>,
     /// Texts of exact patterns.
     exact: HashMap<Arc<str>, PatternId>,
-    /// Empty for the pattern `*`.
+    /// Prefixes of patterns such as `logs-*`; empty for the pattern `*`.
     prefixes: HashMap<Arc<str>, PatternId>,
     /// The lengths of the prefixes, each once, in bytes.
     lengths: BTreeSet<usize>,
@@ -60,13 +60,13 @@ impl Patterns {
         self.prefixes.get("") == Some(&id)
     }
 
-    /// The patterns among these that must be compared with each name.
+    /// The complex patterns among these, which must be compared with each name.
     pub(super) fn complex(&self, among: &RoaringBitmap) -> Box<[Pattern]> {
         let complex = self.complex.iter().filter(|(id, _)| among.contains(*id));
         complex.map(|(_, pattern)| pattern.clone()).collect()
     }
 
-    /// How many patterns must be compared with each name.
+    /// The number of complex patterns, which must be compared with each name.
     pub(super) fn complex_len(&self) -> usize {
         self.complex.len()
     }
@@ -94,7 +94,8 @@ impl Patterns {
     }
 }
 
-/// The names of the inventory that a pattern matches. Those with a prefix are a range of numbers.
+/// The names of the inventory that a pattern matches. Names with the same prefix are a range of
+/// numbers.
 pub(super) fn matching_names(pattern: &Pattern, inventory: &Inventory) -> RoaringBitmap {
     let range = inventory.with_prefix(pattern.literal_prefix().collect::<Vec<u8>>());
     let mut names = RoaringBitmap::new();

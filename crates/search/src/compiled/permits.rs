@@ -1,5 +1,5 @@
-//! Finds out by look-ups whether a request is permitted as it is. If that is not simple, the answer
-//! is no, and [`Privileges::evaluate`] decides.
+//! The fast path: finds out by look-ups whether a request is permitted as it is. If that is not
+//! simple, the answer is no, and [`Privileges::evaluate`] decides.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -11,11 +11,11 @@ use super::{Caller, Privileges};
 use crate::answer::Missing;
 use crate::config::EvaluationType;
 use crate::expression::{Expression, Part};
-use crate::filtering::{denied_by_all, reaches_new, strictest};
+use crate::filtering::{denied_by_all, missing_on_new_names, strictest};
 use crate::inventory::Inventory;
 use crate::need::{Need, Target};
 use crate::resolve::{
-    NOTHING, Unknown, counts, is_unresolved, names_of, pattern_of_aliases, resolve, shows_members,
+    NOTHING, Unknown, alias_pattern, asks_for, is_unresolved, names_of, resolve, shows_members,
 };
 use crate::tenants::{TenantAccess, Tenants};
 
@@ -38,18 +38,18 @@ impl Privileges {
         caller: &'n Caller,
         needs: impl IntoIterator<Item = &'n Need<'n>>,
     ) -> bool {
-        let tenants = self.closed_tenants(caller);
+        let tenants = self.restricted_tenants(caller);
         needs.into_iter().all(|need| LookUp { privileges: self, caller, need, tenants }.permits())
     }
 
-    /// The names of an expression, if the inventory has all. They are kept if `caches` is set.
+    /// The names of an expression, if the inventory has all of them. `uses_cache`: they are kept.
     pub(super) fn expanded(
         &self,
         inventory: &Inventory,
         expression: &Expression<'_>,
-        caches: bool,
+        uses_cache: bool,
     ) -> Option<Arc<ExpandedNames>> {
-        match caches {
+        match uses_cache {
             true => self.expressions.names(expression, || self.expand(inventory, expression)),
             false => self.expand(inventory, expression).map(Arc::new),
         }
@@ -67,9 +67,9 @@ impl Privileges {
         Some(ExpandedNames::new(names.known, names.replaced, is_of_dashboards))
     }
 
-    /// Dashboards, if a caller may not do everything with its index, or with those of other
-    /// tenants (`v4`).
-    pub(super) fn closed_tenants(&self, caller: &Caller) -> Option<Tenants<'_>> {
+    /// Dashboards, if a caller may not do everything with its index, or (`v4`) with the indices of
+    /// other tenants.
+    pub(super) fn restricted_tenants(&self, caller: &Caller) -> Option<Tenants<'_>> {
         let least = match self.settings.evaluation {
             EvaluationType::Legacy => TenantAccess::Write,
             EvaluationType::V4 => TenantAccess::Server,
@@ -79,12 +79,13 @@ impl Privileges {
 }
 
 impl Caller {
-    /// The missing privilege of a need that may reach future names, if a role hides something.
-    pub(super) fn reaches_new(&self, need: &Need<'_>) -> Option<Missing> {
-        if self.roles.is_unrestricted { None } else { reaches_new(need) }
+    /// The missing privilege of a need that may reach names that do not exist yet, if a role hides
+    /// something.
+    pub(super) fn missing_on_new_names(&self, need: &Need<'_>) -> Option<Missing> {
+        if self.roles.is_unrestricted { None } else { missing_on_new_names(need) }
     }
 
-    /// Whether the roles hide nothing that a need may show, whatever its names are.
+    /// Whether the roles hide nothing that a need may show, on any name.
     pub(super) fn is_unfiltered(&self, need: &Need<'_>) -> bool {
         self.roles.is_unrestricted || strictest(need).is_none()
     }
@@ -93,20 +94,20 @@ impl Caller {
 impl LookUp<'_> {
     fn permits(self) -> bool {
         let Self { privileges, caller, need, tenants } = self;
-        if privileges.settings.changes_all(need) || caller.reaches_new(need).is_some() {
+        if privileges.settings.changes_all(need) || caller.missing_on_new_names(need).is_some() {
             return false;
         }
         match &need.target {
             Target::Cluster => {
                 let cluster = &caller.roles.cluster;
-                !counts(privileges.evaluation(), need)
+                !asks_for(privileges.evaluation(), need)
                     || (!caller.is_service && need.actions.iter().all(|a| cluster.contains(*a)))
             }
             Target::Missing(name) if privileges.inventory.number(name).is_some() => true,
             Target::Name(name) | Target::Missing(name) => self.permits_name(name),
             Target::AddedName(name) => {
                 privileges.evaluation() == EvaluationType::Legacy
-                    || match pattern_of_aliases(name) {
+                    || match alias_pattern(name) {
                         Some(pattern) => self.permits_unknown(Unknown::Pattern(pattern)),
                         None => self.permits_name(name),
                     }
@@ -139,14 +140,14 @@ impl LookUp<'_> {
         {
             return false;
         }
-        let Some(expanded) = privileges.expanded(inventory, expression, caller.caches) else {
+        let Some(expanded) = privileges.expanded(inventory, expression, caller.uses_caches) else {
             return false;
         };
         let ExpandedNames { names, replaced, is_of_dashboards, .. } = &*expanded;
         if tenants.is_some() && *is_of_dashboards {
             return false;
         }
-        // `v4` asks for grants on any index. An expression that exclusions emptied is not
+        // `v4` asks for a grant on any index. An expression whose exclusions leave no name is not
         // forwarded.
         if names.is_empty()
             && (evaluation == EvaluationType::V4
@@ -166,7 +167,7 @@ impl LookUp<'_> {
     fn permits_parts(self, expression: &Expression<'_>) -> bool {
         let Privileges { inventory, settings, .. } = self.privileges;
         let is_legacy = settings.evaluation == EvaluationType::Legacy;
-        // The same for all parts, of which there may be thousands.
+        // Computed once: there may be thousands of parts.
         let is_unresolved =
             LazyCell::new(|| is_legacy && is_unresolved(self.privileges.inventory(), expression));
         expression.parts().all(|part| match part {
@@ -214,14 +215,14 @@ impl LookUp<'_> {
                         && !special.system.contains(*name)
                         && caller
                             .rendered(&allowed.templates)
-                            .any(|rendered| rendered.effective.contains(*name)))
+                            .any(|rendered| rendered.with_members.contains(*name)))
             })
         }) && self.is_unfiltered(|restricted| {
             names.iter().chain([&number]).any(|name| restricted.contains(*name))
         })
     }
 
-    /// Whether nothing must be filtered. `touches` returns whether any of these names is needed.
+    /// Whether nothing must be filtered. `touches` returns whether the need has any of these names.
     fn is_unfiltered(self, touches: impl Fn(&RoaringBitmap) -> bool) -> bool {
         let roles = &self.caller.roles;
         roles.is_unrestricted

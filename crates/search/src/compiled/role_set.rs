@@ -14,11 +14,10 @@ use crate::tenants::{KIBANA_USER, TenantAccess};
 /// A set of roles.
 #[derive(Debug)]
 pub(crate) struct RoleSet {
-    /// Their ids.
     roles: Box<[u32]>,
     pub(super) cluster: ActionSet,
     pub(super) tenant: TenantAccess,
-    /// `Some` if a role hides something of every index: `true` if documents are hidden.
+    /// `Some` if a role hides something of every index: `Some(true)` if it hides documents.
     pub(super) hides_of_all: Option<bool>,
     /// Their privileges for each action, made when first needed.
     allowed: Box<[OnceLock<Box<Allowed>>]>,
@@ -37,13 +36,13 @@ pub(crate) struct RoleSet {
 pub(crate) struct Allowed {
     /// Names of the inventory on which it is permitted.
     pub(super) known: NameSet,
-    /// Names of the inventory on which it is granted, but which need more than that.
-    pub(super) withheld: RoaringBitmap,
-    /// Patterns that grant it.
+    /// Names of the inventory on which it is granted, but not permitted: a grant does not suffice.
+    pub(super) blocked: RoaringBitmap,
+    /// Patterns of the permissions that grant it.
     pub(super) patterns: RoaringBitmap,
     /// The patterns among them that must be compared with each name that the inventory lacks.
     pub(super) complex: Box<[Pattern]>,
-    /// Templates that grant it.
+    /// Templates of the permissions that grant it.
     pub(crate) templates: RoaringBitmap,
 }
 
@@ -96,8 +95,8 @@ impl RoleSet {
         set
     }
 
-    /// Names that a pattern restricts. With `empty_overrides_all`, a pattern that shows all of a
-    /// name prevails.
+    /// Names on which a pattern restricts documents or fields. With `empty_overrides_all`, a
+    /// pattern that shows everything of a name prevails.
     fn restricted_by_patterns(&self, privileges: &Privileges) -> RoaringBitmap {
         let mut restricted = RoaringBitmap::new();
         for kind in 0..3 {
@@ -114,12 +113,10 @@ impl RoleSet {
         restricted
     }
 
-    /// The ids of the roles.
     pub(crate) const fn ids(&self) -> &[u32] {
         &self.roles
     }
 
-    /// The grants of the roles.
     pub(crate) fn grants<'p>(
         &'p self,
         privileges: &'p Privileges,
@@ -147,17 +144,17 @@ impl RoleSet {
             templates.extend(&*grant.templates);
         }
         let granted = privileges.matching(&patterns);
-        let withheld = &granted & self.blocked(privileges, action);
+        let blocked = &granted & self.blocked(privileges, action);
         Allowed {
-            known: NameSet::new(granted - &withheld),
-            withheld,
+            known: NameSet::new(granted - &blocked),
+            blocked,
             complex: privileges.patterns.complex(&patterns),
             patterns,
             templates,
         }
     }
 
-    /// Names that need more than a grant of the action.
+    /// Names for which a grant of the action does not suffice.
     fn blocked(&self, privileges: &Privileges, action: Action) -> RoaringBitmap {
         let special = &privileges.special;
         if action == SYSTEM_INDEX {

@@ -43,7 +43,7 @@ const HINTS: Hints = Hints {
     shapes: &[],
 };
 
-/// Reads a file with an entry for each name, and checks its `_meta`. Returns whether it is there.
+/// Reads a file with an entry for each name, and checks its `_meta`. Returns whether it exists.
 pub(super) fn read_entries(
     loader: &mut Loader<'_>,
     name: &str,
@@ -87,8 +87,8 @@ fn check_meta(reader: &mut Reader, node: &Node, kind: &str) {
     }
 }
 
-/// The fields of an entry, which may have notes, too. Another key is an error: the plugin does not
-/// load a file with one (`FAIL_ON_UNKNOWN_PROPERTIES` of its JSON reader).
+/// The fields of an entry, which may have [`NOTES`], too. An unknown key is an error: the plugin
+/// does not load a file with an unknown key (`FAIL_ON_UNKNOWN_PROPERTIES` of its JSON reader).
 pub(super) fn fields<'n>(
     reader: &mut Reader,
     node: &'n Node,
@@ -100,14 +100,12 @@ pub(super) fn fields<'n>(
     Some(fields)
 }
 
-/// Checks the values of the notes of an entry.
 pub(super) fn check_notes(reader: &mut Reader, fields: &Fields<'_>) {
     for note in ["reserved", "hidden", "static"] {
         reader.field_boolean(fields, note);
     }
 }
 
-/// Whether a flag is `true`.
 pub(super) fn flag(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> bool {
     reader.field_boolean(fields, key) == Some(true)
 }
@@ -123,7 +121,6 @@ pub(super) fn names(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<
     texts(reader, fields, key).into_iter().map(|text| text.shared.clone()).collect()
 }
 
-/// The patterns under a key.
 pub(super) fn patterns(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Vec<Pattern> {
     let texts = texts(reader, fields, key);
     texts.into_iter().filter_map(|text| pattern(reader, text)).collect()

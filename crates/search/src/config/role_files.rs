@@ -33,7 +33,7 @@ pub(super) struct FileFacts {
     /// Roles that are meant for callers, with their places.
     roles: Vec<(Arc<str>, Place)>,
     has_mapping: bool,
-    /// Whether all roles could be read. Otherwise a role may only seem to be missing.
+    /// Whether all roles could be read. Otherwise a role that seems to be missing may exist.
     pub(super) has_all_roles: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> File
     let mut places = Vec::new();
     config.action_groups = action_groups(loader);
     let (roles, groups) = (&mut config.roles, &config.action_groups);
-    let is_there = read_entries(loader, "roles.yml", "roles", |reader, entries| {
+    let has_roles_file = read_entries(loader, "roles.yml", "roles", |reader, entries| {
         for (key, node) in entries {
             if let Some((role, is_own)) = role(reader, key, node, groups) {
                 places.extend(is_own.then(|| (key.text.clone(), reader.place(key.at))));
@@ -49,12 +49,12 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> File
             }
         }
     });
-    if !is_there {
+    if !has_roles_file {
         let at = Place::start_of(loader.folder);
         loader.problems.push(Problem::error(at, "the folder has no `roles.yml`"));
     }
     let has_all_roles = !loader.problems.iter().any(|problem| problem.severity == Severity::Error);
-    // They replace roles of the same name, as in OpenSearch.
+    // The built-in roles replace roles of the same name, as in OpenSearch.
     config.roles.extend(BUILTIN.roles.clone());
     let (roles, mappings) = (&config.roles, &mut config.mappings);
     let has_mapping =
@@ -75,7 +75,7 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> File
     FileFacts { roles: places, has_mapping, has_all_roles }
 }
 
-/// Warns of a role that does not exist. It permits nothing, though the plugin gives it to callers.
+/// Warns of a role that does not exist. The plugin gives it to callers, but it permits nothing.
 pub(super) fn warn_of_unknown_role(
     reader: &mut Reader,
     name: Text<'_>,
@@ -100,7 +100,6 @@ fn warn_of_unknown_name(
     reader.warning_help(name.at, Warning::UnknownName, message, help);
 }
 
-/// Warns of roles that nobody has.
 pub(super) fn warn_of_unused_roles(
     facts: FileFacts,
     folder: &Path,
@@ -304,7 +303,6 @@ fn document_query(reader: &mut Reader, fields: &Fields<'_>) -> Option<Template> 
     Some(template)
 }
 
-/// Actions and action groups.
 fn actions(
     reader: &mut Reader,
     fields: &Fields<'_>,

@@ -12,7 +12,7 @@ use crate::pattern::{Pattern, Symbol};
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     values: BTreeMap<String, String>,
-    /// Whether defaults (`${NAME:-DEFAULT}`) count. Older versions of the plugin know none.
+    /// Whether the version of the plugin supports defaults (`${NAME:-DEFAULT}`).
     has_defaults: bool,
 }
 
@@ -21,7 +21,6 @@ pub struct Variables {
 pub struct Template {
     text: Arc<str>,
     variables: Arc<[Variable]>,
-    /// The text after the last variable.
     end: Arc<str>,
 }
 
@@ -54,7 +53,7 @@ impl Variables {
         self.set(name, quoted.join(","));
     }
 
-    /// The memory that the values take on the heap, in bytes.
+    /// The bytes of the values on the heap.
     pub(crate) fn heap_size(&self) -> usize {
         self.values
             .iter()
@@ -62,9 +61,11 @@ impl Variables {
             .sum()
     }
 
+    /// The value of a variable, or else its default. `None`, even with a value, if a default is
+    /// written and the version does not support defaults.
     fn value<'v>(&'v self, Variable { name, default, .. }: &'v Variable) -> Option<&'v str> {
-        let may_count = default.is_none() || self.has_defaults;
-        self.values.get(name).or(default.as_ref()).filter(|_| may_count).map(String::as_str)
+        let is_supported = default.is_none() || self.has_defaults;
+        self.values.get(name).or(default.as_ref()).filter(|_| is_supported).map(String::as_str)
     }
 
     /// These values, with or without the defaults of variables.
@@ -75,7 +76,6 @@ impl Variables {
 }
 
 impl Template {
-    /// Whether a text has variables.
     pub(super) fn is_template(text: &str) -> bool {
         text.contains("${")
     }
@@ -128,18 +128,19 @@ impl Template {
     /// pattern, and a text between slashes as a regular expression. `None` if the plugin matches
     /// the same names as [`Self::pattern`].
     ///
-    /// A permission grants by the literal pattern, which matches fewer names, and hides by this
-    /// wider pattern.
+    /// A permission grants names that the literal pattern matches, and hides documents of all names
+    /// that this wider pattern matches.
     #[must_use]
     pub(crate) fn widened(&self, variables: &Variables) -> Option<Pattern> {
         let (mut is_pattern, mut is_anything) = (false, false);
         for variable in &*self.variables {
             let value = match variable.default {
-                // The version of the plugin is not known, so the default may count or not.
+                // The version of the plugin is not known, so the default may apply or not.
                 Some(_) => "*",
                 None => variables.value(variable).unwrap_or_default(),
             };
             is_pattern |= value.contains(['*', '?']);
+            // Several values may add up to slashes at both ends, or to another variable.
             is_anything |= value.contains(['/', '$']);
         }
         match (is_anything, is_pattern) {

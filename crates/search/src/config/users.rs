@@ -38,7 +38,7 @@ const SETTINGS: &[&str] = &[
     "transport_userrname_attribute",
 ];
 
-/// Reads the files. Returns warnings that only count if there are no errors.
+/// Reads the files. Returns warnings that are reported only if there are no errors.
 pub(super) fn load(
     loader: &mut Loader<'_>,
     config: &mut SecurityConfig,

@@ -8,26 +8,26 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use super::requirement::{HeldRole, Matching, Requirement, Row};
+use super::requirement::{HeldRole, Requirement, Row, TemplateMatch};
 use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
 use crate::answer::Reason;
 use crate::compiled::{Caller, CompiledRole, Grant, Privileges, shown_by_pattern};
 use crate::config::{EvaluationType, Template};
-use crate::filtering::{may_be_of_any, reaches_new, strictest};
+use crate::filtering::{may_show_by_new_name, missing_on_new_names, strictest};
 use crate::need::{Need, Target};
 use crate::reading::Request;
-use crate::resolve::{Names, Unknown, counts};
+use crate::resolve::{Names, Unknown, asks_for};
 use crate::steps::Steps;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
-/// The most names that are listed apart if roles have several patterns with values of the caller.
-/// With more names, a request that only several roles permit together counts as denied.
+/// The most names with a condition each, if roles have several patterns with values of the caller.
+/// With more names, a request that only several roles together permit is taken for denied.
 const MAX_NAMES: usize = 50;
 
-/// The roles that a caller must have for the needs of a request, among the roles for which
-/// `can_be_held` holds. Service accounts need more, and [Dashboards itself](dashboards_server), if
-/// `is_server` is set, less. `None` if finding the roles takes more steps.
+/// The roles that a caller must have for the needs of a request, among the roles that `can_be_held`
+/// returns `true` for. `is_server`: the caller is [Dashboards itself](dashboards_server), which
+/// needs fewer. Service accounts need more. `None` if finding the roles takes too many steps.
 #[must_use]
 pub fn requirement(
     privileges: &Privileges,
@@ -40,14 +40,14 @@ pub fn requirement(
         if can_be_held(name) {
             let grants = role.grants.iter();
             let size = grants.map(|grant| 1 + grant.patterns.len() + grant.templates.len());
-            // Making a set of roles takes as long as some hundred looks at a name.
+            // Making a set of roles takes as long as some hundred comparisons with a name.
             steps.take(1 + size.sum::<usize>() + Action::COUNT)?;
             roles.push(PossibleRole { name, role, caller: privileges.nameless_caller(&[id]) });
         }
     }
     let requirement = Requirement::default();
     let mut finder = Finder { privileges, is_server, roles, steps, requirement };
-    for need in needs.iter().filter(|need| counts(privileges.evaluation(), need)) {
+    for need in needs.iter().filter(|need| asks_for(privileges.evaluation(), need)) {
         let names = privileges.names(need);
         if names.as_ref().is_some_and(|names| finder.is_for_nobody(need, names)) {
             return Some(Requirement { all: vec![Vec::new()], none: Vec::new() });
@@ -79,7 +79,8 @@ pub fn requirement_for(
     Some(requirement)
 }
 
-/// The user of Dashboards, if the needs are about its index: this user needs other roles.
+/// The user that Dashboards signs in as, if the needs are about its index: this user needs other
+/// roles.
 #[must_use]
 pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> Option<&'p str> {
     let tenants = privileges.tenants()?;
@@ -94,13 +95,13 @@ pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> 
 /// Whether a need is about an index of another tenant than the global tenant.
 fn is_of_other_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
     privileges.tenants().is_some_and(|tenants| tenants.is_of_other_tenant(&need.target, names))
-        || !privileges.left_out(need, TenantAccess::Write).is_disjoint(&names.known)
+        || !privileges.dashboards_left_out(need, TenantAccess::Write).is_disjoint(&names.known)
 }
 
 /// Whether a need is about the index of Dashboards in the global tenant.
 fn is_of_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
-    privileges.tenants().is_some_and(|tenants| tenants.is_meant(&need.target, names))
-        || !privileges.left_out(need, TenantAccess::None).is_disjoint(&names.known)
+    privileges.tenants().is_some_and(|tenants| tenants.is_about_index(&need.target, names))
+        || !privileges.dashboards_left_out(need, TenantAccess::None).is_disjoint(&names.known)
 }
 
 /// Refuses the roles that hide something.
@@ -138,7 +139,7 @@ struct PossibleRole<'p> {
 type Candidate<'p> = (&'p Arc<str>, Option<&'p Template>);
 
 impl<'p> Finder<'p, '_> {
-    /// Whether nobody can have a need permitted as it is.
+    /// Whether a need is permitted to nobody as it is.
     fn is_for_nobody(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
         let settings = &self.privileges.settings;
         names.is_emptied
@@ -154,7 +155,7 @@ impl<'p> Finder<'p, '_> {
 
     /// Adds the conditions of a need. `None` if that takes too many steps.
     fn require(&mut self, need: &Need<'_>, names: Option<&Names<'_>>) -> Option<()> {
-        if reaches_new(need).is_some() {
+        if missing_on_new_names(need).is_some() {
             refuse_restricted(self.privileges, &mut self.requirement, self.steps)?;
         }
         let Some(names) = names else {
@@ -176,7 +177,7 @@ impl<'p> Finder<'p, '_> {
         self.require_names(need, names)
     }
 
-    /// Requires for each action a role that permits it by itself.
+    /// Requires, for each action, a role that permits it.
     fn require_of_role(
         &mut self,
         need: &Need<'_>,
@@ -268,7 +269,7 @@ impl<'p> Finder<'p, '_> {
                 privileges.applies_to_known(&nobody, grant, *number)
                     || privileges.may_hide(&nobody, grant, *number)
             }) || names.unknown.iter().any(|unknown| {
-                may_be_of_any(action) || privileges.matches_unknown(&nobody, grant, *unknown)
+                may_show_by_new_name(action) || privileges.matches_unknown(&nobody, grant, *unknown)
             });
             if hides {
                 self.requirement.refuse(HeldRole::always(role));
@@ -281,8 +282,10 @@ impl<'p> Finder<'p, '_> {
                 let rows = rows.chain(names.unknown.iter().map(|unknown| Row::new(*unknown)));
                 let names: Vec<Row> = rows.filter(|row| row.may_match(&widest)).collect();
                 if !names.is_empty() {
-                    let matching = Matching { template: template.clone(), names, is_all: false };
-                    let held = HeldRole { matching: Some(matching), ..HeldRole::always(role) };
+                    let template_match =
+                        TemplateMatch { template: template.clone(), names, is_all: false };
+                    let held =
+                        HeldRole { template_match: Some(template_match), ..HeldRole::always(role) };
                     self.requirement.refuse(held);
                 }
             }
@@ -318,7 +321,7 @@ impl<'p> Finder<'p, '_> {
         for (granting, mut numbers) in groups {
             let granting: Vec<Candidate<'p>> =
                 granting.into_iter().filter_map(|index| Some(candidates.get(index)?.0)).collect();
-            // Names are listed for each pattern with values, and only for these.
+            // Names are listed only for templates, and for each template.
             let templates = granting.iter().filter(|(_, template)| template.is_some()).count();
             self.steps.take(numbers.len().saturating_mul(templates) + granting.len())?;
             if templates == 0 {
@@ -352,17 +355,17 @@ impl<'p> Finder<'p, '_> {
         self.require_one_of(&granting, &[row])
     }
 
-    /// Requires any of these roles. Roles that always count are listed first.
+    /// Requires any of these roles. Roles without a template are listed first.
     fn require_one_of(&mut self, granting: &[Candidate<'p>], rows: &[Row]) -> Option<()> {
         let (always, sometimes): (Vec<Candidate<'_>>, Vec<_>) =
             granting.iter().partition(|(_, template)| template.is_none());
         let any = always.into_iter().chain(sometimes).map(|(role, template)| {
-            let matching = template.map(|template| Matching {
+            let template_match = template.map(|template| TemplateMatch {
                 template: template.clone(),
                 names: rows.to_vec(),
                 is_all: true,
             });
-            HeldRole { matching, ..HeldRole::always(role) }
+            HeldRole { template_match, ..HeldRole::always(role) }
         });
         self.add(any.collect())
     }
@@ -382,7 +385,6 @@ fn row(privileges: &Privileges, number: u32) -> Row {
     Row { name: privileges.inventory.name(number).to_owned(), parents, is_pattern: false }
 }
 
-/// A number of names.
 fn count(names: u64) -> usize {
     usize::try_from(names).unwrap_or(usize::MAX)
 }

@@ -12,7 +12,7 @@ use crate::resolve::Unknown;
 pub struct Requirement {
     /// The caller needs a role of each list.
     pub all: Vec<Vec<HeldRole>>,
-    /// The caller must have none of these, because the cluster would have to filter.
+    /// The caller must have none of these roles, because the cluster would have to filter.
     pub none: Vec<HeldRole>,
 }
 
@@ -21,24 +21,24 @@ pub struct Requirement {
 pub struct HeldRole {
     /// The name of the role.
     pub role: Arc<str>,
-    /// The role counts only for callers with whose values this pattern matches names.
-    pub matching: Option<Matching>,
-    /// The role counts only for callers who have none of these roles.
+    /// The role applies only to callers with whose values this template matches names.
+    pub template_match: Option<TemplateMatch>,
+    /// The role applies only to callers who have none of these roles.
     pub without: Vec<Arc<str>>,
 }
 
 /// A pattern with values of the caller that must match names.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Matching {
+pub struct TemplateMatch {
     /// The pattern.
     pub template: Template,
-    /// The names, each with the aliases and data streams that have it.
+    /// The names, each with its aliases and data streams.
     pub(super) names: Vec<Row>,
-    /// Whether the pattern must match each name. Otherwise it must match any name.
+    /// Whether the pattern must match all names. Otherwise it must match at least one.
     pub(super) is_all: bool,
 }
 
-/// A name or pattern of a request, with other names by any of which it is permitted too.
+/// A name or pattern of a request. A grant on one of its aliases or data streams suffices, too.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) name: String,
@@ -54,14 +54,14 @@ impl Requirement {
             && !self.none.iter().any(|role| role.is_met_by(roles, variables))
     }
 
-    /// How many steps it takes to find out whether a caller meets the requirement.
+    /// The steps of [`Self::is_met_by`].
     #[must_use]
     pub fn size(&self) -> usize {
         let roles = self.all.iter().flatten().chain(&self.none);
         self.all.len() + roles.map(HeldRole::size).sum::<usize>()
     }
 
-    /// Requirements without `without`. A caller must meet any of them.
+    /// The same as requirements whose roles have no `without`. A caller must meet at least one.
     #[must_use]
     pub fn alternatives(&self) -> Vec<Requirement> {
         if self.all.iter().flatten().all(|role| role.without.is_empty()) {
@@ -88,34 +88,35 @@ impl Requirement {
 }
 
 impl HeldRole {
-    /// A role that always counts.
+    /// A role that applies to every caller who has it.
     pub(super) fn always(role: &Arc<str>) -> Self {
-        Self { role: role.clone(), matching: None, without: Vec::new() }
+        Self { role: role.clone(), template_match: None, without: Vec::new() }
     }
 
-    /// Whether a caller with these roles and values has the role, and the role counts.
+    /// Whether a caller with these roles and values has the role, and the role applies.
     fn is_met_by(&self, roles: &BTreeSet<Arc<str>>, variables: &Variables) -> bool {
         roles.contains(&self.role)
-            && self.counts_for(variables)
+            && self.applies_to(variables)
             && !self.without.iter().any(|role| roles.contains(role))
     }
 
-    /// The steps of [`Self::counts_for`].
+    /// The steps of [`Self::applies_to`].
     #[must_use]
     pub fn size(&self) -> usize {
-        1 + self.without.len() + self.matching.as_ref().map_or(0, |matching| matching.names.len())
+        1 + self.without.len()
+            + self.template_match.as_ref().map_or(0, |template_match| template_match.names.len())
     }
 
-    /// Whether the role counts for a caller with these values, apart from the caller's other roles.
+    /// Whether the role applies to a caller with these values, regardless of `without`.
     #[must_use]
-    pub fn counts_for(&self, variables: &Variables) -> bool {
-        self.matching.as_ref().is_none_or(|matching| matching.holds(variables))
+    pub fn applies_to(&self, variables: &Variables) -> bool {
+        self.template_match.as_ref().is_none_or(|template_match| template_match.holds(variables))
     }
 }
 
-impl Matching {
+impl TemplateMatch {
     fn holds(&self, variables: &Variables) -> bool {
-        // A role hides documents of more names than it grants.
+        // A role hides documents of more names than it grants: see `Template::widened`.
         let widened = if self.is_all { None } else { self.template.widened(variables) };
         let Some(pattern) = widened.or_else(|| self.template.pattern(variables)) else {
             return false;

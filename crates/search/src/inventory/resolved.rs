@@ -42,9 +42,9 @@ enum Backing {
 }
 
 impl Inventory {
-    /// Reads the answer. It does not say which aliases and data streams are hidden: none counts as
-    /// hidden, so a pattern stands for no less than in the cluster. An account that may not see all
-    /// indices may still see their aliases: these indices are [unlisted](Self::unlisted).
+    /// Reads the answer. It does not say which aliases and data streams are hidden, so all are
+    /// taken for visible: a pattern then stands for no less than in the cluster. An account that
+    /// may not see an index may still see its alias: the index is then [unlisted](Self::unlisted).
     ///
     /// # Errors
     /// If it is another answer, or an alias or data stream has a member that is no index.

@@ -20,7 +20,6 @@ impl Symbol {
     }
 }
 
-/// The symbols of a pattern's text.
 pub(crate) fn symbols(text: &str) -> Vec<Symbol> {
     let symbol = |byte| match byte {
         b'*' => Symbol::AnyText,
@@ -30,7 +29,6 @@ pub(crate) fn symbols(text: &str) -> Vec<Symbol> {
     text.bytes().map(symbol).collect()
 }
 
-/// Whether the whole name matches.
 pub(crate) fn matches(pattern: &[Symbol], name: &str) -> bool {
     matches_symbols(|at| pattern.get(at).copied(), |at| byte_of_name(name, at))
 }
@@ -55,8 +53,8 @@ fn symbol_of_expression(expression: &str, at: usize) -> Option<Symbol> {
     Some(if byte == b'*' { Symbol::AnyText } else { Symbol::Byte(byte) })
 }
 
-/// Matches symbols of a name one after the other. Where they differ, the last `*` takes one more:
-/// going back to an earlier `*` cannot help, so the cost is at most the product of both lengths.
+/// Matches the symbols of a name in order. At a mismatch, the last `*` takes one more symbol: going
+/// back to an earlier `*` cannot help, so the cost is at most the product of both lengths.
 fn matches_symbols(
     pattern: impl Fn(usize) -> Option<Symbol>,
     name: impl Fn(usize) -> Option<Symbol>,
@@ -89,8 +87,8 @@ fn matches_symbols(
     pattern(at).is_none()
 }
 
-/// The length of the character that starts with this byte. It is 0 in the middle of a character,
-/// and for characters that are two in Java (UTF-16), where a single `?` does not match them.
+/// The length of the character that starts with this byte: 0 in the middle of a character, and for
+/// characters that take two `char`s in Java (UTF-16), because a single `?` does not match them.
 const fn width(first: u8) -> usize {
     match first {
         0..=0x7f => 1,

@@ -50,7 +50,7 @@ impl Regex {
             body = after;
         }
         let offset = text.len() - body.len();
-        // A name has no line break, so `$` at the end says what `matches` demands anyway.
+        // A name has no line break, so a `$` at the end is the same as `\z`.
         Ok(Self { starts, whole: compile(body.trim_start_matches('^'), offset, r"\z")? })
     }
 
@@ -178,7 +178,7 @@ impl Translation<'_> {
         Ok(())
     }
 
-    /// After `[`: a `]` at the start, as in `[]a]`, means different things.
+    /// After `[`: denies a `]` at the start, as in `[]a]`, which Java reads differently.
     fn class_start(&mut self, at: usize) -> Result<(), RegexError> {
         if self.next_is('^') {
             self.out.push('^');

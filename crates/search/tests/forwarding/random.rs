@@ -132,7 +132,7 @@ impl Cluster {
     /// name does not exist.
     fn reached(&self, expression: &Expression<'_>) -> Option<Reached> {
         let options = expression.options;
-        let is_all = expression.is_all() || expression.text() == "*";
+        let is_all = expression.is_empty_or_all() || expression.text() == "*";
         let (mut names, mut indices) = (BTreeSet::new(), BTreeSet::new());
         let expand = |pattern: &str| {
             let (mut names, mut indices) = (BTreeSet::new(), BTreeSet::new());

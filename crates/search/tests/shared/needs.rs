@@ -15,7 +15,9 @@ pub(crate) fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
             Target::Name(name) => name.to_string(),
             Target::Missing(name) => format!("{name} if it is missing"),
             Target::AddedName(name) => format!("the new alias {name}"),
-            Target::Indices(expression) | Target::Fixed(expression) if expression.is_all() => {
+            Target::Indices(expression) | Target::Fixed(expression)
+                if expression.is_empty_or_all() =>
+            {
                 "all".to_owned()
             }
             Target::Indices(expression) | Target::Fixed(expression) => {
