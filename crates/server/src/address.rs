@@ -32,12 +32,14 @@ pub enum AddressError {
     NoPath,
     /// Neither an IP address with a port nor a Unix socket.
     #[error(
-        "not an address: write one such as `127.0.0.1:9191`, `[::1]:9191` or `unix:/run/rolegate.sock`"
+        "not an address: write one such as `127.0.0.1:9191`, `[::1]:9191` or \
+         `unix:/run/rolegate.sock`"
     )]
     Malformed,
-    /// Neither that, nor `off` where it is possible.
+    /// Neither an address nor `off`.
     #[error(
-        "not an address: write one such as `127.0.0.1:9192`, `[::1]:9192` or `unix:/run/rolegate.sock`, or `off`"
+        "not an address: write one such as `127.0.0.1:9192`, `[::1]:9192` or \
+         `unix:/run/rolegate.sock`, or `off`"
     )]
     MalformedOrOff,
 }
@@ -121,7 +123,9 @@ mod tests {
 
     #[test]
     fn loopback_addresses_and_unix_sockets_are_local() {
-        let local = |text: &str| text.parse::<Address>().unwrap().is_local();
+        fn local(text: &str) -> bool {
+            text.parse::<Address>().unwrap().is_local()
+        }
         for text in
             ["127.0.0.1:1", "127.1.2.3:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/a.sock"]
         {

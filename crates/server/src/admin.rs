@@ -3,8 +3,8 @@
 //!
 //! `rolegate serve` and `module` serve the same pages. [`Admin`] is the HTTP server. [`Backend`]
 //! connects it to the running program: its metrics, its [`Console`], and how to reload. [`Metrics`]
-//! is what its pages show, and [`AuthorizationStats`] the counters of what authorizes requests: the
-//! gRPC server or `module`'s filter.
+//! has the sources of its pages, and [`AuthorizationStats`] the counters of the gRPC server or of
+//! `module`'s filter.
 
 mod metrics;
 mod server;

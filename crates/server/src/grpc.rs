@@ -1,9 +1,8 @@
 //! The gRPC server. `Check` has a fast path directly on `h2`; health and reflection are served on
 //! the same connections.
 //!
-//! Where to start: `server` starts and stops it, `worker` and `connection` serve connections,
-//! `exchange` and `check` serve requests. Threads: one acceptor, N workers and a few that hash
-//! passwords. Each worker has its own current-thread runtime, counters and buffers, so that
+//! `server` starts and stops it, `worker` and `connection` serve connections, `exchange` and `check`
+//! serve requests. Threads: an acceptor, N workers and a few that hash passwords. Each worker has its own current-thread runtime, counters and buffers, so that
 //! requests of cached callers write to nothing that workers share.
 
 mod acceptor;

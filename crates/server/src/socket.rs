@@ -25,7 +25,7 @@ pub struct BoundSocket {
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
-    /// Device and inode of the file that we have created.
+    /// Device and inode of the created file.
     identity: (u64, u64),
 }
 
@@ -44,11 +44,12 @@ impl BoundSocket {
     /// # Errors
     /// When the address is in use, does not belong to this machine or is not permitted.
     pub fn new(address: &Address, mode: u32) -> Result<Self, BindError> {
-        let fail = |(reason, advice)| BindError { address: address.clone(), reason, advice };
-        match address {
-            Address::Tcp(at) => tcp(*at).map_err(fail),
-            Address::Unix(path) => unix(path, mode).map_err(fail),
-        }
+        let bound = match address {
+            Address::Tcp(at) => tcp(*at),
+            Address::Unix(path) => unix(path, mode),
+        };
+        let address = address.clone();
+        bound.map_err(|(reason, advice)| BindError { address, reason, advice })
     }
 }
 
@@ -75,28 +76,30 @@ fn tcp(at: SocketAddr) -> Result<BoundSocket, Failure> {
 }
 
 /// Binds a Unix socket. It is created under another name and gets its mode before it is renamed, so
-/// that the mode applies from the first connection on, and so that a stale file is replaced in one
-/// step.
+/// that the mode applies from the first connection on, and a stale file is replaced atomically.
 fn unix(path: &Path, mode: u32) -> Result<BoundSocket, Failure> {
     check_free(path)?;
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}", std::process::id()));
     let fresh = path.with_file_name(name);
-    let broken = |error: io::Error| {
+    let (listener, file) = create_socket(&fresh, path, mode).map_err(|error| {
         let _ = fs::remove_file(&fresh);
         (plain(&error), "its folder must exist, be writable and have a short name")
-    };
-    let listener = UnixListener::bind(&fresh).map_err(broken)?;
-    let file = fs::set_permissions(&fresh, fs::Permissions::from_mode(mode))
-        .and_then(|()| fs::symlink_metadata(&fresh))
-        .and_then(|made| fs::rename(&fresh, path).map(|()| made))
-        .map(|made| SocketFile { path: path.to_owned(), identity: (made.dev(), made.ino()) })
-        .map_err(broken)?;
+    })?;
     Ok(BoundSocket {
         address: Address::Unix(path.to_owned()),
         listener: Listener::Unix(listener),
         file: Some(file),
     })
+}
+
+fn create_socket(fresh: &Path, path: &Path, mode: u32) -> io::Result<(UnixListener, SocketFile)> {
+    let listener = UnixListener::bind(fresh)?;
+    fs::set_permissions(fresh, fs::Permissions::from_mode(mode))?;
+    let metadata = fs::symlink_metadata(fresh)?;
+    fs::rename(fresh, path)?;
+    let identity = (metadata.dev(), metadata.ino());
+    Ok((listener, SocketFile { path: path.to_owned(), identity }))
 }
 
 /// Fails if the path has a file that is no socket, or a socket with a listener. Both are left as
@@ -208,8 +211,8 @@ mod tests {
 
     #[test]
     fn a_port_in_use_is_named() {
-        let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let at = taken.local_addr().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
         let error = BoundSocket::new(&Address::Tcp(at), 0o660).unwrap_err().to_string();
         assert!(error.contains(&at.to_string()) && error.contains("in use"), "{error}");
     }

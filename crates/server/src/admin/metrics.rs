@@ -30,21 +30,21 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 pub struct Metrics {
     /// The status of the policy and its keys.
     pub status: Arc<Status>,
-    /// How the shadow policy compares, if there is one.
+    /// The comparison with the shadow policy, if one is configured.
     pub shadow: Option<Arc<ShadowStats>>,
     /// The caches of the active policy.
     pub caches: Caches,
     /// Counters of the decision log.
     pub decisions: Arc<Counts>,
-    /// Counters of what is exported over OTLP.
+    /// Counters of the export over OTLP.
     pub otlp: OtlpCounts,
-    /// Counters of the process log, if this project's own code writes it.
+    /// Counters of the process log; `None` inside Envoy, which writes it.
     pub logs: Option<Arc<Counts>>,
-    /// The counters of what authorizes requests.
+    /// The counters of the gRPC server, or of the filter in Envoy.
     pub authorization: Arc<dyn AuthorizationStats>,
 }
 
-/// The counters of what authorizes requests: the gRPC server, or the filter in Envoy.
+/// The counters of the gRPC server, or of the filter in Envoy.
 pub trait AuthorizationStats: Send + Sync {
     /// The counters of the decisions.
     fn decisions(&self) -> Totals;
@@ -52,7 +52,7 @@ pub trait AuthorizationStats: Send + Sync {
     /// The counters of password hashing.
     fn hashing(&self) -> HashingTotals;
 
-    /// What has gone wrong since the start that only this one knows of, for the console.
+    /// Failures since the start, for the console.
     fn failure_counts(&self) -> Vec<FailureCount> {
         Vec::new()
     }
@@ -62,16 +62,16 @@ pub trait AuthorizationStats: Send + Sync {
         None
     }
 
-    /// Writes the metrics that only this one has.
+    /// Writes further metrics.
     fn metrics(&self, _page: &mut MetricsPage<'_>) {}
 }
 
-/// Something that has gone wrong, and how often.
+/// A kind of failure, and how often it occurred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FailureCount {
-    /// What, in the plural: `Failed accepts`.
+    /// The failure, in the plural: `Failed accepts`.
     pub what: &'static str,
-    /// What helps.
+    /// The remedy.
     pub hint: &'static str,
     /// How often since the start.
     pub count: u64,
@@ -90,7 +90,7 @@ impl Metrics {
         Ok(rendered)
     }
 
-    /// What is wrong now, the worst first.
+    /// The current conditions, the worst first.
     #[must_use]
     pub fn conditions(&self) -> Vec<Condition> {
         let shadow = self.shadow.as_ref().map(|shadow| shadow.status.facts());
@@ -169,7 +169,7 @@ impl Collector for Metrics {
     }
 }
 
-/// What is wrong, in the words of `/readyz`.
+/// The conditions, in the words of `/readyz`.
 fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) {
     let series = conditions.iter().map(|Condition { name, severity, text, hint, .. }| {
         ([("condition", *name), ("severity", severity.name()), ("text", text), ("hint", hint)], 1.0)
@@ -181,7 +181,7 @@ fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) {
     );
 }
 
-/// What is exported over OTLP, if anything is.
+/// The export over OTLP, if it is on.
 fn otlp(page: &mut MetricsPage<'_>, counts: &OtlpCounts) {
     let signals = [("traces", &counts.traces), ("logs", &counts.logs)];
     let series =
@@ -216,7 +216,8 @@ fn checks(page: &mut MetricsPage<'_>, totals: &Totals) {
     let help = "Requests with credentials, by their scheme and whether they are valid";
     page.labelled_counters("rolegate_credentials", help, series);
     let CacheLookups { local, shared, missed } = totals.lookups;
-    let help = "Look-ups of verified credentials, in the cache of a worker and then in that of all workers";
+    let help = "Look-ups of verified credentials, in the cache of a worker and then in that of all \
+                workers";
     page.labelled_counters(
         "rolegate_credential_cache_lookups",
         help,
@@ -230,26 +231,23 @@ fn checks(page: &mut MetricsPage<'_>, totals: &Totals) {
     // Buckets from 1.024 µs to 1.07 s, and from 64 ns to 1.05 ms.
     let help = "From a complete request until its answer is passed to the transport";
     page.histogram("rolegate_check_duration_seconds", help, &totals.check, 10..=30);
-    let help = "Time to decide a decoded request (parse, authenticate, evaluate), without waiting for a verification";
+    let help = "Time to decide a decoded request (parse, authenticate, evaluate), without waiting \
+                for a verification";
     page.histogram("rolegate_evaluation_duration_seconds", help, &totals.evaluation, 6..=20);
     page.counter("rolegate_tokens_verified", "Tokens verified", totals.tokens_verified);
 }
 
 fn credential_caches(page: &mut MetricsPage<'_>, caches: &Caches) {
     let sizes = caches.credentials();
-    let by_scheme = |value: fn(&CacheSize) -> usize| {
-        let values = sizes.each_ref().map(|size| whole(value(size)));
-        ["basic", "bearer"]
-            .into_iter()
-            .zip(values)
-            .map(|(scheme, value)| ([("scheme", scheme)], value))
-    };
+    let by_scheme: Vec<(&str, &CacheSize)> = ["basic", "bearer"].into_iter().zip(&sizes).collect();
     let help = "Verified credentials in the cache of all workers";
-    page.gauges("rolegate_credential_cache_entries", help, by_scheme(|size| size.entries));
+    let entries = by_scheme.iter().map(|(s, size)| ([("scheme", *s)], whole(size.entries)));
+    page.gauges("rolegate_credential_cache_entries", help, entries);
     let help = "Memory of the verified credentials in the cache of all workers";
-    page.gauges("rolegate_credential_cache_bytes", help, by_scheme(|size| size.bytes));
+    let bytes = by_scheme.iter().map(|(s, size)| ([("scheme", *s)], whole(size.bytes)));
+    page.gauges("rolegate_credential_cache_bytes", help, bytes);
     let help = "Verified credentials that were evicted to make room for others";
-    let evicted = ["basic", "bearer"].into_iter().zip(sizes.each_ref().map(|size| size.evicted));
+    let evicted = by_scheme.iter().map(|(scheme, size)| (*scheme, size.evicted));
     page.counters("rolegate_credential_cache_evictions", help, "scheme", evicted);
 }
 
@@ -302,7 +300,8 @@ fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) {
         let help = "The revision of the active policy bundle";
         page.gauge("rolegate_bundle_revision", help, whole(revision));
     }
-    let help = "Fetches of the policy bundle; the results besides `activated`, `unchanged` and `failed` say why it is not accepted";
+    let help = "Fetches of the policy bundle; the results besides `activated`, `unchanged` and \
+                `failed` say why it is not accepted";
     page.counters("rolegate_bundle_fetches", help, "result", bundle.results());
     let help = "When the server last had the active policy bundle";
     page.gauge(
@@ -320,10 +319,9 @@ fn bundle(page: &mut MetricsPage<'_>, facts: &Facts) {
     }
 }
 
-/// The keys of each issuer, with their URL without its secrets. Two URLs may look the same without
-/// their secrets, and Prometheus rejects a page with duplicate label sets. An issuer is defined
-/// only once, so the `issuer` label keeps them apart. Issuers that share a URL have the same
-/// values.
+/// The keys of each issuer, with their URL without its secrets. Without their secrets URLs may be
+/// equal, and Prometheus rejects a page with duplicate label sets. An issuer is defined only once,
+/// so the `issuer` label makes the sets unique. Issuers that share a URL have the same values.
 fn keys(page: &mut MetricsPage<'_>, facts: &Facts) {
     let keys: Vec<(String, &str, &KeyFacts)> = facts
         .keys
@@ -407,7 +405,7 @@ fn json_histogram(durations: &Distribution) -> Value {
 /// The page being written.
 pub struct MetricsPage<'a> {
     encoder: DescriptorEncoder<'a>,
-    /// The first error. In practice none: writing to a string does not fail.
+    /// The first error. Writing to a string does not fail.
     result: fmt::Result,
 }
 
@@ -493,11 +491,10 @@ impl MetricsPage<'_> {
         durations: &Distribution,
         powers: RangeInclusive<u32>,
     ) {
-        let seconds =
-            |bound: Option<Duration>| bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64());
-        let coarse = durations.coarse(powers).into_iter();
-        let buckets: Vec<(f64, u64)> =
-            coarse.map(|(bound, number)| (seconds(bound), number)).collect();
+        let buckets = durations.coarse(powers).into_iter().map(|(bound, number)| {
+            (bound.map_or(f64::INFINITY, |bound| bound.as_secs_f64()), number)
+        });
+        let buckets: Vec<(f64, u64)> = buckets.collect();
         let (sum, count) = (durations.sum().as_secs_f64(), durations.count());
         self.family(name, help, MetricType::Histogram, |mut family| {
             family.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
@@ -515,7 +512,7 @@ impl fmt::Debug for MetricsPage<'_> {
     }
 }
 
-/// A number as a gauge has it: exact up to 2⁵³, far above any value shown.
+/// A number as the value of a gauge: exact up to 2⁵³, far above any value here.
 pub(crate) fn whole(number: impl TryInto<u64>) -> f64 {
     number.try_into().unwrap_or(u64::MAX) as f64
 }

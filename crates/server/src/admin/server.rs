@@ -1,9 +1,9 @@
 //! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`,
 //! `/reload` and `/console` on the admin listener, `/metrics` alone on the listener of `--metrics`.
 //!
-//! A connection serves one request and lives for at most ten seconds. So a client gains nothing by
-//! holding one, and a single deadline bounds slow headers and slow readers alike. (Keep-alive would
-//! save a scraper one handshake every fifteen seconds, and would need a deadline for each request.)
+//! A connection serves a single request and lives for at most ten seconds. This deadline bounds slow
+//! headers and slow readers alike. (Keep-alive would save a scraper a handshake every fifteen
+//! seconds, and would need a deadline for each request.)
 
 use std::future::poll_fn;
 use std::io;
@@ -45,16 +45,16 @@ const LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// policy.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The HTTP server of one listener.
+/// The HTTP server of a listener.
 #[derive(Debug)]
 pub struct Admin {
     listener: AsyncListener,
-    served: Arc<Served>,
+    shared: Arc<Shared>,
 }
 
-/// What an HTTP server serves.
+/// The program behind the pages.
 pub trait Backend: Send + Sync {
-    /// What the pages show now; `None` while nothing runs.
+    /// The sources of the pages; `None` while nothing runs.
     fn metrics(&self) -> Option<Arc<Metrics>>;
 
     /// Reloads the policy and fetches all keys.
@@ -66,7 +66,7 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// Pages for people, `/console` and what is below it.
+/// The pages for people, `/console` and paths below it.
 pub trait Console: Send + Sync {
     /// Answers a GET or HEAD request for a path and a query.
     fn answer(&self, target: &Uri, host: &str) -> ConsoleAnswer;
@@ -76,12 +76,12 @@ pub trait Console: Send + Sync {
 /// answers probes.
 pub type ConsoleAnswer = Pin<Box<dyn Future<Output = Response<String>> + Send>>;
 
-/// What all connections of a listener share.
-struct Served {
+/// The state that all connections of a listener share.
+struct Shared {
     pages: Pages,
     backend: Arc<dyn Backend>,
     /// When a reload was requested last.
-    reloaded: Mutex<Option<Instant>>,
+    last_reload: Mutex<Option<Instant>>,
 }
 
 /// Which pages a listener serves.
@@ -93,9 +93,9 @@ pub enum Pages {
     Metrics,
 }
 
-/// What is logged if other machines can reach all pages.
-const REACHABLE: &str = "other machines can reach the admin pages, which ask for no credentials: give `admin` a loopback address \
-    or a Unix socket, or limit who may connect";
+/// The warning if other machines can reach all pages.
+const REACHABLE: &str = "other machines can reach the admin pages, which ask for no credentials: \
+    give `admin` a loopback address or a Unix socket, or limit who may connect";
 
 impl Pages {
     /// Logs that these pages are served at an address, and warns if other machines can reach pages
@@ -121,14 +121,14 @@ impl Admin {
     /// # Errors
     /// When the socket cannot be used.
     pub fn new(listener: Listener, pages: Pages, backend: Arc<dyn Backend>) -> io::Result<Self> {
-        let served = Arc::new(Served { pages, backend, reloaded: Mutex::default() });
-        Ok(Self { listener: listener.into_async()?, served })
+        let shared = Arc::new(Shared { pages, backend, last_reload: Mutex::default() });
+        Ok(Self { listener: listener.into_async()?, shared })
     }
 
     /// Serves connections. Never returns, whatever happens to a connection.
     pub async fn run(self) {
         let connections = Connections::default();
-        let mut logged = None;
+        let mut last_log = None;
         loop {
             match poll_fn(|cx| self.listener.poll_accept(cx)).await {
                 Ok(accepted) => {
@@ -144,11 +144,11 @@ impl Admin {
                 }
                 Err(error) => {
                     let now = Instant::now();
-                    if is_due(logged, now) {
-                        logged = Some(now);
+                    if is_due(last_log, now) {
+                        last_log = Some(now);
                         tracing::warn!(%error, "an admin connection was not accepted");
                     }
-                    connections.evict_one();
+                    connections.evict();
                     tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             }
@@ -162,13 +162,13 @@ impl Admin {
         connections: &Connections,
     ) {
         let (connection, evicted) = connections.open();
-        let (connection, served) = (Arc::new(connection), self.served.clone());
+        let (connection, shared) = (Arc::new(connection), self.shared.clone());
         tokio::spawn(async move {
             let service = service_fn(move |request| {
-                let (connection, served) = (connection.clone(), served.clone());
+                let (connection, shared) = (connection.clone(), shared.clone());
                 async move {
-                    let page = served.page(&request, local).await;
-                    connection.sends(page.body().capacity());
+                    let page = shared.page(&request, local).await;
+                    connection.start_page(page.body().capacity());
                     Ok::<_, std::convert::Infallible>(page.map(|body| Full::new(Bytes::from(body))))
                 }
             });
@@ -191,33 +191,28 @@ impl Admin {
 
 type Page = Response<String>;
 
-impl Served {
+impl Shared {
     async fn page(&self, request: &Request<Incoming>, local: bool) -> Page {
-        if browser::is_of_website(request.headers()) {
-            let who = "a website may link to these pages, and not load them\n";
-            return text(StatusCode::FORBIDDEN, who.to_owned());
+        if browser::is_from_website(request.headers()) {
+            return text(StatusCode::FORBIDDEN, "a website may only link to these pages\n");
         }
         match (request.uri().path(), self.pages) {
             ("/reload", Pages::All) => self.reload(request, local),
             (path, Pages::All) if is_console_path(path) => match self.backend.console() {
                 Some(console) => console_page(&*console, request).await,
-                None => text(
-                    StatusCode::NOT_FOUND,
-                    "the console is off: `console` turns it on\n".to_owned(),
-                ),
+                None => text(StatusCode::NOT_FOUND, "the console is off: `console` turns it on\n"),
             },
-            (path, pages) => self.shown(request.method(), path, pages),
+            (path, pages) => self.read_only_page(request.method(), path, pages),
         }
     }
 
-    /// A page that is only read.
-    fn shown(&self, method: &Method, path: &str, pages: Pages) -> Page {
+    fn read_only_page(&self, method: &Method, path: &str, pages: Pages) -> Page {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return not_allowed("only GET and HEAD\n", "GET, HEAD");
         }
         let page: fn(&Arc<Metrics>) -> Page = match (path, pages) {
-            ("/healthz", Pages::All) => return text(StatusCode::OK, "ok\n".to_owned()),
-            ("/metrics", Pages::All | Pages::Metrics) => rendered,
+            ("/healthz", Pages::All) => return text(StatusCode::OK, "ok\n"),
+            ("/metrics", Pages::All | Pages::Metrics) => metrics_page,
             ("/readyz", Pages::All) => readiness,
             ("/jwks", Pages::All) => identity_keys,
             ("/histograms", Pages::All) => {
@@ -234,68 +229,65 @@ impl Served {
                 return text(StatusCode::NOT_FOUND, pages);
             }
             (_, Pages::Metrics) => {
-                return text(StatusCode::NOT_FOUND, "there is /metrics\n".to_owned());
+                return text(StatusCode::NOT_FOUND, "there is /metrics\n");
             }
         };
         match self.backend.metrics() {
             Some(metrics) => page(&metrics),
-            None => text(StatusCode::SERVICE_UNAVAILABLE, "not ready: stopped\n".to_owned()),
+            None => text(StatusCode::SERVICE_UNAVAILABLE, "not ready: stopped\n"),
         }
     }
 
-    /// Reloads the policy, for clients on this machine only. Browsers are such clients, too, and
-    /// any website can make them send a POST, also by a link to a page: they name it as the
-    /// `Origin`, and most send `Sec-Fetch-Site`.
+    /// Reloads the policy, for clients on this machine only, and not for browsers: any website can
+    /// make them send a POST. They send an `Origin` with it, and most send `Sec-Fetch-Site`.
     fn reload(&self, request: &Request<Incoming>, local: bool) -> Page {
         if *request.method() != Method::POST {
             return not_allowed("only POST\n", "POST");
         }
-        if !local || browser::is_of_browser(request.headers()) {
-            let who = "only clients on this machine that are not browsers may request a reload\n";
-            return text(StatusCode::FORBIDDEN, who.to_owned());
+        if !local || browser::is_from_browser(request.headers()) {
+            let clients =
+                "only clients on this machine that are not browsers may request a reload\n";
+            return text(StatusCode::FORBIDDEN, clients);
         }
         let now = Instant::now();
-        let mut last = self.reloaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_reload.lock().unwrap_or_else(PoisonError::into_inner);
         if last.is_some_and(|last| now.saturating_duration_since(last) < RELOAD_INTERVAL) {
-            let soon = "a reload was requested less than a second ago\n";
-            let mut page = text(StatusCode::TOO_MANY_REQUESTS, soon.to_owned());
+            let body = "a reload was requested less than a second ago\n";
+            let mut page = text(StatusCode::TOO_MANY_REQUESTS, body);
             page.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             return page;
         }
         *last = Some(now);
         drop(last);
         self.backend.reload();
-        text(
-            StatusCode::ACCEPTED,
-            "reload requested: the log and /metrics say how it ends\n".to_owned(),
-        )
+        text(StatusCode::ACCEPTED, "reload requested: the log and /metrics say how it ends\n")
     }
 }
 
-impl std::fmt::Debug for Served {
+impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Served").field("pages", &self.pages).finish_non_exhaustive()
+        f.debug_struct("Shared").field("pages", &self.pages).finish_non_exhaustive()
     }
 }
 
-/// Whether to log a failed accept, if the last one that was logged failed at this time.
-fn is_due(logged: Option<Instant>, now: Instant) -> bool {
-    logged.is_none_or(|logged| now.saturating_duration_since(logged) >= LOG_INTERVAL)
+/// Whether to log a failed accept.
+fn is_due(last_log: Option<Instant>, now: Instant) -> bool {
+    last_log.is_none_or(|last| now.saturating_duration_since(last) >= LOG_INTERVAL)
 }
 
 fn is_local(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()
 }
 
-fn rendered(metrics: &Arc<Metrics>) -> Page {
+fn metrics_page(metrics: &Arc<Metrics>) -> Page {
     match metrics.render() {
-        Ok(rendered) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, rendered),
+        Ok(page) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, page),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
 }
 
 fn is_console_path(path: &str) -> bool {
-    path.strip_prefix("/console").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    path.strip_prefix("/console").is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
 async fn console_page(console: &dyn Console, request: &Request<Incoming>) -> Page {
@@ -306,7 +298,7 @@ async fn console_page(console: &dyn Console, request: &Request<Incoming>) -> Pag
     console.answer(request.uri(), host).await
 }
 
-/// Whether this process is ready, and in a line each what is wrong nevertheless.
+/// Whether this process is ready, with a line per condition.
 fn readiness(metrics: &Arc<Metrics>) -> Page {
     match metrics.status.ready() {
         Ok(()) => {
@@ -325,19 +317,19 @@ fn identity_keys(metrics: &Arc<Metrics>) -> Page {
         Some(keys) => with_type(StatusCode::OK, "application/jwk-set+json", keys.to_string()),
         None => text(
             StatusCode::NOT_FOUND,
-            "the active policy has no `identity_header` that is a JWT\n".to_owned(),
+            "the active policy has no `identity_header` that is a JWT\n",
         ),
     }
 }
 
 fn not_allowed(body: &str, allow: &'static str) -> Page {
-    let mut page = text(StatusCode::METHOD_NOT_ALLOWED, body.to_owned());
+    let mut page = text(StatusCode::METHOD_NOT_ALLOWED, body);
     page.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     page
 }
 
-fn text(status: StatusCode, body: String) -> Page {
-    with_type(status, "text/plain; charset=utf-8", body)
+fn text(status: StatusCode, body: impl Into<String>) -> Page {
+    with_type(status, "text/plain; charset=utf-8", body.into())
 }
 
 fn with_type(status: StatusCode, content_type: &'static str, body: String) -> Page {
@@ -356,10 +348,10 @@ mod tests {
     #[test]
     fn failed_accepts_are_logged_from_time_to_time() {
         let start = Instant::now();
-        let (mut logged, mut lines) = (None, 0);
+        let (mut last_log, mut lines) = (None, 0);
         for now in (0..300).map(|number| start + ACCEPT_BACKOFF * number) {
-            if is_due(logged, now) {
-                logged = Some(now);
+            if is_due(last_log, now) {
+                last_log = Some(now);
                 lines += 1;
             }
         }
@@ -367,9 +359,10 @@ mod tests {
     }
 
     #[test]
-    fn all_pages_where_other_machines_can_reach_them_are_worth_a_warning() {
-        let warns =
-            |pages: Pages, address: &str| pages.warning(&address.parse().unwrap()).is_some();
+    fn pages_that_other_machines_can_reach_are_worth_a_warning() {
+        fn warns(pages: Pages, address: &str) -> bool {
+            pages.warning(&address.parse().unwrap()).is_some()
+        }
         assert!(warns(Pages::All, "0.0.0.0:9192"));
         assert!(!warns(Pages::All, "127.0.0.1:9192"));
         assert!(!warns(Pages::Metrics, "0.0.0.0:9193"), "meant for a Prometheus on another host");

@@ -31,8 +31,8 @@ struct RoundRobin {
     /// The worker that gets the next connection.
     next: AtomicUsize,
     /// The worker that closes the next idle connection. Separate from `next`: if accepts and
-    /// failures alternated, one of two workers would get all connections and the other all commands
-    /// to close one.
+    /// failures alternated between two workers, the first would get all connections, and the second
+    /// all commands to close one.
     next_to_close: AtomicUsize,
     shared: Arc<Shared>,
 }
@@ -103,9 +103,8 @@ impl RoundRobin {
         Ok(())
     }
 
-    /// Handles a failed accept; accepting always goes on. If only that one connection failed,
-    /// nothing else happens. Otherwise, for example without file descriptors, a worker closes an
-    /// idle connection, and accepting pauses.
+    /// Handles a failed accept. If the system lacks something, such as file descriptors, a worker
+    /// closes an idle connection, and accepting pauses.
     async fn back_off(&self, error: &io::Error) {
         if self.shared.accept_errors.report(error) != AcceptError::Connection {
             self.send(&self.next_to_close, Command::CloseIdle);

@@ -1,5 +1,5 @@
-//! The maximum age of a connection: then the peer is asked to open another one, which may reach
-//! another instance.
+//! The maximum age of a connection. Then the peer is asked to open a new connection, which may
+//! reach another instance.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
@@ -12,14 +12,14 @@ use tokio::time::{Sleep, sleep};
 /// together.
 const JITTER: u32 = 10;
 
-/// A timer of one connection; none if ages are unlimited.
+/// The timer of a connection; `None` if ages are unlimited.
 #[derive(Debug)]
 pub(super) struct Age(Option<Pin<Box<Sleep>>>);
 
 impl Age {
-    /// Starts it. The age is `most`, or up to a tenth less; `None` means no limit.
-    pub(super) fn start(most: Option<Duration>) -> Self {
-        Self(most.map(|most| Box::pin(sleep(shortened(most, random())))))
+    /// Starts the timer. The age is `max`, or up to a tenth less; `None` means no limit.
+    pub(super) fn start(max: Option<Duration>) -> Self {
+        Self(max.map(|max| Box::pin(sleep(shorten(max, random())))))
     }
 
     /// Whether the connection is too old. Called first with the task that serves the connection, it
@@ -34,8 +34,8 @@ fn random() -> u32 {
     u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default()
 }
 
-fn shortened(most: Duration, random: u32) -> Duration {
-    most - (most / JITTER).mul_f64(f64::from(random) / f64::from(u32::MAX))
+fn shorten(max: Duration, random: u32) -> Duration {
+    max - (max / JITTER).mul_f64(f64::from(random) / f64::from(u32::MAX))
 }
 
 #[cfg(test)]
@@ -44,9 +44,9 @@ mod tests {
 
     #[test]
     fn ages_differ_by_a_tenth_at_most() {
-        let most = Duration::from_secs(100);
-        assert_eq!(shortened(most, 0), most);
-        assert_eq!(shortened(most, u32::MAX), Duration::from_secs(90));
+        let max = Duration::from_secs(100);
+        assert_eq!(shorten(max, 0), max);
+        assert_eq!(shorten(max, u32::MAX), Duration::from_secs(90));
         assert_ne!(random(), random());
     }
 }

@@ -1,5 +1,5 @@
-//! One `Check`: decode the message, authorize the request, encode the answer. Every failure becomes
-//! a denial or a gRPC error, never an OK.
+//! A `Check`: decode the message, authorize the request, encode the answer. Every failure becomes a
+//! denial or a gRPC error, never an OK.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -51,11 +51,11 @@ pub(super) struct Call<'a> {
     pub(super) traceparent: &'a [u8],
 }
 
-/// Checks the messages of one worker.
+/// Checks the messages of a worker.
 pub(super) struct Checker {
     thread: ThreadAuthorizer,
     encoder: RefCell<envoy::Encoder>,
-    /// The header of a denial that says why.
+    /// The header of a denial with its reason.
     explain_header: Option<Arc<str>>,
 }
 
@@ -119,8 +119,8 @@ impl Checker {
         self.thread.joins_traces()
     }
 
-    /// Authorizes a message with the active snapshot. `result` is that of the verification that the
-    /// message has waited for. If a reload has meanwhile removed the user or the permission, the
+    /// Authorizes a message with the active snapshot. `result` is the verification that the message
+    /// has waited for. If a reload has meanwhile removed the user or the permission, the
     /// request is denied, or its credentials must be verified again first.
     pub(super) fn check(
         &self,
@@ -143,19 +143,17 @@ impl Checker {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Answers a request without evaluating the policy. `message` is what has been received of it,
+    /// Answers a request without evaluating the policy. `message` is the part that has been received,
     /// possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], call: Call<'_>) -> Answer {
-        let deny = |limit| {
-            self.thread.with_snapshot(|authorizer, scratch| {
-                self.deny(limit, message, authorizer, scratch, call)
-            })
+        let limit = match failure {
+            Failure::Error(kind) => return self.error(kind),
+            Failure::Limit(limit) => limit,
+            Failure::Overload(overload) => overload.into(),
         };
-        let answer = match failure {
-            Failure::Error(kind) => Err(kind),
-            Failure::Limit(limit) => deny(limit),
-            Failure::Overload(overload) => deny(overload.into()),
-        };
+        let answer = self.thread.with_snapshot(|authorizer, scratch| {
+            self.deny(limit, message, authorizer, scratch, call)
+        });
         answer.unwrap_or_else(|kind| self.error(kind))
     }
 
@@ -225,12 +223,12 @@ impl Checker {
         scratch: &mut Scratch,
         call: Call<'_>,
     ) -> Result<Answer, ErrorKind> {
-        // The first of each; more of one name do not grow it.
+        // The first line of each name, so that repeated names do not grow it.
         let mut logged: Vec<Header<'_>> = Vec::new();
         let decoded = CheckRequest::decode(message, |line| {
-            let is_new =
-                || logged.iter().all(|header| !header.name.eq_ignore_ascii_case(line.name));
-            if runtime::is_logged(line.name) && is_new() {
+            if runtime::is_logged(line.name)
+                && !logged.iter().any(|header| header.name.eq_ignore_ascii_case(line.name))
+            {
                 logged.push(Header { name: line.name, value: line.value });
             }
         })
@@ -280,7 +278,7 @@ impl Checker {
     }
 }
 
-/// The dynamic metadata of a verdict. The module makes the same itself, with its setting `metadata`
+/// The dynamic metadata of a verdict. The module sets the same, if its setting `metadata` is on
 /// (`describe` in `module/src/owned_verdict.rs`).
 fn metadata<'v>(verdict: &Verdict<'v>, authorizer: &'v Authorizer) -> [(&'static str, &'v str); 5] {
     let (decision, reason, rule, subject) = match verdict {
@@ -298,12 +296,13 @@ fn metadata<'v>(verdict: &Verdict<'v>, authorizer: &'v Authorizer) -> [(&'static
     ]
 }
 
-/// Why a request is denied: the reason, and the rule if one matched and a header can have it.
+/// Why a request is denied: the reason, and the rule that matched if a header can carry its name.
 fn explanation<'v>(denied: &Denied<'v>) -> Cow<'v, str> {
     let name = denied.reason.name();
-    let is_visible = |rule: &&str| rule.bytes().all(|byte| matches!(byte, b' '..=b'~'));
-    match denied.rule.filter(is_visible) {
-        Some(rule) => Cow::Owned(format!("{name}; rule={rule}")),
-        None => Cow::Borrowed(name),
+    match denied.rule {
+        Some(rule) if rule.bytes().all(|byte| matches!(byte, b' '..=b'~')) => {
+            Cow::Owned(format!("{name}; rule={rule}"))
+        }
+        Some(_) | None => Cow::Borrowed(name),
     }
 }

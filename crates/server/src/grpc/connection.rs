@@ -1,9 +1,8 @@
 //! One HTTP/2 connection: its limits, and the loop that reads and answers requests.
 //!
 //! A connection that has data gets a *turn* (see `turns`): it reads up to 64 KiB, answers the
-//! requests in them in *batches* of at most [`BATCH`], and sends the answers of a batch in one
-//! write. A request that can be answered at once, as nearly every one can, needs neither a task nor
-//! a channel.
+//! requests in them in *batches* of at most [`BATCH`], and sends the answers of a batch in a
+//! single write. Most requests can be answered at once, without a task and without a channel.
 //!
 //! `h2` is used directly, not through hyper: 412,000 instead of 365,000 checks per second per core,
 //! in a measurement of the transport alone, which decoded no messages (August 2026).
@@ -36,22 +35,22 @@ use super::turns::{Meter, MeteredSocket};
 /// smaller one the first request waits less. Chosen, not measured: at a few microseconds each
 /// (November 2026; `make bench BENCH=wire`), 64 take some hundred microseconds.
 const BATCH: usize = 64;
-/// After a turn whose answers took so long, a connection queues before it reads again. So a
-/// connection with few requests need not wait for the turns of all busy connections whose data
-/// arrived before. Chosen, not measured: with less, connections of ordinary Envoys queue; with
-/// more, several busy ones that stay below it delay others.
+/// After a turn whose answers took this long, a connection queues before it reads again, so that
+/// connections with few requests do not wait for all busy connections. Chosen, not measured: with
+/// less, connections of ordinary Envoys queue; with more, several busy connections below it delay
+/// others.
 const LONG_TURN: Duration = Duration::from_micros(100);
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of
-/// small ones. It limits the memory that unfinished messages of one connection occupy. Chosen, not
+/// small messages. It limits the memory that unfinished messages of one connection occupy. Chosen, not
 /// measured.
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// HTTP/2 flow-control window of a stream, in bytes. A usual message, some hundred bytes to a few
-/// kilobytes, arrives without a WINDOW_UPDATE, and so does one with 250 KB of a body. Chosen, not
+/// HTTP/2 flow-control window of a stream, in bytes. A usual message has some hundred bytes to a
+/// few kilobytes. It arrives without a WINDOW_UPDATE, even with a body of 250 KB. Chosen, not
 /// measured.
 const STREAM_WINDOW: u32 = 256 << 10;
 /// The n-th connection of a worker may have `STREAMS_DIVIDEND / (n × workers)` concurrent streams,
-/// within [`MIN_STREAMS`] and [`MAX_STREAMS`]. Envoy needs fewer: at one millisecond per answer,
-/// ten streams carry 10,000 checks per second, and Envoy opens another connection when one is full.
+/// within [`MIN_STREAMS`] and [`MAX_STREAMS`]. Envoy needs fewer: at a millisecond per answer, ten
+/// streams carry 10,000 checks per second, and Envoy opens another connection when all are in use.
 ///
 /// It bounds the memory that hostile peers can occupy. An answer that the peer does not read, or
 /// opens no window for, takes 3.4 KiB until its connection is closed (November 2026, with
@@ -61,32 +60,31 @@ const STREAMS_DIVIDEND: usize = 1536;
 /// Maximum number of concurrent streams per connection: as many as Envoy has in flight by default.
 const MAX_STREAMS: u32 = 1024;
 /// Minimum number of concurrent streams per connection. Chosen, not measured: each stream can hold
-/// memory, and there can be thousands of connections; but with one stream, a slow check would delay
-/// all others of its connection.
+/// memory, and there can be thousands of connections; but with a single stream, a slow check would
+/// delay the next checks of its connection.
 const MIN_STREAMS: u32 = 4;
-/// Minimum size of a burst of resets: so many streams, and a quarter more, may a peer open and
-/// reset before they are accepted (RFC 9113, 5.1.2). If many downstream clients of one Envoy leave
+/// Minimum size of a burst of resets. A peer may open and reset this many streams, and a quarter
+/// more, before they are accepted (RFC 9113, 5.1.2). If many clients of an Envoy disconnect
 /// together, Envoy resets their streams. That must not close the connection, which also carries the
-/// checks of all others. Envoy has at most 1,024 requests in flight by default.
+/// checks of other clients. Envoy has at most 1,024 requests in flight by default.
 const MIN_RESETS: usize = 1 << 10;
-/// Number of bursts of resets that a connection may have. It is closed when its reset streams
-/// exceed its answered ones by more, and `h2` remembers as many reset streams. Chosen, not
-/// measured.
+/// The maximum excess of reset streams over answered streams of a connection, in bursts. Beyond it
+/// the connection is closed. `h2` remembers as many reset streams. Chosen, not measured.
 const RESET_BURSTS: usize = 4;
 /// Maximum size of a stream's header list, in bytes. The headers of the HTTP request to be
 /// authorized are inside the message, but an Envoy that records spans adds the `tracestate` of its
 /// client to the call, which may be as long as Envoy permits headers to be
 /// (`max_request_headers_kb`: 60 by default, 96 in our configurations). `h2` answers a longer list
-/// with 431 itself. An Envoy with `failure_mode_allow` takes that for a pass, so no client may
-/// bring it about.
+/// with 431 itself. An Envoy with `failure_mode_allow` then lets the request pass, so no client may
+/// be able to cause it.
 const HEADER_LIST: u32 = 128 << 10;
 /// Maximum number of connections that are within the head of a request that takes several frames.
 /// Each may take 300 KiB then: a field counts as its length and 32 bytes, and takes 72 bytes more
 /// than its length.
 const MAX_HALF_HEADS: usize = 64;
 /// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and
-/// reflection, which ask for capacity before they send. Answers to checks do not, so that they
-/// leave in one write: `check` limits their size.
+/// reflection, which ask for capacity before they send. Answers to checks do not ask, so that they
+/// leave in a single write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
 /// Maximum number of unfinished messages that a connection continues itself. Chosen, not measured:
 /// a connection that has read polls each of them.
@@ -153,8 +151,8 @@ pub(super) async fn serve<I>(
 }
 
 /// Maximum concurrent streams of a worker's next connection; `connections` are open already. The
-/// first ones get most, because Envoy opens few. Each further one gets fewer (see
-/// [`STREAMS_DIVIDEND`]), because the memory that an attacker can occupy grows with streams ×
+/// first connections get most streams, because Envoy opens few. Each further connection gets fewer
+/// (see [`STREAMS_DIVIDEND`]), because the memory that an attacker can occupy grows with streams ×
 /// connections.
 fn streams(options: &Options, connections: usize) -> u32 {
     let number = connections.saturating_add(1);
@@ -177,8 +175,8 @@ fn http2_builder(streams: u32, burst: usize) -> server::Builder {
         // at once, and a quarter of them again before the first were accepted. Each such stream
         // takes some hundred bytes.
         .max_pending_accept_reset_streams(burst + burst / 4)
-        // The number of streams reset by this side that `h2` remembers. Frames that still arrive
-        // for one of them are ignored; a frame for a stream that `h2` has forgotten would close the
+        // The number of streams reset by this side that `h2` remembers. It ignores frames that
+        // still arrive for them. A frame for a stream that `h2` has forgotten would close the
         // connection.
         .max_concurrent_reset_streams(burst.saturating_mul(RESET_BURSTS))
         .max_header_list_size(HEADER_LIST)
@@ -195,18 +193,18 @@ struct Connection<I> {
     h2: server::Connection<MeteredSocket<I>, Bytes>,
     meter: Rc<Meter>,
     batch: Vec<Stream>,
-    /// Requests whose message is in the next reads. A task with a timer for each would cost more
-    /// than its answer: 3 % of the checks per second where one of eight messages came in two reads
+    /// Requests whose message is not complete yet. A task with a timer for each would cost more than
+    /// its answer: 3 % of the checks per second where an eighth of the messages came in two reads
     /// (November 2026).
     unfinished: Vec<Receiving>,
-    /// When the first of them has waited for long.
+    /// Fires when the first of them has waited for [`super::message::GRACE`].
     grace_timer: Option<Pin<Box<Sleep>>>,
     /// The waker of the task that serves this connection, as `h2` knows it.
     waker: Option<Arc<MutedWaker>>,
     /// How long the answers of the last turn took.
     worked: Duration,
     /// Incremented for each stream that was reset before it was read, decremented for every other
-    /// one, never below 0.
+    /// stream, never below 0.
     excess_resets: usize,
     /// If `excess_resets` exceeds this, the peer does nothing but open and reset streams ("rapid
     /// reset", CVE-2023-44487), and the connection is closed with ENHANCE_YOUR_CALM. The limit of
@@ -215,7 +213,7 @@ struct Connection<I> {
     max_excess_resets: usize,
     draining: bool,
     age: Age,
-    /// When the head of a request must have ended that has begun.
+    /// The deadline of a request head that has begun.
     head_timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -272,8 +270,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             self.answer(completed);
         }
         // A stream that was reset takes much memory for few bytes (rapid reset), so after a turn of
-        // mostly resets the next one is short. After one with requests the next is longer, which
-        // saves system calls.
+        // mostly resets the next turn is short. After a turn with requests the next is longer,
+        // which saves system calls.
         if self.excess_resets > excess_resets {
             self.meter.shorten_turns();
         } else if has_requests {
@@ -282,8 +280,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         if self.meter.is_used_up() { Poll::Ready(TurnEnd::Queue) } else { Poll::Pending }
     }
 
-    /// Asks the peer to send its next requests on another connection. Those that it has sent are
-    /// still answered.
+    /// Asks the peer to send its next requests on another connection. Requests that it has sent
+    /// already are still answered.
     fn drain(&mut self) {
         if !self.draining {
             self.draining = true;
@@ -340,8 +338,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         }
     }
 
-    /// Answers the requests of the batch, and those that are complete now. The answers are written
-    /// when `h2` is polled next, which `turn` does at once.
+    /// Answers the requests of the batch, and the completed requests. The answers are written when
+    /// `h2` is polled next, which `turn` does at once.
     fn answer(&mut self, completed: Vec<(Receiving, Result<Bytes, Failure>)>) {
         let received = Received::now();
         self.mute(true);
@@ -404,9 +402,9 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
 }
 
 /// The waker that a connection gives to `h2`, which wakes it whenever a stream has something to
-/// send, also while the connection itself answers. It then polls `h2` again anyway, so such a
-/// wake-up only costs one more poll. So the waker is muted meanwhile. No other event is lost: all
-/// of them come from this thread.
+/// send, also while the connection itself answers. The connection then polls `h2` again anyway, so
+/// the waker is muted meanwhile, which saves a poll. No other event is lost: all events come from
+/// this thread.
 #[derive(Debug)]
 struct MutedWaker {
     task: Waker,

@@ -1,4 +1,4 @@
-//! What the connections and requests of a server share.
+//! The state that the connections and requests of a server share.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use super::token_queue::TokenQueue;
 use super::turns::TurnQueue;
 use super::verifications::Verifications;
 
-/// Maximum bytes that waiting requests take over all connections, for unfinished messages and those
-/// whose credentials are being verified; or four times the maximum message size if that is more, so
-/// that several messages of that size can arrive at once. 32 MiB are half of what the memory may
-/// grow by in an attack (S20 in SECURITY.md).
+/// Maximum bytes of the unfinished messages, and of the messages whose credentials are being
+/// verified, over all connections. At least four times the maximum message size, so that several
+/// messages of that size can arrive at once. 32 MiB are half of the growth of memory that is
+/// permitted in an attack (S20 in SECURITY.md).
 const MAX_WAITING_BYTES: usize = 32 << 20;
 
-/// What all workers share. A request of a caller whose credentials are cached writes to none of it.
+/// The state of all workers. A request of a caller whose credentials are cached writes to none of
+/// it.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) policy: ActivePolicy,
     pub(super) options: Options,
     pub(super) limits: Limits,
-    /// What the checks may take whose credentials are being verified.
     pub(super) verifications: Arc<Verifications>,
     pub(super) hashing: Hashing,
     pub(super) other_services: OtherServices,
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     pub(super) overloads: Notices<Overload>,
 }
 
-/// What the connections and requests of one worker share.
+/// The state of a worker.
 pub(super) struct WorkerContext {
     pub(super) shared: Arc<Shared>,
     pub(super) checker: Checker,

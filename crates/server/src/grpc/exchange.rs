@@ -1,5 +1,5 @@
-//! One HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a
-//! task and its allocation. If the rest of its message is missing, its connection continues it for
+//! An HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task
+//! and its allocation. If the rest of its message is missing, its connection continues it for
 //! [`GRACE`]. It gets a task after that, or if its credentials must be verified.
 
 use std::future::poll_fn;
@@ -33,11 +33,11 @@ use super::verifications::Share;
 /// treats the check as an error, on which an Envoy with `failure_mode_allow` lets the request
 /// through. So a denial must arrive earlier, even when Envoy and this process share a busy machine.
 const MAX_MARGIN: Duration = Duration::from_secs(1);
-/// Envoy names the span of its call to rolegate here, in the metadata of the call. A `traceparent`
-/// among the headers in the `CheckRequest` is the one that the client sent.
+/// The metadata of the call in which Envoy names its span. A `traceparent` among the headers in the
+/// `CheckRequest` comes from the client.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// Maximum length of a `traceparent` in bytes: a check that waits keeps it. Today's has 55; a later
-/// version may have more.
+/// Maximum length of a `traceparent` in bytes, because a check that waits keeps it. Version 00 has
+/// 55 bytes.
 const MAX_TRACEPARENT: usize = 256;
 
 /// A stream that was opened by the peer.
@@ -120,14 +120,14 @@ impl Receiving {
         self.deadline > self.until
     }
 
-    /// The message, or why there will be none. Nothing is woken: to be called when the connection
+    /// The message, or why there will be none. No task is woken: to be called when the connection
     /// has read.
     pub(super) fn poll(&mut self) -> Poll<Result<Bytes, Failure>> {
         let limits = &self.exchange.context.shared.limits;
         self.incoming.poll(limits, &mut Context::from_waker(Waker::noop()))
     }
 
-    /// Answers it, now or, if its credentials must be verified, in a task.
+    /// Answers the request: now, or in a task if its credentials must be verified.
     pub(super) fn answer(self, message: Result<Bytes, Failure>, received: Received) {
         let Self { mut exchange, mut incoming, deadline, pending, .. } = self;
         match message {
@@ -147,7 +147,7 @@ impl Receiving {
         }
     }
 
-    /// Waits for the rest in a task.
+    /// Waits for the rest of the message in a task.
     pub(super) fn spawn(self) {
         let Self { exchange, incoming, deadline, pending, until } = self;
         spawn_local(exchange.receive(incoming, until, deadline, pending));
@@ -243,8 +243,7 @@ impl Exchange {
         deadline: Instant,
     ) -> Result<(), Failure> {
         let context = Rc::clone(&self.context);
-        // Repeated only if a reload came in between (for a password: one that changed its stored
-        // hash).
+        // Repeated only after a reload, which for a password has changed its stored hash.
         loop {
             let Unverified(verification, network) = *unverified;
             let result = match verification.kind() {
@@ -270,7 +269,7 @@ impl Exchange {
             };
             match self.check(message, Some(&result)) {
                 Ok(()) => return Ok(()),
-                Err(again) => unverified = again,
+                Err(changed) => unverified = changed,
             }
         }
     }
@@ -328,7 +327,7 @@ fn not_hashed(reason: NotHashed) -> Failure {
 }
 
 /// The HTTP status for a request that is not gRPC; `None` if it is. The specification "gRPC over
-/// HTTP2" asks for 415 if the content type is another one.
+/// HTTP2" asks for 415 if the content type is another.
 fn not_grpc(request: &Request<RecvStream>) -> Option<StatusCode> {
     if request.method() != Method::POST {
         return Some(StatusCode::METHOD_NOT_ALLOWED);

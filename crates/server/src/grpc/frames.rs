@@ -32,7 +32,7 @@ struct HeadState {
     frames: FrameReader,
     /// When the head began, if it takes several frames and has not ended.
     since: Option<Instant>,
-    /// Whether the current frame is its last one.
+    /// Whether the current frame ends the head.
     is_last: bool,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct InvalidStreams {
 #[derive(Clone, Copy, Debug)]
 struct FrameReader {
     /// Bytes until the next frame begins.
-    rest: usize,
+    until_next: usize,
     /// The beginning of a frame, as far as it has arrived.
     head: [u8; RESET],
     arrived: usize,
@@ -75,7 +75,7 @@ impl Default for HalfHead {
 }
 
 impl HalfHead {
-    /// Follows what was read.
+    /// Follows bytes from the peer.
     pub(super) fn read(&self, bytes: &[u8]) {
         let HeadState { mut frames, mut since, mut is_last } = self.0.get();
         frames.read(bytes, |event| match event {
@@ -89,7 +89,7 @@ impl HalfHead {
         self.0.set(HeadState { frames, since, is_last });
     }
 
-    /// When the head began that has not ended.
+    /// When the unfinished head began.
     pub(super) fn since(&self) -> Option<Instant> {
         self.0.get().since
     }
@@ -102,7 +102,7 @@ impl Default for InvalidStreams {
 }
 
 impl InvalidStreams {
-    /// Follows what was written.
+    /// Follows bytes to the peer.
     pub(super) fn write(&self, bytes: &[u8]) {
         let mut frames = self.frames.get();
         frames.read(bytes, |event| {
@@ -122,48 +122,48 @@ impl InvalidStreams {
 impl FrameReader {
     /// The first frame begins after so many bytes.
     const fn new(preface: usize) -> Self {
-        Self { rest: preface, head: [0; RESET], arrived: 0 }
+        Self { until_next: preface, head: [0; RESET], arrived: 0 }
     }
 
     /// Follows the next bytes.
     fn read(&mut self, mut bytes: &[u8], mut handle: impl FnMut(FrameEvent)) {
         while !bytes.is_empty() {
-            if self.rest == 0 {
-                let (event, rest) = self.begin(bytes);
-                bytes = rest;
+            if self.until_next == 0 {
+                let (event, remaining) = self.begin(bytes);
+                bytes = remaining;
                 let Some(event) = event else { continue };
                 handle(event);
             }
-            let skipped = self.rest.min(bytes.len());
+            let skipped = self.until_next.min(bytes.len());
             bytes = bytes.get(skipped..).unwrap_or_default();
-            self.rest -= skipped;
-            if self.rest == 0 {
+            self.until_next -= skipped;
+            if self.until_next == 0 {
                 handle(FrameEvent::End);
             }
         }
     }
 
-    /// Reads the beginning of a frame, as far as it is there. Returns what is left.
+    /// Reads the beginning of a frame, as far as it is there. Returns the remaining bytes.
     fn begin<'b>(&mut self, bytes: &'b [u8]) -> (Option<FrameEvent>, &'b [u8]) {
         let is_reset = self.arrived >= FRAME_HEADER && self.head.get(3) == Some(&RST_STREAM);
         let needed = if is_reset { RESET } else { FRAME_HEADER };
         let missing = self.head.iter_mut().take(needed).skip(self.arrived).zip(bytes);
         let count = missing.map(|(to, from)| *to = *from).count();
         self.arrived += count;
-        let rest = bytes.get(count..).unwrap_or_default();
+        let remaining = bytes.get(count..).unwrap_or_default();
         let [high, middle, low, kind, flags, _, _, _, _, code @ ..] = self.head;
         if self.arrived < needed || (kind == RST_STREAM && needed < RESET) {
-            return (None, rest);
+            return (None, remaining);
         }
         self.arrived = 0;
         let length = usize::from(high) << 16 | usize::from(middle) << 8 | usize::from(low);
-        self.rest = length.saturating_sub(needed - FRAME_HEADER);
+        self.until_next = length.saturating_sub(needed - FRAME_HEADER);
         let event = if is_reset {
             FrameEvent::Reset(u32::from_be_bytes(code))
         } else {
             FrameEvent::Begin { kind, flags }
         };
-        (Some(event), rest)
+        (Some(event), remaining)
     }
 }
 

@@ -1,11 +1,10 @@
-//! Receives one gRPC message from a stream. Its prefix has five bytes: whether the message is
+//! Receives the gRPC message of a stream. Its prefix has five bytes: whether the message is
 //! compressed, and its length.
 //!
-//! A message that arrives in one DATA frame, as nearly every one does, is used without a copy.
-//! Others are assembled in a buffer. The number and the memory of all requests that wait, for the
-//! rest of their message or for the verification of their credentials, are bounded for the whole
-//! process: otherwise peers that send slowly could occupy all of it. A request that is answered at
-//! once counts nowhere.
+//! Nearly every message arrives in a single DATA frame, and is used without a copy. Others are
+//! assembled in a buffer. Requests may wait for the rest of their message, or for the verification
+//! of their credentials. Their number and their memory are bounded for the whole process: otherwise
+//! peers that send slowly could occupy all of it. A request that is answered at once is not counted.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -27,9 +26,9 @@ pub(super) const GRPC_PREFIX: usize = 5;
 /// Approximate memory, in bytes, of a waiting request in addition to its message: its task, its
 /// stream, its headers.
 const OVERHEAD: usize = 2 << 10;
-/// How long the rest of a message may take before its check counts among those that wait. Head and
-/// message often arrive in two reads, a moment apart. Such a check must not be denied because slow
-/// peers have taken all places. Chosen, not measured: far longer than that moment on a busy
+/// How long the rest of a message may take before its check counts as waiting. Head and message
+/// often arrive in two reads, a moment apart. Such a check must not be denied because slow peers
+/// have taken all places. Chosen, not measured: far longer than that moment on a busy
 /// machine, and less than Envoy's default timeout, 200 ms.
 pub(super) const GRACE: Duration = Duration::from_millis(100);
 
@@ -47,8 +46,8 @@ pub(super) struct Budget {
     bytes: AtomicUsize,
 }
 
-/// The bytes of one request in a budget, and its place among those that wait, if it has one.
-/// Dropping this returns them.
+/// The bytes of a request in a budget, and its place among the waiting requests. Dropping this
+/// returns both.
 #[derive(Debug)]
 pub(super) struct Reservation {
     budget: Arc<Budget>,
@@ -63,13 +62,13 @@ pub(super) struct Incoming {
     arrived: Arrived,
 }
 
-/// What has arrived of a message.
+/// The part of a message that has arrived.
 #[derive(Debug)]
 enum Arrived {
     Nothing,
-    /// The whole message, in one frame.
+    /// The whole message, in a single frame.
     Whole(Bytes),
-    /// The bytes so far, copied into one buffer, with their share of the budget.
+    /// The bytes so far, copied into a buffer, with their share of the budget.
     Parts(Vec<u8>, Reservation),
 }
 
@@ -103,7 +102,7 @@ impl Incoming {
         Poll::Ready(self.finish(limits))
     }
 
-    /// The same until a deadline. After `grace` it takes a place among the requests that wait.
+    /// The same as [`Incoming::poll`], until a deadline. After `grace` it takes a place among the requests that wait.
     pub(super) async fn receive(
         &mut self,
         limits: &Limits,
@@ -189,9 +188,9 @@ impl Incoming {
     }
 }
 
-/// Makes room for `more` bytes of a message of this length, if that is known. The budget is charged
-/// for the capacity of the buffer, not only for its content: for no more than twice what has
-/// arrived, and at the end for the length alone.
+/// Makes room for `more` bytes of a message of this length, if it is known. The budget is charged
+/// for the capacity of the buffer: at most twice the bytes that have arrived, and never more than
+/// the length.
 fn grow(
     parts: &mut Vec<u8>,
     more: usize,
@@ -223,7 +222,7 @@ fn expected(arrived: &[u8], limit: usize) -> Result<Option<usize>, Failure> {
 }
 
 impl Budget {
-    /// For so many requests, which together take at most so many bytes.
+    /// A budget of requests and bytes.
     pub(super) fn new(requests: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self { requests: AtomicUsize::new(requests), bytes: AtomicUsize::new(bytes) })
     }
@@ -238,7 +237,7 @@ impl Budget {
         Ok(reservation)
     }
 
-    /// The same, without a place.
+    /// The same as [`Budget::hold`], without a place.
     fn begin(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
         let mut reservation = Reservation { budget: Arc::clone(self), bytes: 0, has_place: false };
         reservation.more(OVERHEAD.saturating_add(bytes))?;
@@ -262,9 +261,9 @@ impl Reservation {
     }
 }
 
-/// Takes `number` of what is left, if there is as much.
-fn take(left: &AtomicUsize, number: usize) -> Option<()> {
-    left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(number)).ok().map(drop)
+/// Subtracts `number`; `None` if less is available.
+fn take(available: &AtomicUsize, number: usize) -> Option<()> {
+    available.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(number)).ok().map(drop)
 }
 
 impl Drop for Reservation {
@@ -292,10 +291,10 @@ mod tests {
     #[test]
     fn a_budget_is_never_exceeded_and_is_returned_on_drop() {
         let budget = Budget::new(9, 10 + 2 * OVERHEAD);
-        let mut held = budget.hold(6).unwrap();
+        let mut reservation = budget.hold(6).unwrap();
         assert_eq!(budget.hold(5).err(), Some(Overload::Memory));
-        assert_eq!(held.more(5 + OVERHEAD), Err(Overload::Memory));
-        drop(held);
+        assert_eq!(reservation.more(5 + OVERHEAD), Err(Overload::Memory));
+        drop(reservation);
         assert!(budget.hold(10 + OVERHEAD).is_ok());
     }
 
@@ -323,11 +322,11 @@ mod tests {
     #[test]
     fn so_many_requests_wait_and_no_more() {
         let budget = Budget::new(2, 4 * OVERHEAD);
-        let (one, mut other) = (budget.hold(0).unwrap(), budget.begin(0).unwrap());
-        assert_eq!([other.take_place(), other.take_place()], [Ok(()), Ok(())], "one place");
+        let (first, mut second) = (budget.hold(0).unwrap(), budget.begin(0).unwrap());
+        assert_eq!([second.take_place(), second.take_place()], [Ok(()), Ok(())], "one place");
         assert_eq!(budget.hold(0).err(), Some(Overload::WaitingChecks));
-        drop(one);
-        // One that finds no memory takes no place.
+        drop(first);
+        // A request without memory takes no place.
         assert_eq!(budget.hold(9 * OVERHEAD).err(), Some(Overload::Memory));
         assert!(budget.hold(0).is_ok());
     }

@@ -12,7 +12,7 @@ use super::notices::{AcceptError, Overload, WrongProtocol};
 use super::tls::TlsTotals;
 use crate::admin::{FailureCount, MetricsPage, whole};
 
-/// The counters of one worker's connections. Only its thread writes them. Aligned, so that two
+/// The counters of a worker's connections. Only its thread writes them. Aligned, so that two
 /// workers never share a cache line.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -24,7 +24,7 @@ pub(super) struct ConnectionCounters {
     pub(super) rejected: Counter,
 }
 
-/// The counters of a server, summed over all workers at one moment.
+/// The counters of a server, summed over all workers.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTotals {
     /// The counters of the decisions.
@@ -39,12 +39,12 @@ pub struct ServerTotals {
     pub connections_evicted: u64,
     /// New connections closed at once, because the limit was reached and no connection was idle.
     pub connections_rejected: u64,
-    /// Failed accepts, by why. Each is listed.
+    /// Failed accepts, by reason, also if zero.
     pub accept_errors: Vec<(AcceptError, u64)>,
-    /// Connections and requests in another protocol than ext_authz over gRPC, by what it was. Each
-    /// is listed.
+    /// Connections and requests in another protocol than ext_authz over gRPC, by protocol, also if
+    /// zero.
     pub wrong_protocols: Vec<(WrongProtocol, u64)>,
-    /// Checks denied because too many others waited, by the limit that was reached. Each is listed.
+    /// Checks denied because too many others waited, by the limit, also if zero.
     pub overloads: Vec<(Overload, u64)>,
     /// Counters of TLS, if it is on.
     pub tls: Option<TlsTotals>,
@@ -85,7 +85,7 @@ impl Counters {
 }
 
 impl ServerTotals {
-    /// Adds the counters of one worker.
+    /// Adds the counters of a worker.
     pub(super) fn add(&mut self, worker: &ConnectionCounters) {
         self.in_flight += worker.in_flight.read();
         self.connections += worker.connections.read();
@@ -95,8 +95,8 @@ impl ServerTotals {
     }
 }
 
-/// The counters of the gRPC server, once requests are answered. Kept until the process ends, so
-/// that the last requests are counted, too.
+/// The counters of the gRPC server, once it runs. Kept until the process ends, so that the last
+/// requests are counted, too.
 #[derive(Debug, Default)]
 pub struct Served(pub OnceLock<Counters>);
 
@@ -136,7 +136,8 @@ fn failure_counts(totals: &ServerTotals) -> [FailureCount; 5] {
     [
         FailureCount {
             what: "Connections or requests that are not ext_authz over gRPC",
-            hint: "Who connects speaks another protocol, so it gets no decision: the log says what to change in Envoy.",
+            hint: "The peer speaks another protocol, so it gets no decision: the log says what to \
+                   change in Envoy.",
             count: sum(&totals.wrong_protocols),
         },
         FailureCount {
@@ -146,11 +147,12 @@ fn failure_counts(totals: &ServerTotals) -> [FailureCount; 5] {
         },
         FailureCount {
             what: "Failed accepts",
-            hint: "Connections wait: the system lacks file descriptors or memory, or the log has another error.",
+            hint: "Connections wait: the system lacks file descriptors or memory, or the log has \
+                   another error.",
             count: totals
                 .accept_errors
                 .iter()
-                // One that was gone before it was accepted concerns no other.
+                // A connection that failed before it was accepted affects no other.
                 .filter(|(kind, _)| *kind != AcceptError::Connection)
                 .map(|(_, count)| count)
                 .sum(),
@@ -162,7 +164,7 @@ fn failure_counts(totals: &ServerTotals) -> [FailureCount; 5] {
         },
         FailureCount {
             what: "Changes of the TLS files that could not be used",
-            hint: "The last good certificate and key stay in use: the log says what is wrong with the new ones.",
+            hint: "The last good certificate and key stay in use: the log says what is wrong.",
             count: tls.map_or(0, |tls| tls.failed_reloads),
         },
     ]

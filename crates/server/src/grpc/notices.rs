@@ -1,8 +1,7 @@
-//! Events that somebody on call should know about. Each is counted by its kind, and logged with
-//! what to change, at most once per interval and kind, because peers try again and again.
+//! Events that the person on call should know about. Each is counted by its kind, and logged with
+//! advice. Peers try again and again, so each kind is logged at most once per interval.
 //!
-//! All workers share these counters. Only connections and requests that fail come here, so they
-//! cost the others nothing.
+//! All workers share these counters. Only failing connections and requests write to them.
 
 use std::fmt;
 use std::io;
@@ -34,7 +33,7 @@ pub(super) struct Notices<K: 'static> {
 #[derive(Debug, Default)]
 struct NoticeCounter {
     count: AtomicU64,
-    /// The time before which none is logged, in milliseconds since the start.
+    /// The time until which no event is logged, in milliseconds since the start.
     quiet_until: AtomicU64,
 }
 
@@ -46,75 +45,144 @@ pub(super) enum Peer {
     Unix,
 }
 
-/// Why a connection was not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AcceptError {
-    /// The process or the system has no file descriptor left.
-    FileDescriptors,
-    /// The system has no memory left for it.
-    Memory,
-    /// It had failed or was closed by then. It concerns no other.
-    Connection,
-    /// Anything else.
-    Other,
+/// Defines kinds of events: each with its name in metrics and logs, and the advice in the log.
+macro_rules! notice_kinds {
+    ($($(#[$type_doc:meta])* pub enum $Kind:ident {
+        $($(#[$doc:meta])* $Variant:ident = $name:literal, $advice:expr;)+
+    })+) => {$(
+        $(#[$type_doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $Kind {
+            $($(#[$doc])* $Variant,)+
+        }
+
+        impl $Kind {
+            /// All kinds.
+            pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Variant),+];
+
+            /// The name in metrics and logs.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$Variant => $name,)+ }
+            }
+
+            const fn advice(self) -> &'static str {
+                match self { $(Self::$Variant => $advice,)+ }
+            }
+        }
+    )+};
 }
 
-/// The limit that keeps a check from waiting. The check is denied at once with 503.
-///
-/// It is a denial and not a gRPC error, so that no Envoy lets a request pass because of it, not
-/// even one with `failure_mode_allow: true` (S8 in SECURITY.md).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Overload {
-    /// The number of checks that wait.
-    WaitingChecks,
-    /// The memory that waiting checks take.
-    Memory,
-    /// What the checks of one client network may take whose credentials are verified.
-    ClientNetwork,
-    /// The number of passwords that wait to be hashed.
-    HashQueue,
-    /// The number of tokens that wait to be verified.
-    TokenQueue,
-}
+notice_kinds! {
+    /// Why a connection was not accepted.
+    pub enum AcceptError {
+        /// The process or the system has no file descriptor left.
+        FileDescriptors = "file_descriptors",
+            "cannot accept a connection without a file descriptor; closing an idle one, if there \
+             is one: raise the limit of open files (`ulimit -n`), or lower `--max-connections`";
+        /// The system has no memory left for the connection.
+        Memory = "memory", NOT_ACCEPTED;
+        /// The connection failed or was closed before it was accepted. Others are not affected.
+        Connection = "connection", NOT_ACCEPTED;
+        /// Anything else.
+        Other = "other", NOT_ACCEPTED;
+    }
 
-/// What a peer speaks in place of `Check` calls over gRPC: nearly always a mistake in the
-/// configuration of a proxy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WrongProtocol {
-    /// A TLS handshake.
-    Tls,
-    /// HTTP/1.
-    Http1,
-    /// Neither TLS nor HTTP.
-    Unknown,
-    /// A request that is not valid in HTTP/2.
-    InvalidHttp2,
-    /// HTTP/2, but not gRPC.
-    NotGrpc,
-    /// gRPC, but a method that is not served.
-    UnknownMethod,
-    /// A `Check` call whose message is not a `CheckRequest` of an HTTP request.
-    NotCheckRequest,
-}
+    /// The limit that keeps a check from waiting. The check is denied at once with 503.
+    ///
+    /// It is a denial and not a gRPC error, so that no Envoy lets a request pass because of it, not
+    /// even with `failure_mode_allow: true` (S8 in SECURITY.md).
+    pub enum Overload {
+        /// The number of checks that wait.
+        WaitingChecks = "waiting_checks",
+            "checks are denied with 503: `--max-waiting-checks` others wait. Does a peer begin \
+             messages and not end them, or do clients try credentials? Limit their rate in \
+             Envoy, or add instances";
+        /// The memory that waiting checks take.
+        Memory = "memory",
+            "checks are denied with 503: waiting checks use all memory that they may (half of \
+             it, if their credentials are being verified). Does a peer begin messages and not \
+             end them, or do clients of many networks try credentials in large requests? Limit \
+             their rate in Envoy. If Envoy sends large bodies, add instances";
+        /// The verifications of a client network.
+        ClientNetwork = "client_network",
+            "checks are denied with 503: too many of one client network wait until their \
+             credentials are verified. Does a client guess passwords? Limit its rate in Envoy. \
+             All clients of a proxy in front of Envoy are one network";
+        /// The number of passwords that wait to be hashed.
+        HashQueue = "hash_queue",
+            "checks are denied with 503: more passwords arrive than are hashed. Does a client \
+             guess passwords? Limit its rate in Envoy, or raise `--hash-threads` or the number \
+             of instances";
+        /// The number of tokens that wait to be verified.
+        TokenQueue = "token_queue",
+            "checks are denied with 503: more new tokens arrive than are verified. Does a client \
+             send invalid ones? Limit its rate in Envoy, or add cores or instances";
+    }
 
-/// Why a TLS handshake failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsFailure {
-    /// The peer does not speak TLS.
-    NotTls,
-    /// The client has no certificate, or one that is not valid.
-    ClientCertificate,
-    /// The client's certificate has none of the names that may connect.
-    ClientName,
-    /// The connection was open, and the certificate of its client is not accepted any more.
-    NoLongerAccepted,
-    /// The peer has ended the handshake, for example because it does not trust the certificate of
-    /// the server.
-    RefusedByClient,
-    /// The handshake was not complete in time.
-    Timeout,
-    /// Anything else: no common version or cipher, a connection that ended.
-    Other,
+    /// The protocol that a peer speaks in place of `Check` calls over gRPC: nearly always a mistake
+    /// in the configuration of a proxy.
+    pub enum WrongProtocol {
+        /// A TLS handshake.
+        Tls = "tls",
+            "the peer speaks TLS, and this port does not: start with `--tls-certificate` and \
+             `--tls-key`; on loopback, remove `transport_socket` from the cluster in Envoy; in a \
+             mesh, exclude this port from mutual TLS";
+        /// HTTP/1.
+        Http1 = "http1",
+            "the peer speaks HTTP/1, and gRPC needs HTTP/2: in Envoy, give the cluster \
+             `http2_protocol_options`, and the ext_authz filter `grpc_service` in place of \
+             `http_service`; for health and metrics, use the address of `--admin`";
+        /// Neither TLS nor HTTP.
+        Unknown = "unknown",
+            "the peer speaks neither HTTP/2 nor TLS: is this the right port?";
+        /// A request that is not valid in HTTP/2.
+        InvalidHttp2 = "invalid_http2",
+            "the peer sends a request that is not valid HTTP/2. gRPC libraries may send the path \
+             of a Unix socket as `:authority`: set the channel's `grpc.default_authority` to \
+             `localhost`, in Envoy use `envoy_grpc`";
+        /// HTTP/2, but not gRPC.
+        NotGrpc = "not_grpc",
+            "the peer sends HTTP requests that are not gRPC: in Envoy, give the ext_authz filter \
+             `grpc_service` in place of `http_service`";
+        /// gRPC, but a method that is not served.
+        UnknownMethod = "unknown_method",
+            "the peer calls a gRPC method that is not served here: in Envoy, set \
+             `transport_api_version: V3` in the ext_authz filter";
+        /// A `Check` call whose message is not a `CheckRequest` of an HTTP request.
+        NotCheckRequest = "not_check_request",
+            "the message is not a CheckRequest about an HTTP request: in Envoy, use the filter \
+             `envoy.filters.http.ext_authz`, not the network filter \
+             `envoy.filters.network.ext_authz`";
+    }
+
+    /// Why a TLS handshake failed.
+    pub enum TlsFailure {
+        /// The peer does not speak TLS.
+        NotTls = "not_tls",
+            "the peer does not speak TLS, and this port does: in Envoy, give the cluster a \
+             `transport_socket`";
+        /// The client has no certificate, or an invalid one.
+        ClientCertificate = "client_certificate",
+            "the client has no certificate of an authority in `--tls-client-ca`: in Envoy, set \
+             `tls_certificates` in the cluster's `transport_socket`";
+        /// The client's certificate has none of the names that may connect.
+        ClientName = "client_name",
+            "no name in the client's certificate is listed in `--tls-client-names`";
+        /// The connection was open, and the certificate of its client is not accepted any more.
+        NoLongerAccepted = "no_longer_accepted",
+            "closed an open connection: the client's certificate has expired, or is of no \
+             authority in the changed `--tls-client-ca`";
+        /// The peer has ended the handshake, for example because it does not trust the certificate
+        /// of the server.
+        RefusedByClient = "refused_by_client",
+            "the client has ended the handshake: does it trust the certificate of \
+             `--tls-certificate`, and its name?";
+        /// The handshake was not complete in time.
+        Timeout = "timeout", "a TLS handshake failed";
+        /// Anything else: no common version or cipher, a connection that ended.
+        Other = "other", "a TLS handshake failed";
+    }
 }
 
 impl<K: Copy + PartialEq> Notices<K> {
@@ -124,21 +192,21 @@ impl<K: Copy + PartialEq> Notices<K> {
         Self { kinds, counters, start: Instant::now() }
     }
 
-    /// How often each kind occurred. Each is listed.
+    /// The count of each kind, also if it is zero.
     pub(super) fn counts(&self) -> Vec<(K, u64)> {
         let counts = self.counters.iter().map(|counter| counter.count.load(Relaxed));
         self.kinds.iter().copied().zip(counts).collect()
     }
 
-    /// Counts an event. Returns whether to log it: not if one of its kind was logged a short time
-    /// ago.
+    /// Counts an event. Returns whether to log it: not if an event of its kind was logged a short
+    /// time ago.
     fn count(&self, kind: K, now: Duration) -> bool {
-        let index = self.kinds.iter().position(|each| *each == kind);
+        let index = self.kinds.iter().position(|k| *k == kind);
         let Some(counter) = index.and_then(|index| self.counters.get(index)) else { return false };
         counter.count.fetch_add(1, Relaxed);
         let until = counter.quiet_until.load(Relaxed);
         let next = milliseconds(now + LOG_INTERVAL);
-        // Of several threads at once, one logs.
+        // If several threads get here at once, only one logs.
         let quiet_until = &counter.quiet_until;
         milliseconds(now) >= until
             && quiet_until.compare_exchange(until, next, Relaxed, Relaxed).is_ok()
@@ -151,8 +219,7 @@ impl Notices<AcceptError> {
     pub(super) fn report(&self, error: &io::Error) -> AcceptError {
         let kind = AcceptError::from_io(error);
         if self.count(kind, self.start.elapsed()) && kind != AcceptError::Connection {
-            let (reason, advice) = kind.describe();
-            tracing::warn!(%error, reason, "{advice}");
+            tracing::warn!(%error, reason = kind.name(), "{}", kind.advice());
         }
         kind
     }
@@ -162,20 +229,18 @@ impl Notices<Overload> {
     /// Counts a denied check, and logs it if it is due.
     pub(super) fn report(&self, overload: Overload) {
         if self.count(overload, self.start.elapsed()) {
-            let (limit, advice) = overload.describe();
-            tracing::warn!(limit, "{advice}");
+            tracing::warn!(limit = overload.name(), "{}", overload.advice());
         }
     }
 }
 
 impl Notices<WrongProtocol> {
-    /// Counts it, and logs it if it is due. `method` is the path that the peer called, if it got
-    /// that far.
+    /// Counts an event, and logs it if it is due. `method` is the path that the peer called.
     pub(super) fn report(&self, wrong: WrongProtocol, peer: Peer, method: Option<&str>) {
         if !self.count(wrong, self.start.elapsed()) {
             return;
         }
-        let (protocol, advice) = wrong.describe();
+        let (protocol, advice) = (wrong.name(), wrong.advice());
         match method {
             Some(method) => {
                 let method: String = method.chars().take(MAX_METHOD).collect();
@@ -187,40 +252,16 @@ impl Notices<WrongProtocol> {
 }
 
 impl Notices<TlsFailure> {
-    /// Counts it, and logs it if it is due.
+    /// Counts a failed handshake, and logs it if it is due.
     pub(super) fn report(&self, failure: TlsFailure, peer: Peer, why: &str) {
         if self.count(failure, self.start.elapsed()) {
-            let (failure, advice) = failure.describe();
+            let (failure, advice) = (failure.name(), failure.advice());
             tracing::warn!(failure, %peer, error = why, "{advice}");
         }
     }
 }
 
 impl AcceptError {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::FileDescriptors, Self::Memory, Self::Connection, Self::Other];
-
-    /// The name in metrics and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.describe().0
-    }
-
-    /// The name, and what to do about it.
-    const fn describe(self) -> (&'static str, &'static str) {
-        match self {
-            Self::FileDescriptors => (
-                "file_descriptors",
-                "cannot accept a connection without a file descriptor; closing an idle one, if \
-                 there is one: raise the limit of open files (`ulimit -n`), or lower \
-                 `--max-connections`",
-            ),
-            Self::Memory => ("memory", NOT_ACCEPTED),
-            Self::Connection => ("connection", NOT_ACCEPTED),
-            Self::Other => ("other", NOT_ACCEPTED),
-        }
-    }
-
     /// The kind of an error of accept(2), "Error handling".
     fn from_io(error: &io::Error) -> Self {
         use io::ErrorKind::{
@@ -249,125 +290,15 @@ impl AcceptError {
     }
 }
 
-impl Overload {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::WaitingChecks, Self::Memory, Self::ClientNetwork, Self::HashQueue, Self::TokenQueue];
-
-    /// The name in metrics and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.describe().0
-    }
-
-    /// The name, and what to do about it.
-    const fn describe(self) -> (&'static str, &'static str) {
-        match self {
-            Self::WaitingChecks => (
-                "waiting_checks",
-                "checks are denied with 503: `--max-waiting-checks` others wait. Does a peer \
-                 begin messages and not end them, or do clients try credentials? Limit their \
-                 rate in Envoy, or add instances",
-            ),
-            Self::Memory => (
-                "memory",
-                "checks are denied with 503: those that wait take all memory that they may \
-                 (half of it, if their credentials are being verified). Does a peer begin \
-                 messages and not end them, or do clients of many networks try credentials in \
-                 large requests? Limit their rate in Envoy. If Envoy sends large bodies, add \
-                 instances",
-            ),
-            Self::ClientNetwork => (
-                "client_network",
-                "checks are denied with 503: too many of one client network wait until their \
-                 credentials are verified. Does a client guess passwords? Limit its rate in \
-                 Envoy. All clients of a proxy in front of Envoy are one network",
-            ),
-            Self::HashQueue => (
-                "hash_queue",
-                "checks are denied with 503: more passwords arrive than are hashed. Does a \
-                 client guess passwords? Limit its rate in Envoy, or raise `--hash-threads` or \
-                 the number of instances",
-            ),
-            Self::TokenQueue => (
-                "token_queue",
-                "checks are denied with 503: more new tokens arrive than are verified. Does a \
-                 client send invalid ones? Limit its rate in Envoy, or add cores or instances",
-            ),
-        }
-    }
-}
-
 impl WrongProtocol {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Tls,
-        Self::Http1,
-        Self::Unknown,
-        Self::InvalidHttp2,
-        Self::NotGrpc,
-        Self::UnknownMethod,
-        Self::NotCheckRequest,
-    ];
-
-    /// The name in metrics and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.describe().0
-    }
-
-    /// The name, and what to do about it.
-    const fn describe(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Tls => (
-                "tls",
-                "the peer speaks TLS, and this port does not: start with `--tls-certificate` \
-                 and `--tls-key`; on loopback, remove `transport_socket` from the cluster in \
-                 Envoy; in a mesh, exclude this port from mutual TLS",
-            ),
-            Self::Http1 => (
-                "http1",
-                "the peer speaks HTTP/1, and gRPC needs HTTP/2: in Envoy, give the cluster \
-                 `http2_protocol_options`, and the ext_authz filter `grpc_service` in place of \
-                 `http_service`; for health and metrics, use the address of `--admin`",
-            ),
-            Self::Unknown => {
-                ("unknown", "the peer speaks neither HTTP/2 nor TLS: is this the right port?")
-            }
-            Self::InvalidHttp2 => (
-                "invalid_http2",
-                "the peer sends a request that is not valid HTTP/2. gRPC libraries may send the \
-                 path of a Unix socket as `:authority`: set the channel's \
-                 `grpc.default_authority` to `localhost`, in Envoy use `envoy_grpc`",
-            ),
-            Self::NotGrpc => (
-                "not_grpc",
-                "the peer sends HTTP requests that are not gRPC: in Envoy, give the ext_authz \
-                 filter `grpc_service` in place of `http_service`",
-            ),
-            Self::UnknownMethod => (
-                "unknown_method",
-                "the peer calls a gRPC method that is not served here: in Envoy, set \
-                 `transport_api_version: V3` in the ext_authz filter",
-            ),
-            Self::NotCheckRequest => (
-                "not_check_request",
-                "the message is not a CheckRequest about an HTTP request: in Envoy, use the \
-                 filter `envoy.filters.http.ext_authz`, not the network filter \
-                 `envoy.filters.network.ext_authz`",
-            ),
-        }
-    }
-
-    /// What a connection speaks whose HTTP/2 handshake has failed. `None` if nothing has arrived,
-    /// or HTTP/2.
+    /// The protocol of a connection whose HTTP/2 handshake has failed. `None` if nothing has
+    /// arrived, or HTTP/2.
     ///
     /// A TLS connection begins with a handshake record (RFC 8446, 5.1: type 22, version 3.x), an
     /// HTTP/1 connection with a method in capital letters (RFC 9112, 3).
     pub(super) fn from_first_bytes(first: &[u8]) -> Option<Self> {
         match first {
-            // HTTP/2 begins with `PRI` (RFC 9113, 3.4). What failed then is not the choice of the
-            // protocol.
+            // HTTP/2 begins with `PRI` (RFC 9113, 3.4): the protocol is right.
             [] | b"PRI" => None,
             [22, 3, ..] => Some(Self::Tls),
             first if first.len() == FIRST_BYTES && first.iter().all(u8::is_ascii_uppercase) => {
@@ -379,55 +310,6 @@ impl WrongProtocol {
 }
 
 impl TlsFailure {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::NotTls,
-        Self::ClientCertificate,
-        Self::ClientName,
-        Self::NoLongerAccepted,
-        Self::RefusedByClient,
-        Self::Timeout,
-        Self::Other,
-    ];
-
-    /// The name in metrics and logs.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.describe().0
-    }
-
-    /// The name, and what to do about it.
-    const fn describe(self) -> (&'static str, &'static str) {
-        match self {
-            Self::NotTls => (
-                "not_tls",
-                "the peer does not speak TLS, and this port does: in Envoy, give the cluster a \
-                 `transport_socket`",
-            ),
-            Self::ClientCertificate => (
-                "client_certificate",
-                "the client has no certificate of an authority in `--tls-client-ca`: in Envoy, \
-                 set `tls_certificates` in the cluster's `transport_socket`",
-            ),
-            Self::ClientName => (
-                "client_name",
-                "no name in the client's certificate is listed in `--tls-client-names`",
-            ),
-            Self::NoLongerAccepted => (
-                "no_longer_accepted",
-                "closed an open connection: the client's certificate has expired, or is of no \
-                 authority in the changed `--tls-client-ca`",
-            ),
-            Self::RefusedByClient => (
-                "refused_by_client",
-                "the client has ended the handshake: does it trust the certificate of \
-                 `--tls-certificate`, and its name?",
-            ),
-            Self::Timeout => ("timeout", "a TLS handshake failed"),
-            Self::Other => ("other", "a TLS handshake failed"),
-        }
-    }
-
     /// Why a handshake ended with this error.
     pub(super) fn from_handshake(error: &io::Error) -> Self {
         let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<Error>()) else {
@@ -478,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_an_error_is_known() {
+    fn accept_errors_have_kinds() {
         for (errno, kind) in [
             (Errno::MFILE, AcceptError::FileDescriptors),
             (Errno::NFILE, AcceptError::FileDescriptors),
@@ -492,14 +374,14 @@ mod tests {
 
     #[test]
     fn the_first_bytes_tell_the_protocol() {
-        let of = WrongProtocol::from_first_bytes;
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(b"PRI"), None);
-        assert_eq!(of(&[22, 3, 1]), Some(WrongProtocol::Tls));
-        assert_eq!(of(b"GET"), Some(WrongProtocol::Http1));
-        assert_eq!(of(b"PRO"), Some(WrongProtocol::Http1), "PROXY and PROPFIND");
+        let parse = WrongProtocol::from_first_bytes;
+        assert_eq!(parse(&[]), None);
+        assert_eq!(parse(b"PRI"), None);
+        assert_eq!(parse(&[22, 3, 1]), Some(WrongProtocol::Tls));
+        assert_eq!(parse(b"GET"), Some(WrongProtocol::Http1));
+        assert_eq!(parse(b"PRO"), Some(WrongProtocol::Http1), "PROXY and PROPFIND");
         for unknown in [&b"get"[..], b"G", &[22], &[22, 4, 1], &[0, 0, 0]] {
-            assert_eq!(of(unknown), Some(WrongProtocol::Unknown), "{unknown:?}");
+            assert_eq!(parse(unknown), Some(WrongProtocol::Unknown), "{unknown:?}");
         }
     }
 }

@@ -12,16 +12,16 @@ use super::tls::Tls;
 /// Sizes and limits of the server. The defaults suit production.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Number of worker threads; 0 means one per core.
+    /// Number of worker threads; 0 means the number of cores.
     pub threads: usize,
     /// Maximum size of a `Check` message, in bytes.
     pub max_message_size: usize,
     /// Maximum number of open connections, divided evenly among the worker threads. When a thread
-    /// has its share, the connection that has been idle for longest is closed; if none is idle, the
-    /// new one is.
+    /// has its share, it closes the connection that has been idle for longest; if none is idle, the
+    /// new connection.
     pub max_connections: usize,
-    /// Age at which a connection is drained, so that its peer opens another one; up to a tenth
-    /// less, at random; zero means never.
+    /// Age at which a connection is drained, so that its peer opens another; up to a tenth less, at
+    /// random; zero means never.
     pub max_connection_age: Duration,
     /// Maximum number of checks that wait at once, for the rest of their message or the
     /// verification of their credentials, in the whole server.
@@ -36,7 +36,7 @@ pub struct Options {
     pub hash_queue: usize,
     /// The TLS of connections over TCP; `None` for connections without it.
     pub tls: Option<Arc<Tls>>,
-    /// The name of a response header in which a denial says why.
+    /// The name of a response header for the reason of a denial.
     pub explain_header: Option<Arc<str>>,
 }
 
@@ -58,7 +58,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The age at which a connection is drained, if there is one.
+    /// The age at which a connection is drained; `None` means never.
     pub(super) fn max_age(&self) -> Option<Duration> {
         Some(self.max_connection_age).filter(|age| !age.is_zero())
     }

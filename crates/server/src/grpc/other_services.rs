@@ -81,7 +81,7 @@ impl OtherServices {
         })
     }
 
-    /// Whether one of these services has the method with this path.
+    /// Whether a method with this path is served.
     pub(super) fn serves(&self, path: &str) -> bool {
         method(path).is_some()
     }

@@ -1,5 +1,4 @@
-//! The connections of one worker: the mode of each, and which one is closed when there are too
-//! many.
+//! The connections of a worker: the mode of each, and which is closed when there are too many.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -12,10 +11,10 @@ use std::time::{Duration, Instant};
 use super::metrics::ConnectionCounters;
 
 /// A connection without a request for this long is idle. Under load, Envoy's connections carry far
-/// more than one request per second. Closing a busy connection fails all its requests.
+/// more requests. Closing a busy connection fails all its requests.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 
-/// The connections of one worker.
+/// The connections of a worker.
 #[derive(Debug)]
 pub(super) struct Registry {
     open: RefCell<HashMap<u64, Rc<Entry>>>,
@@ -59,7 +58,7 @@ struct Entry {
     has_half_head: Cell<bool>,
 }
 
-/// Closes a connection from another task than the one that serves it.
+/// Closes a connection from another task.
 #[derive(Debug)]
 pub(super) struct CloseHandle(Rc<Entry>);
 
@@ -71,8 +70,8 @@ pub(super) struct PendingGuard {
 }
 
 impl Registry {
-    /// Of a worker that has at most `limit` connections, of which `max_half_heads` may be within
-    /// the head of a request.
+    /// The registry of a worker with at most `limit` connections. At most `max_half_heads` of them
+    /// may be within the head of a request.
     pub(super) fn new(
         limit: usize,
         max_half_heads: usize,
@@ -112,9 +111,9 @@ impl Registry {
         Some(RegisteredConnection { number, entry, registry: Rc::clone(self) })
     }
 
-    /// Closes an idle connection: the oldest that never had a request, or else the one that has
-    /// been idle for longest. So a peer that opens thousands of connections closes its own. Returns
-    /// whether one was idle.
+    /// Closes an idle connection: the oldest that never had a request, or else the connection that
+    /// has been idle for longest. So a peer that opens thousands of connections closes its own.
+    /// Returns `false` if none was idle.
     pub(super) fn evict(&self, now: Instant) -> bool {
         let open = self.open.borrow();
         let idle = open.iter().filter(|(_, entry)| entry.is_idle(now));
@@ -146,11 +145,12 @@ impl Registry {
 
 impl Entry {
     fn is_idle(&self, now: Instant) -> bool {
-        let long_ago = |last| now.saturating_duration_since(last) >= IDLE_AFTER;
-        self.pending.get() == 0 && self.last_request.get().is_none_or(long_ago)
+        let idle_since = self.last_request.get();
+        self.pending.get() == 0
+            && idle_since.is_none_or(|last| now.saturating_duration_since(last) >= IDLE_AFTER)
     }
 
-    /// Sets the mode. What is to be closed stays so.
+    /// Sets the mode, except that [`Mode::Close`] is final.
     fn set(&self, mode: Mode) {
         if self.mode.get() != Mode::Close {
             self.mode.set(mode);
@@ -171,7 +171,7 @@ impl RegisteredConnection {
         self.entry.mode.get()
     }
 
-    /// Closes the connection when it is told to.
+    /// A handle for another task.
     pub(super) fn close_handle(&self) -> CloseHandle {
         CloseHandle(Rc::clone(&self.entry))
     }
@@ -192,9 +192,9 @@ impl RegisteredConnection {
         self.entry.last_request.set(Some(now));
     }
 
-    /// Says whether it is within the head of a request. If too many are, the one that has been so
-    /// for longest is closed: the peer of a head that is sent as a whole is not among them for
-    /// long.
+    /// Records whether the connection is within the head of a request. If too many connections are,
+    /// the first of them is closed: a peer that sends a head as a whole is among them for a moment
+    /// only.
     pub(super) fn set_half_head(&self, is_within: bool) {
         if self.entry.has_half_head.replace(is_within) == is_within {
             return;
@@ -212,7 +212,7 @@ impl RegisteredConnection {
         }
     }
 
-    /// Counts that it is closed because a peer keeps it within the head of a request.
+    /// Counts a connection that is closed because its peer does not end the head of a request.
     pub(super) fn count_eviction(&self) {
         self.registry.counters.evicted.increment();
     }

@@ -3,16 +3,17 @@
 use authorizer::{Header, RequestBody};
 use envoy::CheckRequest;
 
-/// The header by which Envoy says whether the body that it sends is only a part of it. Envoy
-/// removes it from what a client sends.
+/// The header that tells whether Envoy sends only a part of the body. Envoy removes it from the
+/// requests of clients.
 const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
 
-/// The body. Envoy sends one if the filter or the route has `with_request_body`, and then always
-/// adds the header [`PARTIAL`]. Without that header, there may be a body that Envoy does not send:
-/// unless the route says by `context_extensions: { request_body: buffered }` that Envoy sends each,
-/// the request has no `content-length` that contradicts it, and does not upgrade to another
-/// protocol, whose bytes Envoy does not buffer. A body that Envoy sends as text is not the one that
-/// the cluster gets.
+/// The body of a request. Envoy sends it if the filter or the route has `with_request_body`, and
+/// then always adds the header [`PARTIAL`]. Without that header, Envoy may have kept the body, so it
+/// is unseen. It is empty only if the route promises by
+/// `context_extensions: { request_body: buffered }` that Envoy sends all bodies, no header such as
+/// `content-length` announces a body, and the request does not upgrade to another protocol, whose
+/// bytes Envoy does not buffer. If Envoy sends the body as text, the cluster gets other bytes, so it
+/// is unseen.
 pub(super) fn visible_body<'a>(
     request: &CheckRequest<'a>,
     headers: &[Header<'a>],
@@ -31,14 +32,12 @@ pub(super) fn visible_body<'a>(
 }
 
 fn may_have_body(request: &CheckRequest<'_>, headers: &[Header<'_>]) -> bool {
-    let has_body = |line: &Header<'_>| {
-        let is = |name: &[u8]| line.name.eq_ignore_ascii_case(name);
-        is(b"upgrade")
-            || is(b":protocol")
-            || is(b"transfer-encoding")
-            || (is(b"content-length") && line.value != b"0")
-    };
-    request.method == b"CONNECT" || headers.iter().any(has_body)
+    let names: [&[u8]; 3] = [b"upgrade", b":protocol", b"transfer-encoding"];
+    request.method == b"CONNECT"
+        || headers.iter().any(|line| {
+            names.iter().any(|name| line.name.eq_ignore_ascii_case(name))
+                || (line.name.eq_ignore_ascii_case(b"content-length") && line.value != b"0")
+        })
 }
 
 #[cfg(test)]

@@ -27,10 +27,10 @@ const UNIMPLEMENTED: &str = "12";
 const INTERNAL: &str = "13";
 const UNAVAILABLE: &str = "14";
 
-/// Maximum payload of a DATA frame. `h2` copies shorter frames into the one write of their batch,
-/// and sends each longer frame in two or three writes of its own. A message is so long if it tells
-/// the application or the access log a long name or path. A peer that asked for many such answers
-/// cost a worker 30 % of its time (November 2026).
+/// Maximum payload of a DATA frame. `h2` copies shorter frames into the write of their batch, and
+/// sends each longer frame in two or three writes of its own. Answers with a long user name or path
+/// are longer. A peer that asked for many such answers cost a worker 30 % of its time (November
+/// 2026).
 const MAX_FRAME: usize = 1023;
 /// From this length on a message is sent in frames as large as the peer permits: the writes are few
 /// beside its bytes, and each frame that waits for the peer takes some hundred bytes.
@@ -39,14 +39,14 @@ const MIN_WHOLE: usize = 8 << 10;
 /// Sends a message, which includes its gRPC prefix, and the status OK.
 pub(super) fn message(respond: &mut SendResponse<Bytes>, message: Bytes) -> Result<(), h2::Error> {
     let mut stream = begin(respond)?;
-    let mut rest = message;
+    let mut unsent = message;
     // No capacity is reserved: `check` limits the size, and the answers of a batch leave together.
-    if rest.len() < MIN_WHOLE {
-        while rest.len() > MAX_FRAME {
-            stream.send_data(rest.split_to(MAX_FRAME), false)?;
+    if unsent.len() < MIN_WHOLE {
+        while unsent.len() > MAX_FRAME {
+            stream.send_data(unsent.split_to(MAX_FRAME), false)?;
         }
     }
-    stream.send_data(rest, false)?;
+    stream.send_data(unsent, false)?;
     end(&mut stream)
 }
 

@@ -47,13 +47,16 @@ impl Server {
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
         let shared = Arc::new(shared(policy, options, phases.clone())?);
-        let spawn = |number| worker::spawn(number, Arc::clone(&shared));
-        let workers = (0..shared.options.threads).map(spawn).collect::<io::Result<Vec<_>>>()?;
+        let workers = (0..shared.options.threads)
+            .map(|number| worker::spawn(number, Arc::clone(&shared)))
+            .collect::<io::Result<Vec<_>>>()?;
         let commands = workers.iter().map(|worker| worker.commands.clone()).collect();
         let acceptor = acceptor::start(listeners, commands, Arc::clone(&shared), phases)?;
-        let of_workers =
-            workers.iter().map(|worker| (worker.checks.clone(), worker.connections.clone()));
-        let counters = Counters::new(of_workers.collect(), shared);
+        let counters = workers
+            .iter()
+            .map(|worker| (worker.checks.clone(), worker.connections.clone()))
+            .collect();
+        let counters = Counters::new(counters, shared);
         Ok(Running { addresses, phase, workers, acceptor, counters })
     }
 }
@@ -94,10 +97,10 @@ impl Running {
         self.phase.send_replace(Phase::HealthFailing);
     }
 
-    /// Drains in two phases: first, no new connections are accepted, and open ones get a GOAWAY
-    /// with the highest stream id; then, once the peer has acknowledged that, they get the final
-    /// GOAWAY. What is still open after `deadline` is closed. Returns whether all connections ended
-    /// by themselves.
+    /// Drains in two phases. First, no new connections are accepted, and open connections get a
+    /// GOAWAY with the highest stream id. Once the peer has acknowledged that, they get the final
+    /// GOAWAY. Connections that are still open after `deadline` are closed. Returns whether all
+    /// connections ended by themselves.
     pub async fn drain(self, deadline: Duration) -> bool {
         let end = Instant::now() + deadline;
         let Self { phase, workers, acceptor, .. } = self;

@@ -1,8 +1,8 @@
 //! TLS of the gRPC listeners on TCP: the certificate of the server, and which clients may connect.
 //!
-//! The files are read again while the server runs. If they do not load, the last good ones stay in
-//! use. Connections that are open keep the certificate with which they began; `max-connection-age`
-//! limits for how long. The certificate of their client is verified again with the new files, and
+//! The files are read again while the server runs. If they do not load, the last good files stay in
+//! use. Open connections keep the certificate with which they began; `max-connection-age` limits
+//! for how long. The certificate of their client is verified again with the new files, and
 //! when it expires (see `client`).
 
 mod client;
@@ -29,8 +29,8 @@ pub(super) use self::client::Client;
 pub use self::client_names::{ClientName, ClientNameError};
 use super::notices::{Notices, Peer, TlsFailure};
 
-/// The protocol of all connections (RFC 9113, 3.2). A client that names none, as Envoy by default,
-/// is served, too.
+/// The protocol of all connections (RFC 9113, 3.2). Clients that offer none, such as Envoy by
+/// default, are served, too.
 const ALPN: &[u8] = b"h2";
 
 /// The settings that name the files.
@@ -45,8 +45,8 @@ pub struct TlsFiles {
     pub certificate: PathBuf,
     /// Its private key, in PEM.
     pub key: PathBuf,
-    /// The certificate authorities of clients, in PEM. If there are any, each client needs a
-    /// certificate of one of them.
+    /// The certificate authorities of clients, in PEM. With this file, each client needs a
+    /// certificate from them.
     pub client_ca: Option<PathBuf>,
     /// The DNS names or URIs (such as a SPIFFE id) of the clients that may connect, as in the
     /// subject alternative names of their certificates; empty for all with a certificate.
@@ -65,7 +65,7 @@ pub struct Tls {
     reload: Notify,
 }
 
-/// What connections begin with.
+/// The configuration of new connections.
 struct Active {
     config: Arc<ServerConfig>,
     /// `None` if clients need no certificate.
@@ -86,9 +86,9 @@ pub struct TlsError {
 /// The counters of a server's TLS.
 #[derive(Clone, Debug, Default)]
 pub struct TlsTotals {
-    /// Handshakes that failed, by why. Each is listed.
+    /// Failed handshakes, by reason, also if zero.
     pub failures: Vec<(TlsFailure, u64)>,
-    /// When the certificate of the active chain that expires soonest does, since the Unix epoch.
+    /// When the first certificate of the active chain expires, since the Unix epoch.
     pub expiry: Option<Duration>,
     /// How often changed files came into use.
     pub reloads: u64,
@@ -164,7 +164,10 @@ impl Tls {
             }
             Err(error) => {
                 self.failed_reloads.fetch_add(1, Relaxed);
-                tracing::error!(%error, "the changed TLS files are not used: the last good ones stay in use");
+                tracing::error!(
+                    %error,
+                    "the changed TLS files are not used: the last good files stay in use"
+                );
             }
         }
     }
@@ -197,7 +200,7 @@ impl Tls {
         Err(failure)
     }
 
-    /// Whether the client has one of the names that may connect.
+    /// Whether a name in the client's certificate may connect.
     fn may_connect(&self, chain: Option<&[CertificateDer<'_>]>) -> bool {
         let names = &self.files.client_names;
         let certificate = chain.and_then(<[_]>::first);
@@ -228,15 +231,13 @@ impl TlsError {
 }
 
 impl Content {
-    /// At the start and off the threads that serve.
+    /// Reads the files. It may block, so no serving thread may call it.
     fn read(files: &TlsFiles) -> Result<Self, TlsError> {
-        let read = |setting: &'static str, path: &PathBuf| {
-            runtime::files::contents(path).map_err(|error| TlsError::new(setting, path, error))
-        };
+        let client_ca = files.client_ca.as_ref().map(|path| read(CLIENT_CA, path)).transpose()?;
         Ok(Self {
             certificate: read(CERTIFICATE, &files.certificate)?,
             key: read(KEY, &files.key)?,
-            client_ca: files.client_ca.as_ref().map(|path| read(CLIENT_CA, path)).transpose()?,
+            client_ca,
         })
     }
 
@@ -286,6 +287,10 @@ impl Content {
         config.send_tls13_tickets = 0;
         Ok(Active { config: Arc::new(config), client_verifier, expiry })
     }
+}
+
+fn read(setting: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
+    runtime::files::contents(path).map_err(|error| TlsError::new(setting, path, error))
 }
 
 fn certificates(

@@ -2,14 +2,14 @@
 //! for long.
 //!
 //! Verifying a token takes microseconds (HS512) to hundreds of microseconds (ES512), and the whole
-//! check of a caller whose credentials are cached about one microsecond (November 2026; `make bench
+//! check of a caller whose credentials are cached about a microsecond (November 2026; `make bench
 //! BENCH=identity`, `BENCH=check`). Anybody can send well-formed tokens with wrong signatures. If
 //! each were verified as it arrives, a flood of them would delay all requests. So a worker verifies
-//! at most one token per iteration of its event loop, in which other connections are served too. An
+//! at most a token per iteration of its event loop, in which other connections are served too. An
 //! idle worker begins the next iteration at once, so it still verifies as many as its core can.
 //!
 //! The networks of the downstream clients ([`ClientNetwork`]) take turns too. So the next token of
-//! a network waits for at most one token of each other network, however many these have sent.
+//! a network waits for at most a token of each other network, however many these have sent.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ use tokio::task::yield_now;
 
 use super::notices::Overload;
 
-/// The requests of one worker that wait for admission.
+/// The requests of a worker that wait for admission.
 #[derive(Debug, Default)]
 pub(super) struct TokenQueue {
     queue: RefCell<FairQueue<oneshot::Sender<()>>>,
@@ -29,11 +29,11 @@ pub(super) struct TokenQueue {
 }
 
 impl TokenQueue {
-    /// Queues a request. When the receiver resolves, the request is admitted: it may verify one
+    /// Queues a request. When the receiver resolves, the request is admitted: it may verify its
     /// token. When it fails, a request of another network has taken the place.
     ///
     /// # Errors
-    /// If the queue is full, and no network has at least two more requests in it than this one.
+    /// If the queue is full, and no network has at least two more requests in it than this network.
     pub(super) fn enqueue(
         &self,
         network: ClientNetwork,
@@ -47,7 +47,7 @@ impl TokenQueue {
         Ok(admission)
     }
 
-    /// Admits the requests, one per iteration of the event loop. Never returns.
+    /// Admits a request per iteration of the event loop. Never returns.
     pub(super) async fn run(self: Rc<Self>) {
         loop {
             let next = self.queue.borrow_mut().pop();

@@ -1,9 +1,9 @@
-//! Turns: how much a connection reads before the others of its worker are served.
+//! Turns: how much a connection reads before other connections of its worker are served.
 //!
 //! `h2` reads for as long as there is data, so a peer could occupy a thread for milliseconds
 //! (November 2026: while one peer sent 100,000 stream resets, the p99 of another was 10 times its
 //! usual value). So a connection reads a limited number of bytes, answers all requests in them, and
-//! then waits for its next turn. Each time the runtime has polled for I/O events, one waiting
+//! then waits for its next turn. Each time the runtime has polled for I/O events, a waiting
 //! connection gets its turn.
 
 use std::cell::Cell;
@@ -23,26 +23,26 @@ use super::frames::{HalfHead, InvalidStreams};
 use super::notices::FIRST_BYTES;
 
 /// Maximum bytes of a turn. `h2` keeps every stream that it has read until the stream is accepted:
-/// 2 KB for one that was opened and reset in 28 bytes. 64 KiB hold 50 checks with a token of 1 KB,
+/// 2 KB for a stream that was opened and reset in 28 bytes. 64 KiB hold 50 checks with a token of 1 KB,
 /// and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three reads and writes:
 /// 219,000 checks per second instead of 232,000 to 242,000 (November 2026).
 const MAX_TURN: usize = 64 << 10;
-/// Bytes of a connection's first turn, and of each turn after one in which most streams were reset:
-/// they hold 70 resets, which take 100 µs. A turn with requests doubles the next one.
+/// Bytes of a connection's first turn, and of each turn after most streams were reset: 70 resets,
+/// which take 100 µs. After a turn with requests, the next is twice as long.
 const MIN_TURN: usize = 2 << 10;
 
 /// The connections of a worker that wait for their turn, first come, first served.
 #[derive(Debug)]
 pub(super) struct TurnQueue(UnboundedSender<oneshot::Sender<()>>);
 
-/// What a connection has read and written, as far as `h2` does not tell.
+/// Facts about the bytes of a connection that `h2` does not tell.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// Bytes of a turn.
     limit: Cell<usize>,
     /// Bytes that may still be read in this turn.
-    left: Cell<usize>,
-    /// The first bytes of the peer, which tell its protocol if it is not HTTP/2.
+    remaining: Cell<usize>,
+    /// The first bytes from the peer, with their number. They tell its protocol if it is not HTTP/2.
     first: Cell<([u8; FIRST_BYTES], usize)>,
     half_head: HalfHead,
     invalid_streams: InvalidStreams,
@@ -84,7 +84,7 @@ impl Default for Meter {
     fn default() -> Self {
         Self {
             limit: Cell::new(MIN_TURN),
-            left: Cell::new(MIN_TURN),
+            remaining: Cell::new(MIN_TURN),
             first: Cell::default(),
             half_head: HalfHead::default(),
             invalid_streams: InvalidStreams::default(),
@@ -94,12 +94,12 @@ impl Default for Meter {
 
 impl Meter {
     pub(super) fn begin_turn(&self) {
-        self.left.set(self.limit.get());
+        self.remaining.set(self.limit.get());
     }
 
     /// Whether the turn is used up, so that there may be more to read.
     pub(super) fn is_used_up(&self) -> bool {
-        self.left.get() == 0
+        self.remaining.get() == 0
     }
 
     /// Doubles the next turn.
@@ -111,13 +111,13 @@ impl Meter {
         self.limit.set(MIN_TURN);
     }
 
-    /// What the peer sent first: up to [`FIRST_BYTES`] bytes.
+    /// The first bytes from the peer, up to [`FIRST_BYTES`].
     pub(super) fn first_bytes(&self) -> SmallVec<[u8; FIRST_BYTES]> {
         let (bytes, length) = self.first.get();
         bytes.into_iter().take(length).collect()
     }
 
-    /// When the peer began the head of a request that it has not ended.
+    /// When the unfinished head of a request began.
     pub(super) fn half_head_since(&self) -> Option<Instant> {
         self.half_head.since()
     }
@@ -128,7 +128,7 @@ impl Meter {
     }
 
     fn has_read(&self, bytes: &[u8]) {
-        self.left.set(self.left.get().saturating_sub(bytes.len()));
+        self.remaining.set(self.remaining.get().saturating_sub(bytes.len()));
         self.half_head.read(bytes);
         let (mut first, length) = self.first.get();
         if length < FIRST_BYTES {
@@ -151,14 +151,14 @@ impl<I: AsyncRead + Unpin> AsyncRead for MeteredSocket<I> {
         cx: &mut Context<'_>,
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let left = self.meter.left.get();
-        if left == 0 {
+        let remaining = self.meter.remaining.get();
+        if remaining == 0 {
             // No waker is registered: the connection waits for its next turn.
             return Poll::Pending;
         }
         let before = to.filled().len();
-        let read = if left < to.remaining() {
-            let mut part = ReadBuf::new(to.initialize_unfilled_to(left));
+        let read = if remaining < to.remaining() {
+            let mut part = ReadBuf::new(to.initialize_unfilled_to(remaining));
             let read = Pin::new(&mut self.io).poll_read(cx, &mut part);
             let length = part.filled().len();
             to.advance(length);
@@ -186,10 +186,10 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for MeteredSocket<I> {
         written
     }
 
-    /// Not even where the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or
-    /// more in a write of its own, to any other only those of 1,024 or more: it copies smaller ones
-    /// into the one write of their batch. Many answers lie between the two, and a system call costs
-    /// far more than a copy.
+    /// False, even if the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or more
+    /// in a write of its own, to other writers only frames of 1,024 bytes or more: it copies smaller
+    /// frames into the write of their batch. Many answers have between 256 and 1,024 bytes, and a
+    /// system call costs far more than a copy.
     fn is_write_vectored(&self) -> bool {
         false
     }

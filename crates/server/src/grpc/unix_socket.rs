@@ -31,11 +31,11 @@ const WRITE_BACKOFF: Duration = Duration::from_millis(20);
 pub(super) struct UnixSocket {
     /// Registered for reading.
     socket: AsyncFd<UnixStream>,
-    /// What to wait for while its send buffer is full.
+    /// While its send buffer is full.
     full: Option<Room>,
 }
 
-/// What tells when a full send buffer may have room.
+/// The event after which a full send buffer may have room.
 #[derive(Debug)]
 enum Room {
     /// The same socket, registered for writing.
@@ -94,8 +94,8 @@ impl Room {
 
 #[expect(
     deprecated,
-    reason = "the replacement is unsafe, because a descriptor may change or be closed; a socket of the standard \
-              library keeps its descriptor until it is dropped"
+    reason = "the replacement is unsafe, because a descriptor may change or be closed; a socket of \
+              the standard library keeps its descriptor until it is dropped"
 )]
 fn register(socket: UnixStream, interest: Interest) -> io::Result<AsyncFd<UnixStream>> {
     AsyncFd::with_interest(socket, interest)

@@ -1,11 +1,9 @@
-//! How much the checks may take whose credentials are being verified: together, and those of one
-//! client network.
+//! Limits the checks whose credentials are being verified, in total and per client network.
 //!
-//! Whoever sends wrong credentials can let many checks wait, each with a message of up to the size
-//! that Envoy permits for headers. Together they get at most half of the memory of all checks that
-//! wait, so that messages can still arrive, also those of known callers. Those of one network get a
-//! share, and at most as much as they leave to all others, so that callers from other networks can
-//! still sign in.
+//! Attackers with wrong credentials can make many checks wait, each with a message of up to the size
+//! that Envoy permits for headers. All verifications together get at most half of the memory of
+//! waiting checks, so that messages can still arrive. A network gets a share, and at most as much as
+//! it leaves to all other networks, so that callers from these can still sign in.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -15,17 +13,16 @@ use runtime::ClientNetwork;
 
 use super::notices::Overload;
 
-/// The checks of one network may take a quarter of all places, and always so many, even if fewer
-/// are left.
+/// A network may take a quarter of all places.
 const NETWORK_PLACES_DIVISOR: usize = 4;
+/// A network may always take this many places.
 const MIN_NETWORK_PLACES: usize = 16;
-/// All verifications may take half of the memory of all checks that wait, those of one network an
-/// eighth.
+/// All verifications may take half of the memory of waiting checks, and a network an eighth.
 const BYTES_DIVISOR: usize = 2;
 const NETWORK_BYTES_DIVISOR: usize = 8;
-/// The first check of a network may take so many bytes, even if little is left: more than Envoy
-/// permits for headers, so only a request with a body takes more.
-const SMALL: usize = 128 << 10;
+/// The first check of a network may always take this many bytes: more than Envoy permits for
+/// headers, so only a request with a body takes more.
+const MIN_NETWORK_BYTES: usize = 128 << 10;
 
 /// The checks whose credentials are being verified. Shared by all workers; those of callers whose
 /// credentials are cached are not among them.
@@ -49,7 +46,7 @@ struct Usage {
     bytes: usize,
 }
 
-/// The share of one check. Dropping this returns it.
+/// The share of a check. Dropping this returns it.
 #[derive(Debug)]
 pub(super) struct Share {
     verifications: Arc<Verifications>,
@@ -58,7 +55,7 @@ pub(super) struct Share {
 }
 
 impl Usage {
-    /// With one more check of so many bytes.
+    /// The usage with another check of this size.
     fn with(self, bytes: usize) -> Self {
         Self { places: self.places.saturating_add(1), bytes: self.bytes.saturating_add(bytes) }
     }
@@ -69,11 +66,10 @@ impl Usage {
 }
 
 impl Verifications {
-    /// Of a server in which so many checks may wait, which take at most so many bytes.
+    /// The limits of a server in which at most `places` checks of `bytes` may wait.
     pub(super) fn new(places: usize, bytes: usize) -> Arc<Self> {
         Arc::new(Self {
-            // Only to know how many are left: the budget of all waiting checks sees to it that no
-            // more are taken.
+            // Only to compute the free places: the budget of all waiting checks is the limit.
             max: Usage { places, bytes: bytes / BYTES_DIVISOR },
             max_of_network: Usage {
                 places: (places / NETWORK_PLACES_DIVISOR).max(MIN_NETWORK_PLACES),
@@ -83,13 +79,12 @@ impl Verifications {
         })
     }
 
-    /// Reserves a share for a check. Credentials that were verified before need none: others of
-    /// their network, who send wrong credentials, must not keep them from the queue that serves
-    /// them first.
+    /// Reserves a share for a check. Credentials that were verified before need none, so that
+    /// attackers in the same network cannot keep them out of the queue, which serves them first.
     ///
     /// # Errors
-    /// When the network, or all together, already take as much as they may, or less would be left
-    /// than the network takes.
+    /// When the network or all networks have reached their limit, or the network would take more
+    /// than would be free.
     pub(super) fn share(
         self: &Arc<Self>,
         verified_before: bool,
@@ -103,16 +98,16 @@ impl Verifications {
         let mut table = self.lock();
         let total = table.total.with(bytes);
         let of_network = table.networks.get(&network).copied().unwrap_or_default().with(bytes);
-        let left_places = self.max.places.saturating_sub(total.places);
-        let left_bytes = self.max.bytes.checked_sub(total.bytes).ok_or(Overload::Memory)?;
+        let free_places = self.max.places.saturating_sub(total.places);
+        let free_bytes = self.max.bytes.checked_sub(total.bytes).ok_or(Overload::Memory)?;
         if of_network.places == 1 {
             // The first check of a network may be longer than its share.
-            if of_network.bytes > left_bytes.max(SMALL) {
+            if of_network.bytes > free_bytes.max(MIN_NETWORK_BYTES) {
                 return Err(Overload::Memory);
             }
-        } else if of_network.bytes > self.max_of_network.bytes.min(left_bytes)
+        } else if of_network.bytes > self.max_of_network.bytes.min(free_bytes)
             || of_network.places
-                > self.max_of_network.places.min(left_places).max(MIN_NETWORK_PLACES)
+                > self.max_of_network.places.min(free_places).max(MIN_NETWORK_PLACES)
         {
             return Err(Overload::ClientNetwork);
         }

@@ -1,4 +1,4 @@
-//! One worker thread, with its own runtime, connections, buffers and counters.
+//! A worker thread, with its own runtime, connections, buffers and counters.
 
 use std::io;
 use std::net::SocketAddr;
@@ -115,14 +115,14 @@ async fn work(
     // would delay each turn of the others.
     tokio::select! {
         biased;
-        () = worker.obey(&mut commands) => {}
+        () = worker.execute(&mut commands) => {}
         () = give_turns => {}
     }
 }
 
 impl Worker {
-    /// Does what the commands say, until the worker is to end.
-    async fn obey(&self, commands: &mut UnboundedReceiver<Command>) {
+    /// Executes the commands until the worker ends.
+    async fn execute(&self, commands: &mut UnboundedReceiver<Command>) {
         while let Some(command) = commands.recv().await {
             match command {
                 Command::Serve(connection) => {
@@ -185,8 +185,8 @@ impl Worker {
     }
 }
 
-/// Serves a connection after its TLS handshake. It counts among the open ones from the start, so
-/// that handshakes are bounded.
+/// Serves a connection after its TLS handshake. The connection is registered before, so that
+/// handshakes are bounded.
 async fn serve_with_tls(
     tls: Arc<Tls>,
     context: Rc<WorkerContext>,

@@ -1,5 +1,4 @@
-//! Process metrics, from `/proc/self` (proc(5)). On other systems, or where it cannot be read,
-//! there are none.
+//! Process metrics, from `/proc/self` (proc(5)); none if it cannot be read.
 
 use std::fs;
 

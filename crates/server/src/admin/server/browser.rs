@@ -1,8 +1,8 @@
 //! Requests that a website makes a browser send.
 //!
-//! A browser says with each request to `localhost`, a loopback address or over HTTPS which site
-//! caused it (Fetch Metadata, `Sec-Fetch-Site`); a page cannot change that. Probes, Prometheus and
-//! command lines do not send the header.
+//! With each request to `localhost`, to a loopback address or over HTTPS, a browser names the
+//! relation to the site that caused it (Fetch Metadata, `Sec-Fetch-Site`). A page cannot change the
+//! header. Probes, Prometheus and command lines do not send it.
 
 use hyper::HeaderMap;
 
@@ -10,26 +10,25 @@ const SITE: &str = "sec-fetch-site";
 
 /// Whether a website caused the request: another origin, and not by a link that a person follows to
 /// a page of its own.
-pub(super) fn is_of_website(headers: &HeaderMap) -> bool {
+pub(super) fn is_from_website(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SITE).iter();
     sites.any(|site| site != "same-origin" && site != "none") && !is_navigation(headers)
 }
 
 /// Whether a browser sent the request.
-pub(super) fn is_of_browser(headers: &HeaderMap) -> bool {
+pub(super) fn is_from_browser(headers: &HeaderMap) -> bool {
     headers.contains_key(SITE) || headers.contains_key(hyper::header::ORIGIN)
 }
 
-/// Whether the page will be what a tab shows. It is not if a frame shows it, or if it is only
-/// fetched beforehand.
+/// Whether a tab will show the page: not a frame, and not a prefetch.
 fn is_navigation(headers: &HeaderMap) -> bool {
-    let is_only = |name: &str, value: &str| {
-        let mut values = headers.get_all(name).iter();
-        values.next().is_some_and(|first| first == value) && values.next().is_none()
-    };
-    is_only("sec-fetch-mode", "navigate")
-        && is_only("sec-fetch-dest", "document")
+    has_single_value(headers, "sec-fetch-mode", "navigate")
+        && has_single_value(headers, "sec-fetch-dest", "document")
         && !headers.contains_key("sec-purpose")
+}
+
+fn has_single_value(headers: &HeaderMap, name: &str, value: &str) -> bool {
+    headers.get_all(name).iter().eq([value])
 }
 
 #[cfg(test)]
@@ -52,19 +51,19 @@ mod tests {
         const MODE: &str = "sec-fetch-mode";
         const DEST: &str = "sec-fetch-dest";
         let navigation = [(MODE, "navigate"), (DEST, "document")];
-        assert!(!is_of_website(&headers(&[])), "probes and Prometheus");
+        assert!(!is_from_website(&headers(&[])), "probes and Prometheus");
         assert!(
-            !is_of_website(&headers(&[(SITE, "none"), navigation[0], navigation[1]])),
+            !is_from_website(&headers(&[(SITE, "none"), navigation[0], navigation[1]])),
             "a typed address"
         );
-        assert!(!is_of_website(&headers(&[
+        assert!(!is_from_website(&headers(&[
             (SITE, "same-origin"),
             (MODE, "no-cors"),
             (DEST, "style")
         ])));
         for site in ["cross-site", "same-site", "", "new"] {
             assert!(
-                !is_of_website(&headers(&[(SITE, site), navigation[0], navigation[1]])),
+                !is_from_website(&headers(&[(SITE, site), navigation[0], navigation[1]])),
                 "{site}: a link"
             );
             for more in [
@@ -79,13 +78,13 @@ mod tests {
                 &[navigation[0], navigation[1], (DEST, "iframe")],
             ] {
                 assert!(
-                    is_of_website(&headers(&[&[(SITE, site)], more].concat())),
+                    is_from_website(&headers(&[&[(SITE, site)], more].concat())),
                     "{site} {more:?}"
                 );
             }
         }
         assert!(
-            is_of_website(&headers(&[(SITE, "none"), (SITE, "cross-site")])),
+            is_from_website(&headers(&[(SITE, "none"), (SITE, "cross-site")])),
             "each value counts"
         );
     }

@@ -57,7 +57,7 @@ impl Health {
         }
     }
 
-    /// Sends each change of the status, until the peer leaves, does not read one for
+    /// Sends each change of the status, until the peer disconnects, has not read a change for
     /// `send_timeout`, or the server drains.
     pub(super) async fn watch(
         self,
@@ -97,7 +97,7 @@ impl Health {
                 sent?;
             }
             tokio::select! {
-                left = poll_fn(|cx| stream.poll_reset(cx)) => return left.map(drop),
+                reset = poll_fn(|cx| stream.poll_reset(cx)) => return reset.map(drop),
                 changed = self.phase.changed() => if changed.is_err() { break },
                 () = tokio::time::sleep(POLL_INTERVAL) => {}
             }

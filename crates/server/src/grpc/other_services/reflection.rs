@@ -27,16 +27,17 @@ pub(super) struct Reflection {
     v1alpha: Call,
 }
 
+fn builder() -> Builder<'static> {
+    Builder::configure()
+        .register_encoded_file_descriptor_set(envoy::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+}
+
 impl Reflection {
     /// # Errors
     /// When the protobuf descriptors are inconsistent.
     pub(super) fn new() -> Result<Self, tonic_reflection::server::Error> {
-        let describe = || {
-            Builder::configure()
-                .register_encoded_file_descriptor_set(envoy::FILE_DESCRIPTOR_SET)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        };
-        Ok(Self { v1: call(describe().build_v1()?), v1alpha: call(describe().build_v1alpha()?) })
+        Ok(Self { v1: call(builder().build_v1()?), v1alpha: call(builder().build_v1alpha()?) })
     }
 
     /// Serves a call until it ends. `None` if the peer sends nothing for `idle_timeout`, does not

@@ -14,11 +14,11 @@ use crate::grpc::notices::{Peer, TlsFailure};
 
 /// A certificate is verified again at least this often, since the system's clock may be set.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// A connection is drained this long before the certificate of its client expires, so that a client
-/// with a newer one can open another connection and no request fails.
+/// A connection is drained this long before the certificate of its client expires. So a client with
+/// a newer certificate can open another connection, and no request fails.
 const DRAIN_BEFORE_EXPIRY: Duration = Duration::from_secs(10);
 
-/// After each time that a certificate can have: the year 9999 is the last.
+/// Later than the expiry of any certificate, which is at most in the year 9999.
 const NEVER: Duration = Duration::from_secs(1 << 38);
 
 /// A client that has shown a certificate.
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_expiry_of_any_certificate_is_known() {
+    fn the_expiry_of_any_certificate_can_be_read() {
         for is_ca in [false, true] {
             // 1 January, 00:00 UTC.
             for (year, seconds) in

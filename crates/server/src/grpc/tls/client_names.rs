@@ -1,4 +1,4 @@
-//! Which clients with a valid certificate may connect.
+//! The names of clients that may connect.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use rustls::pki_types::{CertificateDer, DnsName};
 /// A subject alternative name of a client that may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientName {
-    /// A DNS name. One that begins with `*.` is the same name in the certificate, not a pattern.
+    /// A DNS name. `*.` at its beginning is compared literally, not a pattern.
     Dns(String),
     /// A URI, such as a SPIFFE id.
     Uri(String),
@@ -40,8 +40,7 @@ impl FromStr for ClientName {
     }
 }
 
-/// Whether one of the subject alternative names of a certificate is listed. The certificate must
-/// have been verified.
+/// Whether a subject alternative name of a verified certificate is listed.
 pub(super) fn is_listed(certificate: &CertificateDer<'_>, names: &[ClientName]) -> bool {
     let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else { return false };
     // DNS names do not differ by case (RFC 4343), URIs are compared byte for byte, as SPIFFE asks

@@ -36,8 +36,9 @@ fn verifications_leave_half_of_the_memory_to_messages() {
     // Three get their share of 4 MiB, then one 2 MiB, and one 1 MiB. As much is left.
     assert_eq!((held.len(), denied.len()), (3 * 64 + 32 + 16, 32 + 48));
     assert!(denied.iter().all(|denied| matches!(denied, Err(Overload::ClientNetwork))));
-    let held: Vec<_> =
-        (0..8).map(|number| all.hold(network(&format!("10.0.{number}.1")), SMALL)).collect();
+    let held: Vec<_> = (0..8)
+        .map(|number| all.hold(network(&format!("10.0.{number}.1")), MIN_NETWORK_BYTES))
+        .collect();
     assert!(held.iter().all(Result::is_ok), "each may have a small one");
     assert_eq!(all.hold(network("10.1.0.1"), 1).err(), Some(Overload::Memory));
 }
