@@ -26,16 +26,16 @@ pub use setup::{Counter, Gauge, Histogram, MetricError, Setup};
 pub(crate) use stream::SOURCE_ADDRESS;
 pub use stream::{Handled, Route, Stream};
 
-/// An HTTP filter: what one filter configuration of Envoy creates, shared by all requests of its
-/// listeners.
+/// An HTTP filter. Envoy creates it from a filter configuration, and all requests of its listeners
+/// share it.
 ///
 /// Each method may panic: a request that is being decided is then answered with
 /// [`Filter::panicked`], and a configuration is rejected. Those for requests are called on the
 /// worker thread of the connection, and must not block.
 pub trait Filter: Send + Sync + Sized + 'static {
-    /// What a route configures (`typed_per_filter_config`).
+    /// The configuration of a route (`typed_per_filter_config`).
     type Route: Send + Sync + 'static;
-    /// What a request keeps between the calls below. It is dropped on the worker thread, when the
+    /// The state of a request between the calls below. It is dropped on the worker thread, when the
     /// stream ends.
     type State: Default + 'static;
 
@@ -63,8 +63,8 @@ pub trait Filter: Send + Sync + Sized + 'static {
     /// The body of a response with status 502, in JSON, if the response cannot be changed.
     fn response(&self, state: &mut Self::State, body: &[u8]) -> Result<Vec<u8>, Vec<u8>>;
 
-    /// Counts a panic of one of the three methods for requests as an error, and returns the answer
-    /// to that request.
+    /// Counts a panic of the methods for requests as an error, and returns the answer to that
+    /// request.
     fn panicked(&self, stream: &Stream<'_, Self>) -> Reply<'static>;
 }
 

@@ -1,8 +1,8 @@
 //! The admin listener of a policy: the pages of [`server::admin`], on a thread of its own.
 //!
-//! Envoy creates the new configuration of a listener before it drops the old one. So a policy with
-//! new settings takes over the address of the same policy with the old ones: pages and console show
-//! the newest.
+//! Envoy creates the new configuration of a listener before it drops the old configuration. So a
+//! policy with new settings takes over the address of the same policy with old settings: pages and
+//! console show the newest.
 
 use std::fmt;
 use std::io;
@@ -27,10 +27,10 @@ use crate::start_error::StartError;
 /// Permissions of a Unix socket, as `socket-mode` of `rolegate serve`.
 const SOCKET_MODE: u32 = 0o660;
 
-/// A shared policy on the pages of its listener. Dropping it removes it, and the last one closes
-/// the listener.
+/// A shared policy on the pages of its listener. Dropping it removes it. Without any policy the
+/// listener closes.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct AdminView {
     listener: Arc<AdminListener>,
     number: u64,
 }
@@ -45,7 +45,7 @@ struct AdminListener {
     _end: oneshot::Sender<()>,
 }
 
-/// The shared policies at one address, the newest last.
+/// The shared policies at an address, the newest last.
 #[derive(Debug, Default)]
 struct Views(Mutex<Vec<View>>);
 
@@ -90,7 +90,7 @@ pub(crate) fn show(
     settings: &FilterSettings,
     runtime: &Runtime,
     counters: Counters,
-) -> Result<Shown, StartError> {
+) -> Result<AdminView, StartError> {
     let metrics = Arc::new(Metrics {
         status: Arc::clone(&runtime.status),
         shadow: runtime.shadow().cloned(),
@@ -131,7 +131,7 @@ pub(crate) fn show(
     let number = views.iter().map(|view| view.number + 1).max().unwrap_or_default();
     views.push(View { number, metrics, reloads: runtime.reloads(), console });
     drop(views);
-    Ok(Shown { listener, number })
+    Ok(AdminView { listener, number })
 }
 
 fn start_console(
@@ -155,10 +155,10 @@ impl Drop for SampledConsole {
     }
 }
 
-impl Shown {
+impl AdminView {
     /// Makes it the newest again: an update of a listener goes back to these settings while
     /// requests still use them.
-    pub(crate) fn again(&self) {
+    pub(crate) fn renew(&self) {
         let mut views = self.listener.views.lock();
         if let Some(place) = views.iter().position(|view| view.number == self.number) {
             let view = views.remove(place);
@@ -167,7 +167,7 @@ impl Shown {
     }
 }
 
-impl Drop for Shown {
+impl Drop for AdminView {
     fn drop(&mut self) {
         self.listener.views.lock().retain(|view| view.number != self.number);
     }
@@ -214,7 +214,7 @@ impl Backend for Views {
         self.lock().last().map(|view| Arc::clone(&view.metrics))
     }
 
-    /// Of all shared policies: an old one may still answer requests that have begun.
+    /// Reloads all shared policies: an old policy may still answer requests that have begun.
     fn reload(&self) {
         self.lock().iter().for_each(|view| view.reloads.request());
     }

@@ -21,7 +21,7 @@ pub(crate) struct LargeBlocks;
 /// Blocks from this size on are mapped, each by a system call. No request of a caller whose
 /// credentials are cached allocates as much.
 const LARGE: usize = 1 << 20;
-/// What a mapping is aligned to at least.
+/// The minimum alignment of a mapping.
 const PAGE: usize = 4096;
 
 fn is_mapped(size: usize, align: usize) -> bool {

@@ -1,5 +1,5 @@
-//! The symbols that Envoy looks for in the library: the hooks of [`ExportedFilter`], and the ones
-//! that a filter must have even if it needs none of them. Envoy names a missing one in its log.
+//! The symbols that Envoy looks for in the library: the hooks of [`ExportedFilter`], and hooks that
+//! a filter must have even if it does not need them. Envoy names a missing hook in its log.
 
 #![expect(unsafe_code, reason = "symbols that are exported by name are unsafe to define")]
 
@@ -13,7 +13,9 @@ type Ours = *const c_void;
 
 /// Exports hooks.
 macro_rules! hooks {
-    ($($symbol:literal $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $hook:expr;)*) => {
+    ($(
+        $symbol:literal $name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)? = $hook:expr;
+    )*) => {
         $(
             // SAFETY: no other function of this library has this name.
             #[unsafe(export_name = concat!("envoy_dynamic_module_on_", $symbol))]
@@ -28,11 +30,14 @@ macro_rules! hooks {
 hooks! {
     "http_filter_config_new" config_new(envoy: Object, name: Buffer, config: Buffer) -> Ours
         = hooks::config_new::<ExportedFilter>;
-    "http_filter_config_destroy" config_destroy(filter: Ours) = hooks::config_destroy::<ExportedFilter>;
+    "http_filter_config_destroy" config_destroy(filter: Ours)
+        = hooks::config_destroy::<ExportedFilter>;
     "http_filter_per_route_config_new" route_new(name: Buffer, config: Buffer) -> Ours
         = hooks::route_new::<ExportedFilter>;
-    "http_filter_per_route_config_destroy" route_destroy(route: Ours) = hooks::route_destroy::<ExportedFilter>;
-    "http_filter_new" filter_new(filter: Ours, envoy: Object) -> Ours = hooks::filter_new::<ExportedFilter>;
+    "http_filter_per_route_config_destroy" route_destroy(route: Ours)
+        = hooks::route_destroy::<ExportedFilter>;
+    "http_filter_new" filter_new(filter: Ours, envoy: Object) -> Ours
+        = hooks::filter_new::<ExportedFilter>;
     "http_filter_destroy" filter_destroy(stream: Ours) = hooks::filter_destroy::<ExportedFilter>;
     "http_filter_request_headers" request_headers(envoy: Object, stream: Ours, end: bool) -> u32
         = hooks::request_headers::<ExportedFilter>;
@@ -46,7 +51,8 @@ hooks! {
         = response::response_body::<ExportedFilter>;
     "http_filter_response_trailers" response_trailers(envoy: Object, stream: Ours) -> u32
         = response::response_trailers::<ExportedFilter>;
-    "http_filter_scheduled" scheduled(envoy: Object, stream: Ours, event: u64) = hooks::scheduled::<ExportedFilter>;
+    "http_filter_scheduled" scheduled(envoy: Object, stream: Ours, event: u64)
+        = hooks::scheduled::<ExportedFilter>;
 }
 
 /// Exports functions without an effect.
@@ -62,7 +68,9 @@ macro_rules! unused {
 
 unused! {
     "http_filter_stream_complete" stream_complete(Object, Ours) {}
-    "http_filter_http_callout_done" callout_done(Object, Ours, u64, u32, *mut Pair, usize, *mut Buffer, usize) {}
+    "http_filter_http_callout_done" callout_done(
+        Object, Ours, u64, u32, *mut Pair, usize, *mut Buffer, usize
+    ) {}
     "http_filter_http_stream_headers" call_headers(Object, Ours, u64, *mut Pair, usize, bool) {}
     "http_filter_http_stream_data" call_data(Object, Ours, u64, *const Buffer, usize, bool) {}
     "http_filter_http_stream_trailers" call_trailers(Object, Ours, u64, *mut Pair, usize) {}

@@ -106,7 +106,7 @@ impl<F: Filter> Host<F> {
         // SAFETY: the name and the configuration live until the hook returns; `envoy` lives longer
         // than the filter.
         let filter =
-            unsafe { hooks::config_new::<F>(envoy, Buffer::of(&name), Buffer::of(&config)) };
+            unsafe { hooks::config_new::<F>(envoy, Buffer::new(&name), Buffer::new(&config)) };
         (!filter.is_null()).then(|| Self { filter, metrics, types: PhantomData })
     }
 
@@ -116,7 +116,7 @@ impl<F: Filter> Host<F> {
         callbacks::install();
         let (name, config) = (name.to_vec(), config.to_vec());
         // SAFETY: both live until the hook returns.
-        let config = unsafe { hooks::route_new::<F>(Buffer::of(&name), Buffer::of(&config)) };
+        let config = unsafe { hooks::route_new::<F>(Buffer::new(&name), Buffer::new(&config)) };
         (!config.is_null()).then(|| RouteConfig { config, types: PhantomData })
     }
 
@@ -249,21 +249,25 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     /// Its headers have arrived. Returns the status: [`hooks::CONTINUE`] or [`hooks::STOP`]. After
     /// the end of the stream nothing is called.
     pub fn request_headers(&self, end_of_stream: bool) -> u32 {
-        let slot = self.envoy.slot.get();
-        if slot.is_null() {
+        if self.ended() {
             return hooks::STOP;
         }
-        // SAFETY: the stream has not ended.
-        self.envoy.within(|| unsafe {
-            hooks::request_headers::<F>(object(&self.envoy), slot, end_of_stream)
-        })
+        self.envoy.within(|| self.call(hooks::request_headers::<F>, end_of_stream))
+    }
+
+    /// Calls a hook.
+    fn call(
+        &self,
+        hook: unsafe extern "C" fn(*mut c_void, *const c_void, bool) -> u32,
+        end_of_stream: bool,
+    ) -> u32 {
+        // SAFETY: the object is null or the stream has not ended.
+        unsafe { hook(object(&self.envoy), self.envoy.slot.get(), end_of_stream) }
     }
 
     /// A part of its body has arrived. Returns the status.
     pub fn request_body(&self, part: &[u8], end_of_stream: bool) -> u32 {
-        let slot = self.envoy.slot.get();
-        // SAFETY: the object is null or the stream has not ended.
-        let hook = || unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        let hook = || self.call(hooks::request_body::<F>, end_of_stream);
         let status = self.envoy.within(|| self.envoy.request.with_part(part, end_of_stream, hook));
         if status == hooks::STOP_AND_WATERMARK && self.envoy.is_over_limit(&self.envoy.request) {
             self.envoy.is_full.set(true);
@@ -280,19 +284,12 @@ impl<'a, F: Filter> FakeStream<'a, F> {
     /// The headers of the response to it have arrived. Returns the status.
     pub fn response_headers(&self, headers: &[(&[u8], &[u8])], end_of_stream: bool) -> u32 {
         self.envoy.response.headers.replace(lines(headers));
-        let slot = self.envoy.slot.get();
-        // SAFETY: the object is null or the stream has not ended.
-        self.envoy.within(|| unsafe {
-            response::response_headers::<F>(object(&self.envoy), slot, end_of_stream)
-        })
+        self.envoy.within(|| self.call(response::response_headers::<F>, end_of_stream))
     }
 
     /// A part of the response's body has arrived. Returns the status.
     pub fn response_body(&self, part: &[u8], end_of_stream: bool) -> u32 {
-        let slot = self.envoy.slot.get();
-        // SAFETY: the object is null or the stream has not ended.
-        let hook =
-            || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        let hook = || self.call(response::response_body::<F>, end_of_stream);
         self.envoy.within(|| self.envoy.response.with_part(part, end_of_stream, hook))
     }
 
@@ -328,18 +325,13 @@ impl<'a, F: Filter> FakeStream<'a, F> {
 
     /// Its body has arrived: an earlier filter has buffered it. Returns the status.
     pub fn request_buffered_body(&self, pieces: &[&[u8]], end_of_stream: bool) -> u32 {
-        let slot = self.envoy.slot.get();
-        // SAFETY: the object is null or the stream has not ended.
-        let hook = || unsafe { hooks::request_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        let hook = || self.call(hooks::request_body::<F>, end_of_stream);
         self.envoy.within(|| self.envoy.request.with_buffered(pieces, hook))
     }
 
     /// The body of the response has arrived: another filter has buffered it. Returns the status.
     pub fn response_buffered_body(&self, pieces: &[&[u8]], end_of_stream: bool) -> u32 {
-        let slot = self.envoy.slot.get();
-        // SAFETY: the object is null or the stream has not ended.
-        let hook =
-            || unsafe { response::response_body::<F>(object(&self.envoy), slot, end_of_stream) };
+        let hook = || self.call(response::response_body::<F>, end_of_stream);
         self.envoy.within(|| self.envoy.response.with_buffered(pieces, hook))
     }
 

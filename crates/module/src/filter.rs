@@ -1,4 +1,4 @@
-//! The HTTP filter: what the event hooks that Envoy calls for a stream do.
+//! The HTTP filter: authorizes the request of a stream in the hooks that Envoy calls.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -18,7 +18,7 @@ use crate::stats::Stats;
 use crate::token_queue::{ADMITTED, Admission, DISPLACED};
 use crate::worker::{self, Checked, Decided, Worker};
 
-/// Authorizes requests with one policy.
+/// Authorizes requests with a policy.
 #[derive(Debug)]
 pub struct Authorization {
     /// `None` if Envoy only validates its configuration: then nothing is started.
@@ -27,7 +27,7 @@ pub struct Authorization {
     stats: Option<Stats>,
 }
 
-/// What a route configures.
+/// The configuration of a route.
 #[derive(Debug)]
 pub enum RoutePolicy {
     /// Its requests are not authorized.
@@ -40,14 +40,14 @@ pub enum RoutePolicy {
 #[derive(Debug)]
 pub struct OwnPolicy(Option<Arc<SharedPolicy>>);
 
-/// What a request keeps while it waits, and until its response.
+/// The state of a request while it waits, and until its response.
 #[derive(Debug, Default)]
 pub struct State {
     /// Boxed: most requests do not wait, and each has a state.
     paused: Option<Box<Paused>>,
-    /// How many passwords it has waited for: a second one if its user was changed meanwhile.
+    /// Number of passwords that it has waited for: two if its user was changed meanwhile.
     passwords: u64,
-    /// What must be added to the response of a bulk request that went on without some of its items.
+    /// The errors to add to the response of a bulk request that was forwarded without some items.
     bulk_errors: Option<Arc<BulkErrors>>,
 }
 
@@ -93,17 +93,18 @@ impl Drop for PasswordWait {
 
 /// The event that says that the hashing of a password has ended, with a result or not.
 const HASHED: u64 = 1;
-/// Events from this one on say that the time for that has passed. Each wait of a request has its
-/// own, `TIMEOUT | passwords`, because that of a wait that has ended may still arrive.
+/// The event `TIMEOUT | passwords` says that the time for the hashing has passed. Each wait of a
+/// request has its own event, because the event of a wait that has ended may still arrive.
 const TIMEOUT: u64 = 1 << 32;
 
 /// The answer if no decision can be made.
 const ERROR: Reply<'static> = Reply { details: "rolegate_error", ..Reply::FAILURE };
 
 /// The body in place of a response to which the errors of a bulk request cannot be added.
-const NO_BULK_RESPONSE: &[u8] = b"{\"error\":{\"root_cause\":[],\"type\":\"status_exception\",\"reason\":\"\
-    the response of the cluster is not one to the permitted items, which may have been performed\"},\
-    \"status\":502}";
+const NO_BULK_RESPONSE: &str = concat!(
+    r#"{"error":{"root_cause":[],"type":"status_exception","reason":"the response of the "#,
+    r#"cluster is not one to the permitted items, which may have been performed"},"status":502}"#,
+);
 
 impl Filter for Authorization {
     type Route = RoutePolicy;
@@ -122,11 +123,11 @@ impl Filter for Authorization {
     fn request_headers(&self, state: &mut State, stream: Stream<'_, Self>) -> Handled {
         let policy = match stream.route() {
             Route::None => self.policy.as_ref(),
-            Route::Of(RoutePolicy::Own(OwnPolicy(policy))) => policy.as_ref(),
-            Route::Of(RoutePolicy::Disabled) => return stream.proceed(),
+            Route::Config(RoutePolicy::Own(OwnPolicy(policy))) => policy.as_ref(),
+            Route::Config(RoutePolicy::Disabled) => return stream.proceed(),
             Route::Foreign => None,
         };
-        let Some(worker) = policy.map(Worker::of) else {
+        let Some(worker) = policy.map(Worker::get_or_create) else {
             self.count(&stream, ErrorKind::NotReady);
             return stream.reply(&ERROR);
         };
@@ -142,7 +143,7 @@ impl Filter for Authorization {
         };
         // It counts as received once its body is: how long a client takes to send that is no
         // latency of this filter.
-        let (worker, received) = (Worker::of(&policy), Received::now());
+        let (worker, received) = (Worker::get_or_create(&policy), Received::now());
         let exchange = Exchange { filter: self, state, stream, worker: &worker, received };
         if exchange.stream.is_complete() {
             return exchange.authorize(None);
@@ -159,7 +160,7 @@ impl Filter for Authorization {
             self.count(&stream, ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
-        let (worker, received) = (Worker::of(&policy), received.waited());
+        let (worker, received) = (Worker::get_or_create(&policy), received.waited());
         let exchange = Exchange { filter: self, state, stream, worker: &worker, received };
         match (wait, event) {
             (Wait::Password(wait), HASHED) => {
@@ -179,7 +180,7 @@ impl Filter for Authorization {
                 handled
             }
             (Wait::Token(_), DISPLACED) => exchange.deny(Limit::Capacity),
-            // The time of a wait that has ended.
+            // The timeout of a wait that has ended.
             (wait, TIMEOUT..) => {
                 exchange.state.keep(Paused { policy, received, wait });
                 exchange.stream.pause()
@@ -222,7 +223,7 @@ impl Authorization {
     /// Counts a request about which the filter's own policy can make no decision.
     fn count(&self, stream: &Stream<'_, Self>, kind: ErrorKind) {
         if let Some(policy) = &self.policy {
-            Worker::of(policy).thread.counters().error(kind);
+            Worker::get_or_create(policy).thread.counters().error(kind);
         }
         if let Some(stats) = &self.stats {
             stats.failed(stream, kind);
@@ -245,7 +246,7 @@ impl RoutePolicy {
     }
 }
 
-/// A request in one of its hooks.
+/// A request in a hook of its stream.
 struct Exchange<'h, 's> {
     filter: &'h Authorization,
     state: &'h mut State,
@@ -318,13 +319,13 @@ impl Exchange<'_, '_> {
     /// default.
     fn buffer(mut self) -> Handled {
         let (size, max) = (self.stream.body_size(), self.worker.max_request_body);
-        // `Worker::check` reads a complete body unless it is over the limit, so this one is.
+        // `Worker::check` reads a complete body unless it is over the limit. So this body is.
         if self.stream.is_complete() || size > max {
             return self.deny(Limit::BodySize);
         }
         let Some(policy) = self.worker.policy() else { return self.fail(ErrorKind::Unanswerable) };
-        // Envoy does not read on after a body that filled the buffers while the request was paused,
-        // until what it has is at most half of the limit.
+        // If the body filled the buffers while the request was paused, Envoy does not read on until
+        // the buffered bytes are at most half of the limit.
         let limit = max.max(size.saturating_mul(2).saturating_add(1));
         self.stream.raise_buffer_limit(u64::try_from(limit).unwrap_or(u64::MAX));
         self.state.keep(Paused { policy, received: self.received, wait: Wait::Body });
@@ -340,7 +341,7 @@ impl Exchange<'_, '_> {
     }
 
     /// Forwards the request, or answers it. If the verdict cannot be applied, the request gets an
-    /// error and is counted as one, but the decision was counted and logged already.
+    /// error and is counted as an error, too: the decision was counted and logged already.
     fn apply_verdict(mut self, decided: Decided) -> Handled {
         let Decided { mut verdict, at } = decided;
         let bulk = verdict.take_bulk();

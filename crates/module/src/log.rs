@@ -10,14 +10,14 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 
 use crate::abi;
 
-/// Writes lines of one level.
+/// Writes lines of a level.
 struct Lines(abi::Level);
 
 /// Writers for lines of each level.
 struct Writers;
 
 impl Write for Lines {
-    /// Writes one whole line: the formatter writes each with one call.
+    /// Writes a whole line: the formatter writes each line with a single call.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         abi::log(self.0, String::from_utf8_lossy(line));
         Ok(line.len())

@@ -18,8 +18,8 @@ pub(crate) struct OwnedVerdict {
     /// The status of a denial; 0 for an allowed request.
     status: u16,
     reason: &'static str,
-    /// What the metadata say, if the request gets any.
-    described: Option<Described>,
+    /// The dynamic metadata, if the request gets any.
+    metadata: Option<Metadata>,
     /// Headers to set, of the request or of the denial.
     set: Vec<SetHeader>,
     remove: Vec<Range<usize>>,
@@ -29,7 +29,7 @@ pub(crate) struct OwnedVerdict {
 }
 
 #[derive(Debug)]
-struct Described {
+struct Metadata {
     rule: Range<usize>,
     user: Range<usize>,
     revision: Range<usize>,
@@ -43,14 +43,14 @@ struct SetHeader {
     replaces: bool,
 }
 
-/// The most bytes that are kept from one request to the next.
-const KEEP: usize = 16 << 10;
+/// Maximum capacity that is kept for the next request, in bytes.
+const MAX_KEPT: usize = 16 << 10;
 
 impl OwnedVerdict {
     /// Copies a verdict. With the revision of the policy, if the request is to get metadata.
     pub(crate) fn set(&mut self, verdict: &Verdict<'_>, revision: Option<&str>) {
         self.text.clear();
-        self.text.shrink_to(KEEP);
+        self.text.shrink_to(MAX_KEPT);
         self.set.clear();
         self.remove.clear();
         self.body = 0..0;
@@ -82,7 +82,7 @@ impl OwnedVerdict {
                 (denied.rule, denied.subject)
             }
         };
-        self.described = revision.map(|revision| Described {
+        self.metadata = revision.map(|revision| Metadata {
             rule: self.copy(rule.unwrap_or_default()),
             user: self.copy(subject.map_or("", |subject: &Subject| &subject.user)),
             revision: self.copy(revision),
@@ -112,8 +112,8 @@ impl OwnedVerdict {
         for SetHeader { name, value, replaces } in &self.set {
             let (name, value) = (self.at(name), self.at(value));
             // To set a header, Envoy first looks for it, for which it makes a hash map of all
-            // headers: 2,850 of the 19,400 instructions that the filter cost (2026-11-22). To add
-            // one costs a third.
+            // headers: 2,850 of the 19,400 instructions that the filter cost (2026-11-22). Adding a
+            // header costs a third.
             let done = if *replaces {
                 stream.set_header(name, value)
             } else {
@@ -133,8 +133,8 @@ impl OwnedVerdict {
 
     /// Lets the request go on, which [`Self::change`] has changed, or answers it.
     pub(crate) fn apply<F: Filter>(&self, mut stream: Stream<'_, F>) -> Handled {
-        if let Some(described) = &self.described {
-            self.describe(described, &mut stream);
+        if let Some(metadata) = &self.metadata {
+            self.set_metadata(metadata, &mut stream);
         }
         if self.status == 0 {
             return stream.proceed();
@@ -150,14 +150,14 @@ impl OwnedVerdict {
         })
     }
 
-    fn describe<F: Filter>(&self, described: &Described, stream: &mut Stream<'_, F>) {
+    fn set_metadata<F: Filter>(&self, metadata: &Metadata, stream: &mut Stream<'_, F>) {
         let decision = if self.status == 0 { "allowed" } else { "denied" };
         let entries = [
             ("decision", decision.as_bytes()),
             ("reason", self.reason.as_bytes()),
-            ("rule", self.at(&described.rule)),
-            ("user", self.at(&described.user)),
-            ("revision", self.at(&described.revision)),
+            ("rule", self.at(&metadata.rule)),
+            ("user", self.at(&metadata.user)),
+            ("revision", self.at(&metadata.revision)),
         ];
         let entries: SmallVec<[_; 5]> =
             entries.into_iter().filter(|(_, value)| !value.is_empty()).collect();

@@ -138,7 +138,7 @@ fn command() -> Command {
     command_of::<FilterSettings>().mut_arg("admin", |arg| arg.default_value("off"))
 }
 
-/// The flags that set an entry: one for each value.
+/// The flags that set an entry: a flag for each value.
 fn flags(entry: &Entry) -> impl Iterator<Item = String> {
     entry.values.iter().map(|value| format!("--{}={value}", entry.name))
 }

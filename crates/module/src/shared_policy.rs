@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::abi::{self, Scheduler};
-use crate::admin::{self, Counters, Shown, Threads};
+use crate::admin::{self, AdminView, Counters, Threads};
 use crate::settings::FilterSettings;
 use crate::start_error::StartError;
 
@@ -32,7 +32,7 @@ pub(crate) struct SharedPolicy {
     pub(crate) settings: FilterSettings,
     pub(crate) hashing: Arc<Hashing>,
     pub(crate) status: Arc<Status>,
-    /// How its shadow policy compares, if it has one.
+    /// The comparison with its shadow policy, if it has a shadow policy.
     pub(crate) shadow: Option<Arc<ShadowStats>>,
     pub(crate) caches: Caches,
     /// Counters of its decision log.
@@ -42,8 +42,8 @@ pub(crate) struct SharedPolicy {
     /// The counters of the threads that use it.
     pub(crate) threads: Threads,
     /// Its admin pages, if it has any.
-    admin: Option<Shown>,
-    /// What keeps it current. `None` only while this is dropped.
+    admin: Option<AdminView>,
+    /// The threads that keep it current. `None` only while this is dropped.
     runtime: Mutex<Option<Runtime>>,
     /// The thread that fetches keys, which also runs the timers of [`Self::after`].
     timers: Handle,
@@ -52,8 +52,8 @@ pub(crate) struct SharedPolicy {
 }
 
 /// The policies that filters and routes use now. Envoy creates the new configuration of a listener
-/// before it drops the old one: so an update with the same settings keeps the policy, its caches
-/// and its keys.
+/// before it drops the old configuration: so an update with the same settings keeps the policy, its
+/// caches and its keys.
 static SHARED_POLICIES: Mutex<Vec<Weak<SharedPolicy>>> = Mutex::new(Vec::new());
 
 impl SharedPolicy {
@@ -64,10 +64,10 @@ impl SharedPolicy {
     pub(crate) fn get_or_start(settings: FilterSettings) -> Result<Arc<Self>, StartError> {
         let mut policies = SHARED_POLICIES.lock().unwrap_or_else(PoisonError::into_inner);
         policies.retain(|policy| policy.strong_count() > 0);
-        let same = |policy: &Arc<Self>| policy.settings == settings;
-        if let Some(policy) = policies.iter().filter_map(Weak::upgrade).find(same) {
-            if let Some(shown) = &policy.admin {
-                shown.again();
+        let mut running = policies.iter().filter_map(Weak::upgrade);
+        if let Some(policy) = running.find(|policy| policy.settings == settings) {
+            if let Some(view) = &policy.admin {
+                view.renew();
             }
             return Ok(policy);
         }
@@ -179,7 +179,7 @@ extern "C" fn finish() {
     }
 }
 
-/// Loads the policy. This thread, Envoy's main one, only waits, and only for some time.
+/// Loads the policy. This thread, Envoy's main thread, waits, but only for some time.
 fn load(settings: &FilterSettings) -> Result<LoadedPolicy, StartError> {
     let settings = settings.policy.clone();
     settings.warn();

@@ -1,4 +1,4 @@
-//! Admits requests with unverified tokens one at a time: a worker thread verifies one token per
+//! Admits requests with unverified tokens in turn: a worker thread verifies a single token per
 //! iteration of Envoy's event loop, so that a flood of tokens with wrong signatures does not delay
 //! the requests of other callers.
 
@@ -10,7 +10,7 @@ use runtime::fair_queue::{FairQueue, Full};
 
 use crate::abi::Scheduler;
 
-/// The requests of one worker thread that wait for admission.
+/// The requests of a worker thread that wait for admission.
 #[derive(Debug, Default)]
 pub(crate) struct TokenQueue {
     queue: RefCell<FairQueue<Entry>>,
@@ -18,8 +18,8 @@ pub(crate) struct TokenQueue {
     busy: Cell<bool>,
 }
 
-/// What a request in the queue holds until its token is verified. Dropping it leaves the queue or,
-/// if the request is admitted, admits the next one.
+/// A request's place in the queue until its token is verified. Dropping it leaves the queue or, if
+/// the request is admitted, admits the next request.
 #[derive(Debug)]
 pub(crate) struct Admission {
     queue: Rc<TokenQueue>,
@@ -41,8 +41,8 @@ impl Entry {
 
 /// The event that tells a request that it may verify its token.
 pub(crate) const ADMITTED: u64 = 3;
-/// The event that tells a request that one from another network has taken its place in the full
-/// queue.
+/// The event that tells a request that it lost its place in the full queue, to a request from
+/// another network.
 pub(crate) const DISPLACED: u64 = 4;
 
 impl TokenQueue {

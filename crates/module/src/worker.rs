@@ -1,4 +1,4 @@
-//! What one of Envoy's worker threads uses to authorize requests.
+//! The part of a policy that a worker thread of Envoy uses to authorize requests.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -20,11 +20,11 @@ use crate::shared_policy::SharedPolicy;
 use crate::stats::GAUGE_INTERVAL;
 use crate::token_queue::TokenQueue;
 
-/// The part of a shared policy that belongs to one thread.
+/// The part of a shared policy that belongs to a thread.
 pub(crate) struct Worker {
     pub(crate) thread: ThreadAuthorizer,
     pub(crate) tokens: Rc<TokenQueue>,
-    /// The buffers of the verdict about the last request, for the next one.
+    /// The buffers of the verdict about the last request, for the next request.
     buffers: Cell<Option<Box<OwnedVerdict>>>,
     /// The largest body that is read, in bytes.
     pub(crate) max_request_body: usize,
@@ -55,24 +55,25 @@ pub(crate) struct Decided {
     pub(crate) at: Instant,
 }
 
-/// The most header lines that are read, as by `rolegate serve`. Envoy accepts 100 by default.
+/// Maximum number of header lines that are read, as by `rolegate serve`. Envoy accepts 100 by
+/// default.
 const MAX_HEADERS: usize = 10_000;
 
-/// The largest copy of a body that is kept for the next one, in bytes. Most bulk requests are
-/// smaller.
-const KEEP: usize = 1 << 20;
+/// Maximum capacity for copies of bodies that is kept for the next body, in bytes. Most bulk
+/// requests are smaller.
+const MAX_KEPT: usize = 1 << 20;
 
 /// The header lines of a request. Up to 48 are on the stack.
 type Lines<'a> = SmallVec<[Header<'a>; 48]>;
 
 thread_local! {
-    /// The workers of this thread: mostly one.
+    /// The workers of this thread, one per policy.
     static WORKERS: RefCell<Vec<Rc<Worker>>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Worker {
     /// The worker of this policy on the calling thread, made on first use.
-    pub(crate) fn of(policy: &Arc<SharedPolicy>) -> Rc<Self> {
+    pub(crate) fn get_or_create(policy: &Arc<SharedPolicy>) -> Rc<Self> {
         WORKERS.with_borrow_mut(|workers| {
             if workers.len() > 1 {
                 workers.retain(|worker| worker.policy.strong_count() > 0);
@@ -146,7 +147,7 @@ impl Worker {
             stream.read_headers(&mut headers);
             let mut request = read(&headers, &mut lines);
             let has_shadow = self.thread.has_shadow();
-            // What follows an upgrade stays unseen, even once it has ended.
+            // Bytes after an upgrade stay unseen, even once they have ended.
             let reads_body = (authorizer.cluster().is_some() || has_shadow)
                 && request.body == RequestBody::Awaited
                 && stream.is_complete()
@@ -181,7 +182,7 @@ impl Worker {
                     Checked::Decided(Decided { verdict, at: decided_at })
                 }
             };
-            if let Some(mut copy) = copy.filter(|copy| copy.capacity() > KEEP) {
+            if let Some(mut copy) = copy.filter(|copy| copy.capacity() > MAX_KEPT) {
                 *copy = Vec::new();
             }
             Ok(checked)

@@ -345,8 +345,8 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
     }
 }
 
-/// The addresses of the listeners. HTTP listeners have the pages that they serve; the gRPC listeners,
-/// which come first, have `None`.
+/// The addresses of the listeners, first of the gRPC listeners (`None`), then of the HTTP listeners
+/// with the pages that they serve.
 fn addresses(settings: &Settings) -> impl Iterator<Item = (Option<Pages>, &Address)> {
     let pages = [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)];
     let pages = pages.into_iter().filter_map(|(pages, address)| match address {

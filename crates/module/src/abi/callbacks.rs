@@ -1,6 +1,6 @@
 //! The callbacks: functions of Envoy's program, found by name when Envoy loads the module. They are
-//! not linked: so an Envoy that lacks one gets a message that says so, and tests can offer their
-//! own.
+//! not linked: so an Envoy without a callback gets a message with its name, and tests can have
+//! their own callbacks.
 
 use std::ffi::{CStr, c_void};
 use std::mem;
@@ -18,8 +18,8 @@ const NEW_IN_V0_2: &CStr = c"envoy_dynamic_module_callback_log_v2";
 /// The versions of Envoy that have all callbacks in [`Callbacks`].
 const ENVOYS: &str = "1.38, 1.39 and 1.40";
 
-/// Bytes, passed by value. Who passes them owns them: ours are read only during a call; Envoy's
-/// stay until the running hook returns, or until we change what they belong to.
+/// Bytes, passed by value. The side that passes them owns them: ours are read only during a call;
+/// Envoy's stay until the running hook returns, or until we change their headers or body.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Buffer {
@@ -35,7 +35,7 @@ impl Buffer {
 
     /// These bytes.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn new(bytes: &[u8]) -> Self {
         Self { start: bytes.as_ptr(), length: bytes.len() }
     }
 
@@ -67,8 +67,8 @@ pub struct Pair {
 impl Pair {
     /// These two.
     #[must_use]
-    pub fn of(key: &[u8], value: &[u8]) -> Self {
-        Self { key: Buffer::of(key), value: Buffer::of(value) }
+    pub fn new(key: &[u8], value: &[u8]) -> Self {
+        Self { key: Buffer::new(key), value: Buffer::new(value) }
     }
 }
 
@@ -78,27 +78,29 @@ type Object = *mut c_void;
 /// where the id goes.
 pub(super) type Define =
     unsafe extern "C" fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32;
-/// The arguments of all three functions that record metrics: stream, id, values of the labels, how
-/// many, amount.
-type Record = unsafe extern "C" fn(Object, usize, *const Buffer, usize, u64) -> u32;
 
 macro_rules! callbacks {
-    ($($(#[$about:meta])* $field:ident: $type:ty = $symbol:literal;)*) => {
+    ($(
+        $(#[$about:meta])*
+        $field:ident: fn($($argument:ty),*) $(-> $result:ty)? = $symbol:literal;
+    )*) => {
         /// Functions that Envoy offers.
         #[derive(Clone, Copy, Debug)]
         pub struct Callbacks {
-            $($(#[$about])* pub $field: $type,)*
+            $(
+                $(#[$about])*
+                pub $field: unsafe extern "C" fn($($argument),*) $(-> $result)?,
+            )*
         }
 
         impl Callbacks {
             /// Finds each function by its name.
             ///
             /// # Errors
-            /// The name of the first one that is missing.
+            /// The name of the first missing function.
             ///
             /// # Safety
-            /// What `symbol` returns for a name is null, or the function that Envoy exports with
-            /// this name.
+            /// `symbol` returns null, or the function that Envoy exports with this name.
             unsafe fn find(symbol: impl Fn(&CStr) -> *mut c_void) -> Result<Self, &'static CStr> {
                 Ok(Self {
                     $($field: {
@@ -108,7 +110,12 @@ macro_rules! callbacks {
                         }
                         // SAFETY: not null, so the function with this name, which has this type in
                         // each Envoy of `ENVOYS`.
-                        unsafe { mem::transmute::<*mut c_void, $type>(function) }
+                        unsafe {
+                            mem::transmute::<
+                                *mut c_void,
+                                unsafe extern "C" fn($($argument),*) $(-> $result)?,
+                            >(function)
+                        }
                     },)*
                 })
             }
@@ -118,72 +125,86 @@ macro_rules! callbacks {
 
 callbacks! {
     /// Level, line.
-    log: unsafe extern "C" fn(u32, Buffer) = c"envoy_dynamic_module_callback_log";
+    log: fn(u32, Buffer) = c"envoy_dynamic_module_callback_log";
     /// Whether Envoy only checks a configuration (`--mode validate`). Only on the main thread.
-    validating: unsafe extern "C" fn() -> bool = c"envoy_dynamic_module_callback_is_validation_mode";
-    /// Metrics are defined with a configuration; the result is 0 if that worked.
-    define_counter: Define = c"envoy_dynamic_module_callback_http_filter_config_define_counter";
+    validating: fn() -> bool = c"envoy_dynamic_module_callback_is_validation_mode";
+    /// Metrics are defined with a configuration ([`Define`]); the result is 0 if that worked.
+    define_counter: fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32 =
+        c"envoy_dynamic_module_callback_http_filter_config_define_counter";
     /// As `define_counter`.
-    define_gauge: Define = c"envoy_dynamic_module_callback_http_filter_config_define_gauge";
+    define_gauge: fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32 =
+        c"envoy_dynamic_module_callback_http_filter_config_define_gauge";
     /// As `define_counter`.
-    define_histogram: Define = c"envoy_dynamic_module_callback_http_filter_config_define_histogram";
-    /// Metrics are recorded with a stream.
-    count: Record = c"envoy_dynamic_module_callback_http_filter_increment_counter";
+    define_histogram: fn(Object, Buffer, *const Buffer, usize, *mut usize) -> u32 =
+        c"envoy_dynamic_module_callback_http_filter_config_define_histogram";
+    /// Metrics are recorded with a stream: stream, id, values of the labels, how many, amount.
+    count: fn(Object, usize, *const Buffer, usize, u64) -> u32 =
+        c"envoy_dynamic_module_callback_http_filter_increment_counter";
     /// As `count`.
-    set_gauge: Record = c"envoy_dynamic_module_callback_http_filter_set_gauge";
+    set_gauge: fn(Object, usize, *const Buffer, usize, u64) -> u32 =
+        c"envoy_dynamic_module_callback_http_filter_set_gauge";
     /// As `count`.
-    record: Record = c"envoy_dynamic_module_callback_http_filter_record_histogram_value";
+    record: fn(Object, usize, *const Buffer, usize, u64) -> u32 =
+        c"envoy_dynamic_module_callback_http_filter_record_histogram_value";
     /// Stream, which headers: how many lines there are.
-    header_count: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_headers_size";
+    header_count: fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_headers_size";
     /// Stream, which headers, room for as many as `header_count` says: whether they were written
     /// there.
-    headers: unsafe extern "C" fn(Object, u32, *mut Pair) -> bool = c"envoy_dynamic_module_callback_http_get_headers";
+    headers: fn(Object, u32, *mut Pair) -> bool = c"envoy_dynamic_module_callback_http_get_headers";
     /// Stream, which headers, name, value: replaces all lines of this name; no value removes them.
-    set_header: unsafe extern "C" fn(Object, u32, Buffer, Buffer) -> bool = c"envoy_dynamic_module_callback_http_set_header";
+    set_header: fn(Object, u32, Buffer, Buffer) -> bool =
+        c"envoy_dynamic_module_callback_http_set_header";
     /// As `set_header`, but adds a line, which must have a value.
-    add_header: unsafe extern "C" fn(Object, u32, Buffer, Buffer) -> bool = c"envoy_dynamic_module_callback_http_add_header";
+    add_header: fn(Object, u32, Buffer, Buffer) -> bool =
+        c"envoy_dynamic_module_callback_http_add_header";
     /// Stream, status, headers, how many, body, details.
-    send_response: unsafe extern "C" fn(Object, u32, *const Pair, usize, Buffer, Buffer) =
+    send_response: fn(Object, u32, *const Pair, usize, Buffer, Buffer) =
         c"envoy_dynamic_module_callback_http_send_response";
     /// Stream, which body: how many bytes it has. 0 if there is none.
-    body_size: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_body_size";
+    body_size: fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_body_size";
     /// Stream, which body: how many pieces it is in. 0 if there is none.
-    body_pieces: unsafe extern "C" fn(Object, u32) -> usize = c"envoy_dynamic_module_callback_http_get_body_chunks_size";
+    body_pieces: fn(Object, u32) -> usize =
+        c"envoy_dynamic_module_callback_http_get_body_chunks_size";
     /// Stream, which body, room for as many pieces as `body_pieces` says: whether they were written
     /// there.
-    body: unsafe extern "C" fn(Object, u32, *mut Buffer) -> bool = c"envoy_dynamic_module_callback_http_get_body_chunks";
+    body: fn(Object, u32, *mut Buffer) -> bool =
+        c"envoy_dynamic_module_callback_http_get_body_chunks";
     /// Stream, which body, bytes to add at its end: whether they were added. If nothing was
     /// buffered before, the buffered part begins with them.
-    append_body: unsafe extern "C" fn(Object, u32, Buffer) -> bool = c"envoy_dynamic_module_callback_http_append_body";
+    append_body: fn(Object, u32, Buffer) -> bool =
+        c"envoy_dynamic_module_callback_http_append_body";
     /// Stream, which body, how many bytes to remove at its start: whether there is such a body.
-    drain_body: unsafe extern "C" fn(Object, u32, usize) -> bool = c"envoy_dynamic_module_callback_http_drain_body";
-    /// Stream: whether the body that the hook for bodies is called with is the buffered one.
-    is_request_body_buffered: unsafe extern "C" fn(Object) -> bool =
+    drain_body: fn(Object, u32, usize) -> bool = c"envoy_dynamic_module_callback_http_drain_body";
+    /// Stream: whether the hook for bodies is called with the buffered body.
+    is_request_body_buffered: fn(Object) -> bool =
         c"envoy_dynamic_module_callback_http_received_buffered_request_body";
     /// The same of the response.
-    is_response_body_buffered: unsafe extern "C" fn(Object) -> bool =
+    is_response_body_buffered: fn(Object) -> bool =
         c"envoy_dynamic_module_callback_http_received_buffered_response_body";
     /// Stream: how many bytes of a body are buffered at most.
-    buffer_limit: unsafe extern "C" fn(Object) -> u64 = c"envoy_dynamic_module_callback_http_get_buffer_limit";
+    buffer_limit: fn(Object) -> u64 = c"envoy_dynamic_module_callback_http_get_buffer_limit";
     /// Stream, how many that shall be.
-    set_buffer_limit: unsafe extern "C" fn(Object, u64) = c"envoy_dynamic_module_callback_http_set_buffer_limit";
-    /// Stream, attribute, where its value goes: whether it has one that is a string.
-    attribute: unsafe extern "C" fn(Object, u32, *mut Buffer) -> bool =
+    set_buffer_limit: fn(Object, u64) = c"envoy_dynamic_module_callback_http_set_buffer_limit";
+    /// Stream, attribute, where its value goes: whether its value is a string.
+    attribute: fn(Object, u32, *mut Buffer) -> bool =
         c"envoy_dynamic_module_callback_http_filter_get_attribute_string";
     /// Stream, namespace, key, value. Envoy 1.39 and 1.40 also take several at once, which is not
     /// faster.
-    set_metadata: unsafe extern "C" fn(Object, Buffer, Buffer, Buffer) =
+    set_metadata: fn(Object, Buffer, Buffer, Buffer) =
         c"envoy_dynamic_module_callback_http_set_dynamic_metadata_string";
-    /// Stream: what the hook for a route's configuration returned, or null.
-    route: unsafe extern "C" fn(Object) -> *const c_void = c"envoy_dynamic_module_callback_get_most_specific_route_config";
+    /// Stream: the pointer that the hook for a route's configuration returned, or null.
+    route: fn(Object) -> *const c_void =
+        c"envoy_dynamic_module_callback_get_most_specific_route_config";
     /// Stream: goes on with it, after a hook stopped it.
-    resume: unsafe extern "C" fn(Object) = c"envoy_dynamic_module_callback_http_filter_continue_decoding";
+    resume: fn(Object) = c"envoy_dynamic_module_callback_http_filter_continue_decoding";
     /// Stream: a new scheduler, which is ours to delete.
-    scheduler_new: unsafe extern "C" fn(Object) -> Object = c"envoy_dynamic_module_callback_http_filter_scheduler_new";
+    scheduler_new: fn(Object) -> Object =
+        c"envoy_dynamic_module_callback_http_filter_scheduler_new";
     /// Scheduler, event. On any thread.
-    scheduler_commit: unsafe extern "C" fn(Object, u64) = c"envoy_dynamic_module_callback_http_filter_scheduler_commit";
+    scheduler_commit: fn(Object, u64) =
+        c"envoy_dynamic_module_callback_http_filter_scheduler_commit";
     /// Scheduler.
-    scheduler_delete: unsafe extern "C" fn(Object) = c"envoy_dynamic_module_callback_http_filter_scheduler_delete";
+    scheduler_delete: fn(Object) = c"envoy_dynamic_module_callback_http_filter_scheduler_delete";
 }
 
 static LOADED: OnceLock<Callbacks> = OnceLock::new();
@@ -196,20 +217,24 @@ pub(super) fn loaded() -> Option<&'static Callbacks> {
 /// Finds the callbacks in the running program, and the version of its interface. `None`, after a
 /// line in its log, if a callback is missing.
 pub(super) fn load() -> Option<&'static CStr> {
-    // SAFETY: the name ends with a zero byte.
-    let symbol = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     // SAFETY: the module is loaded into Envoy, which exports no other symbols with these names, or
     // into a program that has none of them.
     unsafe { load_from(symbol) }
 }
 
+/// The function that the running program exports with this name; null if there is none.
+fn symbol(name: &CStr) -> *mut c_void {
+    // SAFETY: the name ends with a zero byte.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+}
+
 /// # Safety
-/// What `symbol` returns for a name is null, or the function that Envoy exports with this name.
+/// `symbol` returns null, or the function that Envoy exports with this name.
 pub(super) unsafe fn load_from(symbol: impl Fn(&CStr) -> *mut c_void) -> Option<&'static CStr> {
     // SAFETY: says the caller.
     match unsafe { Callbacks::find(&symbol) } {
-        Ok(found) => {
-            LOADED.get_or_init(|| found);
+        Ok(callbacks) => {
+            LOADED.get_or_init(|| callbacks);
             Some(if symbol(NEW_IN_V0_2).is_null() { V0_1 } else { V0_2 })
         }
         Err(missing) => {
@@ -217,15 +242,15 @@ pub(super) unsafe fn load_from(symbol: impl Fn(&CStr) -> *mut c_void) -> Option<
                 "rolegate works with Envoy {ENVOYS}: this one has no `{}`",
                 missing.to_string_lossy()
             );
-            let found = symbol(c"envoy_dynamic_module_callback_log");
+            let log = symbol(c"envoy_dynamic_module_callback_log");
             // SAFETY: null is `None`; else this is the function, whose type is the same in each
             // Envoy that has it.
             let log = unsafe {
-                mem::transmute::<*mut c_void, Option<unsafe extern "C" fn(u32, Buffer)>>(found)
+                mem::transmute::<*mut c_void, Option<unsafe extern "C" fn(u32, Buffer)>>(log)
             };
             if let Some(log) = log {
                 // SAFETY: `text` lives until the call returns, which copies it.
-                unsafe { log(Level::Error as u32, Buffer::of(text.as_bytes())) };
+                unsafe { log(Level::Error as u32, Buffer::new(text.as_bytes())) };
             }
             None
         }
@@ -244,7 +269,7 @@ impl Callbacks {
         for line in text.lines() {
             // SAFETY: `line` lives until the call returns, which copies it. May be called on any
             // thread.
-            unsafe { (self.log)(level as u32, Buffer::of(line.as_bytes())) };
+            unsafe { (self.log)(level as u32, Buffer::new(line.as_bytes())) };
         }
     }
 }

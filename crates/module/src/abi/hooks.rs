@@ -1,13 +1,13 @@
-//! The hooks: what Envoy calls, for one type of filter. `exports.rs` gives them the names that
-//! Envoy looks for.
+//! The hooks that Envoy calls, for a type of filter. `exports.rs` gives them the names that Envoy
+//! looks for.
 //!
 //! Envoy calls `config_new`, `config_destroy` and the hooks for routes on its main thread, all
-//! others on the worker thread of the stream. It passes what `config_new`, `route_new` or
-//! `filter_new` returned, until it calls the hook that destroys it, and keeps bytes until the hook
-//! returns. That is what makes the hooks safe, and why they are `unsafe`.
+//! others on the worker thread of the stream. It passes the pointers that `config_new`, `route_new`
+//! and `filter_new` returned, until it calls the hook that destroys them, and keeps bytes until the
+//! hook returns. The hooks are `unsafe` because they rely on this.
 //!
-//! No panic leaves a hook. Whatever is not decided is not forwarded: a hook that Envoy calls in a
-//! wrong order stops the request.
+//! No panic leaves a hook. Undecided requests are not forwarded: a hook that Envoy calls in a wrong
+//! order stops the request.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::{c_char, c_void};
@@ -45,12 +45,12 @@ fn report(panic: &PanicHookInfo<'_>) {
     log(Level::Error, format!("rolegate panicked at {place}: this is a bug"));
 }
 
-/// What `run` returns; `None` if it panics.
+/// Calls `run`. Returns `None` if it panics.
 pub(super) fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     match panic::catch_unwind(AssertUnwindSafe(run)) {
         Ok(result) => Some(result),
         Err(payload) => {
-            // Dropping a payload may panic too. That one is leaked.
+            // Dropping a payload may panic too. Then the second payload is leaked.
             if let Err(second) = panic::catch_unwind(AssertUnwindSafe(|| drop(payload))) {
                 mem::forget(second);
             }
@@ -59,7 +59,7 @@ pub(super) fn contained<T>(run: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// The pointer to what `new` returns; null if it returns none or panics.
+/// Calls `new`, and leaks the result. Returns null if there is none, or if `new` panics.
 fn created<T>(new: impl FnOnce() -> Option<T>) -> *const c_void {
     let created = contained(|| new().map(Box::new)).flatten();
     created.map_or(ptr::null(), |created| Box::into_raw(created).cast_const().cast())
@@ -109,8 +109,8 @@ pub(crate) unsafe extern "C" fn route_destroy<F: Filter>(route: *const c_void) {
     unsafe { free(route.cast::<Tagged<F::Route>>()) };
 }
 
-/// A stream begins. Null if there is a panic: Envoy 1.40 then answers with 500; earlier ones call
-/// the hooks with null, which stop the request.
+/// A stream begins. Null if there is a panic: Envoy 1.40 then answers with 500; earlier versions
+/// call the hooks with null, which stop the request.
 pub(crate) unsafe extern "C" fn filter_new<F: Filter>(
     filter: *const c_void,
     _envoy: *mut c_void,
@@ -131,8 +131,8 @@ pub(crate) unsafe extern "C" fn filter_new<F: Filter>(
 }
 
 /// A stream has ended. Envoy before 1.40 may call this within another hook of the stream, which
-/// then drops the state when it returns. Later ones call it after the hook: until then the stream
-/// is without headers and body, and ignores what is done to it.
+/// then drops the state when it returns. Later versions call it after the hook: until then the
+/// stream has neither headers nor body, and ignores changes.
 pub(crate) unsafe extern "C" fn filter_destroy<F: Filter>(slot: *const c_void) {
     let pointer = slot.cast::<Slot<F>>();
     // SAFETY: `filter_new` has leaked it, and it is freed below or by the hook that has entered it.
@@ -147,7 +147,7 @@ pub(crate) unsafe extern "C" fn filter_destroy<F: Filter>(slot: *const c_void) {
     }
 }
 
-/// Frees what `created` returned.
+/// Frees an object that `created` has leaked.
 ///
 /// # Safety
 /// It is null, or `created` returned it as this type and nobody uses it any more.
@@ -166,15 +166,8 @@ pub(crate) unsafe extern "C" fn request_headers<F: Filter>(
     slot: *const c_void,
     end_of_stream: bool,
 ) -> u32 {
-    let decide = |at: &Entered<'_, F>| {
-        if at.slot.phase.get() != Phase::New {
-            return at.deny();
-        }
-        at.slot.complete.set(end_of_stream);
-        at.call(|filter, state, stream| filter.request_headers(state, stream))
-    };
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    match unsafe { within(envoy, slot, decide) } {
+    match unsafe { within::<F>(envoy, slot, |hook| hook.request_headers(end_of_stream)) } {
         Phase::Allowed => CONTINUE,
         // Envoy goes on calling the hook for bodies. After `StopAllIteration` it would not, and
         // `resume` would pass the headers on before the body has arrived.
@@ -188,23 +181,8 @@ pub(crate) unsafe extern "C" fn scheduled<F: Filter>(
     slot: *const c_void,
     event: u64,
 ) {
-    let decide = |at: &Entered<'_, F>| {
-        let before = at.slot.phase.get();
-        if before != Phase::Paused {
-            // An event of a request that has been decided meanwhile.
-            return before;
-        }
-        let after = at.call(|filter, state, stream| filter.scheduled(state, stream, event));
-        at.slot.phase.set(after);
-        if after == Phase::Allowed {
-            // SAFETY: the stream is alive: the filter has not replied. It may end within this call,
-            // and is not used after it.
-            unsafe { (at.callbacks.resume)(at.envoy) };
-        }
-        after
-    };
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    unsafe { within(envoy, slot, decide) };
+    unsafe { within::<F>(envoy, slot, |hook| hook.scheduled(event)) };
 }
 
 /// A part of the body: passed on if the request was allowed, and kept if it may be.
@@ -214,7 +192,7 @@ pub(crate) unsafe extern "C" fn request_body<F: Filter>(
     end_of_stream: bool,
 ) -> u32 {
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    match unsafe { more::<F>(envoy, slot, end_of_stream) } {
+    match unsafe { body_part::<F>(envoy, slot, end_of_stream) } {
         Phase::Allowed => CONTINUE,
         Phase::Buffering => STOP_AND_BUFFER,
         Phase::New | Phase::Paused | Phase::Replied => STOP_AND_WATERMARK,
@@ -227,65 +205,58 @@ pub(crate) unsafe extern "C" fn request_trailers<F: Filter>(
     slot: *const c_void,
 ) -> u32 {
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    match unsafe { more::<F>(envoy, slot, true) } {
+    match unsafe { body_part::<F>(envoy, slot, true) } {
         Phase::Allowed => CONTINUE,
         Phase::New | Phase::Paused | Phase::Buffering | Phase::Replied => STOP,
     }
 }
 
-/// Where a request is once more of it has arrived.
+/// A part of the body, or the trailers. Returns the phase of the request after it.
 ///
 /// # Safety
 /// As [`within`].
-unsafe fn more<F: Filter>(envoy: *mut c_void, slot: *const c_void, end_of_stream: bool) -> Phase {
+unsafe fn body_part<F: Filter>(
+    envoy: *mut c_void,
+    slot: *const c_void,
+    end_of_stream: bool,
+) -> Phase {
     // SAFETY: says the caller.
     if unsafe { slot.cast::<Slot<F>>().as_ref() }
         .is_some_and(|slot| slot.phase.get() == Phase::Allowed)
     {
         return Phase::Allowed;
     }
-    let decide = |at: &Entered<'_, F>| {
-        let before = at.slot.phase.get();
-        at.slot.has_body.set(true);
-        // Nothing follows the end: Envoy would pass on more than was decided about.
-        if at.slot.complete.replace(end_of_stream) && before != Phase::New {
-            return at.deny();
-        }
-        match before {
-            Phase::Buffering => at.call(F::request_body),
-            Phase::New | Phase::Paused | Phase::Allowed | Phase::Replied => before,
-        }
-    };
     // SAFETY: says the caller.
-    unsafe { within(envoy, slot, decide) }
+    unsafe { within::<F>(envoy, slot, |hook| hook.body_part(end_of_stream)) }
 }
 
-/// Runs a hook of a stream that may end meanwhile. Returns where the request is then.
+/// Runs a hook of a stream that may end meanwhile. Returns the phase of the request after it.
 ///
 /// # Safety
 /// `slot` is null, or `filter_new` returned it and the stream `envoy` has not ended.
 unsafe fn within<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
-    run: impl FnOnce(&Entered<'_, F>) -> Phase,
+    run: impl FnOnce(&RunningHook<'_, F>) -> Phase,
 ) -> Phase {
     let pointer = slot.cast::<Slot<F>>();
     let Some(callbacks) = callbacks::loaded() else { return Phase::Replied };
-    let run = |slot: &Slot<F>| {
-        let phase = run(&Entered { envoy, callbacks, slot });
-        slot.phase.set(phase);
-        phase
-    };
     // SAFETY: says the caller; no hook has entered it before.
     match unsafe { pointer.as_ref() } {
         // SAFETY: the same.
-        Some(slot) if !slot.entered.get() => unsafe { entering(pointer, run) },
+        Some(slot) if !slot.entered.get() => unsafe {
+            entering(pointer, |slot| {
+                let phase = run(&RunningHook { envoy, callbacks, slot });
+                slot.phase.set(phase);
+                phase
+            })
+        },
         Some(_) | None => Phase::Replied,
     }
 }
 
 /// Runs a hook with the object of its stream, and frees the object if the stream has ended
-/// meanwhile, unless this hook runs within another one.
+/// meanwhile, unless this hook runs within another hook.
 ///
 /// # Safety
 /// `filter_new` returned the object, and the stream had not ended when the outermost hook began.
@@ -306,14 +277,51 @@ pub(super) unsafe fn entering<F: Filter, T>(
     result
 }
 
-/// A stream whose hook is running.
-struct Entered<'a, F: Filter> {
+/// A running hook of a request.
+struct RunningHook<'a, F: Filter> {
     envoy: *mut c_void,
     callbacks: &'static Callbacks,
     slot: &'a Slot<F>,
 }
 
-impl<F: Filter> Entered<'_, F> {
+impl<F: Filter> RunningHook<'_, F> {
+    fn request_headers(&self, end_of_stream: bool) -> Phase {
+        if self.slot.phase.get() != Phase::New {
+            return self.deny();
+        }
+        self.slot.complete.set(end_of_stream);
+        self.call(F::request_headers)
+    }
+
+    fn scheduled(&self, event: u64) -> Phase {
+        let before = self.slot.phase.get();
+        if before != Phase::Paused {
+            // An event of a request that has been decided meanwhile.
+            return before;
+        }
+        let after = self.call(|filter, state, stream| filter.scheduled(state, stream, event));
+        self.slot.phase.set(after);
+        if after == Phase::Allowed {
+            // SAFETY: the stream is alive: the filter has not replied. It may end within this call,
+            // and is not used after it.
+            unsafe { (self.callbacks.resume)(self.envoy) };
+        }
+        after
+    }
+
+    fn body_part(&self, end_of_stream: bool) -> Phase {
+        let before = self.slot.phase.get();
+        self.slot.has_body.set(true);
+        // Nothing may follow the end: Envoy would forward bytes that were not decided about.
+        if self.slot.complete.replace(end_of_stream) && before != Phase::New {
+            return self.deny();
+        }
+        match before {
+            Phase::Buffering => self.call(F::request_body),
+            Phase::New | Phase::Paused | Phase::Allowed | Phase::Replied => before,
+        }
+    }
+
     /// Calls a method of the filter. If it panics the request is denied.
     fn call(&self, method: impl FnOnce(&F, &mut F::State, Stream<'_, F>) -> Handled) -> Phase {
         // SAFETY: the filter is dropped after its last stream.
@@ -342,7 +350,7 @@ impl<F: Filter> Entered<'_, F> {
     fn stream(&self) -> Stream<'_, F> {
         // SAFETY: `envoy` is the stream of this hook. A `Stream` cannot leave it, and each method
         // that may end the stream uses it up.
-        let message = unsafe { Message::of(self.envoy, self.callbacks, Side::Request) };
+        let message = unsafe { Message::new(self.envoy, self.callbacks, Side::Request) };
         Stream { message, slot: self.slot }
     }
 }

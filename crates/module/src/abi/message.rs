@@ -1,4 +1,4 @@
-//! A request or a response as Envoy has it: what is done with both in the same way.
+//! The operations that are the same for requests and responses.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -10,7 +10,7 @@ use super::callbacks::{Buffer, Callbacks, Pair};
 
 /// A request or a response, in a hook of its stream.
 ///
-/// What it returns is borrowed from it, because changing headers or body frees their bytes.
+/// Bytes that it returns are borrowed from it, because changing headers or body frees them.
 pub(super) struct Message {
     pub(super) envoy: *mut c_void,
     pub(super) callbacks: &'static Callbacks,
@@ -27,14 +27,18 @@ pub(super) enum Side {
     Response = 2,
 }
 
-// In all of these `envoy` is alive: says who has called `of`.
+// In all of these `envoy` is alive: says the caller of `new`.
 impl Message {
     /// The request or the response of a stream.
     ///
     /// # Safety
     /// `envoy` is the stream of the running hook, and the result is used neither after the hook nor
     /// once the stream may have ended.
-    pub(super) unsafe fn of(envoy: *mut c_void, callbacks: &'static Callbacks, side: Side) -> Self {
+    pub(super) unsafe fn new(
+        envoy: *mut c_void,
+        callbacks: &'static Callbacks,
+        side: Side,
+    ) -> Self {
         Self { envoy, callbacks, side }
     }
 
@@ -59,25 +63,29 @@ impl Message {
         headers
     }
 
-    /// Replaces all lines of the header `name` by one; without a value, by none. Returns whether
+    /// Replaces all lines of the header `name`. Without a value it removes them. Returns whether
     /// Envoy did so.
     pub(super) fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
-        let value = if value.is_empty() { Buffer::NULL } else { Buffer::of(value) };
+        let value = if value.is_empty() { Buffer::NULL } else { Buffer::new(value) };
         // SAFETY: `envoy` is alive; both are copied before the call returns. A null value removes
         // the lines.
         unsafe {
-            (self.callbacks.set_header)(self.envoy, self.side as u32, Buffer::of(name), value)
+            (self.callbacks.set_header)(self.envoy, self.side as u32, Buffer::new(name), value)
         }
     }
 
     /// How many bytes of the body have arrived.
     pub(super) fn body_size(&self) -> usize {
-        // SAFETY: `envoy` is alive.
-        let size = |part| unsafe { (self.callbacks.body_size)(self.envoy, part) };
-        self.parts().map(size).sum()
+        self.parts().map(|part| self.part_size(part)).sum()
     }
 
-    /// The body, as far as it has arrived. Only one of several pieces is copied, into `copy`.
+    fn part_size(&self, part: u32) -> usize {
+        // SAFETY: `envoy` is alive.
+        unsafe { (self.callbacks.body_size)(self.envoy, part) }
+    }
+
+    /// The body, as far as it has arrived. It is copied, into `copy`, only if it is in several
+    /// pieces.
     pub(super) fn body<'b>(&'b self, copy: &'b mut Vec<u8>) -> &'b [u8] {
         let mut pieces: SmallVec<[Buffer; 8]> = SmallVec::new();
         for part in self.parts() {
@@ -100,29 +108,28 @@ impl Message {
             let bytes: &'b [u8] = unsafe { piece.bytes() };
             bytes
         });
-        let first = pieces.next().unwrap_or_default();
-        let Some(second) = pieces.next() else { return first };
+        let start = pieces.next().unwrap_or_default();
+        let Some(second) = pieces.next() else { return start };
         copy.clear();
-        [first, second].into_iter().chain(pieces).for_each(|piece| copy.extend_from_slice(piece));
+        [start, second].into_iter().chain(pieces).for_each(|piece| copy.extend_from_slice(piece));
         copy
     }
 
     /// Replaces the body, which has arrived as a whole. If it returns false, the body is empty.
     pub(super) fn replace_body(&mut self, body: &[u8]) -> bool {
         for part in self.parts() {
-            // SAFETY: `envoy` is alive, and what is borrowed of its body borrows `self`.
-            let size = unsafe { (self.callbacks.body_size)(self.envoy, part) };
+            let size = self.part_size(part);
             if size > 0 {
-                // SAFETY: the same.
+                // SAFETY: `envoy` is alive, and borrowed bytes of the body borrow `self`.
                 unsafe { (self.callbacks.drain_body)(self.envoy, part, size) };
             }
         }
         // Envoy ends the stream within the call, with 413 or 500, if it buffers more than its
         // limit.
         self.raise_buffer_limit(u64::try_from(body.len()).unwrap_or(u64::MAX));
-        let (buffered, bytes) = (self.side as u32 + 1, Buffer::of(body));
+        let (buffered, bytes) = (self.side as u32 + 1, Buffer::new(body));
         // The buffered part comes first. If the body has arrived at once, Envoy makes that part.
-        // SAFETY: the same; the bytes are copied before the call returns.
+        // SAFETY: `envoy` is alive; the bytes are copied before the call returns.
         body.is_empty() || unsafe { (self.callbacks.append_body)(self.envoy, buffered, bytes) }
     }
 
@@ -138,7 +145,7 @@ impl Message {
     }
 
     /// The parts of the body. If an earlier filter has buffered it and passes it on as a whole,
-    /// both parts are the same bytes, and this returns one.
+    /// both parts are the same bytes, and this returns only the buffered part.
     fn parts(&self) -> impl Iterator<Item = u32> + use<> {
         let are_the_same = match self.side {
             Side::Request => self.callbacks.is_request_body_buffered,

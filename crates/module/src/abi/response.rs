@@ -1,4 +1,4 @@
-//! The hooks for responses. Nearly all responses go on as they are; one that a filter
+//! The hooks for responses. Nearly all responses go on unchanged. A response that a filter
 //! [awaits](super::Stream::await_response) is buffered, and goes on with the body that the filter
 //! gives it.
 
@@ -16,25 +16,8 @@ pub(crate) unsafe extern "C" fn response_headers<F: Filter>(
     slot: *const c_void,
     end_of_stream: bool,
 ) -> u32 {
-    let begin = |response: &mut Response<'_, F>| {
-        let ResponsePhase::Awaited(limit) = response.slot.response.get() else { return CONTINUE };
-        response.slot.response.set(ResponsePhase::Untouched);
-        if !response.is_successful() {
-            return CONTINUE;
-        }
-        if end_of_stream {
-            response.fail(b"");
-            return CONTINUE;
-        }
-        // They describe another body. Beside trailers there is no length.
-        response.message.set_header(b"content-length", b"");
-        response.message.set_header(b"etag", b"");
-        response.message.raise_buffer_limit(limit);
-        response.slot.response.set(ResponsePhase::Buffering);
-        STOP
-    };
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    unsafe { within(envoy, slot, begin) }
+    unsafe { within::<F>(envoy, slot, |response| response.headers(end_of_stream)) }
 }
 
 /// A part of the body of a response has arrived.
@@ -43,20 +26,8 @@ pub(crate) unsafe extern "C" fn response_body<F: Filter>(
     slot: *const c_void,
     end_of_stream: bool,
 ) -> u32 {
-    let more = |response: &mut Response<'_, F>| {
-        if response.slot.response.get() != ResponsePhase::Buffering {
-            return CONTINUE;
-        }
-        if !end_of_stream {
-            return STOP_AND_BUFFER;
-        }
-        if let Some(length) = response.change() {
-            response.message.set_header(b"content-length", length.to_string().as_bytes());
-        }
-        CONTINUE
-    };
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    unsafe { within(envoy, slot, more) }
+    unsafe { within::<F>(envoy, slot, |response| response.body(end_of_stream)) }
 }
 
 /// The trailers of a response, which end its body.
@@ -64,20 +35,8 @@ pub(crate) unsafe extern "C" fn response_trailers<F: Filter>(
     envoy: *mut c_void,
     slot: *const c_void,
 ) -> u32 {
-    let end = |response: &mut Response<'_, F>| {
-        if response.slot.response.get() == ResponsePhase::Buffering {
-            // Envoy takes no body here that has not begun.
-            if response.message.body_size() > 0 {
-                response.change();
-            } else {
-                response.slot.response.set(ResponsePhase::Untouched);
-                response.fail(b"");
-            }
-        }
-        CONTINUE
-    };
     // SAFETY: `filter_new` returned the slot, and the stream has not ended.
-    unsafe { within(envoy, slot, end) }
+    unsafe { within::<F>(envoy, slot, |response| response.trailers()) }
 }
 
 /// Runs a hook of a response. It may run within a hook of the request, because going on with a
@@ -95,29 +54,77 @@ unsafe fn within<F: Filter>(
     let is_awaited = unsafe { pointer.as_ref() }
         .is_some_and(|slot| slot.response.get() != ResponsePhase::Untouched);
     let Some(callbacks) = callbacks::loaded().filter(|_| is_awaited) else { return CONTINUE };
-    let run = |slot: &Slot<F>| {
-        // SAFETY: `envoy` is the stream of this hook, which the result does not leave.
-        let message = unsafe { Message::of(envoy, callbacks, Side::Response) };
-        let mut response = Response { message, slot };
-        contained(|| run(&mut response)).unwrap_or_else(|| {
-            slot.response.set(ResponsePhase::Untouched);
-            if !slot.destroyed.get() {
-                response.fail(b"");
-            }
-            CONTINUE
-        })
-    };
+    // SAFETY: `envoy` is the stream of this hook, and the message is dropped with the hook.
+    let message = unsafe { Message::new(envoy, callbacks, Side::Response) };
     // SAFETY: says the caller; it is not null.
-    unsafe { entering(pointer, run) }
+    unsafe { entering(pointer, |slot| run_contained(Response { message, slot }, run)) }
 }
 
-/// A response in one of its hooks.
+/// Runs a hook. If it panics, the response fails.
+fn run_contained<F: Filter>(
+    mut response: Response<'_, F>,
+    run: impl FnOnce(&mut Response<'_, F>) -> u32,
+) -> u32 {
+    contained(|| run(&mut response)).unwrap_or_else(|| {
+        response.slot.response.set(ResponsePhase::Untouched);
+        if !response.slot.destroyed.get() {
+            response.fail(b"");
+        }
+        CONTINUE
+    })
+}
+
+/// A response in a hook of its stream.
 struct Response<'a, F: Filter> {
     message: Message,
     slot: &'a Slot<F>,
 }
 
 impl<F: Filter> Response<'_, F> {
+    fn headers(&mut self, end_of_stream: bool) -> u32 {
+        let ResponsePhase::Awaited(limit) = self.slot.response.get() else { return CONTINUE };
+        self.slot.response.set(ResponsePhase::Untouched);
+        if !self.is_successful() {
+            return CONTINUE;
+        }
+        if end_of_stream {
+            self.fail(b"");
+            return CONTINUE;
+        }
+        // They describe another body. Beside trailers there is no length.
+        self.message.set_header(b"content-length", b"");
+        self.message.set_header(b"etag", b"");
+        self.message.raise_buffer_limit(limit);
+        self.slot.response.set(ResponsePhase::Buffering);
+        STOP
+    }
+
+    fn body(&mut self, end_of_stream: bool) -> u32 {
+        if self.slot.response.get() != ResponsePhase::Buffering {
+            return CONTINUE;
+        }
+        if !end_of_stream {
+            return STOP_AND_BUFFER;
+        }
+        if let Some(length) = self.change() {
+            self.message.set_header(b"content-length", length.to_string().as_bytes());
+        }
+        CONTINUE
+    }
+
+    fn trailers(&mut self) -> u32 {
+        if self.slot.response.get() == ResponsePhase::Buffering {
+            // Envoy takes no body here that has not begun.
+            if self.message.body_size() > 0 {
+                self.change();
+            } else {
+                self.slot.response.set(ResponsePhase::Untouched);
+                self.fail(b"");
+            }
+        }
+        CONTINUE
+    }
+
     /// Whether its status is 2xx.
     fn is_successful(&self) -> bool {
         let headers = self.message.headers();
@@ -150,7 +157,7 @@ impl<F: Filter> Response<'_, F> {
         Some(body.len())
     }
 
-    /// Makes it a 502, without the headers that describe another body than this one.
+    /// Makes it a 502 with this body, without the headers that describe another body.
     fn fail(&mut self, body: &[u8]) {
         let content_type: &[u8] = if body.is_empty() { b"" } else { b"application/json" };
         for (name, value) in [

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::callbacks::Callbacks;
 
-/// Schedules [`Filter::scheduled`](super::Filter::scheduled) for one request. Any thread may use
+/// Schedules [`Filter::scheduled`](super::Filter::scheduled) for a request. Any thread may use
 /// and drop it. Once its request has ended it does nothing.
 #[derive(Clone)]
 pub struct Scheduler {

@@ -1,4 +1,4 @@
-//! What a filter configuration may ask Envoy for when it is created: metrics.
+//! The metrics that a filter configuration defines when it is created.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -14,8 +14,8 @@ pub struct Setup<'a> {
     hook: PhantomData<&'a ()>,
 }
 
-/// A counter. It belongs to the streams of its configuration: in another one its id means another
-/// counter, or none.
+/// A counter. It belongs to the streams of its configuration: in another configuration its id means
+/// another counter, or none.
 #[derive(Clone, Copy, Debug)]
 pub struct Counter(pub(super) usize);
 
@@ -43,8 +43,8 @@ impl Setup<'_> {
         Self { callbacks, envoy, hook: PhantomData }
     }
 
-    /// Defines a counter without labels. Envoy puts `dynamicmodulescustom.` before its name, or
-    /// what `metrics_namespace` says. Counting takes Envoy 22 ns.
+    /// Defines a counter without labels. Envoy puts `dynamicmodulescustom.` before its name, or the
+    /// value of `metrics_namespace`. Counting takes Envoy 22 ns.
     ///
     /// # Errors
     /// If Envoy does not define it.
@@ -77,7 +77,7 @@ impl Setup<'_> {
 
     fn define(&mut self, define: Define, name: &str) -> Result<usize, MetricError> {
         let mut id = 0;
-        let (text, labels) = (Buffer::of(name.as_bytes()), ptr::null());
+        let (text, labels) = (Buffer::new(name.as_bytes()), ptr::null());
         // SAFETY: `envoy` is alive during the hook. The call copies the name, reads no labels, and
         // writes `id` before it returns.
         let result = unsafe { define(self.envoy, text, labels, 0, &raw mut id) };

@@ -1,4 +1,4 @@
-//! One request, as a filter sees it.
+//! The request that a filter gets.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ffi::c_void;
@@ -21,13 +21,13 @@ const REQUEST: u32 = 0;
 /// downstream connection, with its port.
 pub(crate) const SOURCE_ADDRESS: u32 = 24;
 
-/// What was done with a request: for a hook of headers, Envoy's `FilterHeadersStatus`. Only the
-/// methods of [`Stream`] that end its use create one.
+/// The result of a hook: for headers, Envoy's `FilterHeadersStatus`. Only the methods that use up a
+/// [`Stream`] create it.
 #[derive(Debug)]
 #[must_use]
 pub struct Handled(pub(super) Phase);
 
-/// Where a request is.
+/// The phase of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Its headers have not arrived.
@@ -42,7 +42,7 @@ pub(super) enum Phase {
     Replied,
 }
 
-/// Where the response to a request is.
+/// The phase of the response to a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ResponsePhase {
     /// It goes on as it is.
@@ -54,10 +54,10 @@ pub(super) enum ResponsePhase {
     Buffering,
 }
 
-/// The module's object for a stream: what Envoy gets a pointer to.
+/// The module's object for a stream. Envoy gets a pointer to it.
 ///
 /// It is only used through shared references, because Envoy may call a hook of a stream while
-/// another one runs: sending a response ends the stream, and calls the hook that destroys this
+/// another hook runs: sending a response ends the stream, and calls the hook that destroys this
 /// object.
 pub(super) struct Slot<F: Filter> {
     pub(super) filter: *const F,
@@ -118,8 +118,8 @@ impl<F: Filter> Stream<'_, F> {
         if self.slot.has_body.get() { self.message.body_size() } else { 0 }
     }
 
-    /// The body, as far as it has arrived. Only one that Envoy has in several pieces is copied,
-    /// into `copy`.
+    /// The body, as far as it has arrived. It is copied, into `copy`, only if Envoy has it in
+    /// several pieces.
     #[must_use]
     pub fn body<'b>(&'b self, copy: &'b mut Vec<u8>) -> &'b [u8] {
         if self.slot.has_body.get() { self.message.body(copy) } else { b"" }
@@ -132,8 +132,8 @@ impl<F: Filter> Stream<'_, F> {
         self.message.replace_body(body) && !self.slot.destroyed.get()
     }
 
-    /// Has [`Filter::response`] change the response, if its status is 2xx and its body has at most
-    /// so many bytes. Envoy answers with 500 in place of a larger one.
+    /// Has [`Filter::response`] change the response, if its status is 2xx. Envoy answers with 500
+    /// if its body has more bytes than the limit.
     pub fn await_response(&mut self, limit: u64) {
         self.slot.response.set(ResponsePhase::Awaited(limit));
     }
@@ -143,19 +143,19 @@ impl<F: Filter> Stream<'_, F> {
         self.message.raise_buffer_limit(limit);
     }
 
-    /// The address of the downstream connection, with its port, if it has one.
+    /// The address of the downstream connection, with its port; Unix sockets have none.
     #[must_use]
     pub fn source_address(&self) -> Option<&[u8]> {
         let (message, mut value) = (&self.message, Buffer::NULL);
         // SAFETY: `envoy` is alive, and `value` is written during the call only.
-        let found =
+        let has_value =
             unsafe { (message.callbacks.attribute)(message.envoy, SOURCE_ADDRESS, &raw mut value) };
         // SAFETY: Envoy keeps the bytes until the hook returns or a setter is called, which takes
         // `&mut self`.
-        found.then(|| unsafe { value.bytes() })
+        has_value.then(|| unsafe { value.bytes() })
     }
 
-    /// What the request's route configures for this filter.
+    /// The configuration of the request's route for this filter.
     #[must_use]
     pub fn route(&self) -> Route<'_, F::Route> {
         // SAFETY: `envoy` is alive.
@@ -165,7 +165,7 @@ impl<F: Filter> Stream<'_, F> {
         unsafe { Tagged::read(config) }
     }
 
-    /// Replaces all lines of the header `name` by one; without a value, by none: Envoy cannot set
+    /// Replaces all lines of the header `name`. Without a value it removes them: Envoy cannot set
     /// an empty header. Returns false, and changes nothing, if `value` has a line break or a zero
     /// byte.
     pub fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
@@ -174,7 +174,7 @@ impl<F: Filter> Stream<'_, F> {
 
     /// Adds a line. Returns false as [`Self::set_header`] does, or if `value` is empty.
     pub fn add_header(&mut self, name: &[u8], value: &[u8]) -> bool {
-        let (message, name, line) = (&self.message, Buffer::of(name), Buffer::of(value));
+        let (message, name, line) = (&self.message, Buffer::new(name), Buffer::new(value));
         // SAFETY: `envoy` is alive; both are copied before the call returns.
         fits(value) && unsafe { (message.callbacks.add_header)(message.envoy, REQUEST, name, line) }
     }
@@ -187,9 +187,9 @@ impl<F: Filter> Stream<'_, F> {
     /// Sets dynamic metadata in `namespace`, for later filters and access logs: 100 ns for each
     /// entry.
     pub fn set_metadata(&mut self, namespace: &str, entries: &[(&str, &[u8])]) {
-        let namespace = Buffer::of(namespace.as_bytes());
+        let namespace = Buffer::new(namespace.as_bytes());
         for (key, value) in entries {
-            let (key, value) = (Buffer::of(key.as_bytes()), Buffer::of(value));
+            let (key, value) = (Buffer::new(key.as_bytes()), Buffer::new(value));
             // SAFETY: `envoy` is alive; all is copied before the call returns.
             unsafe {
                 (self.message.callbacks.set_metadata)(self.message.envoy, namespace, key, value)
@@ -250,9 +250,9 @@ impl<F: Filter> Stream<'_, F> {
     /// Answers the request with a local reply. If a header's value has a line break or a zero byte,
     /// the answer is [`Reply::FAILURE`].
     ///
-    /// Envoy answers a gRPC request with 200, and says what went wrong in `grpc-status`. For its
-    /// own filters it derives that from the HTTP status. For a module's reply it takes 0, which is
-    /// "OK", unless the reply has that header.
+    /// Envoy answers a gRPC request with 200 and the header `grpc-status`, which its own filters
+    /// derive from the HTTP status. In a module's reply it is 0, which is "OK", unless the reply
+    /// has that header.
     pub fn reply(self, reply: &Reply<'_>) -> Handled {
         if self.slot.destroyed.get() {
             // A setter has ended it, as when Envoy buffers more than it may.
@@ -261,16 +261,16 @@ impl<F: Filter> Stream<'_, F> {
         let unfit = reply.headers.iter().any(|(_, value)| !fits(value));
         let reply = if unfit { &Reply::FAILURE } else { reply };
         let mut headers: SmallVec<[Pair; 8]> =
-            reply.headers.iter().map(|(name, value)| Pair::of(name, value)).collect();
+            reply.headers.iter().map(|(name, value)| Pair::new(name, value)).collect();
         if is_grpc(&self.headers()) {
-            headers.push(Pair::of(b"grpc-status", grpc_status(reply.status)));
+            headers.push(Pair::new(b"grpc-status", grpc_status(reply.status)));
         }
         // Before the call, in which the stream may end.
         self.slot.phase.set(Phase::Replied);
         self.slot.response.set(ResponsePhase::Untouched);
         let Message { callbacks, envoy, .. } = self.message;
         let (lines, count) = (headers.as_ptr(), headers.len());
-        let (body, details) = (Buffer::of(reply.body), Buffer::of(reply.details.as_bytes()));
+        let (body, details) = (Buffer::new(reply.body), Buffer::new(reply.details.as_bytes()));
         // SAFETY: `envoy` is alive, and not used after this call; all is copied before it returns.
         unsafe {
             (callbacks.send_response)(envoy, reply.status.into(), lines, count, body, details)
@@ -281,9 +281,8 @@ impl<F: Filter> Stream<'_, F> {
 
 /// Envoy's HTTP/1.1 codec writes values as they are.
 fn fits(value: &[u8]) -> bool {
-    // One pass without an early exit, so that the compiler vectorizes it: a signed identity is
-    // long.
-    !value.iter().fold(false, |found, byte| found | matches!(byte, b'\r' | b'\n' | 0))
+    // There is no early exit, so that the compiler vectorizes the loop: a signed identity is long.
+    !value.iter().fold(false, |unfit, byte| unfit | matches!(byte, b'\r' | b'\n' | 0))
 }
 
 /// Whether Envoy takes these for the headers of a gRPC request: the content type is
@@ -313,15 +312,15 @@ fn grpc_status(http: u16) -> &'static [u8] {
 pub enum Route<'a, R> {
     /// The route configures nothing.
     None,
-    /// What [`Filter::route`] returned.
-    Of(&'a R),
-    /// Another library has created it, such as another version of this one that is loaded from
+    /// The result of [`Filter::route`].
+    Config(&'a R),
+    /// Another library has created it, such as another version of this library that is loaded from
     /// another file. It cannot be read.
     Foreign,
 }
 
-/// A route's configuration as Envoy keeps it, marked as created by this library: a route may name
-/// another one.
+/// A route's configuration as Envoy keeps it, marked as created by this library: a route may have a
+/// configuration for another library.
 #[repr(C)]
 pub(super) struct Tagged<R> {
     tag: *const AtomicU8,
@@ -337,8 +336,8 @@ impl<R> Tagged<R> {
     }
 
     /// # Safety
-    /// `config` is null, or a hook for routes, of this library or another one, has returned it and
-    /// it is alive as long as `'a`.
+    /// `config` is null, or a hook for routes, of this or another library, has returned it, and it
+    /// is alive as long as `'a`.
     unsafe fn read<'a>(config: *const c_void) -> Route<'a, R> {
         if config.is_null() {
             return Route::None;
@@ -350,6 +349,6 @@ impl<R> Tagged<R> {
             return Route::Foreign;
         }
         // SAFETY: only this library writes this address, at the start of a `Tagged`.
-        Route::Of(unsafe { &(*config.cast::<Self>()).route })
+        Route::Config(unsafe { &(*config.cast::<Self>()).route })
     }
 }

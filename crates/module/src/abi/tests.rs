@@ -130,7 +130,7 @@ impl Filter for Scripted {
             b"route" => {
                 let body = match stream.route() {
                     Route::None => "none".to_owned(),
-                    Route::Of(text) => format!("of {text}"),
+                    Route::Config(text) => format!("of {text}"),
                     Route::Foreign => "foreign".to_owned(),
                 };
                 stream.reply(&Reply { body: body.as_bytes(), ..Reply::FAILURE })

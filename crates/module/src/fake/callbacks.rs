@@ -126,7 +126,7 @@ unsafe extern "C" fn headers(envoy: *mut c_void, which: u32, into: *mut Pair) ->
     let into =
         unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Pair>>(), headers.len()) };
     for (place, (name, value)) in into.iter_mut().zip(headers.iter()) {
-        place.write(Pair::of(name, value));
+        place.write(Pair::new(name, value));
     }
     true
 }
@@ -211,7 +211,7 @@ unsafe extern "C" fn body(envoy: *mut c_void, which: u32, into: *mut Buffer) -> 
     let into =
         unsafe { std::slice::from_raw_parts_mut(into.cast::<MaybeUninit<Buffer>>(), pieces.len()) };
     for (place, piece) in into.iter_mut().zip(pieces.iter()) {
-        place.write(Buffer::of(piece));
+        place.write(Buffer::new(piece));
     }
     !pieces.is_empty()
 }
@@ -283,7 +283,7 @@ unsafe extern "C" fn attribute(envoy: *mut c_void, attribute: u32, into: *mut Bu
     let attributes = stream(envoy).attributes.borrow();
     let Some(value) = attributes.get(&attribute) else { return false };
     // SAFETY: the module's variable.
-    unsafe { into.write(Buffer::of(value)) };
+    unsafe { into.write(Buffer::new(value)) };
     true
 }
 

@@ -97,8 +97,8 @@ fn with_cost(algorithm: HashAlgorithm, cost: &str) -> Option<HashAlgorithm> {
 fn wrong_cost(algorithm: HashAlgorithm) -> CommandError {
     let syntax = match algorithm {
         HashAlgorithm::Argon2id { .. } => {
-            "argon2id takes a cost such as `m=19456,t=2,p=1` (memory in KiB, passes, lanes), within \
-             what a policy accepts"
+            "argon2id takes a cost such as `m=19456,t=2,p=1` (memory in KiB, passes, lanes), \
+             within what a policy accepts"
         }
         HashAlgorithm::Bcrypt { .. } => "bcrypt takes a number from 4 to 16",
         HashAlgorithm::Pbkdf2Sha256 { .. } | HashAlgorithm::Pbkdf2Sha512 { .. } => {
