@@ -119,7 +119,7 @@ impl Hostile {
             resources,
             at: at.clone(),
         };
-        let everything = Pattern { absolute: true, segments: Vec::new(), rest: true };
+        let everything = Pattern { absolute: true, segments: Vec::new(), open_ended: true };
         let role = Role {
             name: "anyone".into(),
             extends: Vec::new(),
@@ -204,7 +204,7 @@ fn changed(order: &[usize], parts: usize, rng: &mut Rng) -> Vec<usize> {
 fn pattern(text: &str) -> Pattern {
     let segments = text.strip_prefix('/').unwrap().split('/');
     let glob = |part: &str| Segment::Glob(Glob(part.split('*').map(Into::into).collect()));
-    Pattern { absolute: true, segments: segments.map(glob).collect(), rest: false }
+    Pattern { absolute: true, segments: segments.map(glob).collect(), open_ended: false }
 }
 
 fn decide(engine: &Engine, path: &str) -> Decision {

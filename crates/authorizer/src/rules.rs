@@ -237,7 +237,7 @@ fn pattern_subject(caller: &CachedSubject<RulesCaller>) -> PatternSubject<'_> {
     let CachedSubject { subject, attached } = caller;
     PatternSubject {
         user: subject.user.as_bytes(),
-        prefix: attached.user_prefix_len,
+        prefix_len: attached.user_prefix_len,
         source: subject.source,
     }
 }

@@ -12,11 +12,11 @@ use crate::similar::closest;
 use crate::tree::Mark;
 use crate::warning::Warning;
 
-const MARK: &str = "# accept:";
+const PREFIX: &str = "# accept:";
 
-/// The findings that comments can accept.
+/// The kinds of findings that comments can accept.
 #[derive(Clone, Copy, Debug)]
-pub struct Acceptable<'a> {
+pub struct FindingKinds<'a> {
     /// The noun for a finding, such as `warning`.
     pub noun: &'a str,
     /// The command that reports findings.
@@ -29,9 +29,9 @@ pub struct Acceptable<'a> {
 #[derive(Debug, Default)]
 pub struct Accepted {
     /// For each finding, whether a comment accepts it.
-    pub findings: Vec<bool>,
+    pub is_accepted: Vec<bool>,
     /// Comments that accept nothing: the place, the message and the help.
-    pub wrong: Vec<(Place, String, String)>,
+    pub wrong_comments: Vec<(Place, String, String)>,
 }
 
 /// The warnings that no comment accepts, and warnings about comments that accept nothing, by place.
@@ -39,85 +39,88 @@ pub struct Accepted {
 #[must_use]
 pub fn unaccepted(files: &[PolicyFile], warnings: Vec<Problem>) -> Vec<Problem> {
     let names: Vec<&'static str> = Warning::ALL.iter().map(|kind| kind.name()).collect();
-    let acceptable = Acceptable { noun: "warning", command: "rolegate check", names: &names };
+    let kinds = FindingKinds { noun: "warning", command: "rolegate check", names: &names };
     let texts =
         files.iter().filter_map(|file| Some((&*file.path, std::str::from_utf8(&file.bytes).ok()?)));
     let findings: Vec<(&Place, &'static str)> = warnings
         .iter()
         .map(|warning| (&warning.at, warning.kind().map_or("", Warning::name)))
         .collect();
-    let Accepted { findings, wrong } = acceptable.accepted(texts, &findings);
-    let unaccepted = warnings.into_iter().zip(findings).filter(|(_, accepted)| !accepted);
-    let wrong = wrong
+    let Accepted { is_accepted, wrong_comments } = kinds.accepted(texts, &findings);
+    let unaccepted = warnings.into_iter().zip(is_accepted).filter(|(_, accepted)| !accepted);
+    let about_comments = wrong_comments
         .into_iter()
         .map(|(at, message, help)| Problem::warning(at, Warning::Acceptance, message).help(help));
-    let mut problems: Vec<Problem> = unaccepted.map(|(warning, _)| warning).chain(wrong).collect();
+    let mut problems: Vec<Problem> =
+        unaccepted.map(|(warning, _)| warning).chain(about_comments).collect();
     problems.sort_by(|a, b| a.at.cmp(&b.at));
     problems
 }
 
-/// The findings of a kind on a line, and the comments that accept them.
+/// The findings of one kind on one line, and the comments that accept them. Findings at the same
+/// column have the same cause, and count as one.
 #[derive(Default)]
-struct Line {
+struct KindOnLine {
     comments: Vec<Place>,
-    columns: BTreeSet<u32>,
+    finding_columns: BTreeSet<u32>,
 }
 
-impl Acceptable<'_> {
+impl FindingKinds<'_> {
     /// Which of these findings, each with its name, the comments in these texts accept.
     ///
-    /// A comment accepts one finding. If a line has more findings of a kind than comments that
-    /// accept them, none is accepted: a name that is added to a list must not be accepted by the
-    /// comment about another.
+    /// A comment accepts one finding. If a line has more findings of a kind than comments for this
+    /// kind, none is accepted: if a second entry is added to a list on one line, the comment about
+    /// the first must not accept it.
     pub fn accepted<'t>(
         &self,
         files: impl Iterator<Item = (&'t Path, &'t str)>,
         findings: &[(&Place, &'static str)],
     ) -> Accepted {
-        let mut wrong = Vec::new();
-        let mut lines: BTreeMap<(Arc<Path>, u32, &str), Line> = BTreeMap::new();
-        for (file, text) in files.filter(|(_, text)| text.contains(MARK)) {
+        let mut wrong_comments = Vec::new();
+        let mut lines: BTreeMap<(Arc<Path>, u32, &str), KindOnLine> = BTreeMap::new();
+        for (file, text) in files.filter(|(_, text)| text.contains(PREFIX)) {
             for (at, comment, line) in comments(file, text) {
                 match self.accepted_name(comment) {
                     Ok(name) => {
                         let key = (at.file.clone(), line, name);
                         lines.entry(key).or_default().comments.push(at);
                     }
-                    Err((message, help)) => wrong.push((at, message, help)),
+                    Err((message, help)) => wrong_comments.push((at, message, help)),
                 }
             }
         }
         for (at, name) in findings {
             if let Some(line) = lines.get_mut(&(at.file.clone(), at.line, *name)) {
-                line.columns.insert(at.column);
+                line.finding_columns.insert(at.column);
             }
         }
-        let accepted = findings.iter().map(|(at, name)| {
+        let is_accepted = findings.iter().map(|(at, name)| {
             lines
                 .get(&(at.file.clone(), at.line, *name))
-                .is_some_and(|line| line.comments.len() >= line.columns.len())
+                .is_some_and(|line| line.comments.len() >= line.finding_columns.len())
         });
-        let findings = accepted.collect();
+        let is_accepted = is_accepted.collect();
         let noun = self.noun;
-        for ((_, _, name), Line { comments, columns }) in lines {
-            let count = columns.len();
+        for ((_, _, name), KindOnLine { comments, finding_columns }) in lines {
+            let count = finding_columns.len();
             if comments.len() < count {
                 let message = format!(
                     "there are {count} {noun}s `{name}` here, and each comment accepts one: none \
                      is accepted"
                 );
                 let help = "write a comment for each of them, or put each on a line of its own";
-                wrong.extend(comments.into_iter().next().map(|at| (at, message, help.to_owned())));
+                wrong_comments
+                    .extend(comments.into_iter().next().map(|at| (at, message, help.to_owned())));
                 continue;
             }
             for at in comments.into_iter().skip(count) {
                 let message = format!("there is no {noun} `{name}` here to accept");
                 let help = "leave the comment out, or write it on the line of the finding or \
                             directly above it";
-                wrong.push((at, message, help.to_owned()));
+                wrong_comments.push((at, message, help.to_owned()));
             }
         }
-        Accepted { findings, wrong }
+        Accepted { is_accepted, wrong_comments }
     }
 
     /// The name of the kind that a comment accepts; the message and the help if it accepts none.
@@ -135,28 +138,28 @@ impl Acceptable<'_> {
             Some(reason) if !reason.is_empty() => Ok(name),
             _ => {
                 let help = format!("write `# accept: {name} because …`");
-                Err((format!("a {} is accepted without a reason", self.noun), help))
+                Err((format!("this comment gives no reason to accept the {}", self.noun), help))
             }
         }
     }
 }
 
-/// The comments of a file that accept findings: the place, the text after the mark, and the line
-/// whose findings are accepted. That is the line of the comment or, if the line has nothing else,
-/// the next line that has more than a comment.
+/// The comments of a file that accept findings: the place, the text after [`PREFIX`], and the line
+/// whose findings are accepted: the line of the comment or, if it has nothing but the comment, the
+/// next line with more than a comment.
 fn comments<'t>(file: &Path, text: &'t str) -> Vec<(Place, &'t str, u32)> {
     let mut comments: Vec<(Place, &str, u32)> = Vec::new();
     // The comments from this index on are directly above the current line.
     let mut above = 0;
     for (number, line) in (1_u32..).zip(text.lines()) {
-        if let Some((before, comment)) = line.split_once(MARK)
+        if let Some((before, comment)) = line.split_once(PREFIX)
             && (before.is_empty() || before.ends_with([' ', '\t']))
         {
             let at = Mark { line: number, column: 1 }.right(before.chars().count());
-            comments.push((Place::start_of(file).beside(at), comment, number));
+            comments.push((Place::start_of(file).in_same_file(at), comment, number));
         }
         if !line.trim_start().starts_with('#') {
-            comments.iter_mut().skip(above).for_each(|(.., accepted)| *accepted = number);
+            comments.iter_mut().skip(above).for_each(|(.., target_line)| *target_line = number);
             above = comments.len();
         }
     }

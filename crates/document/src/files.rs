@@ -1,4 +1,4 @@
-//! Where files come from. This crate reads none itself.
+//! The interface through which callers provide files. This crate does no I/O.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +9,7 @@ pub trait Files {
     /// The contents of a file.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     fn read(&self, path: &Path) -> Result<Vec<u8>, FileError>;
 
     /// The names of the files in a folder, in any order. The current folder is `.`. In a name that
@@ -17,11 +17,11 @@ pub trait Files {
     /// be read.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the folder cannot be read.
     fn list(&self, folder: &Path) -> Result<Vec<String>, FileError>;
 }
 
-/// Why a file or a folder cannot be read: a message for people, such as `no such file`.
+/// The error if a file or a folder cannot be read: a message for people, such as `no such file`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("{0}")]
 pub struct FileError(String);
@@ -47,12 +47,12 @@ impl From<std::io::Error> for FileError {
     }
 }
 
-/// A file that was read.
+/// The path and the contents of a file that was read.
 #[derive(Clone)]
 pub struct PolicyFile {
-    /// Its path.
+    /// The path.
     pub path: PathBuf,
-    /// Its contents.
+    /// The contents.
     pub bytes: Arc<[u8]>,
 }
 
@@ -99,7 +99,7 @@ impl Files for MapFiles {
     }
 }
 
-/// A normalised path, to find out whether two paths name the same file.
+/// The path without `.` and with each `..` resolved, so that two paths of a file compare equal.
 #[must_use]
 pub fn normalized(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();

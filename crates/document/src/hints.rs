@@ -10,19 +10,19 @@ pub struct Hints {
     pub shapes: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// The mapping as messages call it, keys of other systems in lower case, the key that they mean
-/// (`None` if the format has none), and the help; ``did you mean `KEY`?`` if it is empty.
+/// The mapping as messages call it; keys of other systems, in lower case; the key of this format
+/// with the same meaning, if there is one; and the help. An empty help is ``did you mean `KEY`?``.
 pub type KeyHint = (&'static str, &'static [&'static str], Option<&'static str>, &'static str);
 
 impl Hints {
-    /// A format without hints of its own: a similar key is still suggested.
+    /// No hints: only similar keys are suggested.
     pub const NONE: Self = Self { keys: &[], shapes: &[] };
 
     /// The key that was meant, if any, and the help.
     pub(crate) fn key(&self, mapping: &str, key: &str) -> Option<(Option<&'static str>, String)> {
         let key = key.to_ascii_lowercase();
         let (.., meant, help) =
-            self.keys.iter().find(|(of, keys, ..)| *of == mapping && keys.contains(&&*key))?;
+            self.keys.iter().find(|(name, keys, ..)| *name == mapping && keys.contains(&&*key))?;
         let help = match meant {
             Some(meant) if help.is_empty() => format!("did you mean `{meant}`?"),
             _ => (*help).to_owned(),
@@ -33,7 +33,7 @@ impl Hints {
     pub(crate) fn shape(&self, value: &str, expected: &str) -> Option<&'static str> {
         self.shapes
             .iter()
-            .find(|(of, shape, _)| *of == value && *shape == expected)
+            .find(|(name, shape, _)| *name == value && *shape == expected)
             .map(|(.., help)| *help)
     }
 }

@@ -35,7 +35,7 @@ mod tree;
 mod view;
 mod warning;
 
-pub use accept::{Acceptable, Accepted, unaccepted};
+pub use accept::{Accepted, FindingKinds, unaccepted};
 pub use excerpt::{excerpt, excerpts};
 pub use files::{FileError, Files, MapFiles, PolicyFile, normalized};
 pub use hints::{Hints, KeyHint};

@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 128 * 1024 * 1024;
 
 impl Reader {
     /// Parses a text with exactly one document. An empty document is [nothing](Node::is_nothing).
-    /// Every problem is reported; `None` if there is no tree.
+    /// `None` if a problem prevents a tree; every problem is reported.
     pub fn parse(&mut self, bytes: &[u8]) -> Option<Node> {
         let documents = self.documents(bytes, false)?;
         Some(documents.into_iter().next().unwrap_or(Node::nothing(Mark::START)))
@@ -46,6 +46,7 @@ impl Reader {
         self.documents(bytes, true)
     }
 
+    /// Anchors and several documents are errors unless the file is `foreign`.
     fn documents(&mut self, bytes: &[u8], foreign: bool) -> Option<Vec<Node>> {
         let text = self.decode(bytes)?;
         let mut roots = Vec::new();
@@ -94,7 +95,7 @@ impl Reader {
     }
 }
 
-/// The place after this text, which starts the file.
+/// The place after this text, if the file begins with the text.
 fn end_of(text: &str) -> Mark {
     let last = text.rsplit('\n').next().unwrap_or_default();
     mark(text.matches('\n').count() + 1, last.trim_start_matches('\u{feff}').chars().count())
@@ -104,7 +105,7 @@ fn start_of(span: &Span) -> Mark {
     mark(span.start.line(), span.start.col())
 }
 
-/// From a line counted from 1 and a column counted from 0.
+/// The place with a line counted from 1 and a column counted from 0.
 fn mark(line: usize, column: usize) -> Mark {
     let [line, column] = [line.max(1), column.saturating_add(1)]
         .map(|number| u32::try_from(number).unwrap_or(u32::MAX));
@@ -188,7 +189,7 @@ impl<'t> TreeParser<'_, 't> {
         let mut entries = Vec::new();
         loop {
             let key = match self.next_event()? {
-                (Event::MappingEnd, _) => return Some(without_repetition(entries, self.reader)),
+                (Event::MappingEnd, _) => return Some(reject_duplicate_keys(entries, self.reader)),
                 (event, span) => self.node(event, &span, depth + 1)?,
             };
             let (event, span) = self.next_event()?;
@@ -208,7 +209,7 @@ impl<'t> TreeParser<'_, 't> {
             self.count(at, 1)?;
             return Some(Node::nothing(at));
         };
-        // An anchor is known once its value is complete.
+        // A value is stored only once it is complete.
         let Some(node) = anchored.get(&anchor).cloned() else {
             self.reader.error(at, "this alias stands for a value that contains it");
             return None;
@@ -261,7 +262,7 @@ fn scalar(text: &str, style: ScalarStyle, span: &Span) -> Scalar {
     Scalar { text: text.into(), plain, verbatim }
 }
 
-/// The number of values of a node, itself included, and how deep its collections are nested.
+/// The number of values in a node, including the node, and the depth of its nested collections.
 fn size(node: &Node) -> (usize, usize) {
     let children: Vec<&Node> = match &node.value {
         Value::Scalar(_) => return (1, 0),
@@ -284,8 +285,8 @@ fn as_key(node: Node, reader: &mut Reader) -> Option<Key> {
     }
 }
 
-/// Reports each duplicate key and keeps its first entry.
-fn without_repetition(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec<(Key, Node)> {
+/// Reports each duplicate key, and keeps only the first entry with the key.
+fn reject_duplicate_keys(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec<(Key, Node)> {
     let mut places: HashMap<Arc<str>, Mark> = HashMap::with_capacity(entries.len());
     entries.retain(|(key, _)| {
         let Some(first) = places.get(&key.text) else {
@@ -303,7 +304,8 @@ fn without_repetition(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> Vec
     entries
 }
 
-/// The parser's error. Its cause may be on a line above, or a tab on the next line.
+/// The error of the YAML parser. Its cause may be on a line above, or a tab on the next line, so the
+/// help depends on these lines, too.
 fn syntax_problem(text: &str, error: &ScanError, reader: &Reader) -> Problem {
     let marker = error.marker();
     let mut lines = text.lines().skip(marker.line().saturating_sub(3)).take(4);

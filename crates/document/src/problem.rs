@@ -19,7 +19,7 @@ const MAX_PLACES: usize = 8;
 pub struct Problem {
     /// Whether the policy can still be used.
     pub severity: Severity,
-    /// Its place.
+    /// The place of the problem.
     pub at: Place,
     /// The message: lower case, no full stop, input in backticks. Never contains a secret.
     pub message: String,
@@ -70,7 +70,7 @@ impl Problem {
     }
 
     fn new(severity: Severity, at: Place, message: impl Into<String>) -> Self {
-        Self { severity, at, message: without_controls(message), help: None, related: Vec::new() }
+        Self { severity, at, message: escape_controls(message), help: None, related: Vec::new() }
     }
 
     /// The kind of this warning; `None` for an error.
@@ -91,18 +91,18 @@ impl Problem {
     /// Adds how to fix the problem.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(without_controls(help));
+        self.help = Some(escape_controls(help));
         self
     }
 
     /// Adds a related place.
     #[must_use]
     pub fn related(mut self, at: Place, note: impl Into<String>) -> Self {
-        self.related.push((at, without_controls(note)));
+        self.related.push((at, escape_controls(note)));
         self
     }
 
-    /// Adds the places that have the same cause: the first few, and how many more there are.
+    /// Adds further places with the same problem: the first few, and how many more there are.
     #[must_use]
     pub fn places(self, places: impl IntoIterator<Item = (Place, String)>) -> Self {
         let mut places = places.into_iter();
@@ -126,7 +126,7 @@ impl Place {
 
     /// Another place in the same file.
     #[must_use]
-    pub fn beside(&self, mark: Mark) -> Self {
+    pub fn in_same_file(&self, mark: Mark) -> Self {
         Self { file: self.file.clone(), line: mark.line, column: mark.column }
     }
 }
@@ -159,7 +159,7 @@ impl fmt::Display for Place {
     }
 }
 
-fn without_controls(text: impl Into<String>) -> String {
+fn escape_controls(text: impl Into<String>) -> String {
     let text = text.into();
     if !text.contains(char::is_control) {
         return text;

@@ -14,7 +14,7 @@ use crate::warning::Warning;
 /// The maximum length of a displayed message, in characters.
 const MAX_LENGTH: usize = 400;
 
-/// The maximum number of problems kept for a file.
+/// The maximum number of problems that are kept for a file.
 const MAX_PROBLEMS: usize = 10_000;
 
 /// Reads the values of a document, and collects its problems.
@@ -48,27 +48,30 @@ pub struct Text<'n> {
     pub text: &'n str,
     /// The start of the value, including its quote.
     pub at: Mark,
-    /// The text, with its allocation.
+    /// The same text as an `Arc`, which can be cloned without a copy.
     pub shared: &'n Arc<str>,
+    /// See [`Scalar::plain`].
     plain: bool,
+    /// Whether the file has exactly these characters, on one line and without escapes.
     verbatim: bool,
 }
 
 impl Reader {
-    /// For the file with this name, in a format without hints.
+    /// A reader for the file with this name, in a format without hints.
     #[must_use]
     pub fn new(file: Arc<Path>) -> Self {
         Self::with_hints(file, Hints::NONE)
     }
 
-    /// For the file with this name, in a format with these hints.
+    /// A reader for the file with this name, in a format with these hints.
     #[must_use]
     pub fn with_hints(file: Arc<Path>, hints: Hints) -> Self {
         let suggestions = Suggestions::for_a_file();
         Self { file, problems: Vec::new(), errors: 0, omitted: 0, suggestions, hints }
     }
 
-    /// The problems. If there were errors, the list has an error.
+    /// The problems. If any error was reported, the list has an error, even if problems beyond
+    /// [`MAX_PROBLEMS`] were omitted.
     #[must_use]
     pub fn finish(mut self) -> Vec<Problem> {
         if let Some(last) = self.problems.last().filter(|_| self.omitted > 0) {
@@ -98,8 +101,8 @@ impl Reader {
         Place { file: self.file.clone(), line: at.line, column: at.column }
     }
 
-    /// The word that was probably meant by a misspelled word, unless the file has too many of
-    /// these.
+    /// The word that was probably meant by a misspelled word; `None` also if the file has too many
+    /// misspelled words.
     pub fn closest<'w>(
         &mut self,
         word: &str,
@@ -108,7 +111,7 @@ impl Reader {
         self.suggestions.closest(word, words)
     }
 
-    /// Adds a problem. Its quotations from the file are shortened.
+    /// Adds a problem. A long message or help is cut.
     pub fn push(&mut self, mut problem: Problem) {
         shorten(&mut problem.message);
         problem.help.as_mut().map(shorten);
@@ -152,8 +155,8 @@ impl Reader {
         self.push(Problem::warning(self.place(at), kind, message).help(help));
     }
 
-    /// The entries of a mapping that may have only these keys. A missing key is `None`, and so is a
-    /// key without a value.
+    /// The entries of a mapping that may have only these keys. A key without a value is the same as
+    /// a missing key.
     pub fn fields<'n>(&mut self, node: &'n Node, name: &str, keys: &[&str]) -> Option<Fields<'n>> {
         let mut fields = self.entries(node, name)?;
         self.check_keys(&mut fields, keys, |key| format!("unknown key `{key}`"));
@@ -161,7 +164,7 @@ impl Reader {
     }
 
     /// Like [`Reader::fields`] for mappings in which a key may be a misplaced secret: messages do
-    /// not have unknown keys.
+    /// not show the unknown key.
     pub fn secret_fields<'n>(
         &mut self,
         node: &'n Node,
@@ -205,7 +208,8 @@ impl Reader {
     ) {
         for (key, _) in fields.entries.iter().filter(|(key, _)| !keys.contains(&&*key.text)) {
             let hint = self.hints.key(&fields.name, &key.text);
-            // Problems beyond that number are not shown, so no similar key is searched for them.
+            // Problems beyond `MAX_PROBLEMS` are not shown: a search for a similar key would be
+            // wasted.
             let may_search = hint.is_none() && self.problems.len() < MAX_PROBLEMS;
             let close = may_search.then(|| closest(&key.text, keys.iter().copied())).flatten();
             let (meant, help) = match (hint, close) {
@@ -228,7 +232,8 @@ impl Reader {
 
     /// The value of a required key. If it is missing, `help` says how to add it.
     pub fn required<'n>(&mut self, fields: &Fields<'n>, key: &str, help: &str) -> Option<&'n Node> {
-        // A key without a value was reported, and so was a misspelled key.
+        // A misspelled key was reported already. So was a key without a value, for fields from
+        // `filled_fields`.
         if fields.lacks(key) {
             self.error_help(fields.at, format!("{} has no `{key}`", fields.name), help);
         }
@@ -245,7 +250,7 @@ impl Reader {
         fields.value(key).and_then(|node| self.boolean(node, &format!("`{key}`")))
     }
 
-    /// The value of the word under a key, which must be among `choices`.
+    /// The value that `choices` has for the word under a key.
     pub fn field_choice<T: Copy>(
         &mut self,
         fields: &Fields<'_>,
@@ -274,7 +279,7 @@ impl Reader {
         }
     }
 
-    /// A text, or an unquoted number taken as text; not an empty value.
+    /// A text, or an unquoted number as text. An empty value is an error.
     pub fn text<'n>(&mut self, node: &'n Node, name: &str) -> Option<Text<'n>> {
         match &node.value {
             Value::Scalar(scalar) if !scalar.is_nothing() => Some(Text::new(node.at, scalar)),
@@ -291,7 +296,7 @@ impl Reader {
     }
 
     /// The texts of a list under a key, which must not be empty.
-    pub fn filled<'n>(
+    pub fn nonempty_texts<'n>(
         &mut self,
         (key, node): (&'n Key, &'n Node),
         help: &str,
@@ -323,7 +328,8 @@ impl Reader {
         self.boolean_or(node, name, "`true` or `false`, without quotes")
     }
 
-    /// `true` or `false`, where other values are allowed, too: `expected` has them all.
+    /// `true` or `false`, for a key that also takes other values. `expected` lists all of them for
+    /// the message.
     pub fn boolean_or(&mut self, node: &Node, name: &str, expected: &str) -> Option<bool> {
         let boolean = match &node.value {
             Value::Scalar(scalar) => scalar.boolean(),
@@ -368,7 +374,8 @@ impl<'n> Fields<'n> {
         self.iter().find(|(name, _)| &*name.text == key)
     }
 
-    /// Whether this key is missing. A key that is probably misspelled was reported, and is not.
+    /// Whether this key is missing. A key that is probably there, misspelled, does not count as
+    /// missing: it was reported already.
     #[must_use]
     pub fn lacks(&self, key: &str) -> bool {
         self.field(key).is_none() && !self.means(key)
@@ -391,14 +398,14 @@ impl<'n> Text<'n> {
         Self { text, at, shared: text, plain: *plain, verbatim: *verbatim }
     }
 
-    /// A text whose parts cannot be located.
+    /// The text of a key, whose parts cannot be located.
     #[must_use]
     pub fn from_key(key: &'n Key) -> Self {
         Self { text: &key.text, at: key.at, shared: &key.text, plain: false, verbatim: false }
     }
 
-    /// The place of a part of this text in the file, or the start of the text if that cannot be
-    /// known.
+    /// The place in the file of a part of this text; the start of the text if the place of the part
+    /// is not known.
     #[must_use]
     pub fn locate(&self, part: &str) -> Mark {
         let offset = (part.as_ptr() as usize).wrapping_sub(self.text.as_ptr() as usize);

@@ -4,7 +4,7 @@
 /// product of both lengths.
 const MAX_LENGTH: usize = 256;
 
-/// The steps of a comparison beside the product of the lengths.
+/// The steps of a comparison in addition to the product of the lengths.
 const STEPS_PER_COMPARISON: usize = 64;
 
 /// The word that was probably meant by `word`.
@@ -13,29 +13,29 @@ pub fn closest<'w>(word: &str, words: impl IntoIterator<Item = &'w str>) -> Opti
     Suggestions { steps: usize::MAX }.closest(word, words)
 }
 
-/// Finds the words that were meant by several misspelled words, with a bound on the work for all of
-/// them: each may be compared with all words that exist.
+/// Finds the words that were probably meant by several misspelled words, with a limit on the work
+/// for all of them together: each misspelled word may be compared with every existing word.
 #[derive(Clone, Debug)]
 pub struct Suggestions {
-    /// The steps that are left.
+    /// The number of steps that may still be taken.
     steps: usize,
 }
 
 impl Suggestions {
-    /// As many as a page has time for.
+    /// With the limit for an admin page.
     #[must_use]
     pub const fn for_a_page() -> Self {
         Self { steps: 10_000_000 }
     }
 
-    /// As many as reading a file has time for.
+    /// With the limit for reading a file.
     #[must_use]
     pub const fn for_a_file() -> Self {
         Self { steps: 100_000_000 }
     }
 
-    /// The word that was probably meant by `word`. `None` also if finding it takes more steps than
-    /// are left: then no more is found.
+    /// The word that was probably meant by `word`. `None` also if the search needs more steps than
+    /// the limit allows; later searches then find nothing either.
     pub fn closest<'w>(
         &mut self,
         word: &str,
@@ -60,7 +60,8 @@ impl Suggestions {
             self.spend(STEPS_PER_COMPARISON + word.len() * candidate.len())?;
             let lower_candidate = candidate.to_lowercase();
             let distance = strsim::damerau_levenshtein(&lower, &lower_candidate);
-            // Of two typing errors, none is in the first letter: `time` is not a misspelled `name`.
+            // If more than one letter differs, the first must be equal: `time` is not a misspelled
+            // `name`.
             if distance <= max_distance
                 && distance < candidate.chars().count()
                 && (distance <= 1 || lower.chars().next() == lower_candidate.chars().next())

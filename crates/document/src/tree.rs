@@ -14,7 +14,7 @@ pub struct Mark {
 /// A value and its start.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its start; for a missing value, its key's.
+    /// Its start; for a missing value, the start of its key.
     pub at: Mark,
     /// Its contents.
     pub value: Value,
@@ -91,7 +91,7 @@ impl Mark {
     /// The first character of a file.
     pub const START: Self = Self { line: 1, column: 1 };
 
-    /// The place `characters` to the right.
+    /// The place that is this many characters to the right.
     #[must_use]
     pub fn right(self, characters: usize) -> Self {
         let characters = u32::try_from(characters).unwrap_or(u32::MAX);

@@ -1,5 +1,5 @@
-//! A value of a document with its place and its path, for files that are read without knowing all
-//! of their keys.
+//! A value of a document with its place and its path, for files of other programs, not all of
+//! whose keys are known.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,15 +8,15 @@ use std::sync::Arc;
 use crate::problem::{Place, Problem};
 use crate::tree::{Mark, Node, Value};
 
-/// Mappings of Envoy and of Kubernetes whose keys are names: `readAll` and `read_all` are two of
-/// them.
+/// Mappings of Envoy and of Kubernetes whose keys are names, so that `readAll` and `read_all` are
+/// different keys.
 const WITH_NAMES: &str = "annotations context_extensions data fields labels match_labels policies \
                           properties providers requirement_map string_data \
                           typed_extension_protocol_options typed_filter_metadata \
                           typed_per_filter_config";
 
-/// Values of Envoy with any content, in which no key is a field.
-const FREE: [&str; 4] = ["filter_metadata", "json_format", "node", "static_layer"];
+/// Fields of Envoy that take any value: no key in the value is a field.
+const FREE_FORM: [&str; 4] = ["filter_metadata", "json_format", "node", "static_layer"];
 
 /// A value of a document.
 #[derive(Clone, Debug)]
@@ -35,8 +35,9 @@ impl<'n> View<'n> {
         Self { node, at: node.at, file, path: String::new() }
     }
 
-    /// The value at a path of keys, such as `metadata/name`, unless it is nothing. Fields of Envoy
-    /// may be written in snake case or in camel case; here they are in snake case.
+    /// The value at a path of keys, such as `metadata/name`, unless it is nothing. `path` is in
+    /// snake case; the file may have the fields in snake case or in camel case, as Envoy reads
+    /// both.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<Self> {
         path.split('/').try_fold(self.clone(), |view, key| {
@@ -44,15 +45,15 @@ impl<'n> View<'n> {
         })
     }
 
-    /// The entries of a mapping with their keys in snake case; none of another value.
+    /// The entries of a mapping with their keys in snake case. Other values have no entries.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, Self)> {
-        self.named_entries().into_iter().map(|(key, view)| (snake(&key), view)).collect()
+        self.entries_as_written().into_iter().map(|(key, view)| (snake(&key), view)).collect()
     }
 
-    /// The entries of a mapping with their keys as they are.
+    /// The entries of a mapping with their keys as they are written.
     #[must_use]
-    pub fn named_entries(&self) -> Vec<(String, Self)> {
+    pub fn entries_as_written(&self) -> Vec<(String, Self)> {
         let Value::Map(entries) = &self.node.value else { return Vec::new() };
         let entries = entries.iter().filter(|(_, node)| !node.is_nothing());
         entries
@@ -64,14 +65,14 @@ impl<'n> View<'n> {
             .collect()
     }
 
-    /// The entries of the mapping at a path, with their keys as they are.
+    /// The entries of the mapping at a path, with their keys as they are written.
     #[must_use]
-    pub fn named_entries_of(&self, path: &str) -> Vec<(String, Self)> {
-        self.get(path).map(|view| view.named_entries()).unwrap_or_default()
+    pub fn entries_as_written_at(&self, path: &str) -> Vec<(String, Self)> {
+        self.get(path).map(|view| view.entries_as_written()).unwrap_or_default()
     }
 
-    /// Visits the values below, each with its key; the key of an item is that of its list. `visit`
-    /// returns whether to visit the values below that value, too.
+    /// Visits the values below this value, each with its key. An item has the key of its list.
+    /// `visit` returns whether the values below the visited value are visited, too.
     pub fn walk(&self, visit: &mut dyn FnMut(&str, &Self) -> bool) {
         self.walk_under("", visit);
     }
@@ -96,7 +97,7 @@ impl<'n> View<'n> {
         holds
     }
 
-    /// The items of a list; none of another value.
+    /// The items of a list. Other values have no items.
     #[must_use]
     pub fn items(&self) -> Vec<Self> {
         let Value::List(items) = &self.node.value else { return Vec::new() };
@@ -111,8 +112,8 @@ impl<'n> View<'n> {
             .collect()
     }
 
-    /// The items of a list; another value is the only item. Envoy's parser of protocol buffers
-    /// takes `key: value` for `key: [value]` where a list is expected.
+    /// The items of a list; any other value is the only item, because Envoy's parser of protocol
+    /// buffers reads `key: value` as `key: [value]` if it expects a list.
     #[must_use]
     pub fn one_or_more(&self) -> Vec<Self> {
         if self.is_list() { self.items() } else { vec![self.clone()] }
@@ -170,9 +171,9 @@ impl<'n> View<'n> {
         self.get(path).and_then(|value| value.boolean()) == Some(true)
     }
 
-    /// This value as a boolean of Envoy: YAML 1.1 has `yes`, `on` and `y` beside `true`, and
-    /// protocol buffers take a text such as `"t"` or `"1"` for a boolean, too. `None` for other
-    /// values, with which Envoy does not start. (Policies know `true` and `false` only.)
+    /// This value as Envoy reads a boolean: YAML 1.1 has `yes`, `on` and `y` in addition to `true`,
+    /// and protocol buffers also accept texts such as `"t"` or `"1"`. Envoy does not start with any
+    /// other value (`None`). Policies have only `true` and `false`.
     #[must_use]
     pub fn boolean(&self) -> Option<bool> {
         match &*self.text()?.to_ascii_lowercase() {
@@ -182,46 +183,46 @@ impl<'n> View<'n> {
         }
     }
 
-    /// Checks that no field in or below this value is there in snake case and in camel case.
-    /// [`View::get`] would find one of them, and Envoy joins lists of both.
+    /// Checks that no field in or below this value is written twice, in snake case and in camel
+    /// case. [`View::get`] would find only one of the two, while Envoy joins lists.
     ///
     /// # Errors
-    /// If a field is.
-    pub fn in_one_spelling(&self) -> Result<(), Problem> {
-        self.in_one_spelling_under("")
+    /// If a field has both spellings.
+    pub fn check_spellings(&self) -> Result<(), Problem> {
+        self.check_spellings_under("")
     }
 
-    fn in_one_spelling_under(&self, key: &str) -> Result<(), Problem> {
+    fn check_spellings_under(&self, key: &str) -> Result<(), Problem> {
         let is_struct =
             || self.text_of("@type").is_some_and(|name| name.ends_with("google.protobuf.Struct"));
-        if FREE.contains(&key) || is_struct() {
+        if FREE_FORM.contains(&key) || is_struct() {
             return Ok(());
         }
         let has_names = WITH_NAMES.split(' ').any(|name| name == key);
         let mut keys = BTreeSet::new();
         for (key, value) in self.entries() {
-            // A name may be that of a field.
-            value.in_one_spelling_under(if has_names { "" } else { &key })?;
+            // The name `node` is not the field `node`, so its value is checked like any other.
+            value.check_spellings_under(if has_names { "" } else { &key })?;
             if !has_names && !keys.insert(key) {
                 let message = format!("`{}`: this field is here in two spellings", value.path);
                 return Err(Problem::error(value.place(), message).help("write it once"));
             }
         }
-        self.items().iter().try_for_each(Self::in_one_spelling)
+        self.items().iter().try_for_each(Self::check_spellings)
     }
 
-    /// Its place.
+    /// The place of the value in the file.
     #[must_use]
     pub fn place(&self) -> Place {
         Place { file: self.file.clone(), line: self.at.line, column: self.at.column }
     }
 
-    /// The values whose keys are none of these, which are separated by spaces.
+    /// The values of a mapping, except under these keys, which are separated by spaces.
     #[must_use]
-    pub fn besides(&self, keys: &str) -> Vec<Self> {
-        let unknown =
-            self.entries().into_iter().filter(|(name, _)| !keys.split(' ').any(|key| key == name));
-        unknown.map(|(_, view)| view).collect()
+    pub fn values_except(&self, keys: &str) -> Vec<Self> {
+        let mut entries = self.entries();
+        entries.retain(|(name, _)| !keys.split(' ').any(|key| key == name));
+        entries.into_iter().map(|(_, view)| view).collect()
     }
 }
 

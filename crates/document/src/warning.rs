@@ -34,12 +34,12 @@ macro_rules! warnings {
 }
 
 warnings! {
-    /// A comment that should accept a warning and does not.
+    /// A comment that should accept a warning, but accepts none.
     Acceptance = "acceptance",
-    /// A granted name that two sources can provide; the warning is at the last of the sources. Of a
-    /// search cluster: a user whose name a token can have, or the name of Dashboards itself
-    /// (`kibana.server_username`), which passes every check of a tenant; the warning is at the
-    /// issuer.
+    /// A granted name that two sources can provide; the warning is at the last of the sources. In a
+    /// search cluster: the name of a user, if tokens can have it, too; or the name of Dashboards
+    /// itself (`kibana.server_username`), whose user passes every check of a tenant. Then the
+    /// warning is at the issuer.
     AmbiguousName = "ambiguous-name",
     /// Paths that differ only in upper and lower case.
     CaseVariant = "case-variant",
@@ -63,25 +63,25 @@ warnings! {
     /// Users of a search cluster with a hash that is not bcrypt: rolegate verifies it, the
     /// cluster's own plugin by default does not. Accept it for a cluster without the plugin.
     HashAlgorithm = "hash-algorithm",
-    /// A key that cannot verify tokens, and does not say by `use: enc` that it is for encryption.
+    /// A key that cannot verify tokens, and has no `use: enc`, which marks keys for encryption.
     IgnoredKey = "ignored-key",
-    /// A role with a name such as `everyone`, `all` or `public`, and that only some callers have.
+    /// A role with a name such as `everyone`, `all` or `public` that only some callers have.
     LikeAnyone = "like-anyone",
     /// An issuer or an audience with a `*`, which is matched literally.
     LikePattern = "like-pattern",
-    /// Text that looks like a placeholder and is literal, or matches any segment.
+    /// Text that looks like a placeholder, but is literal or matches any segment.
     LikePlaceholder = "like-placeholder",
     /// A large `clock_skew`.
     LongClockSkew = "long-clock-skew",
     /// Users whose hashes have different algorithms or parameters: the time of an answer can show
     /// which users exist.
     MixedHashes = "mixed-hashes",
-    /// More problems than are shown.
+    /// There are more problems than are shown.
     More = "more",
     /// Grants without any way to authenticate.
     NoIdentity = "no-identity",
-    /// A user whose line the `users_file` does not have, or of a search cluster without a `hash`:
-    /// nobody can authenticate as this user.
+    /// A user without a line in the `users_file`; in a search cluster, a user without a `hash`.
+    /// Nobody can authenticate as this user.
     NoPassword = "no-password",
     /// A policy without a role and without `search`, which allows nothing.
     NoRoles = "no-roles",
@@ -97,8 +97,8 @@ warnings! {
     OpenHost = "open-host",
     /// A `deny` rule for `GET` that leaves `HEAD` allowed, or vice versa.
     OpenMethod = "open-method",
-    /// Roles that deny each other's hosts or paths, such as those of tenants: a new host is open to
-    /// all of them, and every host to a caller without such a role.
+    /// Roles that deny each other's hosts or paths, such as the roles of tenants: a new host is open
+    /// to all of these roles, and every host to a caller without such a role.
     OpenTenant = "open-tenant",
     /// A path with parameters, or with an encoded query.
     PathParameter = "path-parameter",
@@ -106,10 +106,10 @@ warnings! {
     PrefixedUser = "prefixed-user",
     /// An issuer that publishes a shared secret.
     PublicSecret = "public-secret",
-    /// A rule that another one covers.
+    /// A rule that another rule covers.
     RedundantRule = "redundant-rule",
     /// A reserved role that is extended, or listed under `roles_from_token`: callers have it
-    /// anyway, or everybody gets what `authenticated` may.
+    /// anyway, or everybody may do what `authenticated` may do.
     ReservedRole = "reserved-role",
     /// A path, or a segment, that looks like several.
     SeveralPaths = "several-paths",
@@ -132,13 +132,13 @@ warnings! {
     /// A granted name that nobody has; in the files of a search cluster, a role, an action group or
     /// a variable that does not exist, which grants nothing.
     UnknownName = "unknown-name",
-    /// A `deny` rule for what nothing allows.
+    /// A `deny` rule for requests that no rule allows.
     UnmatchedDeny = "unmatched-deny",
     /// A setting of a search cluster that is not supported, or has no effect.
     UnsupportedSetting = "unsupported-setting",
     /// A role that nobody has, of the policy or of a search cluster.
     UnusedRole = "unused-role",
-    /// A rule for hosts that a search cluster decides about.
+    /// A rule for the hosts of a search cluster, whose own roles decide.
     UnusedRule = "unused-rule",
     /// A method that is not registered.
     UnusualMethod = "unusual-method",

@@ -76,7 +76,7 @@ fn insert_patterns(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> 
 fn sources(pattern: &Pattern) -> Vec<Option<SourceId>> {
     let mut lists = pattern.segments.iter().filter_map(|segment| match segment {
         Segment::UserId(sources) => Some(sources),
-        Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => None,
+        Segment::Literal(_) | Segment::Any(_) | Segment::User | Segment::Glob(_) => None,
     });
     let Some(sources) = lists.next() else { return vec![None] };
     let lists: Vec<_> = lists.collect();

@@ -41,7 +41,7 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
     let pattern = |glob: &str| Pattern {
         absolute: true,
         segments: vec![Segment::Glob(Glob(glob.split('*').map(Into::into).collect()))],
-        rest: false,
+        open_ended: false,
     };
     let at = Place::start_of(Path::new("policy.yaml"));
     let rule = Rule {

@@ -31,7 +31,7 @@ fn glob(rng: &mut Rng) -> Glob {
 
 fn segment(rng: &mut Rng) -> Segment {
     match rng.below(10) {
-        0 => Segment::One("id".into()),
+        0 => Segment::Any("id".into()),
         1 => Segment::User,
         // One in four of these is longer than sixteen bytes.
         2 | 3 => {
@@ -51,7 +51,7 @@ fn rule(rng: &mut Rng, most: usize) -> Rule {
     };
     let patterns = (0..1 + rng.below(most)).map(|_| {
         let segments = (0..1 + rng.below(3)).map(|_| segment(rng)).collect();
-        Pattern { absolute: !rng.percent(3), segments, rest: rng.percent(10) }
+        Pattern { absolute: !rng.percent(3), segments, open_ended: rng.percent(10) }
     });
     let resources = patterns.collect();
     Rule { name: "rule".into(), actions: Actions::Any, scopes: scope, resources, at }

@@ -41,14 +41,14 @@ fn scope(text: &str) -> Scope {
 fn pattern(text: &str) -> Pattern {
     let absolute = text.starts_with('/');
     let mut segments: Vec<&str> = text.strip_prefix('/').unwrap_or(text).split('/').collect();
-    let rest = segments.pop_if(|last| *last == "**").is_some();
-    Pattern { absolute, segments: segments.into_iter().map(segment).collect(), rest }
+    let open_ended = segments.pop_if(|last| *last == "**").is_some();
+    Pattern { absolute, segments: segments.into_iter().map(segment).collect(), open_ended }
 }
 
 fn segment(text: &str) -> Segment {
     match text {
         "{user}" => Segment::User,
-        _ if text.starts_with('{') => Segment::One(text.trim_matches(['{', '}']).into()),
+        _ if text.starts_with('{') => Segment::Any(text.trim_matches(['{', '}']).into()),
         _ if text.contains('*') => Segment::Glob(Glob(text.split('*').map(Into::into).collect())),
         _ => Segment::Literal(text.into()),
     }
@@ -381,7 +381,8 @@ fn a_name_without_its_prefix_counts_only_from_the_sources_that_the_rule_names() 
             let mut policy = policy(&[], &["/users/{user}", "/users/{user}/x"]);
             let rule = &mut policy.roles[0].allow[0];
             rule.resources[0].segments[1] = Segment::UserId(sources.to_vec());
-            let subject = Some(PatternSubject { user: user.as_bytes(), prefix, source });
+            let subject =
+                Some(PatternSubject { user: user.as_bytes(), prefix_len: prefix, source });
             let request = AccessRequest { action: b"GET", scope: b"", resource: b"/users/ann" };
             let engine = Engine::compile(&policy);
             let matches = rule_matches(&policy, subject);

@@ -151,7 +151,7 @@ fn an_unrelated_rule_changes_nothing() {
     let unrelated = Pattern {
         absolute: true,
         segments: vec![Segment::Literal("unrelated".into())],
-        rest: true,
+        open_ended: true,
     };
     for_each_policy(|policy, engine, all, rng| {
         let mut other = policy.clone();

@@ -78,7 +78,7 @@ pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
 
 /// The HTTP filters of a cluster (`HttpProtocolOptions`).
 pub(crate) fn filters<'n>(cluster: &View<'n>) -> Vec<View<'n>> {
-    let options = cluster.named_entries_of("typed_extension_protocol_options");
+    let options = cluster.entries_as_written_at("typed_extension_protocol_options");
     options.iter().flat_map(|(_, options)| options.list("http_filters")).collect()
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn lint<'n>(
 }
 
 fn lint_protocol(cluster: &View<'_>, findings: &mut Findings) {
-    let options = cluster.named_entries_of("typed_extension_protocol_options");
+    let options = cluster.entries_as_written_at("typed_extension_protocol_options");
     let http2 = "explicit_http_config/http2_protocol_options";
     if !options.iter().any(|(_, options)| options.get(http2).is_some())
         && cluster.get("http2_protocol_options").is_none()

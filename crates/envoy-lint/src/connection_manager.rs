@@ -179,7 +179,7 @@ pub(crate) fn lint_runtime(manager: &View<'_>, runtime: &View<'_>, findings: &mu
 /// The value of a dotted name. Its parts may be keys of nested mappings.
 fn runtime_value<'n>(runtime: &View<'n>, name: &str) -> Option<View<'n>> {
     runtime.get(name).or_else(|| {
-        let entries = runtime.named_entries();
+        let entries = runtime.entries_as_written();
         entries.iter().find_map(|(key, value)| {
             runtime_value(value, name.strip_prefix(&**key)?.strip_prefix('.')?)
         })

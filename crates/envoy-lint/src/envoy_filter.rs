@@ -133,7 +133,7 @@ impl<'n> Patch<'n> {
         number: (usize, usize),
         discovered: &Discovered<'n>,
     ) -> Self {
-        let labels = spec.named_entries_of("workload_selector/labels").into_iter();
+        let labels = spec.entries_as_written_at("workload_selector/labels").into_iter();
         let value = view.get("patch/value").filter(|_| !removes(view));
         let filter = value.as_ref().map(|value| Filter::new(value, discovered));
         Self {

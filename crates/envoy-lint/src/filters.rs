@@ -182,7 +182,7 @@ fn lint_early(filter: &Filter<'_>, authorizer: &str, findings: &mut Findings) {
 /// Whether each provider of `jwt_authn` leaves the token in the request.
 fn forwards_tokens(jwt_authn: &Filter<'_>) -> bool {
     let forwards = |config: &View<'_>| {
-        let providers = config.named_entries_of("providers");
+        let providers = config.entries_as_written_at("providers");
         !providers.is_empty() && providers.iter().all(|(_, provider)| provider.is_true("forward"))
     };
     jwt_authn.unseen.is_none()

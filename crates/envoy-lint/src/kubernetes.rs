@@ -46,7 +46,7 @@ pub(crate) fn configurations(view: &View<'_>, text: &str) -> Result<Vec<String>,
         }
         return Ok(configurations);
     }
-    for (name, value) in view.named_entries_of("data") {
+    for (name, value) in view.entries_as_written_at("data") {
         let content = value.text().unwrap_or_default();
         if !ENVOY.iter().any(|part| content.contains(part)) {
             continue;

@@ -30,7 +30,7 @@ mod transport;
 use std::path::Path;
 use std::sync::Arc;
 
-use document::{Acceptable, Node, Place, Problem, Reader, View};
+use document::{FindingKinds, Node, Place, Problem, Reader, View};
 
 pub use finding::{Finding, Kind, Severity};
 
@@ -53,7 +53,7 @@ pub fn lint(file: &Path, bytes: &[u8], accepted: &[Kind]) -> Result<Vec<Finding>
     let documents = parse_with_config_maps(&file, text, bytes)?;
     let roots: Vec<View<'_>> = documents.iter().map(|root| View::root(root, &file)).collect();
     // Of a field in two spellings, only one value would be read.
-    let ambiguous: Vec<_> = roots.iter().filter_map(|root| root.in_one_spelling().err()).collect();
+    let ambiguous: Vec<_> = roots.iter().filter_map(|root| root.check_spellings().err()).collect();
     if !ambiguous.is_empty() {
         return Err(ambiguous);
     }
@@ -144,18 +144,17 @@ impl Findings {
     /// comments.
     fn unaccepted(self, file: &Path, text: &str, accepted: &[Kind]) -> Vec<Finding> {
         let names: Vec<&'static str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-        let acceptable =
-            Acceptable { noun: "finding", command: "rolegate lint-envoy", names: &names };
+        let kinds = FindingKinds { noun: "finding", command: "rolegate lint-envoy", names: &names };
         let places: Vec<_> =
             self.0.iter().map(|finding| (&finding.at, finding.kind.name())).collect();
-        let by_comment = acceptable.accepted([(file, text)].into_iter(), &places);
-        let mut accepted_by_comment = by_comment.findings.into_iter();
+        let by_comment = kinds.accepted([(file, text)].into_iter(), &places);
+        let mut accepted_by_comment = by_comment.is_accepted.into_iter();
         let mut findings = self.0;
         findings.retain(|finding| {
             !accepted_by_comment.next().unwrap_or_default() && !accepted.contains(&finding.kind)
         });
         let kind = Kind::Acceptance;
-        findings.extend(by_comment.wrong.into_iter().map(|(at, message, fix)| Finding {
+        findings.extend(by_comment.wrong_comments.into_iter().map(|(at, message, fix)| Finding {
             kind,
             at,
             message,

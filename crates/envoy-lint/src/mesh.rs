@@ -57,7 +57,7 @@ pub(crate) fn lint(objects: &[View<'_>], configs: &[View<'_>], findings: &mut Fi
 }
 
 fn lint_dry_run(policy: &View<'_>, findings: &mut Findings) {
-    let annotations = policy.named_entries_of("metadata/annotations");
+    let annotations = policy.entries_as_written_at("metadata/annotations");
     if let Some((_, value)) = annotations.iter().find(|(key, _)| key == "istio.io/dry-run")
         && value.text() != Some("false")
     {

@@ -222,7 +222,7 @@ pub(crate) const UNNAMED: &str = "";
 /// The configurations below this value for the filters with these names.
 pub(crate) fn filter_configs<'n>(view: &View<'n>, names: &[&str]) -> Vec<(String, View<'n>)> {
     let configs = values_below(view, &["typed_per_filter_config"]);
-    let configs = configs.iter().flat_map(View::named_entries).filter(|(name, config)| {
+    let configs = configs.iter().flat_map(View::entries_as_written).filter(|(name, config)| {
         names.contains(&&**name) || (names.contains(&UNNAMED) && is_of_authorizer(config))
     });
     configs.collect()

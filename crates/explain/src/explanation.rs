@@ -277,7 +277,10 @@ impl Explainer<'_> {
         let roles = roles.as_ref().unwrap_or_else(|| rules.engine().anonymous());
         let subject = subject.map(|subject| PatternSubject {
             user: subject.user.as_bytes(),
-            prefix: subject.source.map_or("", |source| policy.identity.user_prefix(source)).len(),
+            prefix_len: subject
+                .source
+                .map_or("", |source| policy.identity.user_prefix(source))
+                .len(),
             source: subject.source,
         });
         let (path, decision) = rules.decide(parsed, roles, subject);

@@ -127,7 +127,7 @@ fn can_match(pattern: &Pattern, subject: Option<&Subject>) -> bool {
             subject.user.is_empty()
                 || subject.source.is_some_and(|source| sources.contains(&source))
         }),
-        Segment::Literal(_) | Segment::One(_) | Segment::Glob(_) => true,
+        Segment::Literal(_) | Segment::Any(_) | Segment::Glob(_) => true,
     })
 }
 
@@ -141,7 +141,7 @@ impl CallerRule {
         let ids: HashSet<SourceId> = segments
             .flat_map(|segment| match segment {
                 Segment::UserId(sources) => sources.to_vec(),
-                Segment::User | Segment::Literal(_) | Segment::One(_) | Segment::Glob(_) => {
+                Segment::User | Segment::Literal(_) | Segment::Any(_) | Segment::Glob(_) => {
                     Vec::new()
                 }
             })

@@ -130,8 +130,9 @@ fn answers(
     let scope = canonical::host(case.request.host.as_bytes(), &mut lowered).ok()?;
     let caller = subject.map_or_else(Caller::default, caller);
     let subject = caller.user.map(|user| {
-        let prefix = caller.source.map_or("", |source| policy.identity.user_prefix(source)).len();
-        PatternSubject { user: user.as_bytes(), prefix, source: caller.source }
+        let prefix_len =
+            caller.source.map_or("", |source| policy.identity.user_prefix(source)).len();
+        PatternSubject { user: user.as_bytes(), prefix_len, source: caller.source }
     });
     let roles = caller.user.map_or_else(
         || engine.anonymous().clone(),

@@ -47,7 +47,7 @@ impl OwnedCaller {
     #[must_use]
     pub fn pattern_subject(&self) -> Option<PatternSubject<'_>> {
         let user = self.user.as_ref()?.as_bytes();
-        Some(PatternSubject { user, prefix: self.prefix, source: self.source })
+        Some(PatternSubject { user, prefix_len: self.prefix, source: self.source })
     }
 
     /// Borrows it.

@@ -313,23 +313,23 @@ impl Generator {
     fn pattern(&mut self) -> Pattern {
         if self.rng.percent(self.shape.relative) {
             let segments = vec![Segment::Literal("*".into())];
-            return Pattern { absolute: false, segments, rest: false };
+            return Pattern { absolute: false, segments, open_ended: false };
         }
-        let has_rest = self.rng.percent(self.shape.rest);
-        let min = usize::from(!has_rest);
+        let open_ended = self.rng.percent(self.shape.rest);
+        let min = usize::from(!open_ended);
         let count = min + self.rng.below((self.shape.depth + 1).saturating_sub(min));
         let mut segments: Vec<Segment> = (0..count).map(|_| self.segment()).collect();
-        if !has_rest && self.rng.percent(self.shape.slash) {
+        if !open_ended && self.rng.percent(self.shape.slash) {
             segments.push(Segment::Literal("".into()));
         }
-        Pattern { absolute: true, segments, rest: has_rest }
+        Pattern { absolute: true, segments, open_ended }
     }
 
     fn segment(&mut self) -> Segment {
         let Shape { one, user, user_id, glob, .. } = self.shape;
         let choice = self.rng.below(100);
         if choice < one {
-            Segment::One("id".into())
+            Segment::Any("id".into())
         } else if choice < one + user {
             Segment::User
         } else if choice < one + user + user_id {
@@ -354,7 +354,7 @@ impl Generator {
     fn matching(&mut self, pattern: &Pattern, user: &str) -> String {
         let mut segments: Vec<String> =
             pattern.segments.iter().map(|segment| self.segment_like(segment, user)).collect();
-        if pattern.rest {
+        if pattern.open_ended {
             for _ in 0..self.rng.below(3) {
                 segments.push(self.word());
             }
@@ -375,7 +375,7 @@ impl Generator {
     fn segment_like(&mut self, segment: &Segment, user: &str) -> String {
         match segment {
             Segment::Literal(literal) => literal.to_string(),
-            Segment::One(_) => self.word(),
+            Segment::Any(_) => self.word(),
             Segment::User => encoded(user),
             // The prefix of a source; for a caller from another source, the name nearly matches.
             Segment::UserId(_) => {

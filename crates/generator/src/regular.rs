@@ -120,11 +120,11 @@ fn rule(resource: usize, place: &Place) -> Rule {
     let literals = ["v1".into(), format!("area-{}", resource / 100), format!("item-{resource}")];
     let mut segments: Vec<_> = literals.map(|text| Segment::Literal(text.into())).into();
     match resource % 10 {
-        7 => segments.push(Segment::One("id".into())),
+        7 => segments.push(Segment::Any("id".into())),
         9 => segments.push(Segment::Glob(Glob(vec!["part-".into(), "".into()]))),
         _ => {}
     }
-    let pattern = Pattern { absolute: true, segments, rest: resource % 10 == 8 };
+    let pattern = Pattern { absolute: true, segments, open_ended: resource % 10 == 8 };
     let mut rule = Rule {
         name: "".into(),
         actions: Actions::These(vec!["GET".into()]),

@@ -89,7 +89,7 @@ fn rule_text(policy: &Policy, rule: &Rule) -> String {
 fn sources_of(rule: &Rule) -> Option<&[SourceId]> {
     rule.resources.iter().flat_map(|pattern| &pattern.segments).find_map(|segment| match segment {
         Segment::UserId(sources) => Some(sources.as_slice()),
-        Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => None,
+        Segment::Literal(_) | Segment::Any(_) | Segment::User | Segment::Glob(_) => None,
     })
 }
 

@@ -30,12 +30,12 @@ pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Probl
             };
             return Err(Problem::error(root.place(), message).help(help));
         }
-        root.in_one_spelling()?;
+        root.check_spellings()?;
         rbac::read(&filter.config, options, &mut original);
         return Ok(original);
     }
     let chain = choose_chain(root, chains, options)?;
-    chain.manager.in_one_spelling()?;
+    chain.manager.check_spellings()?;
     read_chain(&chain, options, &mut original);
     if original.allow.is_empty() {
         // Envoy would allow everything that no other filter denies.

@@ -297,7 +297,7 @@ pub(crate) trait Notes {
     /// A condition that cannot be expressed, if there are fields other than `known`, which may
     /// narrow the match.
     fn unknown(&self, known: &str) -> Option<Expr> {
-        let unknown = self.view().besides(known);
+        let unknown = self.view().values_except(known);
         let conditions = unknown.iter().map(|field| field.inexpressible(reason::UNKNOWN_FIELD));
         (!unknown.is_empty()).then(|| Expr::all(conditions))
     }

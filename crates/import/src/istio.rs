@@ -87,7 +87,7 @@ impl<'n> Resource<'n> {
         let namespace =
             view.text_of("metadata/namespace").filter(|namespace| !namespace.is_empty());
         let mut labels = BTreeMap::new();
-        for (key, value) in view.named_entries_of("spec/selector/match_labels") {
+        for (key, value) in view.entries_as_written_at("spec/selector/match_labels") {
             labels.insert(key, value.text().unwrap_or_default());
         }
         let mut targets = BTreeSet::new();
@@ -111,7 +111,7 @@ impl<'n> Resource<'n> {
 /// Checks the fields that select workloads, and the list of issuers. A malformed field read as
 /// absent could apply an `ALLOW` policy to more workloads, or drop a `DENY` policy.
 fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
-    resource.in_one_spelling()?;
+    resource.check_spellings()?;
     let get_all = |paths: &[&str]| -> Vec<View<'_>> {
         paths.iter().filter_map(|path| resource.get(path)).collect()
     };
@@ -119,7 +119,7 @@ fn check_workload_fields(resource: &View<'_>) -> Result<(), Problem> {
     let mut mappings =
         get_all(&["metadata", "spec", "spec/selector", label_map, "spec/target_ref"]);
     mappings.extend(resource.get("spec/target_refs").iter().flat_map(View::items));
-    let labels = resource.named_entries_of(label_map).into_iter().map(|(_, label)| label);
+    let labels = resource.entries_as_written_at(label_map).into_iter().map(|(_, label)| label);
     let wrong_label = labels
         .filter(|label| label.text().is_none())
         .chain(resource.get(label_map).filter(View::lacks_a_value))
@@ -296,15 +296,15 @@ fn allows(policy: &View<'_>) -> bool {
 /// The annotation that makes a policy a dry run. Istio parses it with Go's `strconv.ParseBool`, to
 /// which other texts, such as `yes`, are not true.
 fn dry_run<'n>(policy: &View<'n>) -> Option<View<'n>> {
-    let annotations = policy.named_entries_of("metadata/annotations");
+    let annotations = policy.entries_as_written_at("metadata/annotations");
     let (_, value) = annotations.into_iter().find(|(key, _)| key == "istio.io/dry-run")?;
     matches!(value.text(), Some("1" | "t" | "T" | "TRUE" | "true" | "True")).then_some(value)
 }
 
 /// The fields other than `known` and the selectors. An unknown field may narrow the selection.
 fn unknown_fields<'n>(spec: &View<'n>, known: &str) -> Vec<View<'n>> {
-    let selector = spec.get("selector").map(|selector| selector.besides("match_labels"));
-    let fields = spec.besides(&format!("selector target_ref target_refs {known}"));
+    let selector = spec.get("selector").map(|selector| selector.values_except("match_labels"));
+    let fields = spec.values_except(&format!("selector target_ref target_refs {known}"));
     fields.into_iter().chain(selector.unwrap_or_default()).collect()
 }
 

@@ -49,7 +49,7 @@ impl PathSet {
             patterns.iter().flat_map(|pattern| &pattern.segments).all(|segment| match segment {
                 Segment::Literal(text) => has_single_spelling(text),
                 Segment::Glob(glob) => glob.0.iter().all(|piece| has_single_spelling(piece)),
-                Segment::One(_) | Segment::User | Segment::UserId(_) => true,
+                Segment::Any(_) | Segment::User | Segment::UserId(_) => true,
             });
         if is_canonical && has_single_spelling {
             return Self::exactly(patterns);
@@ -106,7 +106,7 @@ fn exact(text: &str) -> PathSet {
     // rolegate answers 400 to a path without a canonical form.
     let canonical = canonical(text).filter(|_| text.starts_with('/') && !text.contains(['?', '#']));
     let Some(canonical) = canonical else { return PathSet::exactly(Vec::new()) };
-    let pattern = Pattern { absolute: true, segments: literals(&canonical), rest: false };
+    let pattern = Pattern { absolute: true, segments: literals(&canonical), open_ended: false };
     PathSet::exactly_if(canonical == text, vec![pattern])
 }
 
@@ -175,7 +175,7 @@ fn template(text: &str) -> Option<PathSet> {
             return None;
         }
     }
-    let patterns = vec![Pattern { absolute: true, segments, rest: false }];
+    let patterns = vec![Pattern { absolute: true, segments, open_ended: false }];
     Some(if has_operator {
         PathSet::inexact(Some(patterns), is_near, MESSAGE)
     } else {

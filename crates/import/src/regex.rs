@@ -113,14 +113,14 @@ fn patterns_of_alternative(tokens: &[Token]) -> Option<Vec<Pattern>> {
         });
     }
     if !rest {
-        return Some(vec![Pattern { absolute: true, segments, rest }]);
+        return Some(vec![Pattern { absolute: true, segments, open_ended: rest }]);
     }
     match segments.pop()? {
         Segment::Literal(start) => Some(spelling::starting(&segments, &start)),
         // `[^/]+.*`: any segment and all paths below it.
         segment => {
             segments.push(segment);
-            Some(vec![Pattern { absolute: true, segments, rest }])
+            Some(vec![Pattern { absolute: true, segments, open_ended: rest }])
         }
     }
 }

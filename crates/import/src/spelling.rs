@@ -8,7 +8,7 @@ pub(crate) fn starting(folder: &[Segment], start: &str) -> Vec<Pattern> {
     let pattern = |last: Option<Segment>, rest| Pattern {
         absolute: true,
         segments: folder.iter().cloned().chain(last).collect(),
-        rest,
+        open_ended: rest,
     };
     match start {
         "" if folder.is_empty() => vec![pattern(None, true)],
@@ -42,7 +42,7 @@ pub(crate) fn literals(path: &str) -> Vec<Segment> {
 }
 
 pub(crate) fn any_segment() -> Segment {
-    Segment::One("any".into())
+    Segment::Any("any".into())
 }
 
 /// Whether a rule that matches this text matches no other spelling of it, such as a percent-encoded

@@ -221,7 +221,11 @@ fn common_path(a: &Pattern, b: &Pattern) -> Option<Pattern> {
             (a, b) => a.or(b).cloned(),
         })
         .collect();
-    Some(Pattern { absolute: a.absolute, segments: segments?, rest: a.rest && b.rest })
+    Some(Pattern {
+        absolute: a.absolute,
+        segments: segments?,
+        open_ended: a.open_ended && b.open_ended,
+    })
 }
 
 /// Whether a path may match both patterns. True if that is uncertain.
@@ -229,8 +233,8 @@ fn patterns_may_overlap(a: &Pattern, b: &Pattern) -> bool {
     let (a_length, b_length) = (a.segments.len(), b.segments.len());
     a.absolute == b.absolute
         && (a_length == b_length
-            || (a_length < b_length && a.rest)
-            || (b_length < a_length && b.rest))
+            || (a_length < b_length && a.open_ended)
+            || (b_length < a_length && b.open_ended))
         && a.segments.iter().zip(&b.segments).all(|(a, b)| segments_may_overlap(a, b))
 }
 
@@ -273,10 +277,11 @@ pub(crate) fn common_caller(a: &Caller, b: &Caller) -> Result<Option<Caller>, Un
 }
 
 /// Any path, including `*` of `OPTIONS *`.
-static ANY: LazyLock<[Pattern; 2]> =
-    LazyLock::new(|| [Pattern { absolute: true, segments: Vec::new(), rest: true }, asterisk()]);
+static ANY: LazyLock<[Pattern; 2]> = LazyLock::new(|| {
+    [Pattern { absolute: true, segments: Vec::new(), open_ended: true }, asterisk()]
+});
 
 /// The path `*` of `OPTIONS *`.
 pub(crate) fn asterisk() -> Pattern {
-    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
+    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], open_ended: false }
 }

@@ -44,7 +44,7 @@ pub(crate) fn field(key: &str, value: &View<'_>) -> Option<Matcher> {
         "prefix" => text.map(Matcher::Prefix),
         "suffix" => text.map(Matcher::Suffix),
         "contains" => text.map(Matcher::Contains),
-        "safe_regex" if value.besides("regex google_re2").is_empty() => {
+        "safe_regex" if value.values_except("regex google_re2").is_empty() => {
             value.text_of("regex").map(str::to_owned).map(Matcher::Regex)
         }
         _ => None,

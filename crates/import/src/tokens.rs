@@ -18,7 +18,7 @@ pub(crate) fn issuer_and_audiences<'n>(
     options: &Options,
     original: &Original,
 ) -> Result<(String, Vec<String>), Unaccepted<'n>> {
-    if let Some(unknown) = provider.besides(known).into_iter().next() {
+    if let Some(unknown) = provider.values_except(known).into_iter().next() {
         return Err((unknown, "this limit on tokens cannot be expressed"));
     }
     let issuer = provider.text_of("issuer").filter(|issuer| !issuer.is_empty());

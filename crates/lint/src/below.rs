@@ -10,8 +10,8 @@ use crate::related::RelatedRoles;
 use crate::trie::{Node, NodeId, RoleRule, Trie};
 use crate::warnings::{Budget, Warnings};
 
-/// Warns of each `deny` rule for a path or a depth, where an `allow` rule for a wider path covers
-/// deeper paths and no other rule is about these.
+/// Warns of each `deny` rule for a path or a depth, if an `allow` rule with a wider path covers
+/// deeper paths, and no other rule is for the deeper paths.
 pub(crate) fn open_below(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
     let mut budget = Budget::new(2_000_000, 2_000);
@@ -51,33 +51,34 @@ fn find_open<'s, 'p>(
     related: &mut RelatedRoles<'_>,
     steps: &mut usize,
 ) -> Option<&'s RoleRule<'p>> {
-    let mut search = Search { trie, deny, end, above: Vec::new(), is_denied: false, steps };
+    let mut search =
+        Search { trie, deny, end, wider_allows: Vec::new(), is_deliberate: false, steps };
     search.walk(Trie::root(pattern), &pattern.segments);
-    let Search { above, is_denied, .. } = search;
-    let mut above = above.into_iter().map(|id| trie.rules.at(id));
-    let allow = above.find(|allow| related.restricts(deny, allow.role_id, steps));
-    allow.filter(|_| *steps > 0 && !is_denied)
+    let Search { wider_allows, is_deliberate, .. } = search;
+    let mut wider_allows = wider_allows.into_iter().map(|id| trie.rules.at(id));
+    let allow = wider_allows.find(|allow| related.restricts(deny, allow.role_id, steps));
+    allow.filter(|_| *steps > 0 && !is_deliberate)
 }
 
-/// How a path ends that other paths can be below: not in a slash, and not like that of a file.
+/// The end of a path that may have paths below it. A path that ends in a slash, or in a file name
+/// such as `a.html`, has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathEnd {
-    /// It is `/` alone. Hardly anybody denies a method on the first page only.
+    /// The path is `/`. To deny only the home page is probably a mistake, whatever the methods.
     Root,
     /// A name.
     Name,
-    /// The start of a name, such as `internal*`: the author thinks of everything that begins so.
+    /// The start of a name, such as `internal*`: the author means everything with this prefix.
     NameStart,
     /// Any segment.
     Any,
-    /// The end of a name, or a part of it, such as `*.env`: the author thinks of files in all
-    /// folders.
+    /// The end or a part of a name, such as `*.env`: the author means such files in every folder.
     File,
 }
 
 impl PathEnd {
     fn from_pattern(pattern: &Pattern) -> Option<Self> {
-        let last = pattern.segments.last().filter(|_| pattern.absolute && !pattern.rest)?;
+        let last = pattern.segments.last().filter(|_| pattern.absolute && !pattern.open_ended)?;
         match last {
             Segment::Literal(name) if name.is_empty() => {
                 (pattern.segments.len() == 1).then_some(Self::Root)
@@ -85,10 +86,10 @@ impl PathEnd {
             Segment::Literal(name) => (!is_file(name)).then_some(Self::Name),
             Segment::Glob(glob) => match &*glob.0 {
                 [start, .., end] if !start.is_empty() => end.is_empty().then_some(Self::NameStart),
-                // `*` alone gets a warning of its own.
+                // `*` alone gets another warning ([`Warning::SingleSegment`]).
                 pieces => pieces.iter().any(|piece| !piece.is_empty()).then_some(Self::File),
             },
-            Segment::One(_) | Segment::User | Segment::UserId(_) => Some(Self::Any),
+            Segment::Any(_) | Segment::User | Segment::UserId(_) => Some(Self::Any),
         }
     }
 }
@@ -104,9 +105,9 @@ struct Search<'s, 'p> {
     trie: &'s Trie<'p>,
     deny: &'s RoleRule<'p>,
     end: PathEnd,
-    above: Vec<RuleId>,
-    /// Whether another rule is about deeper paths.
-    is_denied: bool,
+    wider_allows: Vec<RuleId>,
+    /// Whether another rule is for deeper paths, so that the author has considered them.
+    is_deliberate: bool,
     steps: &'s mut usize,
 }
 
@@ -120,34 +121,34 @@ impl<'p> Search<'_, 'p> {
         for id in &node.open_ended {
             let RoleRule { effect, rule, .. } = self.trie.rules.at(*id);
             let overlaps = overlap_but_for_paths(rule, self.deny.rule);
-            self.is_denied |= *effect == Effect::Deny && overlaps;
-            // An `allow` rule that begins at this very path makes an exception for it. A `deny` for
-            // some methods of one path is usual, as a `DELETE` of a collection.
+            self.is_deliberate |= *effect == Effect::Deny && overlaps;
             if *effect == Effect::Allow
-                && !segments.is_empty()
                 && overlaps
+                // For an `allow` of `/internal/**`, a `deny` of `/internal` is an exception.
+                && !segments.is_empty()
+                // To deny some methods on one path is common, such as `DELETE` of a collection.
                 && (self.end != PathEnd::Name || self.deny.rule.actions.covers(&rule.actions))
             {
-                self.above.push(*id);
+                self.wider_allows.push(*id);
             }
         }
         let Some((segment, further)) = segments.split_first() else {
-            // A rule below `/internal*` or `/*.env` is hardly about all paths that begin or end so.
-            self.is_denied |= !matches!(self.end, PathEnd::NameStart | PathEnd::File)
+            // A rule below `/internal*` or `/*.env` is hardly for all of the names that match.
+            self.is_deliberate |= !matches!(self.end, PathEnd::NameStart | PathEnd::File)
                 && !(node.literals.is_empty()
-                    && node.patterns.is_empty()
+                    && node.non_literals.is_empty()
                     && node.open_ended.is_empty());
             return;
         };
         if self.end == PathEnd::File && further.is_empty() {
-            self.is_denied |= self.is_denied_deeper(node, segment);
+            self.is_deliberate |= self.is_denied_deeper(node, segment);
         }
         if let Segment::Literal(literal) = segment
             && let Some(next) = self.trie.literal(id, literal)
         {
             self.walk(next, further);
         }
-        for (pattern, next) in &node.patterns {
+        for (pattern, next) in &node.non_literals {
             *self.steps = self.steps.saturating_sub(1);
             if *self.steps > 0 && pattern.covers(segment) {
                 self.walk(*next, further);
@@ -158,17 +159,17 @@ impl<'p> Search<'_, 'p> {
     /// Whether a rule denies the same file in every folder below this node: that rule gets the
     /// warning.
     fn is_denied_deeper(&mut self, node: &Node<'p>, file: &Segment) -> bool {
-        let any_folder = Segment::One("dir".into());
-        let folders = node.patterns.iter().filter(|(pattern, _)| {
-            matches!(pattern, Segment::One(_) | Segment::Glob(_)) && pattern.covers(&any_folder)
+        let any_folder = Segment::Any("dir".into());
+        let folders = node.non_literals.iter().filter(|(pattern, _)| {
+            matches!(pattern, Segment::Any(_) | Segment::Glob(_)) && pattern.covers(&any_folder)
         });
         let files = folders
-            .flat_map(|(_, folder)| &self.trie.node(*folder).patterns)
+            .flat_map(|(_, folder)| &self.trie.node(*folder).non_literals)
             .filter(|(pattern, _)| pattern.covers(file))
             .map(|(_, file)| self.trie.node(*file));
         let rules = files.flat_map(|file| file.exact.iter().chain(&file.open_ended));
         let rules: Vec<RuleId> = rules.take(*self.steps).copied().collect();
-        *self.steps = self.steps.saturating_sub(node.patterns.len() + rules.len());
+        *self.steps = self.steps.saturating_sub(node.non_literals.len() + rules.len());
         rules.into_iter().map(|id| self.trie.rules.at(id)).any(|rule| {
             rule.effect == Effect::Deny && overlap_but_for_paths(rule.rule, self.deny.rule)
         })

@@ -1,4 +1,4 @@
-//! Rules without effect, because another rule covers everything that they match.
+//! Rules that have no effect, because another rule covers everything that they match.
 
 use document::Warning;
 use policy::model::{Effect, Rule, RuleId};
@@ -21,30 +21,30 @@ pub(crate) fn redundant_rules(trie: &Trie<'_>, warnings: &mut Warnings) {
         else {
             continue;
         };
-        // A rule that is denied says more than a rule that is not needed.
+        // If the rule is both denied and redundant, the warning is about the `deny`.
         if has_denials && (rule.effect, cover.effect) == (Effect::Allow, Effect::Allow) {
             let deny =
                 budget.spend(|steps| find_cover(trie, &related, id, Some(Effect::Deny), steps));
             cover = deny.unwrap_or(cover);
         }
-        let (name, by) = (&rule.rule.name, &cover.rule.name);
+        let (name, cover_name) = (&rule.rule.name, &cover.rule.name);
         let warning = if (rule.effect, cover.effect) == (Effect::Allow, Effect::Deny) {
             let message = format!(
-                "`{name}` never allows anything: `{by}` of `{}` denies all of it",
+                "`{name}` never allows anything: `{cover_name}` of `{}` denies all of it",
                 cover.role.name
             );
             let help = "a `deny` wins over every `allow` that a caller has: leave one of them out, \
                         or move the `deny` to the role whose `allow` is wider";
             rule.warning(Warning::DeniedRule, message, help)
         } else {
-            let message = format!("`{name}` adds nothing: `{by}` covers all of it");
+            let message = format!("`{name}` adds nothing: `{cover_name}` covers all of it");
             rule.warning(Warning::RedundantRule, message, "leave it out")
         };
         warnings.push(cover.relate_to(warning));
     }
 }
 
-/// A rule that covers the rule with this id, if an effect is given: with this effect.
+/// A rule that covers the rule with this id; only rules with this effect, unless it is `None`.
 fn find_cover<'s, 'p>(
     trie: &'s Trie<'p>,
     related: &RelatedRoles<'_>,
@@ -65,7 +65,8 @@ fn find_cover<'s, 'p>(
                 && (rule.effect, candidate.effect) != (Effect::Deny, Effect::Allow)
                 && related.has(candidate.role_id)
                 && covers(candidate.rule, rule.rule, steps)
-                // Of two rules that cover each other, the first is kept, or the inherited rule.
+                // If two rules cover each other, the warning is about the later rule, or about the
+                // rule that is not inherited.
                 && (candidate_id < id
                     || rule.effect != candidate.effect
                     || !related.are_equal(rule.role_id, candidate.role_id)
@@ -77,7 +78,7 @@ fn find_cover<'s, 'p>(
         },
         steps,
     };
-    walk.ends(pattern);
+    walk.run(pattern);
     cover
 }
 

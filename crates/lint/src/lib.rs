@@ -5,8 +5,8 @@
 //! so that the time stays proportional to the number of rules.
 
 mod below;
+mod bypass;
 mod cover;
-mod escape;
 mod names;
 mod overlap;
 mod reach;
@@ -28,7 +28,7 @@ use crate::sources::{MAX_SOURCES, Source};
 use crate::trie::Trie;
 use crate::warnings::Warnings;
 
-/// Loads the policy in `file` as [`policy::load`], and adds warnings if it has no errors.
+/// Loads the policy in `file` like [`policy::load`], and adds warnings if it has no errors.
 ///
 /// # Errors
 /// All errors in all files, sorted by place.
@@ -37,8 +37,8 @@ pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
 }
 
 /// Like [`load`]. If the policy has errors, the problems that `check` finds in the identity
-/// settings are among them: neither this crate nor `policy` can check whether a hash or a key is
-/// usable, and all problems should be reported at once.
+/// settings are added, so that all problems are reported at once: neither this crate nor `policy`
+/// can check whether a hash or a key is usable.
 ///
 /// # Errors
 /// Like [`load`], including the problems that `check` found.
@@ -75,7 +75,7 @@ fn find_warnings(parsed: &Parsed) -> Vec<Problem> {
     reach::unused_rules(policy, &mut warnings);
     cover::redundant_rules(&trie, &mut warnings);
     below::open_below(&trie, &mut warnings);
-    escape::escaped_denials(&trie, &mut warnings);
+    bypass::bypassed_denials(&trie, &mut warnings);
     tenants::open_tenants(&trie, &mut warnings);
     reach::unmatched_denials(&trie, &mut warnings);
     warnings.finish()

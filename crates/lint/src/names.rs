@@ -4,7 +4,9 @@ use document::{Place, Problem, Suggestions, Warning};
 use policy::model::{ANYONE, AUTHENTICATED, Piece, Policy};
 use policy::{NameRef, Parsed};
 
-use crate::sources::{MAX_COMPARISONS, Names, Source, keep_apart, listed, overlapping};
+use crate::sources::{
+    MAX_COMPARISONS, Names, Source, help_to_keep_apart, join_labels, overlapping,
+};
 use crate::warnings::Warnings;
 
 /// Warns of `{claims.…}` in a header where no tokens are accepted: it is then always empty.
@@ -23,17 +25,18 @@ pub(crate) fn claims_without_tokens(policy: &Policy, warnings: &mut Warnings) {
     }
 }
 
-/// The names of users (`user`) and groups (`group`) that the grants have, each with its place.
+/// The users (`user`) and groups (`group`) in the grants, each with its place.
 fn granted(parsed: &Parsed) -> impl Iterator<Item = (Place, &NameRef, &'static str)> {
     parsed.grants.iter().flat_map(|grant| {
         let users = grant.users.iter().map(|name| (name, "user"));
         let names = users.chain(grant.groups.iter().map(|name| (name, "group")));
-        names.map(|(name, kind)| (grant.at.beside(name.at), name, kind))
+        names.map(|(name, kind)| (grant.at.in_same_file(name.at), name, kind))
     })
 }
 
-/// Warns of granted names that callers from two sources can have: once of users and once of groups,
-/// at the last of the sources. A comment there does not accept a further source.
+/// Warns of granted names that callers from two sources can have. There is one warning for users
+/// and one for groups, at the last source, so that an `# accept:` comment does not cover a source
+/// that is added later.
 pub(crate) fn ambiguous_names(parsed: &Parsed, sources: &[&Source<'_>], warnings: &mut Warnings) {
     for kind in ["user", "group"] {
         let mut overlapping = overlapping(sources, kind);
@@ -46,19 +49,20 @@ pub(crate) fn ambiguous_names(parsed: &Parsed, sources: &[&Source<'_>], warnings
         }
         overlapping.retain(|s| ambiguous.iter().any(|(_, name)| s.names(kind).include(&name.name)));
         let Some(source) = overlapping.last() else { continue };
-        let message =
-            format!("callers {} can have the same granted {kind}", listed("from", &overlapping));
+        let message = format!(
+            "callers {} can have the same {kind} name, and it is granted",
+            join_labels("from", &overlapping)
+        );
         let problem = Problem::warning(source.at.clone(), Warning::AmbiguousName, message);
         let places =
             ambiguous.into_iter().map(|(at, name)| (at, format!("`{}` is granted", name.name)));
-        let help = format!("{}, and grant to the names with it", keep_apart(kind));
+        let help = format!("{}, and write the prefix in the grants", help_to_keep_apart(kind));
         warnings.push(problem.help(help).places(places));
     }
 }
 
-/// Warns of granted names that the source with their prefix does not have. An issuer without a
-/// prefix may have a user with any name, but hardly a name that begins with the prefix of another
-/// source.
+/// Warns of granted names that no caller has: the source with the prefix of the name does not have
+/// it. A name with the prefix of one source is not expected from an issuer without a prefix.
 pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     if sources.is_empty()
         && let Some(grant) = parsed.grants.first()
@@ -68,7 +72,8 @@ pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &
         warnings.push(problem.help("add `identity`"));
         return;
     }
-    // Names × sources: a policy with very many of both gets only some of these warnings.
+    // Each name is compared with each source. A policy with very many of both gets only some of
+    // these warnings.
     let max_names = MAX_COMPARISONS / sources.len().max(1);
     let mut suggestions = Suggestions::for_a_file();
     for (at, name, kind) in granted(parsed).take(max_names) {
@@ -124,7 +129,7 @@ fn literal_help(name: &str) -> Option<&'static str> {
     match name {
         "*" | "**" | "all" | "any" | ANYONE | AUTHENTICATED | "anonymous" | "everyone" => Some(
             "the rules of the role `anyone` apply to every caller, those of `authenticated` to \
-             every one with credentials: neither is granted",
+             every caller with credentials: neither needs a grant",
         ),
         _ if name.contains('*') => Some("name each user or group: `*` in a name is literal"),
         _ => None,

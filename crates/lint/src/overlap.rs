@@ -1,11 +1,11 @@
-//! Rules whose paths overlap or cover those of a pattern.
+//! Finds the rules whose paths overlap or cover the paths of a pattern.
 
 use policy::model::{Rule, RuleId};
 use policy::pattern::{Pattern, Segment};
 
 use crate::trie::{NodeId, Trie};
 
-/// How the paths of a rule relate to those of a pattern.
+/// How the paths of a rule relate to the paths of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Relation {
     /// Some path matches both.
@@ -18,20 +18,20 @@ pub(crate) enum Relation {
 pub(crate) struct Walk<'s, 'p, F> {
     pub(crate) trie: &'s Trie<'p>,
     pub(crate) relation: Relation,
-    /// Gets each rule, some more than once. True ends the walk.
+    /// Called for each rule, for some rules more than once. The walk ends if it returns true.
     pub(crate) visit: F,
     /// The number of steps that the walk may still take.
     pub(crate) steps: &'s mut usize,
 }
 
 impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
-    /// Whether `visit` ended the walk, or no steps are left.
-    pub(crate) fn ends(&mut self, pattern: &'p Pattern) -> bool {
-        self.walk(Trie::root(pattern), &pattern.segments, pattern.rest)
+    /// Visits the related rules. True if `visit` ended the walk, or no steps are left.
+    pub(crate) fn run(&mut self, pattern: &'p Pattern) -> bool {
+        self.walk(Trie::root(pattern), &pattern.segments, pattern.open_ended)
     }
 
     fn walk(&mut self, id: NodeId, segments: &'p [Segment], open_ended: bool) -> bool {
-        if self.is_exhausted() {
+        if self.take_step() {
             return true;
         }
         let node = self.trie.node(id);
@@ -52,12 +52,12 @@ impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
         {
             return true;
         }
-        for (pattern, next) in &node.patterns {
+        for (pattern, next) in &node.non_literals {
             let is_related = match self.relation {
                 Relation::Overlaps => overlap(segment, pattern),
                 Relation::Covers => pattern.covers(segment),
             };
-            if self.is_exhausted() || is_related && self.walk(*next, further, open_ended) {
+            if self.take_step() || is_related && self.walk(*next, further, open_ended) {
                 return true;
             }
         }
@@ -65,36 +65,36 @@ impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
             self.relation == Relation::Overlaps && !matches!(segment, Segment::Literal(_));
         overlaps_literals
             && node.literals.iter().any(|(literal, next)| {
-                self.is_exhausted()
+                self.take_step()
                     || matches_literal(segment, literal) && self.walk(*next, further, open_ended)
             })
     }
 
     /// Visits the rules that end at a node or anywhere below.
     fn visit_below(&mut self, id: NodeId) -> bool {
-        if self.is_exhausted() {
+        if self.take_step() {
             return true;
         }
         let node = self.trie.node(id);
         let literals = node.literals.iter().map(|(_, next)| *next);
-        let patterns = node.patterns.iter().map(|(_, next)| *next);
+        let patterns = node.non_literals.iter().map(|(_, next)| *next);
         self.visit_all(&node.open_ended)
             || self.visit_all(&node.exact)
             || literals.chain(patterns).any(|next| self.visit_below(next))
     }
 
     fn visit_all(&mut self, rules: &[RuleId]) -> bool {
-        rules.iter().any(|id| self.is_exhausted() || (self.visit)(*id, self.steps))
+        rules.iter().any(|id| self.take_step() || (self.visit)(*id, self.steps))
     }
 
-    /// Takes a step. Whether none is left.
-    fn is_exhausted(&mut self) -> bool {
+    /// Takes a step. True if no steps are left.
+    fn take_step(&mut self) -> bool {
         *self.steps = self.steps.saturating_sub(1);
         *self.steps == 0
     }
 }
 
-/// The rules whose paths overlap those of a rule, in order.
+/// The rules whose paths overlap the paths of a rule, in order.
 pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, steps: &mut usize) -> Vec<RuleId> {
     let mut rules: Vec<RuleId> = Vec::new();
     let mut walk = Walk {
@@ -107,7 +107,7 @@ pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, steps: &mut usize
         steps,
     };
     for pattern in &rule.resources {
-        walk.ends(pattern);
+        walk.run(pattern);
     }
     rules.sort_unstable();
     rules.dedup();
@@ -123,17 +123,16 @@ pub(crate) fn overlap_but_for_paths(a: &Rule, b: &Rule) -> bool {
             || pairs.any(|(a, b)| a.intersection(b).is_some()))
 }
 
-/// Whether some name matches both, where `pattern` is not literal. Two globs are assumed to
-/// overlap.
+/// Whether a name may match both; `pattern` is not literal. Two globs are assumed to overlap.
 fn overlap(segment: &Segment, pattern: &Segment) -> bool {
     match segment {
         Segment::Literal(literal) => matches_literal(pattern, literal),
-        Segment::One(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => true,
+        Segment::Any(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => true,
     }
 }
 
-/// Whether a segment that is not literal may match this literal. A user may have any name, so
-/// `{user}` may.
+/// Whether a segment that is not literal may match this literal. `{user}` may match any literal,
+/// because a user may have any name.
 fn matches_literal(segment: &Segment, literal: &str) -> bool {
     match segment {
         Segment::User | Segment::UserId(_) => !literal.is_empty(),

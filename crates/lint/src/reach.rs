@@ -22,7 +22,7 @@ pub(crate) fn unmatched_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
                 },
                 steps,
             };
-            deny.rule.resources.iter().any(|pattern| walk.ends(pattern))
+            deny.rule.resources.iter().any(|pattern| walk.run(pattern))
         });
         if !overlaps_allow {
             let message = format!("`{}` denies what nothing allows", deny.rule.name);
@@ -35,7 +35,8 @@ pub(crate) fn unmatched_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
 /// The maximum number of comparisons of a rule's host with a host of the cluster.
 const MAX_COMPARISONS: usize = 10_000_000;
 
-/// Warns of rules that are never used, because the roles of the search cluster decide.
+/// Warns of rules that are never used, because the search cluster's own roles decide about all of
+/// their hosts.
 pub(crate) fn unused_rules(policy: &Policy, warnings: &mut Warnings) {
     let Some(search) = &policy.search else { return };
     if search.hosts.is_empty() {

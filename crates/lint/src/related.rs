@@ -1,4 +1,4 @@
-//! The roles that callers have together.
+//! Which roles callers with a certain role have as well.
 
 use policy::ids::IdVec;
 use policy::model::{ANYONE, AUTHENTICATED, Policy, RoleId};
@@ -10,22 +10,22 @@ pub(crate) fn reserved(policy: &Policy) -> impl Iterator<Item = RoleId> {
     [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name))
 }
 
-/// Which roles a caller with these roles has: these, and those that they extend.
+/// Which roles a caller with these roles has, including extended roles.
 pub(crate) fn with_extended(
     policy: &Policy,
     roles: impl IntoIterator<Item = RoleId>,
 ) -> IdVec<RoleId, bool> {
     let mut has: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
-    let mut open: Vec<RoleId> = roles.into_iter().collect();
-    while let Some(role) = open.pop() {
+    let mut unvisited: Vec<RoleId> = roles.into_iter().collect();
+    while let Some(role) = unvisited.pop() {
         if !std::mem::replace(has.at_mut(role), true) {
-            open.extend(&policy.roles.at(role).extends);
+            unvisited.extend(&policy.roles.at(role).extends);
         }
     }
     has
 }
 
-/// The roles that a caller with a role has besides.
+/// Computes which further roles a caller with a role certainly has.
 pub(crate) struct RelatedRoles<'p> {
     policy: &'p Policy,
     anyone: Option<RoleId>,
@@ -54,7 +54,7 @@ impl<'p> RelatedRoles<'p> {
         }
     }
 
-    /// Computes the roles that come with a role, for [`Self::has`].
+    /// Computes the roles that each caller with this role has. [`Self::has`] answers for them.
     pub(crate) fn find_from(&mut self, role: RoleId, steps: &mut usize) {
         if self.start.replace(role) == Some(role) {
             return;
@@ -62,15 +62,15 @@ impl<'p> RelatedRoles<'p> {
         // An anonymous caller has only the roles of `anyone`: a caller with another role is
         // authenticated.
         let authenticated = self.authenticated.filter(|_| !self.is_everybodys(role));
-        let mut open: Vec<RoleId> =
+        let mut unvisited: Vec<RoleId> =
             [role].into_iter().chain(self.anyone).chain(authenticated).collect();
-        while let Some(next) = open.pop() {
+        while let Some(next) = unvisited.pop() {
             *steps = steps.saturating_sub(1);
             if *steps == 0 {
                 return;
             }
             if self.reached_from.at_mut(next).replace(role) != Some(role) {
-                open.extend(&self.policy.roles.at(next).extends);
+                unvisited.extend(&self.policy.roles.at(next).extends);
             }
         }
     }
@@ -82,33 +82,33 @@ impl<'p> RelatedRoles<'p> {
 
     /// Whether every caller has either both roles or neither.
     pub(crate) fn are_equal(&self, a: RoleId, b: RoleId) -> bool {
-        let [reach_of_a, reach_of_b] =
+        let [callers_a, callers_b] =
             [a, b].map(|role| (*self.is_everybodys.at(role), *self.is_authenticated.at(role)));
-        a == b || reach_of_a == reach_of_b && reach_of_a != (false, false)
+        a == b || callers_a == callers_b && callers_a != (false, false)
     }
 
-    /// Whether every caller has this role, also an anonymous caller.
+    /// Whether every caller has this role, even an anonymous caller.
     pub(crate) fn is_everybodys(&self, role: RoleId) -> bool {
         *self.is_everybodys.at(role)
     }
 
-    /// Whether callers with either role have the other role, too.
-    pub(crate) fn come_together(&mut self, a: RoleId, b: RoleId, steps: &mut usize) -> bool {
+    /// Whether each caller with one of these roles has the other role, too.
+    pub(crate) fn one_includes_other(&mut self, a: RoleId, b: RoleId, steps: &mut usize) -> bool {
         [(a, b), (b, a)].into_iter().any(|(start, role)| {
             self.find_from(start, steps);
             self.has(role)
         })
     }
 
-    /// Whether a `deny` rule restricts callers with the role `allow`. Of roles that are only
-    /// granted to the same callers this is not known.
+    /// Whether a `deny` rule restricts callers with the role `allow`. False for two roles that are
+    /// only granted to the same callers: grants are not compared.
     pub(crate) fn restricts(
         &mut self,
         deny: &RoleRule<'_>,
         allow: RoleId,
         steps: &mut usize,
     ) -> bool {
-        self.come_together(deny.role_id, allow, steps)
+        self.one_includes_other(deny.role_id, allow, steps)
             || [ANYONE, AUTHENTICATED].contains(&&*deny.role.name)
     }
 }

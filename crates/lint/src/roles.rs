@@ -7,11 +7,10 @@ use policy::Parsed;
 use policy::model::{Policy, RoleId, RolesFromToken};
 
 use crate::related::{reserved, with_extended};
-use crate::sources::{Source, listed};
+use crate::sources::{Source, join_labels};
 use crate::warnings::Warnings;
 
-/// Warns of a policy without a role: it is probably a part of a policy, such as a file that was cut
-/// off.
+/// Warns of a policy without a role. It is probably incomplete, such as a file that was cut off.
 pub(crate) fn no_roles(policy: &Policy, file: &Path, warnings: &mut Warnings) {
     if policy.roles.is_empty() && policy.search.is_none() {
         let message = "there is no role, so every request is denied";
@@ -55,7 +54,7 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
                         "`{}` is a role like any other: only callers to whom it is given have it",
                         role.name
                     ),
-                    "call it `anyone`, the role that every caller has, or `authenticated`, that of \
+                    "call it `anyone`, the role that every caller has, or `authenticated`, the role of \
                  every caller with credentials: neither is granted or extended",
                 )
             }
@@ -63,16 +62,16 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
         };
         warnings.push(Problem::warning(role.at.clone(), kind, message).help(help));
         if !is_granted {
-            // A single warning is enough for all of them.
+            // If nothing is granted, a single warning is enough for all roles.
             return;
         }
     }
 }
 
-/// Warns of issuers each of whose tokens can give the roles that are granted to users or groups,
-/// too, because `roles_from_token` lists no roles: the administrators of these issuers grant the
-/// roles, too. The warning is at the last of them: a comment there does not accept a further
-/// issuer.
+/// Warns of issuers whose tokens can give any role, because `roles_from_token` lists no roles, if
+/// the policy also grants roles to users or groups: the administrators of these issuers can give
+/// these roles, too. The warning is at the last issuer, so that an `# accept:` comment does not
+/// cover an issuer that is added later.
 pub(crate) fn token_roles(parsed: &Parsed, sources: &[&Source<'_>], warnings: &mut Warnings) {
     let mut issuers = sources.to_vec();
     issuers.retain(|source| {
@@ -87,7 +86,7 @@ pub(crate) fn token_roles(parsed: &Parsed, sources: &[&Source<'_>], warnings: &m
     {
         let message = format!(
             "each token {} gives the roles that it names, also those that the policy grants",
-            listed("of", &issuers)
+            join_labels("of", &issuers)
         );
         let help = "write `roles_from_token: false`, or list under `roles_from_token` the roles \
                     that they may give";

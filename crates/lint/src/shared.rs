@@ -1,6 +1,6 @@
-//! Names that callers from two sources can have: by a rule with `{user}` each of them reaches the
-//! other's paths, and a header with the name does not tell the application who it is. Where every
-//! name has a prefix, a path must have it, too.
+//! Names that callers from two sources can have. With a rule for `{user}`, each caller reaches the
+//! paths of the other; and a header with the name does not tell the application which of the two
+//! callers it is. Also rules with `{user}` where every user name has a prefix.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,15 @@ use document::{Place, Problem, Warning};
 use policy::model::{ClaimPath, IdentityHeader, Piece, Policy, Rule, SetHeader};
 use policy::pattern::Segment;
 
-use crate::sources::{Source, keep_apart, listed, overlapping};
+use crate::sources::{Source, help_to_keep_apart, join_labels, overlapping};
 use crate::warnings::Warnings;
 
 /// The maximum number of roles whose rules are checked.
 const MAX_ROLES: usize = 1000;
 
-/// Warns of rules with `{user}` for callers from two sources who can have the same name: once for
-/// the same sources, at the last of them. A comment there does not accept a further source.
+/// Warns of rules with `{user}` for callers from two sources who can have the same name. There is
+/// one warning for the same sources, at the last source, so that an `# accept:` comment does not
+/// cover a source that is added later.
 pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &mut Warnings) {
     let roles = policy.roles.entries().filter(|(_, role)| role.allow.iter().any(has_user));
     let roles: Vec<_> = roles.take(MAX_ROLES).collect();
@@ -29,7 +30,7 @@ pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &
         let overlapping = later.filter(|(_, s)| s.names("user").overlap(source.names("user")));
         pairs.extend(overlapping.map(|(b, _)| [a, b]));
     }
-    // The rules, by the indices of the sources that they concern.
+    // The places of the rules, by the indices of the sources whose callers they are for.
     let mut rules: BTreeMap<Vec<usize>, Vec<(Place, String)>> = BTreeMap::new();
     for (id, role) in roles {
         let concerned = pairs.iter().filter(|pair| {
@@ -47,14 +48,14 @@ pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &
         let sources: Vec<&Source<'_>> =
             indices.iter().filter_map(|index| sources.get(*index).copied()).collect();
         let help = "if they are the same person, write `{user.id}` with `user_id_from`";
-        let help = format!("{}; {help}", keep_apart("user"));
-        let by = "`{user}`";
-        warnings.extend(indistinct(Warning::SharedUser, "user", by, &sources, help, places));
+        let help = format!("{}; {help}", help_to_keep_apart("user"));
+        let warning = Warning::SharedUser;
+        warnings.extend(same_name_warning(warning, "user", "`{user}`", &sources, help, places));
     }
 }
 
 /// The warning about callers with the same name, at the last of their sources.
-fn indistinct(
+fn same_name_warning(
     warning: Warning,
     kind: &str,
     by: &str,
@@ -64,7 +65,7 @@ fn indistinct(
 ) -> Option<Problem> {
     let message = format!(
         "{kind}s {} with the same name cannot be told apart by {by}",
-        listed("of", sources)
+        join_labels("of", sources)
     );
     let at = sources.last()?.at.clone();
     Some(Problem::warning(at, warning, message).help(help).places(places))
@@ -80,15 +81,15 @@ fn has_user_id(rule: &Rule) -> bool {
 }
 
 /// Warns of headers with the user or the groups of the caller, if callers from two sources can have
-/// the same name: once of users and once of groups, at the last of the sources.
+/// the same name. There is one warning for users and one for groups, at the last source.
 ///
 /// A header with `{claims.iss}` tells the application the source, so there is no warning. Nor is
-/// there one about roles: they are those of the policy, whichever source gives them.
+/// there a warning about roles: a role is the same for callers from all sources.
 pub(crate) fn shared_names(policy: &Policy, sources: &[&Source<'_>], warnings: &mut Warnings) {
     let headers = &*policy.allow_response.set_headers;
     let headers = if headers.iter().any(has_issuer) { &[] } else { headers };
-    let signed = policy.identity_header.as_ref().filter(|signed| !signs_issuer(signed));
-    if headers.is_empty() && signed.is_none() {
+    let identity_header = policy.identity_header.as_ref().filter(|header| !signs_issuer(header));
+    if headers.is_empty() && identity_header.is_none() {
         return;
     }
     let allowed: Vec<&Source<'_>> =
@@ -97,15 +98,19 @@ pub(crate) fn shared_names(policy: &Policy, sources: &[&Source<'_>], warnings: &
         let with_piece = headers.iter().filter(|header| header.value.0.contains(&piece));
         let mut places: Vec<(Place, String)> =
             with_piece.map(|header| (header.at.clone(), format!("`{}`", header.name))).collect();
-        places.extend(signed.map(|s| (s.at.clone(), format!("`{claim}` in `{}`", s.name))));
+        places.extend(
+            identity_header
+                .map(|header| (header.at.clone(), format!("`{claim}` in `{}`", header.name))),
+        );
         if places.is_empty() {
             continue;
         }
         let sharing = overlapping(&allowed, kind);
         let help = "tell the application the issuer: `{claims.iss}` in another header, or \
                     `claims: { issuer: iss }` in `identity_header`";
-        let help = format!("{}, or {help}", keep_apart(kind));
-        warnings.extend(indistinct(Warning::SharedName, kind, "headers", &sharing, help, places));
+        let help = format!("{}, or {help}", help_to_keep_apart(kind));
+        let warning = Warning::SharedName;
+        warnings.extend(same_name_warning(warning, kind, "headers", &sharing, help, places));
     }
     if policy.identity_header.is_none()
         && !headers.iter().any(|header| header.value.0.contains(&Piece::User))
@@ -114,8 +119,9 @@ pub(crate) fn shared_names(policy: &Policy, sources: &[&Source<'_>], warnings: &
     }
 }
 
-/// Warns of a header with the claim that has the user names of several issuers: it is without the
-/// prefix of its issuer. Beside a header with `{user}` it is no more than an attribute.
+/// Warns of a header with the claim that several issuers use for the user name: the claim lacks the
+/// prefix of the issuer. Not called if a header has `{user}`: the application then does not need the
+/// claim to identify the caller.
 fn shared_claims(sources: &[&Source<'_>], header: &SetHeader, warnings: &mut Warnings) {
     for piece in &header.value.0 {
         let Piece::Claim(path) = piece else { continue };
@@ -125,12 +131,14 @@ fn shared_claims(sources: &[&Source<'_>], header: &SetHeader, warnings: &mut War
             let by = format!("`{}`: it is a claim without the prefix of its issuer", header.name);
             let help = "write `{user}`, and give each a `user_prefix` of its own".to_owned();
             let places = [(header.at.clone(), format!("`{}`", header.name))];
-            warnings.extend(indistinct(Warning::SharedName, "user", &by, &sharing, help, places));
+            let warning = Warning::SharedName;
+            warnings.extend(same_name_warning(warning, "user", &by, &sharing, help, places));
         }
     }
 }
 
-/// Whether a rule may allow a request of a caller from this source. Only then are headers set.
+/// Whether any request of a caller from this source may be allowed: headers are set only on allowed
+/// requests.
 fn may_be_allowed(policy: &Policy, source: &Source<'_>) -> bool {
     let roles = source.roles(policy);
     policy.search.is_some()
@@ -145,14 +153,13 @@ fn signs_issuer(header: &IdentityHeader) -> bool {
     header.claims.iter().any(|(_, path)| is_issuer(path))
 }
 
-/// Whether this is the claim `iss` (RFC 7519, 4.1.1), by which rolegate chooses the issuer of a
-/// token.
+/// Whether this is the claim `iss` (RFC 7519, 4.1.1), which names the issuer of a token.
 fn is_issuer(path: &ClaimPath) -> bool {
     matches!(&*path.0, [name] if **name == *"iss")
 }
 
-/// Warns of the first rule with `{user}`, unless a rule has `{user.id}`: its author knows the
-/// difference.
+/// If the user names of every source have a prefix, warns of the first rule with `{user}`, unless a
+/// rule has `{user.id}`, whose author knows the difference.
 pub(crate) fn prefixed_users(policy: &Policy, warnings: &mut Warnings) {
     let Some((.., prefix)) = policy.identity.sources().next() else { return };
     if policy.identity.sources().any(|(.., prefix)| prefix.is_empty())

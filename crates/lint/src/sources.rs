@@ -21,7 +21,7 @@ const MAX_LISTED: usize = 8;
 
 /// A source of callers.
 pub(crate) struct Source<'i> {
-    /// As messages call it: `Basic`, or an issuer in backticks.
+    /// The source in messages: `Basic`, or an issuer in backticks.
     pub(crate) label: String,
     pub(crate) at: &'i Place,
     /// `None` for Basic.
@@ -64,12 +64,12 @@ impl<'i> Source<'i> {
         basic.chain(jwt).collect()
     }
 
-    /// The names of its users (`user`) or of its groups (`group`).
+    /// The names of the users (`user`) or of the groups (`group`) of this source.
     pub(crate) fn names(&self, kind: &str) -> &Names<'i> {
         if kind == "user" { &self.users } else { &self.groups }
     }
 
-    /// Which roles its callers can have.
+    /// Which roles callers from this source can have.
     pub(crate) fn roles(&self, policy: &Policy) -> IdVec<RoleId, bool> {
         let mut roles: Vec<RoleId> = reserved(policy).collect();
         if let Some(issuer) = self.issuer {
@@ -95,7 +95,7 @@ impl Names<'_> {
         name.is_some_and(|name| self.listed.as_ref().is_none_or(|listed| listed.contains(name)))
     }
 
-    /// Whether the names of the source are known, and this name is among them.
+    /// Whether the policy lists the names of the source, and this name is one of them.
     pub(crate) fn is_listed(&self, name: &str) -> bool {
         self.listed.is_some() && self.include(name)
     }
@@ -112,7 +112,7 @@ impl Names<'_> {
             return a.prefix.starts_with(b.prefix) || b.prefix.starts_with(a.prefix);
         };
         match a.prefix.strip_prefix(b.prefix) {
-            // Without a text for each of perhaps a million users.
+            // Allocates nothing, because there may be a million users.
             Some(prefix) if a.listed.is_none() => {
                 listed.iter().any(|name| name.len() > prefix.len() && name.starts_with(prefix))
             }
@@ -131,14 +131,14 @@ pub(crate) fn overlapping<'s, 'i>(sources: &[&'s Source<'i>], kind: &str) -> Vec
     overlapping
 }
 
-/// How to keep the names of all sources apart. Different prefixes are not enough: with the prefixes
+/// The help text for two sources with the same name of a user or group. Different prefixes are not enough: with the prefixes
 /// `p` and `pa:` the name `pa:x` is the user `a:x` of the first source and `x` of the second.
-pub(crate) fn keep_apart(kind: &str) -> String {
+pub(crate) fn help_to_keep_apart(kind: &str) -> String {
     format!("give each a `{kind}_prefix` that does not begin with another")
 }
 
-/// `from Basic, from `a` and from `b``.
-pub(crate) fn listed(preposition: &str, sources: &[&Source<'_>]) -> String {
+/// The labels of sources, each after the preposition: ``from Basic, from `a` and from `b` ``.
+pub(crate) fn join_labels(preposition: &str, sources: &[&Source<'_>]) -> String {
     let mut parts: Vec<String> = sources
         .iter()
         .take(MAX_LISTED)

@@ -1,5 +1,5 @@
-//! Roles that deny each other's hosts or paths, as those of tenants do: a host or path that is new
-//! is open to all of them, and each of them is open to a caller who has none of these roles.
+//! Roles that deny each other's hosts or paths, such as the roles of tenants: a new host or path is
+//! open to all of these roles, and every host or path to a caller who has none of the roles.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::warnings::{Budget, Warnings};
 /// The maximum number of steps for each `allow` rule.
 const MAX_STEPS: usize = 10_000;
 
-/// The place of the tenant's name in a rule: the host, or the segment with this index.
+/// Where a rule has the name of a tenant: in the host, or in the segment with this index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Position {
     Host,
@@ -29,7 +29,7 @@ struct DeniedNames<'s, 'p> {
     names: BTreeSet<&'p str>,
 }
 
-/// Warns of each `allow` rule of which two roles deny each other's names.
+/// Warns of each `allow` rule for which two roles deny each other's hosts or paths.
 pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
     let mut warned: BTreeSet<RoleId> = BTreeSet::new();
@@ -45,7 +45,7 @@ pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
                 .collect();
             for position in positions(allow.rule) {
                 let denied = denied_by_roles(&denying, allow.rule, position);
-                let Some(tenants) = find_mutual(&denied, position, &mut related, steps) else {
+                let Some(tenants) = find_tenants(&denied, position, &mut related, steps) else {
                     continue;
                 };
                 let [a, b] = tenants;
@@ -69,7 +69,7 @@ pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
     }
 }
 
-/// The positions at which a rule has any host or any name.
+/// The positions at which an `allow` rule matches any name.
 fn positions(allow: &Rule) -> BTreeSet<Position> {
     let has_any_host = allow.scopes.is_empty()
         || allow.scopes.iter().any(|scope| matches!(scope, Scope::Below(_)));
@@ -77,17 +77,18 @@ fn positions(allow: &Rule) -> BTreeSet<Position> {
     has_any_host.then_some(Position::Host).into_iter().chain(segments).collect()
 }
 
-/// The segments of a pattern that may have any name. Not the first segment of `/**`: roles for
-/// different parts of an application differ there, too.
+/// The indices of the segments of a pattern that match any name; not of the first segment of `/**`,
+/// because roles for different parts of an application also differ in the first segment.
 fn open_segments(pattern: &Pattern) -> impl Iterator<Item = usize> {
     let count = pattern.segments.len();
     let placeholders = pattern.segments.iter().enumerate();
-    let placeholders = placeholders.filter(|(_, segment)| matches!(segment, Segment::One(_)));
-    let open_end = (pattern.rest && count > 0).then_some(count);
+    let placeholders = placeholders.filter(|(_, segment)| matches!(segment, Segment::Any(_)));
+    let open_end = (pattern.open_ended && count > 0).then_some(count);
     placeholders.map(|(index, _)| index).chain(open_end)
 }
 
-/// The names that each role denies at this position. The rules of a role are beside each other.
+/// The names that each role denies at this position. `denying` has the rules of a role next to each
+/// other.
 fn denied_by_roles<'s, 'p>(
     denying: &[&'s RoleRule<'p>],
     allow: &Rule,
@@ -122,16 +123,16 @@ fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> Vec<&'p str> {
             .iter()
             .filter_map(|pattern| match pattern.segments.get(index)? {
                 Segment::Literal(name) => Some(&**name),
-                Segment::One(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => None,
+                Segment::Any(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => None,
             })
             .collect(),
     }
 }
 
-/// Two independent roles each of which denies a name that the other does not. Of paths, there must
-/// also be a name that both deny, a third tenant: otherwise these may be roles for different parts
-/// of an application.
-fn find_mutual<'s, 'p>(
+/// Two independent roles, each of which denies a name that the other does not deny. For paths, there
+/// must also be a name that both deny (a third tenant): otherwise the roles may be for different
+/// parts of an application.
+fn find_tenants<'s, 'p>(
     denied: &[DeniedNames<'s, 'p>],
     position: Position,
     related: &mut RelatedRoles<'_>,
@@ -144,10 +145,10 @@ fn find_mutual<'s, 'p>(
                 return None;
             }
             let is_nested = a.names.is_subset(&b.names) || a.names.is_superset(&b.names);
-            let is_alike = position == Position::Host || !a.names.is_disjoint(&b.names);
+            let share_a_name = position == Position::Host || !a.names.is_disjoint(&b.names);
             if !is_nested
-                && is_alike
-                && !related.come_together(a.rule.role_id, b.rule.role_id, steps)
+                && share_a_name
+                && !related.one_includes_other(a.rule.role_id, b.rule.role_id, steps)
             {
                 return Some([a.rule, b.rule]);
             }

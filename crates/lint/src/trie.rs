@@ -1,4 +1,4 @@
-//! All rules in a trie, by the segments of their paths.
+//! A trie of all rules of a policy, by the segments of their paths.
 
 use document::{Problem, Warning};
 use foldhash::{HashMap, HashMapExt};
@@ -28,8 +28,8 @@ pub(crate) struct Trie<'p> {
     pub(crate) rules: IdVec<RuleId, RoleRule<'p>>,
     nodes: IdVec<NodeId, Node<'p>>,
     literals: HashMap<(NodeId, &'p str), NodeId>,
-    /// The edges that are not literal; those of placeholders without their names.
-    patterns: HashMap<(NodeId, Segment), NodeId>,
+    /// The edges that are not literal. Placeholders such as `{id}` are stored without their names.
+    non_literals: HashMap<(NodeId, Segment), NodeId>,
 }
 
 /// The node for a sequence of segments.
@@ -37,7 +37,7 @@ pub(crate) struct Trie<'p> {
 pub(crate) struct Node<'p> {
     pub(crate) literals: Vec<(&'p str, NodeId)>,
     /// The edges that are not literal.
-    pub(crate) patterns: Vec<(&'p Segment, NodeId)>,
+    pub(crate) non_literals: Vec<(&'p Segment, NodeId)>,
     /// The rules that end here.
     pub(crate) exact: Vec<RuleId>,
     /// The rules that match everything from here on (`/**`).
@@ -64,9 +64,10 @@ impl<'p> Trie<'p> {
         let mut trie = Self {
             policy,
             rules: IdVec::new(),
+            // The two roots.
             nodes: vec![Node::default(), Node::default()].into(),
             literals: HashMap::new(),
-            patterns: HashMap::new(),
+            non_literals: HashMap::new(),
         };
         for (role_id, role) in policy.roles.entries() {
             let allow = role.allow.iter().map(|rule| (rule, Effect::Allow));
@@ -78,7 +79,7 @@ impl<'p> Trie<'p> {
         trie
     }
 
-    /// The start node for a pattern.
+    /// The root for a pattern: node 0 for absolute paths, node 1 for relative paths (`*`).
     pub(crate) fn root(pattern: &Pattern) -> NodeId {
         NodeId(u32::from(!pattern.absolute))
     }
@@ -104,24 +105,26 @@ impl<'p> Trie<'p> {
                 end = self.child(end, segment, id);
             }
             let node = self.nodes.at_mut(end);
-            if pattern.rest { node.open_ended.push(id) } else { node.exact.push(id) }
+            if pattern.open_ended { node.open_ended.push(id) } else { node.exact.push(id) }
         }
     }
 
-    /// The node after a segment. It is added if there is none.
+    /// The node after a segment, which is added if it does not exist.
     fn child(&mut self, from: NodeId, segment: &'p Segment, rule: RuleId) -> NodeId {
         let next = self.nodes.next_id();
         let child = *match segment {
             Segment::Literal(literal) => self.literals.entry((from, literal)).or_insert(next),
-            Segment::One(_) => self.patterns.entry((from, Segment::One("".into()))).or_insert(next),
-            segment => self.patterns.entry((from, segment.clone())).or_insert(next),
+            Segment::Any(_) => {
+                self.non_literals.entry((from, Segment::Any("".into()))).or_insert(next)
+            }
+            segment => self.non_literals.entry((from, segment.clone())).or_insert(next),
         };
         if child == next {
             self.nodes.push(Node { added_for: Some(rule), ..Node::default() });
             let node = self.nodes.at_mut(from);
             match segment {
                 Segment::Literal(literal) => node.literals.push((literal, next)),
-                segment => node.patterns.push((segment, next)),
+                segment => node.non_literals.push((segment, next)),
             }
         }
         child
@@ -137,48 +140,48 @@ impl<'p> Trie<'p> {
             {
                 continue;
             }
-            let mut variants: HashMap<String, (&str, NodeId)> = HashMap::new();
+            let mut first_by_lowercase: HashMap<String, (&str, NodeId)> = HashMap::new();
             for (literal, child) in &node.literals {
-                let (variant, variant_child) =
-                    *variants.entry(literal.to_lowercase()).or_insert((literal, *child));
+                let (first, first_child) =
+                    *first_by_lowercase.entry(literal.to_lowercase()).or_insert((literal, *child));
                 let rule =
                     |node: NodeId| self.node(node).added_for.map(|id| self.rules.at(id).rule);
-                if variant_child == *child {
+                if first_child == *child {
                     continue;
                 }
-                if let (Some(rule), Some(variant_rule)) = (rule(*child), rule(variant_child)) {
+                if let (Some(rule), Some(first_rule)) = (rule(*child), rule(first_child)) {
                     let message = format!(
-                        "`{literal}` differs from `{variant}` only in case: they are two paths"
+                        "`{literal}` differs from `{first}` only in case: they are two paths"
                     );
                     let problem = Problem::warning(rule.at.clone(), Warning::CaseVariant, message)
-                        .help(format!("write `{variant}` if the same is meant"))
-                        .related(variant_rule.at.clone(), format!("`{variant}` is here"));
+                        .help(format!("write `{first}` if the same is meant"))
+                        .related(first_rule.at.clone(), format!("`{first}` is here"));
                     warnings.push(problem);
                 }
             }
         }
     }
 
-    /// Warns of a path that ends in a slash, if no rule with the same effect matches it without:
-    /// most people who write `/admin/` mean all that is below. Only literal paths, so that a
-    /// single look-up is enough.
+    /// Warns of a path that ends in a slash, if no rule with the same effect ends at the path without
+    /// the slash: most people who write `/admin/` mean everything below. Rules that match the path
+    /// by another pattern are not searched.
     pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings) {
         for node in self.nodes.iter().filter(|node| node.added_for.is_some()) {
             let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty())
             else {
                 continue;
             };
-            // Both lists may be long, so they are read only once.
+            // Both lists of rules may be long, so they are read only once.
             let [has_allow, has_deny] = [Effect::Allow, Effect::Deny].map(|effect| {
                 let mut rules = node.exact.iter().chain(&node.open_ended);
                 rules.any(|id| self.rules.at(*id).effect == effect)
             });
             for rule in self.node(*slash).exact.iter().map(|id| self.rules.at(*id)) {
-                let matches_without = match rule.effect {
+                let has_rule_without_slash = match rule.effect {
                     Effect::Allow => has_allow,
                     Effect::Deny => has_deny,
                 };
-                if !matches_without {
+                if !has_rule_without_slash {
                     let message =
                         format!("`{}` matches only the path with the slash", rule.rule.name);
                     let help = "write `/**` at the end for everything below, or leave the slash \

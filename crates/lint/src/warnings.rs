@@ -1,4 +1,4 @@
-//! Collects warnings, of each kind a limited number, and bounds the work to find them.
+//! Collects a limited number of warnings of each kind, and limits the work to find them.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Warnings {
         problems.into_iter().for_each(|problem| self.push(problem));
     }
 
-    /// The warnings. The last of each kind says how many more there are.
+    /// The warnings. The last warning of each kind says how many more there are.
     pub(crate) fn finish(mut self) -> Vec<Problem> {
         for problem in self.problems.iter_mut().rev() {
             let count = self.counts.remove(&problem.kind()).unwrap_or_default();
@@ -41,7 +41,7 @@ impl Warnings {
     }
 }
 
-/// The steps that a check may take: for all rules together, and for each of them.
+/// The number of steps that a check may take for all rules together, and for each rule.
 pub(crate) struct Budget {
     pub(crate) steps: usize,
     max_per_rule: usize,

@@ -29,8 +29,8 @@ use buffers::{NONE, Texts};
 /// one in `deny_only`.
 #[derive(Clone, Copy, Debug)]
 pub struct PathInterpretations<'a> {
-    /// Apart from the others, so that a canonical path, as nearly all are, is borrowed and no
-    /// buffer is touched.
+    /// Not in `all`, so that a canonical path is borrowed, and no buffer is touched. Nearly all
+    /// paths are canonical.
     first: &'a [u8],
     /// Starts with `first`; empty if `first` is the only interpretation.
     all: &'a Texts,
@@ -52,15 +52,15 @@ impl<'a> PathInterpretations<'a> {
     }
 
     /// The interpretations that no `deny` rule may match, although they need not be allowed: the
-    /// path with its dot segments kept. Adjacent slashes are merged in these too. That loses no
-    /// match: only `**` matches an empty segment before the last one, so a pattern that matches a
+    /// path with its dot segments kept. Adjacent slashes are merged here, too, and no match is lost:
+    /// only `**` matches an empty segment before the last one, so a pattern that matches a
     /// path with such segments also matches it without them.
     pub fn deny_only(&self) -> impl Iterator<Item = &'a [u8]> {
         self.deny_only.iter()
     }
 
-    /// Whether there is no other interpretation, neither in `all` nor in `deny_only`. Nearly always
-    /// so, and then each request saves the iterators.
+    /// Whether `first` is the only interpretation. This is so for nearly all requests, which then do
+    /// not need the iterators.
     #[must_use]
     pub fn is_only(&self) -> bool {
         self.all.is_empty() && self.deny_only.is_empty()
@@ -200,17 +200,17 @@ fn unusual<'a>(
     all.push(result);
     for candidate in candidates.iter().filter(|candidate| shape::is_resolved(candidate)) {
         // With its reserved characters decoded, then as it is.
-        encoding::reserved_decoded(candidate, result);
-        all.add(result);
-        all.add(candidate);
+        encoding::decode_reserved(candidate, result);
+        all.push_new(result);
+        all.push_new(candidate);
     }
     for unresolved in candidates.iter().filter(|candidate| shape::has_dots(candidate)) {
         current.clear();
         current.extend_from_slice(unresolved);
         shape::merge(current);
-        encoding::reserved_decoded(current, result);
-        deny_only.add(result);
-        deny_only.add(current);
+        encoding::decode_reserved(current, result);
+        deny_only.push_new(result);
+        deny_only.push_new(current);
     }
     let first = all.iter().next().ok_or(PathError::Empty)?;
     Ok(PathInterpretations { first, all, deny_only })

@@ -34,7 +34,7 @@ pub struct Request {
     pub host: String,
     /// The body; empty if not set. Only requests to a search cluster use it.
     pub body: String,
-    /// Headers besides those that the credentials add.
+    /// Headers in addition to the header with the credentials.
     pub headers: Vec<(String, String)>,
     /// The credentials of the request.
     pub credentials: Credentials,
@@ -57,7 +57,7 @@ pub enum Credentials {
     User {
         /// The user name, with the prefix of its source.
         name: String,
-        /// `groups: […]`: groups besides those that the policy gives the user.
+        /// `groups: […]`: groups in addition to the groups that the policy gives the user.
         groups: Vec<Arc<str>>,
     },
 }

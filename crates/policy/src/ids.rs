@@ -13,7 +13,7 @@ pub trait Id: Copy {
     /// fails closed.
     fn from_index(index: usize) -> Self;
 
-    /// Its index.
+    /// The index of this id.
     fn index(self) -> usize;
 }
 
@@ -43,7 +43,7 @@ macro_rules! id_types {
 pub use id_types;
 
 id_types! {
-    /// A role, by its place in the policy.
+    /// A role, by its position in the policy.
     pub struct RoleId;
 
     /// A rule. Rules are counted from 0 over all roles in order; in each role, `allow` comes before
@@ -65,7 +65,7 @@ impl SourceId {
     }
 }
 
-/// A vector indexed by ids of a type. It is a `Vec` too, for access by place.
+/// A vector that is indexed by ids of one type. It derefs to `Vec` for access by position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdVec<I, T> {
     items: Vec<T>,
@@ -111,8 +111,8 @@ impl<I: Id, T> IdVec<I, T> {
     pub fn at(&self, id: I) -> &T {
         #[expect(
             clippy::indexing_slicing,
-            reason = "every id was given by `push`; if an id is wrong, the request must end \
-                      without an answer, because to go on would be to pass over a `deny` rule"
+            reason = "every id is from `push`; with a wrong id the request must fail, because \
+                      to continue could skip a `deny` rule"
         )]
         &self.items[id.index()]
     }

@@ -1,4 +1,4 @@
-//! Where a key set is fetched.
+//! The URL of a document that is fetched, such as a key set.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,8 +15,8 @@ const MIN_SECRET: usize = 6;
 /// cluster, or of a bundle; and the certificate authorities that are trusted for its server.
 ///
 /// Its query may contain a secret (`?api_key=…`), so `Display` and `Debug` show only the part
-/// before the query, without user, password and fragment. All output, logs and metric labels use
-/// these. Two URLs that differ only in a hidden part look the same, but are not equal.
+/// before the query, without user, password and fragment. Output, logs and metric labels use only
+/// these two. Two URLs that differ only in a hidden part look the same, but are not equal.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyUrl {
     url: Arc<str>,
@@ -53,7 +53,7 @@ impl KeyUrl {
         Self { document: Document::Inventory(credentials), ..url.as_str().into() }
     }
 
-    /// Why the URL may not be fetched, and how to fix it. Neither text has a part of the URL.
+    /// Why the URL may not be fetched, and how to fix it. Neither text contains a part of the URL.
     #[must_use]
     pub fn fault(&self) -> Option<(&'static str, &'static str)> {
         url_fault(&self.url)
@@ -75,19 +75,19 @@ impl KeyUrl {
         }
     }
 
-    /// The same, trusting only the certificate authorities in this PEM text; `None` for those of
-    /// the system.
+    /// The same URL, but only the certificate authorities in this PEM text are trusted; with `None`,
+    /// the certificate authorities of the system.
     #[must_use]
     pub fn trusting(self, trusted_ca: Option<Arc<[u8]>>) -> Self {
         Self { trusted_ca, ..self }
     }
 
-    /// The URL of the key set that a discovery document at this URL names, trusting the same
+    /// The URL of the key set that the discovery document at this URL names, with the same trusted
     /// certificate authorities.
     ///
     /// # Errors
-    /// Why it may not be fetched: the policy could not name it either, or the document was fetched
-    /// over `https` and the URL is without.
+    /// The reason if it may not be fetched: it would not be valid in a policy, or it is `http` while
+    /// the document was fetched over `https`.
     pub fn key_set(&self, jwks_uri: &str) -> Result<Self, &'static str> {
         if let Some((fault, _)) = url_fault(jwks_uri) {
             return Err(fault);
@@ -113,8 +113,8 @@ impl KeyUrl {
         }
     }
 
-    /// The certificate authorities that are trusted for its server, in PEM; `None` for those of the
-    /// system.
+    /// The certificate authorities that are trusted for the server, in PEM; `None` means the
+    /// certificate authorities of the system.
     #[must_use]
     pub fn trusted_ca(&self) -> Option<&Arc<[u8]>> {
         self.trusted_ca.as_ref()
@@ -146,8 +146,8 @@ impl From<&str> for KeyUrl {
 
 impl fmt::Display for KeyUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The parser accepts only `https://` and `http://`. For anything else, rather too much is
-        // hidden than too little.
+        // The parser accepts only `https://` and `http://`. For other texts it is better to hide too
+        // much than too little.
         let scheme = self.url.split_once("//").map(|(scheme, _)| scheme);
         let scheme = scheme.filter(|scheme| scheme.is_empty() || scheme.ends_with(':'));
         let scheme = scheme.map_or(String::new(), |scheme| format!("{scheme}//"));
@@ -196,7 +196,7 @@ pub(crate) fn url_fault(url: &str) -> Option<(&'static str, &'static str)> {
         "https" => None,
         "http" if is_loopback(host) => None,
         "http" => Some(("`http` is accepted only on a loopback address", "write `https`")),
-        _ => Some(("the URL is not one of `https`", form)),
+        _ => Some(("the URL does not start with `https://`", form)),
     }
 }
 

@@ -5,7 +5,7 @@
 //! evaluator: slow, and written to be obviously right), [`canonical`] (the form in which paths and
 //! hosts are compared with rules), then [`load()`]: it reads the files as YAML (by the crate
 //! [`document`]), parses them, resolves names and reports [`Problem`](document::Problem)s, with
-//! `hints` at keys of other systems. [`cases`] are the test cases of a policy, and [`written`]
+//! `hints` for keys of other systems. [`cases`] has the test cases of a policy, and [`written`]
 //! writes values as YAML.
 //!
 //! This crate does no I/O: the caller provides the bytes of a policy's files as a [`Files`].

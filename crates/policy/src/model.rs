@@ -138,7 +138,7 @@ pub struct Issuer {
     pub required_type: Option<Arc<str>>,
     /// The maximum time since a token's `iat`, if limited. Tokens must then have an `iat`.
     pub max_age: Option<Duration>,
-    /// Which of the roles in its tokens count.
+    /// Which of the roles in its tokens are used.
     pub roles_from_token: RolesFromToken,
     /// Prepended to user names.
     pub user_prefix: Arc<str>,
@@ -148,12 +148,12 @@ pub struct Issuer {
     pub at: Place,
 }
 
-/// Which of the roles in an issuer's tokens count.
+/// Which of the roles in an issuer's tokens are used.
 #[derive(Clone, Debug)]
 pub enum RolesFromToken {
-    /// Each that the policy defines.
+    /// All roles that the policy defines.
     All,
-    /// Those that are listed, sorted by name. An empty list is `roles_from_token: false`.
+    /// Only the listed roles, sorted by name. An empty list is `roles_from_token: false`.
     Only(Vec<ListedRole>),
 }
 
@@ -167,15 +167,15 @@ pub struct ListedRole {
 }
 
 impl Issuer {
-    /// The claim that names roles, unless none of them counts.
+    /// The claim that names roles, unless all roles in tokens are ignored.
     #[must_use]
     pub fn role_claim(&self) -> Option<&ClaimPath> {
-        let none =
+        let ignores_roles =
             matches!(&self.roles_from_token, RolesFromToken::Only(listed) if listed.is_empty());
-        self.claims.roles.as_ref().filter(|_| !none)
+        self.claims.roles.as_ref().filter(|_| !ignores_roles)
     }
 
-    /// Whether a token with this role in its claim of roles has it.
+    /// Whether a token that names this role gives it to the caller.
     #[must_use]
     pub fn may_give(&self, role: &str) -> bool {
         self.claims.roles.is_some()
@@ -203,8 +203,8 @@ pub enum Keys {
     },
     /// At a URL, fetched in the background.
     Url {
-        /// `https:`, or `http:` on a loopback address. Of the key set, or of the discovery document
-        /// that names it.
+        /// The URL of the key set, or of the discovery document that names it: `https:`, or
+        /// `http:` on a loopback address.
         url: KeyUrl,
         /// The interval between fetches; 5 min if not set.
         refresh: Duration,
@@ -220,9 +220,9 @@ pub struct Claims {
     pub user: ClaimPath,
     /// The roles: a list of strings, or a string of names.
     pub roles: Option<ClaimPath>,
-    /// The groups: likewise.
+    /// The groups: a list of strings, or a string of names.
     pub groups: Option<ClaimPath>,
-    /// The separator of the names in such a string.
+    /// The separator of the names in a string of names.
     pub separator: Separator,
 }
 
@@ -242,7 +242,7 @@ pub enum Separator {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimPath(pub Vec<Box<str>>);
 
-/// As a policy has it.
+/// Shows the path as it is written in a policy.
 impl fmt::Display for ClaimPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
@@ -257,7 +257,7 @@ impl fmt::Display for ClaimPath {
 /// Changes to the headers of an allowed request.
 #[derive(Clone, Debug, Default)]
 pub struct AllowResponse {
-    /// Headers that are set, in place of those of the request. A header with an empty value is
+    /// Headers that are set, and replace headers of the request. A header with an empty value is
     /// removed instead.
     pub set_headers: Vec<SetHeader>,
     /// Headers that are removed.
@@ -288,8 +288,8 @@ pub struct IdentityHeader {
     pub issuer: Arc<str>,
     /// The application that it is meant for.
     pub audience: Arc<str>,
-    /// The time from its making to its expiry, 30 s to 5 min; 60 s if not set. It is made anew
-    /// after half of this time.
+    /// The time until a header expires, 30 s to 5 min; 60 s if not set. A new header is signed after
+    /// half of this time.
     pub lifetime: Duration,
     /// Further claims: their names in the header, and their places in the token of the caller.
     pub claims: Vec<(Box<str>, ClaimPath)>,
@@ -302,8 +302,8 @@ pub struct IdentityHeader {
 pub enum IdentityFormat {
     /// A JWT (RFC 7519), signed with a private key.
     Jwt,
-    /// The binary form of the crate `identity-header`, with a code made with a secret that the
-    /// application has, too.
+    /// The binary form of the crate `identity-header`, authenticated with HMAC-SHA256 and a secret
+    /// that the application shares.
     Compact,
 }
 
@@ -392,8 +392,8 @@ impl Identity {
         self.sources().find(|(id, ..)| *id == source).map_or("", |(.., prefix)| prefix)
     }
 
-    /// The source of a user name: the source with the longest prefix that the name has, unless two
-    /// sources have it.
+    /// The source of a user name: the source with the longest prefix that the name begins with;
+    /// `None` if two sources have this prefix.
     #[must_use]
     pub fn source_of(&self, user: &str) -> Option<SourceId> {
         let mut sources: Vec<(usize, SourceId)> = self

@@ -1,7 +1,7 @@
 //! Parses the files of a policy, also those that it includes.
 //!
-//! `unresolved` is the policy as written, in which roles are still names; `resolve` turns it into a
-//! [`Policy`]. The other modules parse a section or a kind of value each.
+//! `unresolved` is the policy as written, in which roles are still names. `resolve` converts it to a
+//! [`Policy`]. Each of the other modules parses a section or a kind of value.
 
 mod basic;
 mod cached_files;
@@ -32,7 +32,7 @@ use document::{
     normalized,
 };
 
-use self::cached_files::{CachedFiles, beside, is_file_name};
+use self::cached_files::{CachedFiles, is_file_name, relative_to};
 use self::unresolved::{UnresolvedGrant, UnresolvedPolicy};
 
 /// The keys of a policy: its sections.
@@ -48,11 +48,12 @@ const POLICY: &[&str] = &[
     "search",
 ];
 
-/// Sections whose entries restrict something. `version` and `search` are read even if they are
-/// empty.
+/// Sections that must have a value, because their entries may restrict something. The parsers of
+/// `version` and `search` report an empty value themselves.
 const NEVER_EMPTY: &[&str] =
     &["identity", "allow_response", "deny_response", "identity_header", "include"];
 
+/// The maximum length of a chain of includes.
 const MAX_DEPTH: usize = 16;
 
 /// A valid policy, with everything that was read to load it.
@@ -104,7 +105,7 @@ pub fn parse(files: &dyn Files, file: &Path) -> Parsed {
     match parser.files.read(file) {
         Ok(bytes) => parser.read_file(file, &bytes),
         Err(error) => {
-            parser.note_missing();
+            parser.mark_incomplete();
             let message = format!("cannot read the policy: {error}");
             parser.problems.push(Problem::error(Place::start_of(file), message));
         }
@@ -135,7 +136,7 @@ impl Parsed {
     }
 }
 
-/// Parses a policy's files in turn.
+/// Parses the files of a policy, one after the other.
 struct PolicyParser<'f> {
     files: CachedFiles<'f>,
     policy: UnresolvedPolicy,
@@ -156,48 +157,48 @@ impl PolicyParser<'_> {
         };
         let tree = reader.parse_nonempty(bytes, help);
         if reader.errors() > 0 {
-            // Such as the second of two keys with the same name.
-            self.note_missing();
+            // The tree lacks, for example, the second of two keys with the same name.
+            self.mark_incomplete();
         }
         let fields = tree.as_ref().and_then(|root| reader.fields(root, "a policy", POLICY));
         match fields {
             Some(fields) => self.read_sections(&mut reader, &fields),
-            None => self.note_missing(),
+            None => self.mark_incomplete(),
         }
         drop(tree);
         self.problems.append(&mut reader.finish());
         self.open.pop();
     }
 
-    /// Records that a file could not be read: anything may be missing.
-    fn note_missing(&mut self) {
-        self.policy.lacks_roles = true;
-        self.policy.lacks_identity = true;
+    /// Records that a file or a part of it could not be read, so that roles and sources may be missing.
+    fn mark_incomplete(&mut self) {
+        self.policy.roles_incomplete = true;
+        self.policy.identity_incomplete = true;
     }
 
     fn read_sections(&mut self, reader: &mut Reader, fields: &Fields<'_>) {
         read_version(reader, fields, self.open.len() == 1);
-        // A section that is indented below another section is missing. The keys of `roles` and
-        // `grants` are names.
+        // A section that is indented below another section is not read. The keys of `roles` and
+        // `grants` are names, which may be equal to the name of a section.
         let mut with_keys =
             fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
         if fields.means("include") || with_keys.any(|(_, node)| has_section(node)) {
-            self.note_missing();
+            self.mark_incomplete();
         }
         let policy = &mut self.policy;
-        policy.lacks_roles |= fields.means("roles");
-        policy.lacks_identity |= fields.means("identity");
+        policy.roles_incomplete |= fields.means("roles");
+        policy.identity_incomplete |= fields.means("identity");
         reader.report_empty(fields, NEVER_EMPTY);
         let errors = reader.errors();
         let mut sections = Sections { reader, files: &mut self.files, fields };
         sections.read("identity", &mut policy.identity, read_identity);
-        policy.lacks_identity |= sections.reader.errors() > errors;
+        policy.identity_incomplete |= sections.reader.errors() > errors;
         sections.read("allow_response", &mut policy.allow_response, response::read_allow);
         sections.read("deny_response", &mut policy.deny_response, response::read_deny);
         sections.read("identity_header", &mut policy.identity_header, identity_header::read);
         sections.read("search", &mut policy.search, search::read);
         if let Some(node) = fields.value("roles") {
-            policy.lacks_roles |= !matches!(node.value, Value::Map(_));
+            policy.roles_incomplete |= !matches!(node.value, Value::Map(_));
             roles::read(reader, node, policy);
         }
         if let Some(node) = fields.value("grants") {
@@ -208,9 +209,9 @@ impl PolicyParser<'_> {
             if !node.is_nothing() {
                 self.read_includes(reader, node);
             }
-            // Anything may be in a file whose name, or whose contents, could not be read.
+            // A file that could not be read may define any role or source.
             if node.is_nothing() || reader.errors() > errors {
-                self.note_missing();
+                self.mark_incomplete();
             }
         }
     }
@@ -239,14 +240,14 @@ impl PolicyParser<'_> {
             return Vec::new();
         }
         if !name.contains('*') {
-            return vec![beside(reader.file(), text.text)];
+            return vec![relative_to(reader.file(), text.text)];
         }
-        let folder = beside(reader.file(), folder);
+        let folder = relative_to(reader.file(), folder);
         let Some(names) = self.files.list(reader, text.at, &folder) else { return Vec::new() };
         let current = self.open.last();
         let matching: Vec<&String> = names.iter().filter(|file| matches(name, file)).collect();
-        // `Files::list` replaces bytes that are not UTF-8. The file may have a rule that denies,
-        // and another file may really have the replaced name.
+        // `Files::list` replaces bytes that are not UTF-8, so the file cannot be read by its name.
+        // To skip it could lose a `deny` rule.
         if let Some(file) = matching.iter().find(|file| file.contains(char::REPLACEMENT_CHARACTER))
         {
             let path = folder.join(file);
@@ -281,7 +282,7 @@ impl PolicyParser<'_> {
             reader.error(text.at, format!("files include each other more than {MAX_DEPTH} deep"));
             return;
         }
-        if let Some(file) = self.files.read_beside(reader, text.at, path.to_owned()) {
+        if let Some(file) = self.files.read_path(reader, text.at, path.to_owned()) {
             self.read_file(path, &file.bytes);
         }
     }
@@ -299,14 +300,14 @@ fn read_identity(
     (_, node): (&Key, &Node),
 ) -> Option<Identity> {
     let fields = reader.fields(node, "`identity`", &["basic", "jwt"])?;
-    // An empty `basic` is reported as without users.
+    // For an empty `basic`, its parser reports that there are no users.
     reader.report_empty(&fields, &["jwt"]);
     let basic = fields.field("basic").and_then(|field| basic::read(reader, files, field));
     let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, node));
     Some(Identity { basic, jwt: jwt.unwrap_or_default() })
 }
 
-/// The sections of a file that no other file may have, too.
+/// The sections of a file. Each of them may be in one file only.
 struct Sections<'r, 'f, 'n> {
     reader: &'r mut Reader,
     files: &'r mut CachedFiles<'f>,
@@ -321,7 +322,7 @@ impl<'f, 'n> Sections<'_, 'f, 'n> {
         read: fn(&mut Reader, &mut CachedFiles<'f>, (&'n Key, &'n Node)) -> Option<T>,
     ) {
         let Some((name, node)) = self.fields.field(key) else { return };
-        // Such a section was reported.
+        // `report_empty` reported it.
         if node.is_nothing() && NEVER_EMPTY.contains(&key) {
             return;
         }

@@ -49,7 +49,7 @@ pub struct Pattern {
     pub segments: Vec<Segment>,
     /// Whether any number of further segments may follow, including none (`/**`). Without segments,
     /// this matches every absolute (or relative) name.
-    pub rest: bool,
+    pub open_ended: bool,
 }
 
 /// A segment of a [`Pattern`].
@@ -57,8 +57,8 @@ pub struct Pattern {
 pub enum Segment {
     /// Exactly these bytes. May be empty: the segment after a trailing slash.
     Literal(Box<str>),
-    /// A segment that is not empty, `.` or `..` (`{id}`). The name is only for readers.
-    One(Box<str>),
+    /// Any segment except an empty one, `.` and `..` (`{id}`). The name has no effect.
+    Any(Box<str>),
     /// A segment that is the subject's user name (`{user}`).
     User,
     /// A segment that is the subject's user name without the prefix of its source (`{user.id}`), if
@@ -71,7 +71,7 @@ pub enum Segment {
 /// A glob over the characters of a segment: the literal pieces between the `*`s, at least two.
 ///
 /// `index_*` is `["index_", ""]`, `*.json` is `["", ".json"]`, `a*b*c` is `["a", "b", "c"]`.
-/// Adjacent `*`s count as one. A percent triplet is one character: `*9` does not match `%C3%A9`,
+/// Adjacent `*`s are the same as one `*`. A percent triplet is one character: `*9` does not match `%C3%A9`,
 /// and no piece contains a part of a triplet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Glob(pub Vec<Box<str>>);
@@ -79,25 +79,25 @@ pub struct Glob(pub Vec<Box<str>>);
 /// The subject, as far as patterns depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternSubject<'a> {
-    /// Its user name, not percent-encoded.
+    /// The user name, not percent-encoded.
     pub user: &'a [u8],
-    /// The length of the `user_prefix` that its source puts before its name.
-    pub prefix: usize,
-    /// Its source. If it is not known, `{user.id}` matches nothing.
+    /// The length of the source's `user_prefix`, with which the user name begins.
+    pub prefix_len: usize,
+    /// The source. If it is `None`, `{user.id}` matches nothing.
     pub source: Option<SourceId>,
 }
 
 impl<'a> PatternSubject<'a> {
-    /// A subject of which only the name is known.
+    /// A subject whose source is not known.
     #[must_use]
     pub const fn named(user: &'a [u8]) -> Self {
-        Self { user, prefix: 0, source: None }
+        Self { user, prefix_len: 0, source: None }
     }
 
-    /// Its user name without the prefix.
+    /// The user name without the prefix.
     #[must_use]
     pub fn id(&self) -> &'a [u8] {
-        self.user.get(self.prefix..).unwrap_or_default()
+        self.user.get(self.prefix_len..).unwrap_or_default()
     }
 }
 
@@ -131,21 +131,21 @@ impl Pattern {
     /// Whether a canonical resource name matches. `subject` is `None` for an anonymous caller.
     #[must_use]
     pub fn matches(&self, resource: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
-        let (absolute, name) = match resource.strip_prefix(b"/") {
-            Some(name) => (true, name),
+        let (absolute, relative) = match resource.strip_prefix(b"/") {
+            Some(relative) => (true, relative),
             None => (false, resource),
         };
         if absolute != self.absolute {
             return false;
         }
-        let mut names = name.split(|byte| *byte == b'/');
+        let mut parts = relative.split(|byte| *byte == b'/');
         for segment in &self.segments {
-            match names.next() {
-                Some(name) if segment.matches(name, subject) => {}
+            match parts.next() {
+                Some(part) if segment.matches(part, subject) => {}
                 _ => return false,
             }
         }
-        self.rest || names.next().is_none()
+        self.open_ended || parts.next().is_none()
     }
 }
 
@@ -155,7 +155,7 @@ impl Segment {
     pub fn matches(&self, name: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
         match self {
             Self::Literal(literal) => literal.as_bytes() == name,
-            Self::One(_) => !matches!(name, b"" | b"." | b".."),
+            Self::Any(_) => !matches!(name, b"" | b"." | b".."),
             Self::User => {
                 !name.is_empty()
                     && subject.is_some_and(|subject| segment_is_name(name, subject.user))
@@ -176,46 +176,46 @@ impl Glob {
     /// Whether `name`, a segment of a canonical name, matches as a whole.
     #[must_use]
     pub fn matches(&self, name: &[u8]) -> bool {
-        self.matches_from(name, |place| !cuts_triplet(name, place))
+        self.matches_from(name, |offset| !cuts_triplet(name, offset))
     }
 
-    /// Whether `name` matches as a whole, where `%` is an ordinary character, as in file names.
+    /// Whether `name`, such as the name of a file, matches as a whole. `%` is an ordinary character.
     pub(crate) fn matches_plain(&self, name: &[u8]) -> bool {
         self.matches_from(name, |_| true)
     }
 
-    /// Whether `name` matches, where a piece after a `*` may start only at places for which
-    /// `may_start` is true. Each piece is matched at its first place after the piece before it,
-    /// which leaves the most for the pieces after it.
+    /// Whether `name` matches, if a piece after a `*` may start only at offsets for which `may_start`
+    /// is true. Each piece is matched at the first possible offset, which leaves the most of the
+    /// name for later pieces.
     fn matches_from(&self, name: &[u8], may_start: impl Fn(usize) -> bool) -> bool {
         let (first, middle, last) = match &*self.0 {
             [] => return false,
-            [only] => return only.as_bytes() == name,
+            [piece] => return piece.as_bytes() == name,
             [first, middle @ .., last] => (first, middle, last),
         };
         let Some(end) = name.len().checked_sub(last.len()).filter(|_| starts_at(name, 0, first))
         else {
             return false;
         };
-        let mut place = first.len();
+        let mut offset = first.len();
         for piece in middle {
             let Some(start) =
-                (place..=end).find(|start| starts_at(name, *start, piece) && may_start(*start))
+                (offset..=end).find(|start| starts_at(name, *start, piece) && may_start(*start))
             else {
                 return false;
             };
-            place = start + piece.len();
+            offset = start + piece.len();
         }
-        place <= end && starts_at(name, end, last) && may_start(end)
+        offset <= end && starts_at(name, end, last) && may_start(end)
     }
 }
 
-/// Whether this place of a canonical name is inside a triplet: at its first or second digit.
+/// Whether this offset of a canonical name is inside a triplet: at its first or second digit.
 #[must_use]
-pub fn cuts_triplet(name: &[u8], place: usize) -> bool {
-    place < name.len()
+pub fn cuts_triplet(name: &[u8], offset: usize) -> bool {
+    offset < name.len()
         && [1, 2].into_iter().any(|distance| {
-            place.checked_sub(distance).and_then(|place| name.get(place)) == Some(&b'%')
+            offset.checked_sub(distance).and_then(|start| name.get(start)) == Some(&b'%')
         })
 }
 
@@ -244,7 +244,7 @@ impl fmt::Display for Pattern {
             write!(f, "{slash}{segment}")?;
             slash = "/";
         }
-        if self.rest { write!(f, "{slash}**") } else { Ok(()) }
+        if self.open_ended { write!(f, "{slash}**") } else { Ok(()) }
     }
 }
 
@@ -252,7 +252,7 @@ impl fmt::Display for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Literal(literal) => f.write_str(literal),
-            Self::One(name) => write!(f, "{{{name}}}"),
+            Self::Any(name) => write!(f, "{{{name}}}"),
             Self::User => f.write_str("{user}"),
             Self::UserId(_) => f.write_str("{user.id}"),
             Self::Glob(glob) => f.write_str(&glob.0.join("*")),
@@ -260,8 +260,8 @@ impl fmt::Display for Segment {
     }
 }
 
-fn starts_at(name: &[u8], place: usize, piece: &str) -> bool {
-    name.get(place..).is_some_and(|from| from.starts_with(piece.as_bytes()))
+fn starts_at(name: &[u8], offset: usize, piece: &str) -> bool {
+    name.get(offset..).is_some_and(|from| from.starts_with(piece.as_bytes()))
 }
 
 #[cfg(test)]

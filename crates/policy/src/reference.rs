@@ -67,7 +67,7 @@ fn first_match(
     let roles: BTreeSet<&str> = roles.into_iter().map(|id| &*policy.roles.at(id).name).collect();
     let subject = caller.user.map(|user| {
         let prefix = caller.source.map_or("", |source| policy.identity.user_prefix(source));
-        PatternSubject { user: user.as_bytes(), prefix: prefix.len(), source: caller.source }
+        PatternSubject { user: user.as_bytes(), prefix_len: prefix.len(), source: caller.source }
     });
     let mut rules = policy.rules().filter(|(_, role, ..)| roles.contains(&*role.name));
     let rule = rules

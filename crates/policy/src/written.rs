@@ -1,4 +1,4 @@
-//! How names and patterns are written in a policy, for programs that write policies.
+//! Writes names and patterns as a policy has them, for programs that generate policies.
 
 use std::fmt::Write;
 
@@ -21,8 +21,7 @@ pub fn quoted(text: &str) -> String {
     quoted
 }
 
-/// A literal segment, or a piece of a segment: characters that mean something in a rule are
-/// encoded.
+/// A literal segment or a piece of a segment. Characters with a meaning in rules are encoded.
 #[must_use]
 pub fn literal(text: &str) -> String {
     let mut literal = String::new();
@@ -48,8 +47,8 @@ pub fn pattern(pattern: &Pattern) -> String {
         Segment::Glob(glob) => {
             glob.0.iter().map(|piece| literal(piece)).collect::<Vec<_>>().join("*")
         }
-        Segment::One(_) | Segment::User | Segment::UserId(_) => segment.to_string(),
+        Segment::Any(_) | Segment::User | Segment::UserId(_) => segment.to_string(),
     });
-    let open_end = pattern.rest.then(|| "**".to_owned());
-    segments.chain(open_end).map(|segment| format!("/{segment}")).collect()
+    let double_star = pattern.open_ended.then(|| "**".to_owned());
+    segments.chain(double_star).map(|segment| format!("/{segment}")).collect()
 }

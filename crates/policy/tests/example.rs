@@ -74,7 +74,7 @@ fn the_example_names_its_roles() {
     assert_eq!(admin.extends.len(), 1);
     assert_eq!(&*admin.allow[1].name, "* /people/{id}");
     assert_eq!(admin.allow[1].actions, Actions::Any);
-    let segments = [Segment::Literal("people".into()), Segment::One("id".into())];
+    let segments = [Segment::Literal("people".into()), Segment::Any("id".into())];
     assert_eq!(*admin.allow[1].resources[0].segments, segments);
     assert_eq!(admin.deny[0].at.to_string(), "p/policy.yaml:21:13");
     assert_eq!(policy.grants.len(), 2);
@@ -99,8 +99,8 @@ fn the_example_is_warned_of_names_and_roles_that_two_sources_may_give() {
         .collect();
     let sources = "Basic and from `https://id.example.com`";
     let expected = [
-        format!("callers from {sources} can have the same granted user"),
-        format!("callers from {sources} can have the same granted group"),
+        format!("callers from {sources} can have the same user name, and it is granted"),
+        format!("callers from {sources} can have the same group name, and it is granted"),
         "each token of `https://id.example.com` gives the roles that it names, also those that the \
          policy grants"
             .to_owned(),

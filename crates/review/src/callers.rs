@@ -119,7 +119,7 @@ impl SideCaller {
     pub(crate) fn subject(&self) -> Option<PatternSubject<'_>> {
         self.name.as_ref().map(|name| PatternSubject {
             user: name.as_bytes(),
-            prefix: self.prefix,
+            prefix_len: self.prefix,
             source: self.source,
         })
     }

@@ -32,7 +32,7 @@ impl CallerPattern<'_> {
     fn matches_segment(&self, depth: usize, text: &str) -> bool {
         match self.pattern.segments.get(depth) {
             Some(segment) => segment.matches(text.as_bytes(), self.subject),
-            None => self.pattern.rest,
+            None => self.pattern.open_ended,
         }
     }
 }
@@ -91,7 +91,7 @@ impl<'p> Walk<'_, 'p> {
         }
         let unfinished = self.select(&live, |item| !item.ends_by(depth));
         if unfinished.is_empty() {
-            self.add(self.select(&live, |item| item.pattern.rest));
+            self.add(self.select(&live, |item| item.pattern.open_ended));
             return Ok(());
         }
         for segment in self.segments(depth, &unfinished)? {
@@ -114,7 +114,7 @@ impl<'p> Walk<'_, 'p> {
                 (Some(Segment::User), Some(subject)) => words.extend(encodings(subject.user)),
                 (Some(Segment::UserId(_)), Some(subject)) => words.extend(encodings(subject.id())),
                 (Some(Segment::Glob(glob)), _) => _ = globs.insert(glob),
-                (Some(Segment::User | Segment::UserId(_) | Segment::One(_)) | None, _) => {}
+                (Some(Segment::User | Segment::UserId(_) | Segment::Any(_)) | None, _) => {}
             }
         }
         let pieces = globs.iter().flat_map(|glob| glob.0.iter().map(|piece| &**piece));
@@ -139,18 +139,18 @@ mod tests {
 
     fn pattern(text: &str) -> Pattern {
         let mut segments: Vec<&str> = text.split('/').skip(1).collect();
-        let rest = segments.last() == Some(&"**");
-        if rest {
+        let open_ended = segments.last() == Some(&"**");
+        if open_ended {
             segments.pop();
         }
         let segment = |text: &&str| match *text {
-            "{id}" => Segment::One("id".into()),
+            "{id}" => Segment::Any("id".into()),
             text if text.contains('*') => {
                 Segment::Glob(Glob(text.split('*').map(Into::into).collect()))
             }
             text => Segment::Literal(text.into()),
         };
-        Pattern { absolute: true, segments: segments.iter().map(segment).collect(), rest }
+        Pattern { absolute: true, segments: segments.iter().map(segment).collect(), open_ended }
     }
 
     /// The sets of these patterns, all of them changed, that a path matches.

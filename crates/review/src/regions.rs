@@ -72,16 +72,16 @@ impl Region {
 
 /// Whether `outer` certainly matches every path that `inner` matches.
 fn is_within(inner: &Pattern, outer: &Pattern) -> bool {
-    let lengths_fit = if outer.rest {
+    let lengths_fit = if outer.open_ended {
         outer.segments.len() <= inner.segments.len()
     } else {
-        outer.segments.len() == inner.segments.len() && !inner.rest
+        outer.segments.len() == inner.segments.len() && !inner.open_ended
     };
     inner.absolute == outer.absolute
         && lengths_fit
         && inner.segments.iter().zip(&outer.segments).all(|segments| match segments {
             (Segment::Literal(literal), outer) => outer.matches(literal.as_bytes(), None),
-            (_, Segment::One(_)) => true,
+            (_, Segment::Any(_)) => true,
             (inner, outer) => inner == outer,
         })
 }

@@ -107,7 +107,7 @@ fn pattern_key(pattern: &Pattern, identity: &Identity) -> String {
         .segments
         .iter()
         .map(|segment| match segment {
-            Segment::One(_) => "{}".to_owned(),
+            Segment::Any(_) => "{}".to_owned(),
             Segment::UserId(ids) => {
                 let sources = identity.sources().filter(|(id, ..)| ids.contains(id));
                 let names: BTreeSet<&str> = sources.map(|(_, name, _)| name).collect();
@@ -116,7 +116,12 @@ fn pattern_key(pattern: &Pattern, identity: &Identity) -> String {
             Segment::Literal(_) | Segment::User | Segment::Glob(_) => segment.to_string(),
         })
         .collect();
-    format!("{}{}{}", pattern.absolute, segments.join("/"), if pattern.rest { "/**" } else { "" })
+    format!(
+        "{}{}{}",
+        pattern.absolute,
+        segments.join("/"),
+        if pattern.open_ended { "/**" } else { "" }
+    )
 }
 
 /// The texts that a segment of a pattern matches for a caller.
@@ -140,7 +145,7 @@ fn match_key<'p>(
     for segment in &pattern.segments {
         segments.push(match segment {
             Segment::Literal(literal) => SegmentKey::Literal(literal),
-            Segment::One(_) => SegmentKey::Any,
+            Segment::Any(_) => SegmentKey::Any,
             Segment::User => SegmentKey::Name(subject?.user),
             Segment::UserId(sources) => {
                 let subject = subject?;
@@ -150,7 +155,7 @@ fn match_key<'p>(
             Segment::Glob(glob) => SegmentKey::Glob(glob),
         });
     }
-    Some((pattern.absolute, pattern.rest, segments))
+    Some((pattern.absolute, pattern.open_ended, segments))
 }
 
 /// A pattern of a rule, with the properties of the rule that matter: two rules that differ only in

@@ -133,7 +133,7 @@ fn form(rule: &Rule) -> Form {
     for segment in segments {
         match segment {
             Segment::Literal(literal) => path = format!("{path}/{literal}"),
-            Segment::One(_) => return Form::One(path),
+            Segment::Any(_) => return Form::One(path),
             Segment::Glob(glob) => return Form::Glob(format!("{path}/{}", glob.0.concat())),
             Segment::User | Segment::UserId(_) => panic!("{}", rule.name),
         }

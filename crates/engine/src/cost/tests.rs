@@ -177,11 +177,11 @@ impl Hostile {
 fn pattern(text: &str) -> Pattern {
     let segments = text.strip_prefix('/').unwrap().split('/').map(|part| match part {
         "{user}" => Segment::User,
-        _ if part.starts_with('{') => Segment::One(part.into()),
+        _ if part.starts_with('{') => Segment::Any(part.into()),
         _ if part.contains('*') => Segment::Glob(Glob(part.split('*').map(Into::into).collect())),
         _ => Segment::Literal(part.into()),
     });
-    Pattern { absolute: true, segments: segments.collect(), rest: false }
+    Pattern { absolute: true, segments: segments.collect(), open_ended: false }
 }
 
 fn steps(engine: &Engine, path: &str) -> u64 {

@@ -47,7 +47,7 @@ impl TrieBuilder {
         for segment in &pattern.segments {
             node = self.edge(node, segment, source);
         }
-        End { node, is_tail: pattern.rest }
+        End { node, is_tail: pattern.open_ended }
     }
 
     pub(crate) fn set_row(&mut self, end: End, row: RowId) {
@@ -92,7 +92,7 @@ impl TrieBuilder {
     fn edge(&mut self, from: NodeId, segment: &Segment, source: Option<SourceId>) -> NodeId {
         match segment {
             Segment::Literal(literal) => self.literal_edge(from, literal.as_bytes()),
-            Segment::One(_) => self.single_edge(from, |node| &mut node.any_segment),
+            Segment::Any(_) => self.single_edge(from, |node| &mut node.any_segment),
             Segment::User => self.single_edge(from, |node| &mut node.user),
             Segment::UserId(_) => self.user_id_edge(from, source),
             Segment::Glob(glob) => self.glob_edge(from, glob),

@@ -134,7 +134,7 @@ impl RequestOfSubject<'_> {
         let name = self.path.strip_prefix(b"/").filter(|_| pattern.absolute)?;
         let segments: Vec<&[u8]> = name.split(|byte| *byte == b'/').collect();
         let further = segments.len().checked_sub(pattern.segments.len())?;
-        if further > 0 && !pattern.rest {
+        if further > 0 && !pattern.open_ended {
             return None;
         }
         let mut differences = Vec::new();
@@ -196,7 +196,7 @@ impl RequestOfSubject<'_> {
                 User,
                 format!("`{segment}` is `{}`, the path has `{text}`", lossy(subject.id())),
             )),
-            (Segment::One(_), _) => None,
+            (Segment::Any(_), _) => None,
         }
     }
 

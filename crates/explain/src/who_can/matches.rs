@@ -82,7 +82,8 @@ impl<'a> Matches<'a> {
             rules.iter().flat_map(|rule| user_segment_indices(rule.rule)).collect();
         let mut for_user = BTreeMap::new();
         for ((source, user), prefix) in users_in_path(policy, request, &segment_indices) {
-            let subject = PatternSubject { user: user.as_bytes(), prefix, source: Some(source) };
+            let subject =
+                PatternSubject { user: user.as_bytes(), prefix_len: prefix, source: Some(source) };
             let matches = path_matches(&rules, request, Some(subject));
             if !matches.is_empty() {
                 let effects =
@@ -179,7 +180,7 @@ fn user_segment_indices(rule: &Rule) -> BTreeSet<usize> {
     let segments = rule.resources.iter().flat_map(|pattern| pattern.segments.iter().enumerate());
     let user = segments.filter(|(_, segment)| match segment {
         Segment::User | Segment::UserId(_) => true,
-        Segment::Literal(_) | Segment::One(_) | Segment::Glob(_) => false,
+        Segment::Literal(_) | Segment::Any(_) | Segment::Glob(_) => false,
     });
     user.map(|(index, _)| index).collect()
 }

@@ -12,7 +12,7 @@ use crate::tokens::{self, Unaccepted};
 
 /// Adds the providers as identity sources.
 pub(crate) fn providers(filter: &View<'_>, options: &Options, original: &mut Original) {
-    for (name, provider) in filter.named_entries_of("providers") {
+    for (name, provider) in filter.entries_as_written_at("providers") {
         tokens::note_headers(&provider, ["forward_payload_header", "claim_to_headers"], original);
         match issuer(&provider, options, original) {
             Ok(issuer) => _ = original.sources.add(&name, Kind::Jwt(issuer)),
@@ -68,7 +68,7 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
     let mut earlier: Vec<Expr> = Vec::new();
     // For each source, the conditions under which Envoy has verified its tokens.
     let mut verified: Vec<Vec<Expr>> = vec![Vec::new(); original.sources.all.len()];
-    let requirements = filter.named_entries_of("requirement_map");
+    let requirements = filter.entries_as_written_at("requirement_map");
     let rules = filter.list("rules");
     for rule in &rules {
         let route = match rule.get("match") {
@@ -103,7 +103,8 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
     }
     let state_rules = filter.get("filter_state_rules").into_iter();
     let state_rules = state_rules.map(|rules| (rules, reason::FILTER_STATE));
-    let unknown = filter.besides(KNOWN).into_iter().map(|field| (field, reason::UNKNOWN_FIELD));
+    let unknown =
+        filter.values_except(KNOWN).into_iter().map(|field| (field, reason::UNKNOWN_FIELD));
     for (field, reason) in state_rules.chain(unknown) {
         let condition = field.inexpressible(reason);
         original.deny.push(Alternative::new(&field, "jwt_authn", condition));

@@ -42,7 +42,7 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
     }
     let policies = rules.get("policies");
     let mut alternatives = Vec::new();
-    for (name, policy) in policies.iter().flat_map(View::named_entries) {
+    for (name, policy) in policies.iter().flat_map(View::entries_as_written) {
         let condition = self::policy(&policy, options, &original.sources);
         alternatives.push(Alternative::new(&policy, &name, condition));
     }

@@ -107,7 +107,7 @@ impl<'n> Reader<'_, 'n> {
             "provider_name" => self.provider(value, token),
             "requires_any" | "requires_all" => {
                 let members = value.list("requirements");
-                if members.is_empty() || !value.besides("requirements").is_empty() {
+                if members.is_empty() || !value.values_except("requirements").is_empty() {
                     return self.unclear(value, "only `requirements` are expected here");
                 }
                 if key == "requires_any" {
@@ -138,7 +138,7 @@ impl<'n> Reader<'_, 'n> {
                 Outcome::Failed
             };
         }
-        let providers = self.filter.named_entries_of("providers");
+        let providers = self.filter.entries_as_written_at("providers");
         let unaccepted = providers.iter().find(|(key, _)| key == provider);
         let issuer = unaccepted.and_then(|(_, provider)| provider.text_of("issuer"));
         let issuer = issuer.filter(|issuer| !issuer.is_empty());
@@ -199,7 +199,7 @@ impl<'n> Reader<'_, 'n> {
     fn lenient(&mut self, at: &View<'n>, key: &str, token: Option<usize>) -> Outcome {
         let Some(token) = token else { return UNVERIFIED };
         self.unclear(at, "tokens of any provider are verified here");
-        let providers = self.filter.named_entries_of("providers");
+        let providers = self.filter.entries_as_written_at("providers");
         let has_issuer = |provider: &View<'_>| provider.text_of("issuer") == self.issuer(token);
         // Envoy may use any of several providers with the same issuer.
         if key == "allow_missing"

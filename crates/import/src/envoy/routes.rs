@@ -35,7 +35,7 @@ fn deny_configured(
             deny_configured(&value, route, names, options, original);
             continue;
         }
-        for (name, config) in value.named_entries() {
+        for (name, config) in value.entries_as_written() {
             // Some versions of Envoy also look for the name of the extension.
             if names.contains(&&*name) || super::has_type(&config, &super::IMPORTED) {
                 let message = "the configuration of a filter for a route is not imported: every \

@@ -5,7 +5,7 @@
 /// each path. They stay unallocated while all paths are canonical, and never hold more than 1 MiB.
 #[derive(Debug, Default)]
 pub struct Buffers {
-    /// Everything the path may become, including intermediate texts.
+    /// All texts that the path may become, including intermediate texts.
     pub(super) candidates: Texts,
     /// The text being processed (`current`), the result of a step (`result`), and scratch space
     /// (`scratch`).
@@ -53,9 +53,9 @@ impl Texts {
     }
 
     /// Copies the text with this index to `text`.
-    pub(super) fn copy(&self, number: usize, text: &mut Vec<u8>) {
+    pub(super) fn copy(&self, index: usize, text: &mut Vec<u8>) {
         text.clear();
-        text.extend_from_slice(self.iter().nth(number).unwrap_or_default());
+        text.extend_from_slice(self.iter().nth(index).unwrap_or_default());
     }
 
     pub(super) fn push(&mut self, text: &[u8]) {
@@ -63,8 +63,8 @@ impl Texts {
         self.ends.push(self.bytes.len());
     }
 
-    /// Appends a text unless it is already in the list.
-    pub(super) fn add(&mut self, text: &[u8]) {
+    /// Appends a text unless it is in the list already.
+    pub(super) fn push_new(&mut self, text: &[u8]) {
         if !self.iter().any(|existing| existing == text) {
             self.push(text);
         }

@@ -57,13 +57,12 @@ pub(crate) fn normalise(text: &[u8], normal: &mut Vec<u8>) {
 
 /// Like [`normalise`], but also decodes the visible reserved characters (`%40`, `%3A`, …). `%25`
 /// stays.
-pub(crate) fn reserved_decoded(text: &[u8], decoded: &mut Vec<u8>) {
+pub(crate) fn decode_reserved(text: &[u8], decoded: &mut Vec<u8>) {
     decode_where(text, is_visible, decoded);
 }
 
-/// Whether all servers agree on every triplet of a normalised text: it has only encoded spaces,
-/// characters that are not ASCII, and percent signs that do not look like the start of another
-/// triplet.
+/// Whether all servers agree about every triplet of a normalised text: each encodes a space, a
+/// character that is not ASCII, or a `%` that does not look like the start of another triplet.
 pub(super) fn is_opaque(text: &[u8]) -> bool {
     !has_inner(text)
         && Units(text).flatten().all(|unit| match unit {
@@ -77,7 +76,7 @@ pub(super) fn is_opaque(text: &[u8]) -> bool {
 ///
 /// # Errors
 /// If the result is invalid or ambiguous, or could be decoded yet again.
-pub(super) fn once_more(
+pub(super) fn decode_again(
     text: &[u8],
     inner: &mut Vec<u8>,
     raw: &mut Vec<u8>,
@@ -95,7 +94,7 @@ pub(super) fn once_more(
     if has_inner(raw) {
         return Err(PathError::NestedEncoding);
     }
-    // An error when encoded once is an error when encoded twice.
+    // The errors of encoded characters apply to doubly encoded characters, too.
     is_normal(raw)?;
     normalise(raw, inner);
     Ok(true)
@@ -159,7 +158,7 @@ fn unit([high, low]: [u8; 2]) -> Option<Unit> {
 /// The byte that a triplet at the start of a text encodes.
 ///
 /// # Errors
-/// If there is none, or servers interpret the byte differently.
+/// If there is no triplet, or servers interpret the byte differently.
 pub(crate) fn triplet(text: &[u8]) -> Result<u8, PathError> {
     match Units(text).next() {
         Some(Ok(Unit::Encoded { byte, .. })) => check(byte).map(|()| byte),
@@ -171,8 +170,8 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// Writes the text with the encoded bytes for which `decode` is true decoded, and every other
-/// triplet with upper-case digits.
+/// Decodes the triplets of each byte for which `decode` is true, and writes other triplets with
+/// upper-case digits.
 fn decode_where(text: &[u8], decode: impl Fn(u8) -> bool, decoded: &mut Vec<u8>) {
     decoded.clear();
     decoded.reserve(text.len());
@@ -235,7 +234,7 @@ impl Utf8 {
                 self.length = 0;
                 Ok(())
             }
-            // Without a length of the error, more bytes may complete the character.
+            // `error_len` is `None` if more bytes may complete the character.
             Err(error) if error.error_len().is_none() => Ok(()),
             Err(_) => Err(PathError::InvalidUtf8),
         }

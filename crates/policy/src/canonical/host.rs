@@ -5,8 +5,8 @@ use std::net::Ipv6Addr;
 
 /// The host is invalid. Answered with 400.
 ///
-/// It is not enough to let such a host match nothing: a rule without hosts would still allow the
-/// request, while the backend may take the host for another name.
+/// It is not enough if such a host matches no rule with hosts: a rule without hosts would still
+/// allow the request, and the backend may interpret the host differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("the host is not a host name or an address")]
 pub struct HostError;
@@ -16,8 +16,8 @@ pub struct HostError;
 /// empty; only rules without hosts match it.
 ///
 /// # Errors
-/// Unless it is labels of letters, digits, `-` and `_` (at most 63 bytes each and 253 together: RFC
-/// 1035, 2.3.4) or an IPv6 address in brackets, optionally followed by `:` and digits. RFC 3986,
+/// If it is neither labels of letters, digits, `-` and `_` (at most 63 bytes each and 253 together:
+/// RFC 1035, 2.3.4) nor an IPv6 address in brackets, optionally followed by `:` and digits. RFC 3986,
 /// 3.2.2 also permits triplets, `~` and `!$&'()*+,;=`, but no server has such a name. User
 /// information (`user@`) is an error.
 pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
@@ -38,7 +38,7 @@ pub fn host<'a>(raw: &'a [u8], lowered: &'a mut Vec<u8>) -> Result<&'a [u8], Hos
 
 /// `[0::1]:80` to `[::1]`. An address has many spellings, and a `deny` rule must apply to all of
 /// them (RFC 5952, 4).
-fn address<'a>(raw: &[u8], written: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
+fn address<'a>(raw: &[u8], canonical: &'a mut Vec<u8>) -> Result<&'a [u8], HostError> {
     let end = raw.iter().position(|byte| *byte == b']').ok_or(HostError)?;
     let (name, port) = raw.split_at_checked(end + 1).ok_or(HostError)?;
     let inside =
@@ -47,9 +47,9 @@ fn address<'a>(raw: &[u8], written: &'a mut Vec<u8>) -> Result<&'a [u8], HostErr
     if !is_port(port) {
         return Err(HostError);
     }
-    written.clear();
-    write!(written, "[{address}]").map_err(|_| HostError)?;
-    Ok(written)
+    canonical.clear();
+    write!(canonical, "[{address}]").map_err(|_| HostError)?;
+    Ok(canonical)
 }
 
 /// `api.example.com.:80` to `api.example.com`.
@@ -60,7 +60,7 @@ fn name(raw: &[u8]) -> Result<&[u8], HostError> {
     if is_name(name) && is_port(port) { Ok(name) } else { Err(HostError) }
 }
 
-/// Whether it is labels separated by dots. A single pass, because every request pays for it.
+/// Whether a name is labels separated by dots. A single pass, because every request pays for it.
 fn is_name(name: &[u8]) -> bool {
     let mut label = 0;
     for byte in name {
@@ -74,7 +74,7 @@ fn is_name(name: &[u8]) -> bool {
     label > 0 && name.len() <= 253
 }
 
-/// Empty, or `:` and any number of digits, including none (RFC 3986, 3.2.3).
+/// Whether a text is empty, or `:` and any number of digits, including none (RFC 3986, 3.2.3).
 fn is_port(text: &[u8]) -> bool {
     match text.split_first() {
         None => true,

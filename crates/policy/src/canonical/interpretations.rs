@@ -1,5 +1,5 @@
-//! The interpretations that backends may give to a path, depending on which steps each of them
-//! takes or leaves out.
+//! The interpretations of a path by different backends, each of which takes some of the decoding
+//! and resolving steps and omits others.
 
 use super::buffers::{Buffers, Texts};
 use super::error::PathError;
@@ -8,7 +8,7 @@ use super::{encoding, shape};
 /// The longest path with several interpretations, in bytes. Length costs the client nothing,
 /// but a dozen or more interpretations are each built and evaluated: 5 to 15 ms for 60 KiB, the
 /// longest path that Envoy accepts (November 2026, 2 cores under load, `hostile_paths` in the
-/// authorizer's examples). 8 KiB is as much as other servers accept.
+/// authorizer's examples). Other servers accept 8 KiB as well.
 pub(super) const MAX_LENGTH: usize = 8 << 10;
 
 /// The limit on the total bytes of all texts that a path becomes: six times the longest path. A
@@ -32,33 +32,33 @@ pub(super) fn write(path: &[u8], buffers: &mut Buffers) -> Result<(), PathError>
     candidates.clear();
     encoding::normalise(path, current);
     candidates.push(current);
-    shape::parameters_apart_from_dots(current, result)?;
+    shape::reject_parameters_near_dots(current, result)?;
     shape::without_raw_parameters(current, result);
-    candidates.add(result);
-    // A server that resolves dot segments before decoding may treat `%2e%2e` as a name, which a
-    // `..` after it removes.
+    candidates.push_new(result);
+    // A server that removes dot segments before it decodes may treat `%2e%2e` as a name, which a
+    // later `..` removes.
     if shape::has_dots(path) && encoding::has_encoded_dots(path) {
         shape::resolve(path, result, scratch)?;
         encoding::normalise(result, current);
-        candidates.add(current);
+        candidates.push_new(current);
         shape::without_raw_parameters(current, result);
-        candidates.add(result);
+        candidates.push_new(result);
     }
     take_steps(candidates, 0, [current, result, scratch])?;
     let decoded_once = candidates.len();
     for at in 0..decoded_once {
         candidates.copy(at, current);
-        if !encoding::once_more(current, result, scratch)? {
+        if !encoding::decode_again(current, result, scratch)? {
             continue;
         }
-        shape::reveals_no_dots(current, result)?;
-        shape::parameters_apart_from_dots(result, scratch)?;
-        candidates.add(result);
+        shape::reject_revealed_dots(current, result)?;
+        shape::reject_parameters_near_dots(result, scratch)?;
+        candidates.push_new(result);
     }
     take_steps(candidates, decoded_once, [current, result, scratch])
 }
 
-/// Applies each step to the texts from `next` on, including those that this adds.
+/// Applies each step to the texts from index `next` on, including the texts that the steps add.
 fn take_steps(
     candidates: &mut Texts,
     mut next: usize,
@@ -67,18 +67,18 @@ fn take_steps(
     while next < candidates.len() {
         candidates.copy(next, current);
         next += 1;
-        shape::has_no_authority(current)?;
-        for mark in [b"%3F", b"%23"] {
-            if let Some(before) = encoding::before(current, mark) {
-                shape::ends_apart_from_dots(before)?;
-                candidates.add(before);
+        shape::reject_authority(current)?;
+        for end in [b"%3F", b"%23"] {
+            if let Some(before) = encoding::before(current, end) {
+                shape::reject_dots_at_end(before)?;
+                candidates.push_new(before);
             }
         }
         shape::without_parameters(current, result);
-        candidates.add(result);
+        candidates.push_new(result);
         if !shape::is_resolved(current) {
             shape::resolve(current, result, scratch)?;
-            candidates.add(result);
+            candidates.push_new(result);
         }
         if candidates.size() > MAX_BYTES {
             return Err(PathError::TooLong);

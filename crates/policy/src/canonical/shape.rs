@@ -1,6 +1,6 @@
 //! Dot segments, adjacent slashes and `;` parameters.
 
-use super::encoding::reserved_decoded;
+use super::encoding::decode_reserved;
 use super::error::PathError;
 
 /// Whether a path has neither dot segments nor adjacent slashes.
@@ -13,32 +13,33 @@ pub(super) fn has_dots(text: &[u8]) -> bool {
     segments(text).any(|segment| matches!(segment, b"." | b".."))
 }
 
-/// Writes the path without dot segments and adjacent slashes to `path`. `other` is overwritten.
+/// Writes the path without dot segments and adjacent slashes to `path`. `scratch` is overwritten.
 ///
 /// # Errors
-/// If it climbs above the root, begins with `//` once its dot segments are removed, or the result
-/// depends on the order of the two steps.
+/// If the path climbs above the root, begins with `//` once its dot segments are removed, or the
+/// result depends on the order of the two steps.
 pub(super) fn resolve(
     text: &[u8],
     path: &mut Vec<u8>,
-    other: &mut Vec<u8>,
+    scratch: &mut Vec<u8>,
 ) -> Result<(), PathError> {
     without_dots(segments(text), path)?;
-    has_no_authority(path)?;
+    reject_authority(path)?;
     merge(path);
-    without_dots(merged_segments(text), other)?;
-    if path == other { Ok(()) } else { Err(PathError::AmbiguousSlashes) }
+    without_dots(merged_segments(text), scratch)?;
+    if path == scratch { Ok(()) } else { Err(PathError::AmbiguousSlashes) }
 }
 
 /// Returns an error for a path that begins with `//`: a parser of URL references (RFC 3986, 4.2)
 /// takes the next segment for an authority, and starts the path after it.
-pub(super) fn has_no_authority(text: &[u8]) -> Result<(), PathError> {
+pub(super) fn reject_authority(text: &[u8]) -> Result<(), PathError> {
     if text.starts_with(b"//") { Err(PathError::Authority) } else { Ok(()) }
 }
 
-/// Returns an error for a path that ends in a dot segment. This path was cut from a longer path;
-/// servers that resolve it before and after the cut get different paths.
-pub(super) fn ends_apart_from_dots(text: &[u8]) -> Result<(), PathError> {
+/// Returns an error for the part of a path before a `?` or `#` if it ends in a dot segment: a server
+/// that removes dot segments first and then cuts the path gets another path than a server that cuts
+/// it first.
+pub(super) fn reject_dots_at_end(text: &[u8]) -> Result<(), PathError> {
     match segments(text).next_back() {
         Some(b"." | b"..") => Err(PathError::AmbiguousEnd),
         _ => Ok(()),
@@ -50,39 +51,38 @@ pub(super) fn merge(path: &mut Vec<u8>) {
     path.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
 }
 
-/// Writes the path without its `;` parameters. Encoded `;` are not seen.
+/// Writes the path without its `;` parameters. An encoded `;` is left as it is.
 pub(super) fn without_raw_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, raw_parameter, path);
 }
 
-/// Writes the path without its `;` parameters, including those that an encoded `;` starts.
+/// Writes the path without its `;` parameters, also if the `;` is encoded.
 pub(super) fn without_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, parameter, path);
 }
 
-/// Returns an error if a segment with a `;`, raw or encoded, comes directly before or after a dot
-/// segment, or has dots before, between or after its `;`, which are a dot segment to a server that
-/// treats `;` as a separator. `plain` is overwritten.
-pub(super) fn parameters_apart_from_dots(
+/// Returns an error if a segment with a `;`, raw or encoded, is next to a dot segment (`/a;x/..`), or
+/// if its part before, between or after a `;` is `.` or `..` (`/..;x`): a server that treats `;` as a
+/// separator sees a dot segment there. `decoded` is overwritten.
+pub(super) fn reject_parameters_near_dots(
     text: &[u8],
-    plain: &mut Vec<u8>,
+    decoded: &mut Vec<u8>,
 ) -> Result<(), PathError> {
-    reserved_decoded(text, plain);
-    let (mut dots_before, mut parameter_before) = (false, false);
-    for segment in segments(plain).filter(|segment| !segment.is_empty()) {
-        let dots = segment.split(|byte| *byte == b';').any(|part| matches!(part, b"." | b".."));
-        let parameter = raw_parameter(segment).is_some();
-        if (dots || dots_before) && (parameter || parameter_before) {
+    decode_reserved(text, decoded);
+    let (mut previous_has_dots, mut previous_has_parameter) = (false, false);
+    for segment in segments(decoded).filter(|segment| !segment.is_empty()) {
+        let has_dots = segment.split(|byte| *byte == b';').any(|part| matches!(part, b"." | b".."));
+        let has_parameter = raw_parameter(segment).is_some();
+        if (has_dots || previous_has_dots) && (has_parameter || previous_has_parameter) {
             return Err(PathError::AmbiguousParameter);
         }
-        (dots_before, parameter_before) = (dots, parameter);
+        (previous_has_dots, previous_has_parameter) = (has_dots, has_parameter);
     }
     Ok(())
 }
 
-/// Returns an error if a segment of `decoded` is a dot segment and was none in `text`, from which
-/// it was decoded.
-pub(super) fn reveals_no_dots(text: &[u8], decoded: &[u8]) -> Result<(), PathError> {
+/// Returns an error if decoding `text` to `decoded` has turned a segment into a dot segment.
+pub(super) fn reject_revealed_dots(text: &[u8], decoded: &[u8]) -> Result<(), PathError> {
     let mut pairs = segments(text).zip(segments(decoded));
     let reveals = pairs.any(|(before, after)| is_dotted(after) && !is_dotted(before));
     if reveals { Err(PathError::NestedEncoding) } else { Ok(()) }

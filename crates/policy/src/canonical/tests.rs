@@ -425,7 +425,7 @@ fn no_segment_of_a_pattern_but_the_last_matches_an_empty_one() {
         }
     }
     for segment in [
-        Segment::One("id".into()),
+        Segment::Any("id".into()),
         Segment::User,
         Segment::UserId(vec![SourceId::BASIC]),
         Segment::Glob(Glob(vec!["".into(), "".into()])),
@@ -433,7 +433,7 @@ fn no_segment_of_a_pattern_but_the_last_matches_an_empty_one() {
         assert!(
             !segment.matches(
                 b"",
-                Some(PatternSubject { user: b"", prefix: 0, source: Some(SourceId::BASIC) })
+                Some(PatternSubject { user: b"", prefix_len: 0, source: Some(SourceId::BASIC) })
             ),
             "{segment}"
         );

@@ -3,7 +3,7 @@
 use document::{Node, Reader, Scalar, Value};
 use serde_json::{Map, Number, Value as Json};
 
-/// A tree as JSON; `None` if a number in it, which is reported, has no JSON equivalent.
+/// A tree as JSON; `None` if it has a number without an equivalent in JSON, which is reported.
 pub(super) fn from_yaml(reader: &mut Reader, node: &Node) -> Option<Json> {
     match &node.value {
         Value::Scalar(scalar) => {
@@ -44,7 +44,7 @@ fn from_scalar(scalar: &Scalar) -> Option<Json> {
         if let Ok(number) = text.parse::<u64>() {
             return Some(number.into());
         }
-        // Rust reads `inf` and `nan` as numbers, too, which YAML writes with a dot.
+        // `f64` also parses `inf` and `nan`, which are text in YAML: there they begin with a dot.
         let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
         if unsigned.starts_with(|first: char| first == '.' || first.is_ascii_digit())
             && let Ok(number) = text.parse::<f64>()

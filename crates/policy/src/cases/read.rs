@@ -7,7 +7,7 @@ use crate::cases::{Case, Credentials, Expect, Request, json};
 use crate::parse::values::is_name;
 use document::{Fields, Node, Reader, Text, Value};
 
-/// Reads every case, also after a problem.
+/// Reads every case, even after a problem.
 pub(super) fn read_cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
     if let Value::Map(entries) = &root.value
         && let Some((key, _)) =
@@ -27,7 +27,7 @@ pub(super) fn read_cases(reader: &mut Reader, root: &Node) -> Vec<Case> {
 fn read_case(reader: &mut Reader, node: &Node) -> Option<Case> {
     let fields = reader.filled_fields(node, "a case", &["name", "request", "expect"])?;
     reader.required(&fields, "name", "say what the case shows");
-    let name = owned(reader, &fields, "name");
+    let name = read_text(reader, &fields, "name");
     let request = reader.required(&fields, "request", "write `request: { path: … }`");
     let request = request.and_then(|node| read_request(reader, node));
     let expect = reader.required(&fields, "expect", "write the status, such as `expect: 403`");
@@ -35,7 +35,7 @@ fn read_case(reader: &mut Reader, node: &Node) -> Option<Case> {
     Some(Case { name: name?, request: request?, expect: expect?, at: reader.place(node.at) })
 }
 
-fn owned(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<String> {
+fn read_text(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<String> {
     reader.field_text(fields, key).map(|text| text.text.to_owned())
 }
 
@@ -46,11 +46,11 @@ fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
     ];
     let fields = reader.filled_fields(node, "a request", &field_names)?;
     reader.required(&fields, "path", "write the path that is requested");
-    let path = owned(reader, &fields, "path");
-    let method = owned(reader, &fields, "method");
-    let host = owned(reader, &fields, "host");
+    let path = read_text(reader, &fields, "path");
+    let method = read_text(reader, &fields, "method");
+    let host = read_text(reader, &fields, "host");
     let headers = fields.value("headers").map(|node| read_headers(reader, node));
-    let body = owned(reader, &fields, "body");
+    let body = read_text(reader, &fields, "body");
     let credentials = read_credentials(reader, &fields);
     let at = reader.field_text(&fields, "at").and_then(|text| read_time(reader, &text));
     Some(Request {
@@ -86,20 +86,20 @@ fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credenti
     };
     if let Some((second, _)) = credentials.next() {
         let message = format!("a request has either `{}` or `{}`", key.text, second.text);
-        reader.error_help(second.at, message, "make two cases of it");
+        reader.error_help(second.at, message, "write two cases");
     }
     if &*key.text != "user" {
         reject_groups(reader, fields);
     }
     match &*key.text {
         "basic" => {
-            let pair = owned(reader, fields, "basic")?;
+            let pair = read_text(reader, fields, "basic")?;
             if !pair.contains(':') {
                 reader.error(node.at, "`basic` is not `user:password`");
             }
             Some(Credentials::Basic(pair))
         }
-        "bearer" => owned(reader, fields, "bearer").map(Credentials::Bearer),
+        "bearer" => read_text(reader, fields, "bearer").map(Credentials::Bearer),
         "user" => {
             let name = reader.field_text(fields, "user")?;
             let groups =
@@ -151,8 +151,8 @@ fn read_expect(reader: &mut Reader, node: &Node) -> Option<Expect> {
         reader.filled_fields(node, "`expect`", &["status", "rule", "reason", "headers"])?;
     let status = reader.required(&fields, "status", "write a number such as `200`, `401` or `403`");
     let status = status.and_then(|node| read_status(reader, node));
-    let rule = owned(reader, &fields, "rule");
-    let reason = owned(reader, &fields, "reason");
+    let rule = read_text(reader, &fields, "rule");
+    let reason = read_text(reader, &fields, "reason");
     let headers = fields.value("headers").map(|node| read_expected_headers(reader, node));
     Some(Expect { status: status?, rule, reason, headers: headers.unwrap_or_default() })
 }

@@ -13,29 +13,29 @@ use document::{Place, PolicyFile};
 pub struct Search {
     /// The folder of its files, resolved against the policy's folder.
     pub folder: PathBuf,
-    /// Those of its files that exist, not yet parsed.
+    /// The existing files of the cluster, not yet parsed.
     pub files: Vec<PolicyFile>,
     /// The hosts of the cluster; empty means any.
     pub hosts: Vec<Scope>,
-    /// How requests are evaluated that are permitted on some of their indices only; `None`: as in
-    /// the cluster's `config.yml`.
+    /// How the cluster evaluates requests that are permitted on only some of their indices. If
+    /// `None`, the cluster's `config.yml` decides.
     pub evaluation: Option<Evaluation>,
-    /// Whether such requests are reduced to the permitted indices; `None`: as in the cluster's
-    /// `config.yml`.
+    /// Whether requests that are permitted on only some of their indices are reduced to these. If
+    /// `None`, the cluster's `config.yml` decides.
     pub do_not_fail_on_forbidden: Option<bool>,
     /// Patterns of system indices, not yet parsed, which only roles with
     /// `system:admin/system_index` may use.
     pub system_indices: Vec<(Arc<str>, Place)>,
-    /// How requests are answered that show documents or fields of which a role of the caller hides
-    /// some.
+    /// How a request is handled that would show documents or fields which a role of the caller
+    /// hides.
     pub document_security: DocumentSecurity,
-    /// Whether a role that shows all documents or fields of an index prevails over roles that show
-    /// some of them (`plugins.security.dfm_empty_overrides_all`).
+    /// Whether a role that shows all documents or fields of an index prevails over roles that hide
+    /// some (`plugins.security.dfm_empty_overrides_all`).
     pub dfm_empty_overrides_all: bool,
-    /// Whether the cluster checks that a scroll is the caller's own. Otherwise to continue a scroll
-    /// needs the right to search all indices.
+    /// Whether the cluster checks that a scroll belongs to the caller. If not, only callers who may
+    /// search all indices may continue a scroll.
     pub cluster_checks_scrolls: bool,
-    /// How a bulk request is answered of which only some items are permitted.
+    /// How a bulk request is handled if only some of its items are permitted.
     pub bulk: Bulk,
     /// The indices, aliases and data streams of the cluster, if they are known.
     pub inventory: Option<Inventory>,
@@ -43,8 +43,8 @@ pub struct Search {
     pub at: Place,
 }
 
-/// How a request to a search cluster is answered that shows documents or fields of which a role of
-/// the caller hides some.
+/// How a request to a search cluster is handled that would show documents or fields which a role of
+/// the caller hides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DocumentSecurity {
     /// It is denied.
@@ -52,7 +52,7 @@ pub enum DocumentSecurity {
     Deny,
     /// It is forwarded with a request header about the parts to hide.
     Header {
-        /// Its name, as that of a [`SetHeader`](super::SetHeader), and none of the policy's
+        /// The name of the header, valid as for [`SetHeader`](super::SetHeader), and not in
         /// `allow_response`.
         name: Arc<str>,
         /// Where it is configured.
@@ -60,14 +60,14 @@ pub enum DocumentSecurity {
     },
 }
 
-/// How a bulk request to a search cluster is answered of which only some items are permitted.
+/// How a bulk request to a search cluster is handled if only some of its items are permitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bulk {
     /// It is denied (`whole`).
     #[default]
     Whole,
-    /// Inside Envoy it is forwarded without the other items, whose errors are added to the response
-    /// (`per-item`). Over `ext_authz`, where neither can be done, it is denied.
+    /// Inside Envoy it is forwarded without the denied items, and their errors are added to the
+    /// response (`per-item`). `ext_authz` can change neither, so there it is denied.
     PerItem,
 }
 
@@ -91,9 +91,9 @@ pub enum Inventory {
         /// The place in the policy that names it.
         at: Place,
     },
-    /// Asked of the cluster, in the background.
+    /// Requested from the cluster, in the background.
     Url {
-        /// Where it is asked.
+        /// The URL of the inventory.
         url: KeyUrl,
         /// The interval between two requests; 30 s if not set.
         refresh: Duration,

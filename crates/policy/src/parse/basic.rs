@@ -32,11 +32,11 @@ pub(crate) fn read(
     if let Some(node) = fields.value("users") {
         read_users(reader, node, &mut users);
     }
-    // Passwords that are missing may be in a file or a line that could not be read, or in an empty
-    // `users_file`.
+    // If the `users_file` could not be read completely, or its key is empty, it may have the missing
+    // passwords, so these are not reported.
     let has_file = fields.field("users_file").is_some();
     if !has_file || read_file(reader, files, &fields, &mut users) {
-        users.finish(reader, has_file);
+        users.report_without_password(reader, has_file);
     }
     if verify && users.list.is_empty() && reader.errors() == errors {
         match &users.empty_file {
@@ -67,8 +67,8 @@ struct Users {
     /// The places of all names.
     places: HashMap<Arc<str>, Place>,
     list: Vec<BasicUser>,
-    /// Users under `users` without a password: `users_file` may have it.
-    awaiting: HashMap<Arc<str>, (Mark, BasicUser)>,
+    /// Users under `users` without a password, which the `users_file` may have.
+    without_password: HashMap<Arc<str>, (Mark, BasicUser)>,
     verify: bool,
     /// The `users_file`, if no line of it is a user, and the place that names it.
     empty_file: Option<(Mark, PathBuf)>,
@@ -78,10 +78,10 @@ impl Users {
     /// Adds a user of the `users_file`; `at` is the place of its name. Its groups may be under
     /// `users`.
     fn add_from_file(&mut self, reader: &mut Reader, at: Place, user: BasicUser) {
-        match self.awaiting.remove(&user.name) {
+        match self.without_password.remove(&user.name) {
             Some((_, BasicUser { groups, .. })) => {
-                // If the file has the user once more, that line is the mistake, and not the entry
-                // under `users`.
+                // From now on the name is at this line: if the file has the user twice, the problem
+                // is about the lines, not about the entry under `users`.
                 self.places.insert(user.name.clone(), at);
                 self.list.push(BasicUser { groups, ..user });
             }
@@ -89,13 +89,13 @@ impl Users {
         }
     }
 
-    /// Reports each user whose password is nowhere. With a `users_file` this is only a warning, and
+    /// Reports each user without a password. With a `users_file` this is only a warning, and
     /// the user is left out: if it were an error, the old policy would stay active after a line of
     /// the file is deleted, and with it the access of a user who was to be removed.
-    fn finish(&mut self, reader: &mut Reader, has_file: bool) {
-        let mut awaiting: Vec<_> = self.awaiting.drain().collect();
-        awaiting.sort_by_key(|(_, (at, _))| *at);
-        for (name, (at, user)) in awaiting {
+    fn report_without_password(&mut self, reader: &mut Reader, has_file: bool) {
+        let mut users: Vec<_> = self.without_password.drain().collect();
+        users.sort_by_key(|(_, (at, _))| *at);
+        for (name, (at, user)) in users {
             if !self.verify {
                 self.list.push(user);
             } else if has_file {
@@ -118,7 +118,7 @@ impl Users {
             return;
         }
         self.places.insert(user.name.clone(), at);
-        // A user without a usable password was reported.
+        // An unusable password was reported already.
         if user.password.is_some() || !self.verify {
             self.list.push(user);
         }
@@ -134,7 +134,7 @@ fn read_users(reader: &mut Reader, node: &Node, users: &mut Users) {
             users.add(reader, at, user);
         } else {
             users.places.insert(user.name.clone(), at);
-            users.awaiting.insert(user.name.clone(), (key.at, user));
+            users.without_password.insert(user.name.clone(), (key.at, user));
         }
     }
 }
@@ -172,7 +172,7 @@ fn read_hash(reader: &mut Reader, node: &Node) -> Option<Secret> {
     values::is_hash(reader, text.at, text.text).then(|| Secret(text.shared.clone()))
 }
 
-/// Adds the users of the `users_file`; false if it, or a line of it, cannot be read.
+/// Adds the users of the `users_file`. False if the file or one of its lines cannot be read.
 fn read_file(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,

@@ -31,7 +31,7 @@ impl<'f> CachedFiles<'f> {
         self.read
     }
 
-    /// The file that a text names, with its contents; `None` if that was reported as an error.
+    /// The file that a text names; `None` if an error was reported.
     pub(crate) fn read_named(
         &mut self,
         reader: &mut Reader,
@@ -40,11 +40,11 @@ impl<'f> CachedFiles<'f> {
         if !is_file_name(reader, name) {
             return None;
         }
-        self.read_beside(reader, name.at, beside(reader.file(), name.text))
+        self.read_path(reader, name.at, relative_to(reader.file(), name.text))
     }
 
-    /// The file at this path, which is named at this place.
-    pub(crate) fn read_beside(
+    /// The file at this path; `None` if an error at the place of its name was reported.
+    pub(crate) fn read_path(
         &mut self,
         reader: &mut Reader,
         at: Mark,
@@ -59,7 +59,7 @@ impl<'f> CachedFiles<'f> {
         }
     }
 
-    /// The names in a folder that is named at this place, sorted.
+    /// The sorted names of the files in a folder; `None` if an error at this place was reported.
     pub(crate) fn list(&self, reader: &mut Reader, at: Mark, folder: &Path) -> Option<Vec<String>> {
         let is_current = folder.as_os_str().is_empty();
         match self.files.list(if is_current { Path::new(".") } else { folder }) {
@@ -75,13 +75,14 @@ impl<'f> CachedFiles<'f> {
     }
 }
 
-/// The path of a file that another file names, relative to that file's folder.
-pub(crate) fn beside(file: &Path, name: &str) -> PathBuf {
+/// The path of a file that `file` names, relative to the folder of `file`.
+pub(crate) fn relative_to(file: &Path, name: &str) -> PathBuf {
     let joined = file.parent().unwrap_or_else(|| Path::new("")).join(name);
     joined.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// Whether a file name is not a URL by mistake. A URL may contain a secret, so it is never shown.
+/// Whether this is a file name; reports a URL. It may contain a secret, so the message does not show
+/// it.
 pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
     let is_url = name.text.contains("://");
     if is_url {

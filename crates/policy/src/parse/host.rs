@@ -22,17 +22,16 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<S
             .unwrap_or(host);
         let help = "a host has ASCII letters, digits, `-` and dots, others in Punycode (`xn--`), \
                     at most 63 characters between dots and 253 together, and no placeholders: \
-                    write one rule for each, or `*.example.com` for all below one";
+                    write a rule for each host, or `*.example.com` for all hosts below `example.com`";
         return reader.reject(text.locate(part), format!("the host `{host}` never matches"), help);
     };
     Some(if below { Scope::Below(canonical.into()) } else { Scope::Exact(canonical.into()) })
 }
 
-/// The part of a host that people often write and that occurs in no canonical host, why, and how to
-/// fix it.
+/// A common mistake in a host: the part of the host, the message and the help.
 fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static str)> {
     if host == "*" {
-        let help = "leave the host out: the rule then applies to any";
+        let help = "leave the host out: the rule then applies to any host";
         return Some((host, "`*` is not a host".to_owned(), help));
     }
     if name.starts_with('[') && host != name {
@@ -50,7 +49,7 @@ fn fault<'h>(host: &'h str, name: &'h str) -> Option<(&'h str, String, &'static 
         let message = format!(
             "`*` is allowed only at the front of a host, as in `*.example.com`, not in `{host}`"
         );
-        return Some((name.get(at..).unwrap_or_default(), message, "write one rule for each host"));
+        return Some((name.get(at..).unwrap_or_default(), message, "write a rule for each host"));
     }
     let port = name.find(':').and_then(|at| name.get(at..));
     if let Some(part) = port.filter(|port| !port.contains(|c: char| c.is_ascii_alphabetic())) {

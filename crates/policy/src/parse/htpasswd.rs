@@ -13,7 +13,7 @@ use document::{Mark, Problem, Reader, Secret};
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<BasicUser>, Vec<Problem>) {
     let mut reader = Reader::new(file.into());
     let mut users = Vec::new();
-    // A single message, not a message for each line.
+    // A binary file gets a single message, not a message for each line.
     if bytes.contains(&0) {
         let help = "name a text file of `user:hash` lines, as `htpasswd -B` writes it";
         reader.error_help(Mark::START, "the file is not text", help);

@@ -8,8 +8,9 @@ use crate::parse::response::header_name;
 use crate::parse::values::{self, is_name};
 use document::{Fields, Key, Node, PolicyFile, Reader, Text};
 
-/// Claims that rolegate itself writes (RFC 7519, 4.1, and ours).
-const OURS: &[&str] = &["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "groups", "rev"];
+/// Claims that rolegate writes itself: registered claims (RFC 7519, 4.1), and its own.
+const RESERVED_CLAIMS: &[&str] =
+    &["iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", "groups", "rev"];
 
 const NAME: &str = "x-identity";
 const LIFETIME: Duration = Duration::from_secs(60);
@@ -54,18 +55,22 @@ fn read_name<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> Option<
 }
 
 fn read_format(reader: &mut Reader, fields: &Fields<'_>) -> Option<IdentityFormat> {
-    // The code of the compact form is made with HMAC-SHA256, which need not be named.
+    // HMAC-SHA256 is the only algorithm of the compact form, so `algorithm` is optional.
     let algorithm = reader.field_choice(fields, "algorithm", &[("hmac-sha256", ())]);
     let has_algorithm = algorithm.is_some() || fields.value("algorithm").is_none();
     reader.required(fields, "format", "add `format: jwt`, or `format: compact`")?;
     let formats = [("jwt", IdentityFormat::Jwt), ("compact", IdentityFormat::Compact)];
     let format = reader.field_choice(fields, "format", &formats)?;
-    let (key, of) = match format {
+    let (key, format_with_key) = match format {
         IdentityFormat::Jwt => ("algorithm", "compact"),
         IdentityFormat::Compact => ("issuer", "jwt"),
     };
     if let Some((name, _)) = fields.field(key).filter(|(_, node)| !node.is_nothing()) {
-        reader.error_help(name.at, format!("`{key}` is for `format: {of}`"), "leave it out");
+        reader.error_help(
+            name.at,
+            format!("`{key}` is for `format: {format_with_key}`"),
+            "leave it out",
+        );
     }
     has_algorithm.then_some(format)
 }
@@ -104,13 +109,13 @@ fn read_lifetime(reader: &mut Reader, fields: &Fields<'_>) -> Duration {
     lifetime
 }
 
-/// Claims of the caller's token that are passed on: names in the header, and their places in the
-/// token.
+/// Claims of the caller's token that are copied to the header: their names there, and their paths in
+/// the token.
 fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Vec<(Box<str>, ClaimPath)> {
     let entries = fields.value("claims").and_then(|node| reader.entries(node, "`claims`"));
     let mut claims = Vec::new();
     for (key, node) in entries.iter().flat_map(Fields::iter) {
-        if OURS.contains(&&*key.text) {
+        if RESERVED_CLAIMS.contains(&&*key.text) {
             let message = format!("`{}` is a claim that rolegate writes itself", key.text);
             reader.error_help(key.at, message, "take another name");
             continue;

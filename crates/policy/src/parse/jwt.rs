@@ -11,7 +11,7 @@ use crate::parse::values::{self, is_name, name_refs, names, prefix};
 use document::{Fields, Mark, Node, Place, PolicyFile, Problem, Reader, Text, Value, Warning};
 
 const CLOCK_SKEW: Duration = Duration::from_secs(60);
-/// A clock skew above this is more than a clock's error, and gets a warning.
+/// A longer clock skew gets a warning: clocks do not differ so much.
 const LARGE_SKEW: Duration = Duration::from_secs(600);
 const REFRESH: Duration = Duration::from_secs(300);
 /// The minimum interval between two fetches, so that they do not burden the server.
@@ -38,7 +38,7 @@ pub(crate) fn read(reader: &mut Reader, files: &mut CachedFiles<'_>, node: &Node
     issuers
 }
 
-/// Reads an issuer; returns it with the place of its name.
+/// Reads an issuer, and the place of its name.
 fn read_issuer(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,
@@ -94,7 +94,7 @@ fn read_issuer(
     Some((issuer, reader.place(name.at)))
 }
 
-/// Whether `claims` names roles, or may have done so: a key without a value was reported.
+/// Whether `claims` has `roles`, or is empty, which was reported already.
 fn may_name_roles(fields: &Fields<'_>) -> bool {
     match fields.field("claims").map(|(_, claims)| &claims.value) {
         Some(Value::Map(entries)) => entries.iter().any(|(key, _)| &*key.text == "roles"),
@@ -120,7 +120,7 @@ fn read_roles_from_token(
     if items.is_empty() {
         reader.error_help(node.at, format!("`{KEY}` is empty"), "write `false`, or list a role");
     } else if claims.roles.is_none() && !may_name_roles(fields) {
-        let message = format!("`{KEY}` is without effect: no claim is read for roles");
+        let message = format!("`{KEY}` has no effect: no claim is read for roles");
         let help = "add `roles` to `claims`: the claim that names the roles of the caller";
         reader.error_help(node.at, message, help);
     }
@@ -180,7 +180,7 @@ fn read_keys(
             let message = format!("`keys` has both `{key}` and `{second}`");
             return reader.reject(node.at, message, "leave one out");
         }
-        // A key that is misspelled was reported.
+        // A misspelled key was reported already.
         [] if reader.errors() > errors => return None,
         [] => {
             if let Some(node) = fields.value("discovery") {
@@ -218,7 +218,7 @@ fn read_keys(
     Some(Keys::Url { url: url.trusting(trusted_ca?), refresh, at })
 }
 
-/// Reports keys beside `file` that are about fetching.
+/// Reports keys other than `file`: they configure how keys are fetched from a URL.
 pub(crate) fn reject_for_file(reader: &mut Reader, fields: &Fields<'_>) {
     for (key, _) in fields.iter().filter(|(key, node)| &*key.text != "file" && !node.is_nothing()) {
         let help = "leave it out: a file is not fetched, and is read again when it changes";
@@ -241,8 +241,8 @@ fn is_discoverable(reader: &mut Reader, discovery: Mark, issuer: &str) -> bool {
     fault.is_none()
 }
 
-/// The contents of the file of certificates under `ca_file`; `None` if it was reported. The program
-/// that uses the certificates checks each.
+/// The contents of the file of certificates under `ca_file`; `None` if a problem was reported. Each
+/// certificate is checked where it is used.
 pub(crate) fn read_trusted_ca(
     reader: &mut Reader,
     files: &mut CachedFiles<'_>,

@@ -3,7 +3,7 @@
 use crate::pattern::Actions;
 use document::{Reader, Text, Warning, closest};
 
-/// The methods of IANA's registry that are in use, and two that caches define.
+/// The methods of IANA's registry that are in use, and two methods of caches (`BAN` and `PURGE`).
 const USUAL: &str = "ACL BAN BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY DELETE GET HEAD \
                      LABEL LINK LOCK MERGE MKACTIVITY MKCALENDAR MKCOL MKREDIRECTREF MKWORKSPACE \
                      MOVE OPTIONS ORDERPATCH PATCH POST PROPFIND PROPPATCH PURGE PUT QUERY REBIND \
@@ -13,8 +13,8 @@ const USUAL: &str = "ACL BAN BASELINE-CONTROL BIND CHECKIN CHECKOUT CONNECT COPY
 /// The maximum number of methods of a rule.
 pub const MAX_METHODS: usize = 100;
 
-/// The signs that people write before a method that they do not mean. A request may have such a
-/// method; a rule cannot name it.
+/// The signs with which people negate a method, as in `!GET`. The methods of requests may begin with
+/// these signs, but a rule cannot name such a method.
 const NEGATIONS: [char; 4] = ['!', '~', '^', '-'];
 
 /// Reads the methods of a rule, each with the text that contains it.
@@ -50,15 +50,15 @@ pub(crate) fn read<'n>(
     match any {
         _ if failed => None,
         Some(at) if number > 1 => {
-            reader.reject(at, "`*` is every method already", "leave the others out")
+            reader.reject(at, "`*` is every method already", "leave the other methods out")
         }
         Some(_) => Some(Actions::Any),
         None => Some(Actions::These(names)),
     }
 }
 
-/// Whether a rule can name this method of a request. A client may send any token (RFC 9110, 9.1):
-/// also `*`, which a rule reads as every method, and `ANY`, which is an error there.
+/// Whether a rule can name this method. A client may send any token (RFC 9110, 9.1), even `*`, which
+/// in a rule means every method, or `ANY`, which in a rule is an error.
 #[must_use]
 pub fn is_method(method: &str) -> bool {
     !method.is_empty()
@@ -67,8 +67,8 @@ pub fn is_method(method: &str) -> bool {
         && !matches!(method, "*" | "ANY" | "ALL")
 }
 
-/// Whether this [is a method](is_method); reports another text, and warns of an unusual method: it
-/// may be a typing error.
+/// Whether this [is a method](is_method), with a report if it is not. Warns of an unusual method,
+/// which may be a typing error.
 fn read_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
     let at = text.locate(method);
     let upper = method.to_ascii_uppercase();
@@ -96,7 +96,7 @@ fn read_method(reader: &mut Reader, text: &Text<'_>, method: &str) -> bool {
     true
 }
 
-/// A character of a token (RFC 9110, 5.6.2).
+/// Whether a token may contain this character (RFC 9110, 5.6.2).
 pub(crate) fn is_token(character: char) -> bool {
     character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }

@@ -14,7 +14,7 @@ use document::{Key, Mark, Reader, Text, Warning, closest};
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<Vec<Pattern>> {
     let errors = reader.errors();
     let mut parser = PathParser { reader, text };
-    let Some(name) = path.strip_prefix('/') else {
+    let Some(relative) = path.strip_prefix('/') else {
         let message = format!("the path `{path}` does not start with `/`");
         let help = "write a path, such as `/people/{id}`: methods and hosts are not a part of it";
         return parser.reject(path, message, help);
@@ -23,22 +23,24 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, path: &str) -> Option<V
     if parser.reader.errors() > errors {
         return None;
     }
-    let (segments, rest) = parser.segments(name);
+    let (segments, open_ended) = parser.segments(relative);
     if parser.reader.errors() > errors {
         return None;
     }
     parser.warn_of_several(path);
     let canonical = segments.iter().map(|segment| segment.canonical.clone()).collect();
-    let mut patterns = vec![Pattern { absolute: true, segments: canonical, rest }];
-    if segments.iter().any(|segment| segment.raw.is_some()) {
-        let raw =
-            segments.into_iter().map(|segment| segment.raw.unwrap_or(segment.canonical)).collect();
-        patterns.push(Pattern { absolute: true, segments: raw, rest });
+    let mut patterns = vec![Pattern { absolute: true, segments: canonical, open_ended }];
+    if segments.iter().any(|segment| segment.decoded.is_some()) {
+        let decoded = segments
+            .into_iter()
+            .map(|segment| segment.decoded.unwrap_or(segment.canonical))
+            .collect();
+        patterns.push(Pattern { absolute: true, segments: decoded, open_ended });
     }
     Some(patterns)
 }
 
-/// Whether this is a path without errors: only such a path is suggested.
+/// Whether this is a path without errors. Messages suggest only such paths.
 pub(crate) fn is_path(path: &str) -> bool {
     let mut reader = Reader::new(std::path::Path::new("").into());
     let key = Key { at: Mark::START, text: path.into() };
@@ -47,13 +49,13 @@ pub(crate) fn is_path(path: &str) -> bool {
 
 /// The path `*` of `OPTIONS *` (RFC 9110, 7.1).
 pub(crate) fn asterisk() -> Pattern {
-    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], rest: false }
+    Pattern { absolute: false, segments: vec![Segment::Literal("*".into())], open_ended: false }
 }
 
-/// A segment in canonical form, and with its printable characters raw if that differs.
+/// A segment in canonical form, and with its printable characters decoded if that differs.
 struct ParsedSegment {
     canonical: Segment,
-    raw: Option<Segment>,
+    decoded: Option<Segment>,
 }
 
 struct PathParser<'r, 't> {
@@ -68,7 +70,7 @@ impl PathParser<'_, '_> {
             let (message, help) = match character {
                 '?' | '#' => (
                     "a query or fragment never takes part in matching",
-                    "end the path before it: it applies to every query",
+                    "remove it: a rule applies to every query of its path",
                 ),
                 '\\' => (
                     "`\\` never matches: such a request is denied",
@@ -88,9 +90,10 @@ impl PathParser<'_, '_> {
         for parameter in ["%3F", "%3f", "%23", ";"] {
             if let Some(part) = path.find(parameter).and_then(|at| path.get(at..)) {
                 let message = format!(
-                    "a request with `{parameter}` must be allowed with and without what follows it"
+                    "a request with `{parameter}` is allowed only if the path before the `{parameter}` is \
+                     allowed, too"
                 );
-                let help = "make sure that the path before it is covered by a rule as well";
+                let help = "make sure that a rule allows the path before it as well";
                 self.warn(part, Warning::PathParameter, message, help);
             }
         }
@@ -98,10 +101,11 @@ impl PathParser<'_, '_> {
 
     /// Warns of a path that looks like several: `/a,/b`, or `/a|b/**`.
     fn warn_of_several(&mut self, path: &str) {
-        let joint = [",/", "|/", "&/"].iter().find_map(|joint| path.find(joint));
-        let joined = joint.and_then(|at| path.get(at..));
-        if let Some(part) =
-            joined.or_else(|| path.split('/').find(|segment| are_alternatives(segment)))
+        let separators = [",/", "|/", "&/"];
+        let offset = separators.iter().find_map(|separator| path.find(separator));
+        let from_separator = offset.and_then(|offset| path.get(offset..));
+        if let Some(part) = from_separator
+            .or_else(|| path.split('/').find(|segment| looks_like_alternatives(segment)))
         {
             let message = "this is one path: a path has no alternatives";
             let help = "write a rule for each path, or the long form with `paths`";
@@ -110,10 +114,10 @@ impl PathParser<'_, '_> {
     }
 
     /// The segments, and whether `**` follows.
-    fn segments(&mut self, name: &str) -> (Vec<ParsedSegment>, bool) {
-        let last = name.matches('/').count();
+    fn segments(&mut self, relative: &str) -> (Vec<ParsedSegment>, bool) {
+        let last = relative.matches('/').count();
         let mut segments = Vec::with_capacity(last + 1);
-        for (index, part) in name.split('/').enumerate() {
+        for (index, part) in relative.split('/').enumerate() {
             match part {
                 "**" if index == last => return (segments, true),
                 "**" => {
@@ -151,7 +155,9 @@ impl PathParser<'_, '_> {
             return self.reject(part, message, help);
         }
         if part.contains(['{', '}']) {
-            return self.placeholder(part).map(|canonical| ParsedSegment { canonical, raw: None });
+            return self
+                .placeholder(part)
+                .map(|canonical| ParsedSegment { canonical, decoded: None });
         }
         if part.contains("**") {
             let help = "write `*` inside a segment, and `/**` for any number of further segments";
@@ -164,7 +170,7 @@ impl PathParser<'_, '_> {
                         at the end for everything below";
             self.warn(part, Warning::LikePlaceholder, message, help);
         }
-        if min_length(segment.raw.as_ref().unwrap_or(&segment.canonical)) > MAX_SEGMENT {
+        if min_length(segment.decoded.as_ref().unwrap_or(&segment.canonical)) > MAX_SEGMENT {
             let message = format!(
                 "a segment of over {MAX_SEGMENT} bytes never matches: such a request is denied"
             );
@@ -179,7 +185,7 @@ impl PathParser<'_, '_> {
             part.strip_prefix('{').and_then(|part| part.strip_suffix('}')).unwrap_or_default();
         match name {
             "user" => return Some(Segment::User),
-            // Its sources are resolved with those of the rule.
+            // `user_ids.rs` adds the sources later, from `user_id_from`.
             "user.id" => return Some(Segment::UserId(Vec::new())),
             _ => {}
         }
@@ -195,7 +201,7 @@ impl PathParser<'_, '_> {
         if is_like_claim(name) {
             let help =
                 "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
-            return self.reject(part, format!("`{part}` is not known in a path"), help);
+            return self.reject(part, format!("`{part}` is not supported in a path"), help);
         }
         if is_like_caller(name) {
             let message =
@@ -204,30 +210,30 @@ impl PathParser<'_, '_> {
                 "did you mean `{user}`, or `{user.id}` with `user_id_from`? If not, call it `{id}`";
             self.warn(part, Warning::LikePlaceholder, message, help);
         }
-        Some(Segment::One(name.into()))
+        Some(Segment::Any(name.into()))
     }
 
     fn glob(&mut self, part: &str) -> Option<ParsedSegment> {
         let pieces: Option<Vec<Spelling<'_>>> =
             part.split('*').map(|piece| self.spelling(piece)).collect();
         let pieces = pieces?;
-        // Other faults depend on the text in place of the `*`, such as the missing bytes of a
-        // character.
-        let is_of_piece = |error: &PathError| {
+        // Only these two errors are certain for every text in place of the `*`. A piece with a part
+        // of a character, for example, may be completed by this text.
+        let is_certain = |error: &PathError| {
             matches!(error, PathError::EncodedSlash | PathError::NestedEncoding)
         };
         if let Some(error) =
-            pieces.iter().find_map(|piece| fault_of_requests(&piece.canonical).filter(is_of_piece))
+            pieces.iter().find_map(|piece| why_always_denied(&piece.canonical).filter(is_certain))
         {
             return self.reject_unmatched(part, error);
         }
         let canonical = pieces.iter().map(|piece| &piece.canonical);
-        let raw = pieces.iter().map(|piece| piece.raw.as_ref().unwrap_or(&piece.canonical));
-        let has_raw = pieces.iter().any(|piece| piece.raw.is_some());
+        let decoded = pieces.iter().map(|piece| piece.decoded.as_ref().unwrap_or(&piece.canonical));
+        let has_decoded = pieces.iter().any(|piece| piece.decoded.is_some());
         Some(ParsedSegment {
             canonical: Segment::Glob(Glob(canonical.map(|piece| piece.as_str().into()).collect())),
-            raw: has_raw
-                .then(|| Segment::Glob(Glob(raw.map(|piece| piece.as_str().into()).collect()))),
+            decoded: has_decoded
+                .then(|| Segment::Glob(Glob(decoded.map(|piece| piece.as_str().into()).collect()))),
         })
     }
 
@@ -237,11 +243,11 @@ impl PathParser<'_, '_> {
             let message = format!("`{part}` never matches: dot segments of requests are removed");
             return self.reject(part, message, "write the path that it leads to");
         }
-        if let Some(error) = fault_of_requests(&spelling.canonical) {
+        if let Some(error) = why_always_denied(&spelling.canonical) {
             return self.reject_unmatched(part, error);
         }
-        let raw = spelling.raw.map(|raw| Segment::Literal(raw.into()));
-        Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), raw })
+        let decoded = spelling.decoded.map(|decoded| Segment::Literal(decoded.into()));
+        Some(ParsedSegment { canonical: Segment::Literal(spelling.canonical.into()), decoded })
     }
 
     fn spelling<'p>(&mut self, piece: &'p str) -> Option<Spelling<'p>> {
@@ -249,7 +255,7 @@ impl PathParser<'_, '_> {
             Ok(spelling) => spelling,
             Err((part, error)) => return self.reject_unmatched(part, error),
         };
-        if let Some((triplet, character)) = spelling.needless {
+        if let Some((triplet, character)) = spelling.needlessly_encoded {
             let message = format!(
                 "`{triplet}` covers `{character}` as well: requests may spell it either way"
             );
@@ -292,31 +298,31 @@ impl PathParser<'_, '_> {
     }
 }
 
-/// Why every request with this segment is denied, if so: `a%252Fb` hides a separator, `..;` a dot
-/// segment.
-fn fault_of_requests(canonical: &str) -> Option<PathError> {
-    // Others have a single interpretation.
+/// Why every request with this segment is denied, if it is: `a%252Fb` hides a separator, and `..;`
+/// a dot segment.
+fn why_always_denied(canonical: &str) -> Option<PathError> {
+    // A segment without these characters has a single interpretation, which is not denied.
     if !canonical.contains(['%', ';']) {
         return None;
     }
     let path = format!("/a/{canonical}");
-    let fault = canonical::path(b"GET", path.as_bytes(), &mut Buffers::default()).err();
-    // Requests may spell the segment with fewer bytes.
-    fault.filter(|error| *error != PathError::SegmentTooLong)
+    let error = canonical::path(b"GET", path.as_bytes(), &mut Buffers::default()).err();
+    // A request may have the segment with fewer encoded characters, and then it is shorter.
+    error.filter(|error| *error != PathError::SegmentTooLong)
 }
 
-/// The minimum length in bytes of a request's segment that matches.
+/// The length in bytes of the shortest segment that matches.
 fn min_length(segment: &Segment) -> usize {
     match segment {
         Segment::Literal(literal) => literal.len(),
         Segment::Glob(glob) => glob.0.iter().map(|piece| piece.len()).sum(),
-        Segment::One(_) | Segment::User | Segment::UserId(_) => 1,
+        Segment::Any(_) | Segment::User | Segment::UserId(_) => 1,
     }
 }
 
 /// Whether a segment looks like a choice of names: `internal|private`, or `internal,private`.
-fn are_alternatives(segment: &str) -> bool {
-    ['|', ','].iter().any(|joint| segment.contains(*joint) && segment.split(*joint).all(is_name))
+fn looks_like_alternatives(segment: &str) -> bool {
+    ['|', ','].into_iter().any(|sign| segment.contains(sign) && segment.split(sign).all(is_name))
 }
 
 fn is_name(name: &str) -> bool {
@@ -337,7 +343,7 @@ fn is_regex(part: &str) -> bool {
 }
 
 /// Whether a segment looks like a placeholder of another system (`:id`, `$id`, `<int:id>`, `...`),
-/// or has a quote that is left over.
+/// or ends in a stray quote.
 fn is_like_placeholder(part: &str) -> bool {
     let name = part.strip_prefix([':', '$']);
     name.is_some_and(|name| name.starts_with(|letter: char| letter.is_ascii_alphabetic()))
@@ -346,8 +352,8 @@ fn is_like_placeholder(part: &str) -> bool {
         || (part.len() > 1 && part.ends_with('\''))
 }
 
-/// Whether a placeholder with this name looks like a claim of the caller, which paths do not have:
-/// it would match any segment.
+/// Whether a placeholder with this name looks like a claim of the caller. Paths do not support
+/// claims: as an ordinary placeholder it would match any segment.
 fn is_like_claim(name: &str) -> bool {
     const CALLER: &str = "user claims claim token jwt subject principal auth caller";
     let name = name.to_ascii_lowercase();

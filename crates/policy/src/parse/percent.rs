@@ -2,31 +2,31 @@
 
 use crate::canonical::{PathError, encoding};
 
-/// A piece of a segment in canonical form: unreserved characters raw, other encoded characters as
-/// upper-case triplets, characters that are not ASCII encoded.
+/// A piece of a segment in canonical form: unreserved characters are decoded, other triplets have
+/// upper-case digits, and characters that are not ASCII are encoded.
 #[derive(Debug)]
 pub(crate) struct Spelling<'p> {
     pub(crate) canonical: String,
-    /// The same with every printable character raw, if that differs.
-    pub(crate) raw: Option<String>,
-    /// The first triplet that could be written as the character it encodes.
-    pub(crate) needless: Option<(&'p str, char)>,
+    /// The same piece with every printable character decoded, if that differs.
+    pub(crate) decoded: Option<String>,
+    /// The first triplet that could be written as the character, and this character.
+    pub(crate) needlessly_encoded: Option<(&'p str, char)>,
 }
 
 /// Reads a piece of a segment.
 ///
 /// # Errors
-/// The part that occurs in no valid request, and why.
+/// A part that no valid request has, and the reason.
 pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, PathError)> {
-    let mut needless = None;
+    let mut needlessly_encoded = None;
     for (at, _) in piece.match_indices('%') {
         let from = piece.get(at..).unwrap_or_default();
         let end = from.char_indices().nth(3).map_or(from.len(), |(end, _)| end);
         let triplet = from.get(..end).unwrap_or_default();
         let byte = encoding::triplet(triplet.as_bytes()).map_err(|error| (triplet, error))?;
         let is_needless = encoding::is_visible(byte) && !encoding::is_unreserved(byte);
-        if needless.is_none() && is_needless && !b"?#*{}\"$[]".contains(&byte) {
-            needless = Some((triplet, char::from(byte)));
+        if needlessly_encoded.is_none() && is_needless && !b"?#*{}\"$[]".contains(&byte) {
+            needlessly_encoded = Some((triplet, char::from(byte)));
         }
     }
     let mut encoded = Vec::with_capacity(piece.len());
@@ -40,9 +40,10 @@ pub(crate) fn read(piece: &str) -> Result<Spelling<'_>, (&str, PathError)> {
     let mut text = Vec::new();
     encoding::normalise(&encoded, &mut text);
     let canonical = String::from_utf8_lossy(&text).into_owned();
-    encoding::reserved_decoded(&encoded, &mut text);
-    let raw = Some(String::from_utf8_lossy(&text).into_owned()).filter(|raw| *raw != canonical);
-    Ok(Spelling { canonical, raw, needless })
+    encoding::decode_reserved(&encoded, &mut text);
+    let decoded = Some(String::from_utf8_lossy(&text).into_owned());
+    let decoded = decoded.filter(|decoded| *decoded != canonical);
+    Ok(Spelling { canonical, decoded, needlessly_encoded })
 }
 
 #[cfg(test)]
@@ -67,9 +68,9 @@ mod tests {
     fn a_printable_character_may_be_spelled_either_way() {
         let spelling = read("a%40b%20%3F").unwrap();
         assert_eq!(spelling.canonical, "a%40b%20%3F");
-        assert_eq!(spelling.raw.as_deref(), Some("a@b%20?"));
-        assert_eq!(spelling.needless, Some(("%40", '@')));
-        assert!(read("a%20b%25").unwrap().raw.is_none());
+        assert_eq!(spelling.decoded.as_deref(), Some("a@b%20?"));
+        assert_eq!(spelling.needlessly_encoded, Some(("%40", '@')));
+        assert!(read("a%20b%25").unwrap().decoded.is_none());
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     let mut names = Names {
         by_name: HashMap::new(),
         in_order: IdVec::new(),
-        incomplete: policy.lacks_roles,
+        incomplete: policy.roles_incomplete,
         suggestions: Suggestions::for_a_file(),
     };
     let mut kept = Vec::with_capacity(policy.roles.len());
@@ -28,24 +28,27 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         }
     }
     let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
-    // With a search cluster, the roles in tokens are backend roles, which its own files name.
+    // With a search cluster, the roles in tokens are backend roles, which the cluster's files define.
     let has_cluster = policy.search.is_some();
     for issuer in identity.jwt.iter().filter(|_| !has_cluster) {
-        names.check_listed(issuer, problems);
+        names.check_roles_from_token(issuer, problems);
     }
-    let sources = Sources::new(&identity, policy.lacks_identity);
+    let sources = Sources::new(&identity, policy.identity_incomplete);
     let mut roles = IdVec::new();
-    let mut places = IdVec::new();
+    let mut extends_at = IdVec::new();
     for mut role in kept {
         user_ids::resolve(&mut role, &sources, problems);
-        let (role, at) = names.role(role, problems);
+        let (role, places) = names.resolve_role(role, problems);
         roles.push(role);
-        places.push(at);
+        extends_at.push(places);
     }
-    cut_cycles(&mut roles, &places, problems);
+    cut_cycles(&mut roles, &extends_at, problems);
     limit_rules(&roles, problems);
-    let grants =
-        policy.grants.into_iter().filter_map(|grant| names.grant(grant, problems)).collect();
+    let grants = policy
+        .grants
+        .into_iter()
+        .filter_map(|grant| names.resolve_grant(grant, problems))
+        .collect();
     let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
     let identity_header = policy.identity_header.map(|(_, section)| section);
     let search = policy.search.map(|(_, section)| section);
@@ -86,7 +89,8 @@ fn limit_rules(roles: &IdVec<RoleId, Role>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Reports headers of rolegate that another section sets or removes, too.
+/// Reports if the identity header, or the header of document security, is also set or removed by
+/// another section.
 fn check_headers(
     response: &AllowResponse,
     identity: Option<&IdentityHeader>,
@@ -124,7 +128,7 @@ struct Names {
 }
 
 impl Names {
-    /// Assigns the next id to a role; false if its name is already taken.
+    /// Assigns the next id to a role. False if its name is defined already, which is reported.
     fn define(&mut self, role: &UnresolvedRole, problems: &mut Vec<Problem>) -> bool {
         if let Some((_, first)) = self.by_name.get(&role.name) {
             let name = format!("the role `{}`", role.name);
@@ -137,8 +141,8 @@ impl Names {
         true
     }
 
-    /// A role with the ids of the roles it extends, and the places where they are named.
-    fn role(
+    /// A role with the ids of the roles that it extends, and the places in its `extends`.
+    fn resolve_role(
         &mut self,
         unresolved: UnresolvedRole,
         problems: &mut Vec<Problem>,
@@ -147,7 +151,7 @@ impl Names {
         let mut places = Vec::with_capacity(unresolved.extends.len());
         let mut ids = HashSet::new();
         for NameRef { name, at } in &unresolved.extends {
-            let at = unresolved.at.beside(*at);
+            let at = unresolved.at.in_same_file(*at);
             warn_of_reserved(&unresolved.name, name, &at, problems);
             if let Some(id) = self.find(name, &at, problems)
                 && ids.insert(id)
@@ -163,7 +167,7 @@ impl Names {
     }
 
     /// Checks that the roles that tokens may give are roles of the policy.
-    fn check_listed(&mut self, issuer: &Issuer, problems: &mut Vec<Problem>) {
+    fn check_roles_from_token(&mut self, issuer: &Issuer, problems: &mut Vec<Problem>) {
         let RolesFromToken::Only(listed) = &issuer.roles_from_token else { return };
         for ListedRole { name, at } in listed {
             if self.find(name, at, problems).is_some()
@@ -177,7 +181,11 @@ impl Names {
         }
     }
 
-    fn grant(&mut self, unresolved: UnresolvedGrant, problems: &mut Vec<Problem>) -> Option<Grant> {
+    fn resolve_grant(
+        &mut self,
+        unresolved: UnresolvedGrant,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Grant> {
         let role = self.find(&unresolved.role, &unresolved.at, problems)?;
         let [users, groups] = [unresolved.users, unresolved.groups]
             .map(|names| names.into_iter().map(|name| name.name).collect());
@@ -188,7 +196,7 @@ impl Names {
         if let Some((id, _)) = self.by_name.get(name) {
             return Some(*id);
         }
-        // The role may be defined in a part that could not be read.
+        // The role may be defined in a part of the policy that could not be read.
         if !self.incomplete {
             let problem = Problem::error(at.clone(), format!("unknown role `{name}`"));
             let names = self.in_order.iter().map(|name| &**name);
@@ -202,11 +210,11 @@ impl Names {
 }
 
 /// Warns of a role that extends a reserved role. Callers have the reserved roles anyway, so this is
-/// redundant at best; at worst it gives a role's rules to everybody.
+/// redundant at best. At worst it gives the rules of `authenticated` to everybody.
 fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<Problem>) {
     let message = match (role, extended) {
         (ANYONE, AUTHENTICATED) => {
-            "every caller gets what `authenticated` may, also an anonymous one"
+            "every caller, even an anonymous caller, may do what `authenticated` may do"
         }
         (ANYONE, _) => return,
         (_, ANYONE) => "every caller has the role `anyone` already",
@@ -220,22 +228,22 @@ fn warn_of_reserved(role: &str, extended: &str, at: &Place, problems: &mut Vec<P
 /// The state of a role in the depth-first search for cycles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Visit {
-    Ahead,
+    Unvisited,
     OnPath,
     Done,
 }
 
-/// Reports each cycle in `extends` and removes the link that closes it. `places` has, for each
-/// role, where the roles that it extends are named.
+/// Reports each cycle in `extends`, and removes the link that closes the cycle. `extends_at` has the
+/// places in the `extends` of each role.
 fn cut_cycles(
     roles: &mut IdVec<RoleId, Role>,
-    places: &IdVec<RoleId, Vec<Place>>,
+    extends_at: &IdVec<RoleId, Vec<Place>>,
     problems: &mut Vec<Problem>,
 ) {
-    let mut visits: IdVec<RoleId, Visit> = vec![Visit::Ahead; roles.len()].into();
+    let mut visits: IdVec<RoleId, Visit> = vec![Visit::Unvisited; roles.len()].into();
     let mut closing = Vec::new();
     for start in roles.ids() {
-        if *visits.at(start) != Visit::Ahead {
+        if *visits.at(start) != Visit::Unvisited {
             continue;
         }
         // The roles from the start to the current role, each with the index of its next link. Not
@@ -252,7 +260,7 @@ fn cut_cycles(
                 *next += 1;
             }
             match *visits.at(extended) {
-                Visit::Ahead => {
+                Visit::Unvisited => {
                     *visits.at_mut(extended) = Visit::OnPath;
                     path.push((extended, 0));
                 }
@@ -265,7 +273,7 @@ fn cut_cycles(
                         .map(|role| format!("`{}`", roles.at(role).name))
                         .collect();
                     let message = format!("roles extend each other: {}", names.join(" -> "));
-                    let at = places.at(role).get(link).unwrap_or(&roles.at(role).at).clone();
+                    let at = extends_at.at(role).get(link).unwrap_or(&roles.at(role).at).clone();
                     problems
                         .push(Problem::error(at, message).help("leave one of the `extends` out"));
                 }

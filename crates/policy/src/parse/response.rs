@@ -8,7 +8,7 @@ use crate::parse::method::is_token;
 use crate::parse::template;
 use document::{Fields, Key, Mark, Node, Problem, Reader, Text, Warning};
 
-/// Headers that delimit messages: another value changes where a message ends.
+/// Headers that determine where a message ends.
 const FRAMING: &str = "connection content-length keep-alive te trailer transfer-encoding upgrade";
 
 /// The maximum length of a header value in bytes, before placeholders are filled in.

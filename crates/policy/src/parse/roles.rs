@@ -72,7 +72,7 @@ fn read_grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedG
     }
     let errors = reader.errors();
     let (mut users, mut groups) = (Vec::new(), Vec::new());
-    // As for a role: its lines may be commented out.
+    // All lines of a grant may be commented out, so an empty grant is no error.
     if !node.is_nothing() {
         let fields = reader.fields(node, "a grant", &["users", "groups"])?;
         users = name_refs(reader, &fields, "users", "a user's name");

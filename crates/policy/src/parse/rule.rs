@@ -1,5 +1,5 @@
-//! A rule: methods and a path, with or without a host in front of it, or a mapping for rules that
-//! need more.
+//! A rule: methods and a path, which may have a host in front; or a mapping, for several hosts or
+//! paths.
 
 use crate::model::Rule;
 use crate::parse::unresolved::UnresolvedRule;
@@ -48,7 +48,7 @@ fn read_short(reader: &mut Reader, text: &Text<'_>) -> Option<Rule> {
     };
     let target = target.trim_start_matches(' ');
     if target.split_once('/').is_some_and(|(before, _)| before.contains(' ')) {
-        let message = "methods and host have no space in them: the first one ends the methods";
+        let message = "methods and host have no space in them: the first space ends the methods";
         let help = "write methods as in `GET|POST`, one space, and the path";
         return reader.reject(text.at, message, help);
     }
@@ -100,10 +100,10 @@ fn read_target(
     Some((scopes?, resources?))
 }
 
-/// Whether this is not meant as a host. `internal/**` would be every path of a host named
-/// `internal`: a `deny` rule that denies nothing, or an `allow` rule for every path of a client
-/// that sends that host. Nearly all hosts have a dot, and others can be written in the long form.
-/// `localhost` hardly starts a path.
+/// Whether the author probably forgot the slash of a path, and means no host. As a rule,
+/// `internal/**` is for every path of a host `internal`: a `deny` of it denies nothing, and an `allow`
+/// allows every path to a client that sends this host. Nearly all hosts have a dot; others can be
+/// written in the long form. A path that begins with `localhost` is unlikely.
 fn is_forgotten_slash(host: &str) -> bool {
     !host.is_empty()
         && !host.contains(['.', ':', '*', '['])
@@ -132,7 +132,9 @@ fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
         required_texts(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
     let paths = required_texts(reader, &fields, "paths", "such as `[\"/people/{id}\"]`");
     let hosts = fields.field("hosts").map(|field| {
-        reader.filled(field, "leave it out: the rule then applies to any host").unwrap_or_default()
+        reader
+            .nonempty_texts(field, "leave it out: the rule then applies to any host")
+            .unwrap_or_default()
     });
     let actions = methods
         .and_then(|methods| method::read(reader, methods.iter().map(|text| (*text, text.text))));
@@ -147,14 +149,14 @@ fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
     }
     let (actions, scopes, resources) = (actions?, scopes?, resources?);
     let name = name.map(|name| name.shared.clone()).unwrap_or_else(|| {
-        let [hosts, paths] = [hosts, paths].map(|texts| joined(&texts.unwrap_or_default()));
+        let [hosts, paths] = [hosts, paths].map(|texts| join_texts(&texts.unwrap_or_default()));
         format!("{actions} {hosts}{paths}").into()
     });
     let rule = Rule { name, actions, scopes, resources, at: reader.place(node.at) };
     Some(UnresolvedRule { rule, user_id_from })
 }
 
-fn joined(texts: &[Text<'_>]) -> String {
+fn join_texts(texts: &[Text<'_>]) -> String {
     texts.iter().map(|text| text.text).collect::<Vec<_>>().join(",")
 }
 
@@ -169,7 +171,7 @@ fn required_texts<'n>(
         reader.required(fields, key, &format!("add a list {such_as}"));
         return None;
     };
-    let texts = reader.filled(field, &format!("write a list {such_as}"))?;
+    let texts = reader.nonempty_texts(field, &format!("write a list {such_as}"))?;
     texts.iter().all(|text| is_short_enough(reader, text)).then_some(texts)
 }
 
@@ -178,7 +180,7 @@ fn read_paths(
     paths: &[Text<'_>],
     actions: Option<&Actions>,
 ) -> Option<Vec<Pattern>> {
-    // Each path is read, so that the problems of all are reported.
+    // Every path is read, even after a problem, so that all problems are reported.
     let patterns: Vec<Option<Vec<Pattern>>> = paths
         .iter()
         .map(|text| match text.text {

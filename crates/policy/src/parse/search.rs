@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::key_url::KeyUrl;
 use crate::model::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
-use crate::parse::cached_files::{CachedFiles, beside, is_file_name};
+use crate::parse::cached_files::{CachedFiles, is_file_name, relative_to};
 use crate::parse::{host, jwt, response, values};
 use crate::pattern::Scope;
 use document::{Fields, Key, Node, Place, PolicyFile, Reader, Text, Value, Warning, closest};
@@ -80,7 +80,7 @@ pub(crate) fn read(
     })
 }
 
-/// The folder, and those of the cluster's files that are in it.
+/// The folder, and the cluster's files in it.
 fn read_folder(
     reader: &mut Reader,
     cached: &mut CachedFiles<'_>,
@@ -89,18 +89,18 @@ fn read_folder(
     let help = "name the folder that has the cluster's `roles.yml`, relative to this file";
     reader.required(fields, "folder", help)?;
     let name = reader.field_text(fields, "folder").filter(|name| is_file_name(reader, name))?;
-    let folder = beside(reader.file(), name.text);
+    let folder = relative_to(reader.file(), name.text);
     let names = cached.list(reader, name.at, &folder)?;
     report_similar(reader, &name, &names);
     let mut files = Vec::new();
     for file in FILES.iter().filter(|file| names.iter().any(|name| name == *file)) {
-        files.push(cached.read_beside(reader, name.at, folder.join(file))?);
+        files.push(cached.read_path(reader, name.at, folder.join(file))?);
     }
     Some((folder, files))
 }
 
-/// Reports names such as `role_mapping.yml`, or with the ending `.yaml`: the file would be ignored,
-/// and with it the restrictions in it.
+/// Reports a file with a name such as `role_mapping.yml`, or with the ending `.yaml`: it would be
+/// ignored, together with its restrictions.
 fn report_similar(reader: &mut Reader, folder: &Text<'_>, names: &[String]) {
     for name in names.iter().filter(|name| !FILES.contains(&name.as_str())) {
         let Some(stem) = name.strip_suffix(".yml").or_else(|| name.strip_suffix(".yaml")) else {
@@ -119,7 +119,8 @@ fn read_hosts(reader: &mut Reader, fields: &Fields<'_>) -> Vec<Scope> {
     let Some(field) = fields.field("hosts").filter(|(_, node)| !node.is_nothing()) else {
         return Vec::new();
     };
-    let texts = reader.filled(field, "leave it out to decide about every host").unwrap_or_default();
+    let texts =
+        reader.nonempty_texts(field, "leave it out to decide about every host").unwrap_or_default();
     reader.warn_of_duplicates(&texts);
     texts.iter().filter_map(|text| host::read(reader, text, text.text)).collect()
 }
@@ -142,10 +143,10 @@ fn read_document_security(reader: &mut Reader, fields: &Fields<'_>) -> DocumentS
         }
         return DocumentSecurity::Deny;
     }
-    // Only the inventory tells which indices an alias or a pattern stands for, and so which roles
-    // restrict them.
+    // Only the inventory has the indices of an alias or a pattern. Without these it is not known
+    // which roles restrict a request.
     if fields.lacks("inventory") {
-        let help = "name it: without it, it is not known what an alias stands for";
+        let help = "add an `inventory`: it tells which indices an alias stands for";
         reader.error_help(key.at, "`document_security` needs an `inventory`", help);
     }
     read_header(reader, node).unwrap_or_default()

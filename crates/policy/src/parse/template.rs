@@ -52,7 +52,7 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>) -> Option<Template> {
     (!failed).then_some(Template(pieces))
 }
 
-/// The brace that is doubled at the start of this text, and the text after it.
+/// If the text starts with a doubled brace: the brace, and the text after it.
 fn doubled(text: &str) -> Option<(char, &str)> {
     [("{{", '{'), ("}}", '}')]
         .into_iter()

@@ -15,11 +15,11 @@ pub(crate) struct UnresolvedPolicy {
     pub(crate) deny_response: Option<(Place, DenyResponse)>,
     pub(crate) identity_header: Option<(Place, IdentityHeader)>,
     pub(crate) search: Option<(Place, Search)>,
-    /// Whether roles may be missing, because a part of the policy could not be read: then none is
-    /// unknown.
-    pub(crate) lacks_roles: bool,
+    /// Whether roles may be missing, because a part of the policy could not be read. Then no role is
+    /// reported as unknown.
+    pub(crate) roles_incomplete: bool,
     /// Whether users, issuers or their settings may be missing.
-    pub(crate) lacks_identity: bool,
+    pub(crate) identity_incomplete: bool,
 }
 
 /// A role whose references are still names.
@@ -61,7 +61,7 @@ pub struct UnresolvedGrant {
     pub at: Place,
 }
 
-/// A role, user or group that is named, and the place in the file of the item that names it.
+/// The name of a role, user, group or source in a list, and its place in the file.
 #[derive(Clone, Debug)]
 pub struct NameRef {
     /// The name.

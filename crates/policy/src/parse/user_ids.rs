@@ -1,4 +1,5 @@
-//! Resolves the sources that `{user.id}` may come from: `user_id_from` of a rule, or of its role.
+//! Resolves the sources of callers that `{user.id}` matches: the `user_id_from` of a rule or of its
+//! role.
 
 use std::collections::HashMap;
 
@@ -11,19 +12,24 @@ use document::{Place, Problem, closest};
 /// The configured sources of callers.
 pub(crate) struct Sources<'i> {
     names: HashMap<&'i str, SourceId>,
-    /// Whether some may be missing because they could not be read.
+    /// Whether sources may be missing because they could not be read.
     incomplete: bool,
 }
 
 impl<'i> Sources<'i> {
     pub(crate) fn new(identity: &'i Identity, incomplete: bool) -> Self {
-        // An issuer that is called `basic` would make the name ambiguous: the name is that of HTTP
-        // Basic.
+        // In reverse, so that HTTP Basic, the first source, wins over an issuer with the name
+        // `basic`.
         let sources = identity.sources().collect::<Vec<_>>().into_iter().rev();
         Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }
     }
 
-    fn ids(&self, sources: &NameRefs, file: &Place, problems: &mut Vec<Problem>) -> Vec<SourceId> {
+    fn ids(
+        &self,
+        sources: &NameRefs,
+        role_at: &Place,
+        problems: &mut Vec<Problem>,
+    ) -> Vec<SourceId> {
         let mut ids = Vec::with_capacity(sources.names.len());
         for source in &sources.names {
             match self.names.get(&*source.name) {
@@ -31,7 +37,7 @@ impl<'i> Sources<'i> {
                 None if self.incomplete => {}
                 None => {
                     let message = format!("unknown source `{}`", source.name);
-                    let problem = Problem::error(file.beside(source.at), message);
+                    let problem = Problem::error(role_at.in_same_file(source.at), message);
                     problems.push(problem.help(self.suggestion(&source.name)));
                 }
             }
@@ -69,23 +75,23 @@ pub(crate) fn resolve(
         let has_id = segments.any(|segment| matches!(segment, Segment::UserId(_)));
         match (&unresolved.user_id_from, &role_ids) {
             (Some(names), _) if has_id => set(rule, &sources.ids(names, &role.at, problems)),
-            (Some(names), _) => problems.push(needless(names, &role.at)),
+            (Some(names), _) => problems.push(unused_sources(names, &role.at)),
             (None, Some(ids)) if has_id => {
                 is_used = true;
                 set(rule, ids);
             }
             (None, None) if has_id => {
                 let message =
-                    format!("`{}` does not say which callers `{{user.id}}` may be", rule.name);
+                    format!("`{}` has `{{user.id}}`, but no `user_id_from` says whose", rule.name);
                 let help = "add `user_id_from` to the role, with `basic` or issuers: callers from \
-                            elsewhere never match";
+                            other sources never match";
                 problems.push(Problem::error(rule.at.clone(), message).help(help));
             }
             (None, _) => {}
         }
     }
     if let Some(names) = role.user_id_from.as_ref().filter(|_| !is_used) {
-        problems.push(needless(names, &role.at));
+        problems.push(unused_sources(names, &role.at));
     }
 }
 
@@ -97,8 +103,8 @@ fn set(rule: &mut Rule, ids: &[SourceId]) {
     }
 }
 
-fn needless(sources: &NameRefs, file: &Place) -> Problem {
-    let message = "`user_id_from` is without effect: no rule here needs it";
-    let help = "write `{user.id}` in the paths that are the caller's, or leave it out";
-    Problem::error(file.beside(sources.at), message).help(help)
+fn unused_sources(sources: &NameRefs, role_at: &Place) -> Problem {
+    let message = "`user_id_from` has no effect: no rule here needs it";
+    let help = "write `{user.id}` in paths that belong to the caller, or leave it out";
+    Problem::error(role_at.in_same_file(sources.at), message).help(help)
 }

@@ -1,5 +1,5 @@
-//! Names, and small values: user names and hashes, durations, URLs, paths of claims. Neither a user
-//! name of Basic nor a hash is ever shown.
+//! Names and small values: user names, hashes, durations, URLs, paths of claims. Messages never show
+//! a user name of Basic or a hash.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use crate::model::ClaimPath;
 use crate::parse::unresolved::{NameRef, NameRefs};
 use document::{Fields, Mark, Reader, Text, Warning};
 
-/// Whether this can be the name of a role or rule. Names appear in headers and logs.
+/// Whether a name is neither blank nor contains control characters, because names appear in headers
+/// and logs. `subject` names it in messages.
 pub(crate) fn is_name(reader: &mut Reader, at: Mark, name: &str, subject: &str) -> bool {
     let message = if name.trim().is_empty() {
         format!("{subject} is empty")
@@ -68,8 +69,7 @@ pub(crate) fn prefix(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Arc
     text.shared.clone()
 }
 
-/// Whether a text looks like a hash. Its algorithm may still be unsupported; the password verifier
-/// checks that.
+/// Whether a text looks like a hash. The password verifier checks whether the algorithm is supported.
 pub(crate) fn is_hash(reader: &mut Reader, at: Mark, hash: &str) -> bool {
     let (message, help) = if hash.starts_with(char::is_whitespace) {
         ("a space comes before the hash of the password", "leave the space out")
@@ -95,8 +95,8 @@ fn is_word(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
-/// Whether this can be the user of a Basic header (RFC 7617, 2). It is not shown, because a
-/// password may follow the colon.
+/// Whether this can be the user name in a Basic header (RFC 7617, 2). Messages do not show the name:
+/// a password may follow the colon.
 pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
     let message = if name.is_empty() {
         "a user name is empty"
@@ -111,8 +111,8 @@ pub(crate) fn is_user_name(reader: &mut Reader, at: Mark, name: &str) -> bool {
     false
 }
 
-/// Reads the duration under a key: a whole number and a unit, such as `60s` or `5m`, and at least
-/// `minimum`. A shorter duration is a slip, such as `5ms` for `5m`.
+/// Reads the duration under a key: a whole number and a unit, such as `60s` or `5m`. A duration
+/// shorter than `minimum` is probably a typing error, such as `5ms` for `5m`.
 pub(crate) fn duration(
     reader: &mut Reader,
     fields: &Fields<'_>,
@@ -149,7 +149,7 @@ fn parse_duration(text: &str) -> Option<Duration> {
     number.parse::<u64>().ok()?.checked_mul(milliseconds).map(Duration::from_millis)
 }
 
-/// Checks the URL of a key set. It may contain a secret, so it is never shown.
+/// Whether the URL of a key set is valid. It may contain a secret, so messages never show it.
 pub(crate) fn is_url(reader: &mut Reader, text: &Text<'_>) -> bool {
     let fault = url_fault(text.text);
     if let Some((message, help)) = fault {

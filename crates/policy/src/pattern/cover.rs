@@ -35,22 +35,25 @@ pub fn is_below(host: &str, other: &str) -> bool {
 }
 
 impl Pattern {
-    /// Whether this matches everything that `other` matches. May be false where it does: two globs
-    /// are compared by their ends.
+    /// Whether this matches everything that `other` matches. Globs are compared only at their ends,
+    /// so the result may be false although it does.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
-        let (most, fewest) = (self.segments.len(), other.segments.len());
-        let length = if self.rest { most <= fewest } else { most == fewest && !other.rest };
+        let (count, other_count) = (self.segments.len(), other.segments.len());
+        let length_fits = if self.open_ended {
+            count <= other_count
+        } else {
+            count == other_count && !other.open_ended
+        };
         let mut pairs = self.segments.iter().zip(&other.segments);
         self.absolute == other.absolute
-            && length
+            && length_fits
             && pairs.all(|(cover, segment)| cover.covers(segment))
     }
 }
 
 impl Segment {
-    /// Whether this matches each segment that `other` matches. May be false where it does, as for
-    /// [`Pattern::covers`].
+    /// Whether this matches each segment that `other` matches; inexact like [`Pattern::covers`].
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
@@ -58,12 +61,12 @@ impl Segment {
                 !matches!(cover, Self::User | Self::UserId(_))
                     && cover.matches(literal.as_bytes(), None)
             }
-            (Self::One(_), _) | (Self::User, Self::User) => true,
+            (Self::Any(_), _) | (Self::User, Self::User) => true,
             (Self::Glob(cover), Self::Glob(glob)) => covers_glob(cover, glob),
             (Self::UserId(cover), Self::UserId(sources)) => {
                 sources.iter().all(|source| cover.contains(source))
             }
-            (Self::Glob(cover), Self::One(_) | Self::User | Self::UserId(_)) => {
+            (Self::Glob(cover), Self::Any(_) | Self::User | Self::UserId(_)) => {
                 cover.0.iter().all(|piece| piece.is_empty())
             }
             (Self::Literal(_) | Self::User | Self::UserId(_), _) => false,
@@ -71,7 +74,8 @@ impl Segment {
     }
 }
 
-/// A sufficient condition, but not necessary: equal, or a piece on each side of a single `*`.
+/// True if the globs are equal, or if `cover` has a single `*` and `glob` begins and ends like
+/// `cover`. Other globs may cover each other, too.
 fn covers_glob(cover: &Glob, glob: &Glob) -> bool {
     if cover == glob {
         return true;

@@ -3,7 +3,7 @@
 use super::{Actions, Glob, Pattern, Scope, Segment, is_below};
 
 impl Actions {
-    /// The actions that are among both; `None` if there are none.
+    /// The actions that both include; `None` if there are none.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         match (self, other) {
@@ -31,12 +31,15 @@ impl Scope {
 }
 
 impl Pattern {
-    /// The resources that both match; `None` if there are none. Where both have a glob with several
-    /// `*`, there may be more.
+    /// The resources that both match; `None` if there are none. If both have a glob with several
+    /// `*`, the result may miss some of them.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let (a, b) = (self.segments.len(), other.segments.len());
-        if self.absolute != other.absolute || a < b && !self.rest || b < a && !other.rest {
+        if self.absolute != other.absolute
+            || a < b && !self.open_ended
+            || b < a && !other.open_ended
+        {
             return None;
         }
         let mut segments = Vec::with_capacity(a.max(b));
@@ -45,8 +48,9 @@ impl Pattern {
         }
         let longer = if a < b { other } else { self };
         segments.extend(longer.segments.get(a.min(b)..).unwrap_or_default().iter().cloned());
-        let is_open = if a == b { self.rest && other.rest } else { longer.rest };
-        Some(Self { absolute: self.absolute, segments, rest: is_open })
+        let open_ended =
+            if a == b { self.open_ended && other.open_ended } else { longer.open_ended };
+        Some(Self { absolute: self.absolute, segments, open_ended })
     }
 }
 
@@ -61,11 +65,10 @@ impl Segment {
             (segment, Self::Literal(literal)) | (Self::Literal(literal), segment) => {
                 segment.matches(literal.as_bytes(), None).then(|| Self::Literal(literal.clone()))
             }
-            (Self::One(_), segment) | (segment, Self::One(_)) => Some(segment.clone()),
+            (Self::Any(_), segment) | (segment, Self::Any(_)) => Some(segment.clone()),
             (Self::Glob(a), Self::Glob(b)) => a.intersection(b).map(Self::Glob),
-            (Self::Glob(_), user) | (user, Self::User | Self::UserId(_) | Self::Glob(_)) => {
-                Some(user.clone())
-            }
+            (Self::Glob(_), user @ (Self::User | Self::UserId(_)))
+            | (user, Self::User | Self::UserId(_) | Self::Glob(_)) => Some(user.clone()),
         }
     }
 }
@@ -95,16 +98,17 @@ mod tests {
 
     fn pattern(text: &str) -> Pattern {
         let segment = |text: &str| match text {
-            "{id}" => Segment::One("id".into()),
+            "{id}" => Segment::Any("id".into()),
             "{user}" => Segment::User,
             text if text.contains('*') => {
                 Segment::Glob(Glob(text.split('*').map(Into::into).collect()))
             }
             text => Segment::Literal(text.into()),
         };
-        let (text, rest) = text.strip_suffix("/**").map_or((text, false), |text| (text, true));
+        let (text, open_ended) =
+            text.strip_suffix("/**").map_or((text, false), |text| (text, true));
         let segments = text.split('/').skip(1).map(segment).collect();
-        Pattern { absolute: true, segments, rest }
+        Pattern { absolute: true, segments, open_ended }
     }
 
     #[test]

@@ -164,7 +164,7 @@ impl<'s> ItemHashes<'s> {
 /// A pattern to be hashed. A segment `{user.id}` has the names of its sources in place of their
 /// ids, which change with the list of issuers.
 fn with_source_names<'p>(pattern: &'p Pattern, policy: &'p Policy) -> impl Hash + use<'p> {
-    let Pattern { absolute, segments, rest } = pattern;
+    let Pattern { absolute, segments, open_ended } = pattern;
     let mut described: Vec<(Option<&Segment>, BTreeSet<&str>)> = Vec::new();
     for segment in segments {
         described.push(match segment {
@@ -172,12 +172,12 @@ fn with_source_names<'p>(pattern: &'p Pattern, policy: &'p Policy) -> impl Hash 
                 let sources = policy.identity.sources().filter(|(id, ..)| ids.contains(id));
                 (None, sources.map(|(_, name, _)| name).collect())
             }
-            Segment::Literal(_) | Segment::One(_) | Segment::User | Segment::Glob(_) => {
+            Segment::Literal(_) | Segment::Any(_) | Segment::User | Segment::Glob(_) => {
                 (Some(segment), BTreeSet::new())
             }
         });
     }
-    (*absolute, *rest, described)
+    (*absolute, *open_ended, described)
 }
 
 pub(super) fn joined(paths: &[PathBuf]) -> String {

@@ -12,18 +12,18 @@ use crate::trie::{RoleRule, Trie};
 use crate::warnings::{Budget, Warnings};
 
 /// Warns of each `deny` rule that an `allow` rule lets callers bypass.
-pub(crate) fn escaped_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
+pub(crate) fn bypassed_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
     let mut budget = Budget::new(2_000_000, 10_000);
     for rule in trie.denials() {
         budget.spend(|steps| {
             let mut denial = Denial::new(trie, rule, steps);
             let problems = [
-                denial.without_credentials(&related),
-                denial.with_another_host(&mut related),
-                denial.with_another_method(&mut related),
+                denial.warn_without_credentials(&related),
+                denial.warn_with_another_host(&mut related),
+                denial.warn_with_another_method(&mut related),
             ];
-            // Without steps left, a rule that closes the gap may have been missed.
+            // If no steps are left, another `deny` rule for the same requests may have been missed.
             if *steps > 0 {
                 warnings.extend(problems.into_iter().flatten());
             }
@@ -31,7 +31,7 @@ pub(crate) fn escaped_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
     }
 }
 
-/// A `deny` rule, and the rules whose paths overlap it.
+/// A `deny` rule, and the rules whose paths overlap its paths.
 struct Denial<'s, 'p> {
     deny: &'s RoleRule<'p>,
     allowing: Vec<&'s RoleRule<'p>>,
@@ -48,28 +48,30 @@ impl<'s, 'p> Denial<'s, 'p> {
         Self { deny, allowing, denying, steps }
     }
 
-    /// Requests that every caller may send can be sent without credentials, and so without the
-    /// roles that come with them.
-    fn without_credentials(&mut self, related: &RelatedRoles<'_>) -> Option<Problem> {
+    /// Warns if a caller bypasses the rule by sending no credentials, because `anyone` may send the
+    /// same requests.
+    fn warn_without_credentials(&mut self, related: &RelatedRoles<'_>) -> Option<Problem> {
         let Self { deny, allowing, denying, steps } = self;
         let rule = deny.rule;
         if related.is_everybodys(deny.role_id) {
             return None;
         }
-        let open: Vec<&RoleRule<'_>> =
-            allowing.iter().copied().filter(|rule| is_anonymous(rule, related)).collect();
-        let closed = rules(denying.iter().copied().filter(|rule| is_anonymous(rule, related)));
-        let mut reachable = open.clone();
+        let anonymous_allows: Vec<&RoleRule<'_>> =
+            allowing.iter().copied().filter(|rule| may_match_anonymous(rule, related)).collect();
+        let anonymous_denials =
+            rules(denying.iter().copied().filter(|rule| may_match_anonymous(rule, related)));
+        let mut reachable = anonymous_allows.clone();
         reachable.retain(|allow| {
-            Requests::matching(allow.rule, rule, steps)
-                .is_some_and(|common| !common.is_preflight() && !common.are_covered(&closed, steps))
+            Requests::matching(allow.rule, rule, steps).is_some_and(|common| {
+                !common.is_preflight() && !common.are_covered(&anonymous_denials, steps)
+            })
         });
         let wider = reachable.iter().find(|allow| is_exception(rule, allow.rule));
         let allow = wider.or(reachable.first())?;
         if wider.is_none() {
-            // A ban from everything restricts callers who may do more than everybody, and is hardly
-            // about the requests that everybody may send.
-            let open = rules(open.iter().copied());
+            // A broad `deny`, such as `/**` for a suspended group, is meant for the requests that
+            // only callers with further roles may send.
+            let open = rules(anonymous_allows.iter().copied());
             let mut restricted = allowing.iter().filter(|a| !related.is_everybodys(a.role_id));
             if restricted.any(|allow| {
                 Requests::matching(allow.rule, rule, steps)
@@ -91,8 +93,9 @@ impl<'s, 'p> Denial<'s, 'p> {
         Some(allow.relate_to(deny.warning(Warning::OpenAnonymous, message, help)))
     }
 
-    /// The client chooses the host.
-    fn with_another_host(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
+    /// Warns if the rule is for some hosts, and the same path is allowed on another host: the client
+    /// chooses the host.
+    fn warn_with_another_host(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
         let (deny, rule) = (self.deny, self.deny.rule);
         if rule.scopes.is_empty()
             || !self.allowing.iter().any(|allow| overlap_but_for_paths(allow.rule, rule))
@@ -111,18 +114,18 @@ impl<'s, 'p> Denial<'s, 'p> {
             if !self.is_open(allow, &Requests { scopes: apexes, ..requests }, related) {
                 continue;
             }
-            let (name, by) = (&rule.name, &allow.rule.name);
+            let (name, allow_name) = (&rule.name, &allow.rule.name);
             let warning = if let Some(apex) = apex {
                 let message = format!(
-                    "`{name}` is not for `{apex}`, where `{by}` allows this path: `*.{apex}` is \
+                    "`{name}` is not for `{apex}`, where `{allow_name}` allows this path: `*.{apex}` is \
                      not `{apex}`"
                 );
                 let help = format!("write a `deny` for `{apex}`, too, or one without a host");
                 deny.warning(Warning::OpenHost, message, &help)
             } else {
                 let message = format!(
-                    "`{name}` is for some hosts only: `{by}` allows this path on every other one, \
-                     and the client chooses the host"
+                    "`{name}` is for some hosts only: `{allow_name}` allows this path on every \
+                     other host, and the client chooses the host"
                 );
                 let help = "write the `deny` without a host, or the `allow` with hosts; or accept \
                             this where the proxy routes by host";
@@ -133,21 +136,21 @@ impl<'s, 'p> Denial<'s, 'p> {
         None
     }
 
-    /// Applications answer `HEAD` as `GET`, without the body.
-    fn with_another_method(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
+    /// Warns if the rule denies only one of `GET` and `HEAD`, and the other is allowed: applications
+    /// answer `HEAD` like `GET`, without the body.
+    fn warn_with_another_method(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
         let (deny, rule) = (self.deny, self.deny.rule);
         let Actions::These(methods) = &rule.actions else { return None };
-        let (closed, open) = match [b"GET".as_slice(), b"HEAD"].map(|m| rule.actions.matches(m)) {
+        let (denied, open) = match [b"GET".as_slice(), b"HEAD"].map(|m| rule.actions.matches(m)) {
             [true, false] => ("GET", "HEAD"),
             [false, true] if methods.len() == 1 => ("HEAD", "GET"),
             _ => return None,
         };
         for allow in self.allowing.clone() {
-            // A rule for the other method alone, on no more paths than these, has it open on
-            // purpose.
-            let is_meant =
-                !allow.rule.actions.matches(closed.as_bytes()) && covers_paths(rule, allow.rule);
-            if is_meant || !allow.rule.actions.matches(open.as_bytes()) {
+            // An `allow` rule for the other method alone, on the same or fewer paths, is intended.
+            let is_intended =
+                !allow.rule.actions.matches(denied.as_bytes()) && covers_paths(rule, allow.rule);
+            if is_intended || !allow.rule.actions.matches(open.as_bytes()) {
                 continue;
             }
             let actions = Actions::These(vec![open.into()]);
@@ -167,8 +170,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         None
     }
 
-    /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and no role
-    /// that comes with the two denies these requests.
+    /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and none of the
+    /// roles that such callers certainly have denies these requests.
     fn is_open(
         &mut self,
         allow: &RoleRule<'_>,
@@ -178,12 +181,12 @@ impl<'s, 'p> Denial<'s, 'p> {
         if !related.restricts(self.deny, allow.role_id, self.steps) {
             return false;
         }
-        let mut closed: Vec<&Rule> = Vec::new();
+        let mut denials: Vec<&Rule> = Vec::new();
         for role in [allow.role_id, self.deny.role_id] {
             related.find_from(role, self.steps);
-            closed.extend(rules(self.denying.iter().copied().filter(|r| related.has(r.role_id))));
+            denials.extend(rules(self.denying.iter().copied().filter(|r| related.has(r.role_id))));
         }
-        !requests.are_covered(&closed, self.steps)
+        !requests.are_covered(&denials, self.steps)
     }
 }
 
@@ -191,14 +194,14 @@ fn rules<'s, 'p: 's>(rules: impl Iterator<Item = &'s RoleRule<'p>>) -> Vec<&'p R
     rules.map(|rule| rule.rule).collect()
 }
 
-/// Whether a rule may match requests of callers without a name.
-fn is_anonymous(rule: &RoleRule<'_>, related: &RelatedRoles<'_>) -> bool {
+/// Whether a rule may match requests of callers without credentials.
+fn may_match_anonymous(rule: &RoleRule<'_>, related: &RelatedRoles<'_>) -> bool {
     let mut segments = rule.rule.resources.iter().flat_map(|pattern| &pattern.segments);
     related.is_everybodys(rule.role_id)
         && !segments.any(|segment| matches!(segment, Segment::User | Segment::UserId(_)))
 }
 
-/// Whether a `deny` rule is about some of the paths or hosts of an `allow` rule.
+/// Whether a `deny` rule is for some of the paths or hosts of an `allow` rule, but not all.
 fn is_exception(deny: &Rule, allow: &Rule) -> bool {
     let is_for_all_hosts = covers_scopes(&deny.scopes, &allow.scopes);
     covers_scopes(&allow.scopes, &deny.scopes)
@@ -210,8 +213,8 @@ fn is_exception(deny: &Rule, allow: &Rule) -> bool {
         })
 }
 
-/// The hosts `example.com` of an `allow` rule where the `deny` rule is for `*.example.com` only.
-/// Where the `allow` rule is for no more paths than the `deny` rule, that is on purpose.
+/// The hosts such as `example.com` in the `allow` rule for which the `deny` rule has only
+/// `*.example.com`. None if the `allow` rule is for the same or fewer paths: that is intended.
 fn apexes(deny: &Rule, allow: &Rule) -> Vec<Scope> {
     if covers_paths(deny, allow) {
         return Vec::new();
@@ -245,15 +248,15 @@ impl Requests {
         Some(Self { actions, scopes: Vec::new(), paths: common_paths(a, b, steps)? })
     }
 
-    /// Whether these are preflight requests, which browsers send without credentials: `anyone` has
+    /// Whether these are preflight requests. Browsers send them without credentials, so `anyone` has
     /// to allow them.
     fn is_preflight(&self) -> bool {
         let Actions::These(methods) = &self.actions else { return false };
         methods.iter().all(|method| **method == *"OPTIONS")
     }
 
-    /// Whether a rule matches, for each method, host and path. True if no steps are left, so that
-    /// no warning follows.
+    /// Whether each combination of a method, a host and a path is matched by one of these rules.
+    /// True if no steps are left, so that no warning follows.
     fn are_covered(&self, rules: &[&Rule], steps: &mut usize) -> bool {
         let actions: Vec<Actions> = match &self.actions {
             Actions::Any => vec![Actions::Any],
@@ -280,7 +283,7 @@ impl Requests {
     }
 }
 
-/// The hosts that both rules are for: an empty list for any host.
+/// The hosts of both rules; an empty list means any host.
 fn common_scopes(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Vec<Scope>> {
     if a.scopes.is_empty() || b.scopes.is_empty() {
         return Some([&*a.scopes, &*b.scopes].concat());
