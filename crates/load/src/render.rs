@@ -68,7 +68,7 @@ struct Plain {
 }
 
 /// The sequence of requests of a thread.
-pub(crate) struct Source {
+pub(crate) struct RequestSequence {
     recipes: Arc<Recipes>,
     random: Rng,
 }
@@ -76,7 +76,7 @@ pub(crate) struct Source {
 impl Recipes {
     pub(crate) fn new(plan: &Plan) -> Result<Self, Failed> {
         let variables = Variables::new(&plan.workload.variables);
-        // The first rendering only checks a request, and takes no number of a sequence.
+        // The first rendering only checks a request, and must not advance a sequence variable.
         let unused = Variables::new(&plan.workload.variables);
         let authority = plan.target.authority.clone();
         let mut recipes = Vec::new();
@@ -107,7 +107,7 @@ impl Recipes {
     }
 }
 
-impl Source {
+impl RequestSequence {
     /// The requests of thread `number`. Equal seeds give equal requests.
     pub(crate) fn new(recipes: Arc<Recipes>, seed: u64, number: u64) -> Self {
         Self {
@@ -175,7 +175,7 @@ impl Recipe {
     }
 
     fn plain(&self, scope: &mut Scope<'_>) -> Result<Plain, Failed> {
-        let path = self.path.in_path(scope);
+        let path = self.path.text_for_path(scope);
         let host = self.host.text(scope);
         let headers =
             self.headers.iter().map(|(name, value)| (name.clone(), value.text(scope))).collect();
@@ -218,8 +218,8 @@ impl Plain {
             return Err(Failed::plan(format!("`{}` is not a method", self.method)));
         }
         if self.path != "*" && (!self.path.starts_with('/') || has_space_or_control(&self.path)) {
-            let why = "it begins with `/` and has no spaces";
-            return Err(Failed::plan(format!("`{}` is not a path: {why}", self.path)));
+            let why = "a path must begin with `/` and have no spaces";
+            return Err(Failed::plan(format!("`{}`: {why}", self.path)));
         }
         if has_space_or_control(&self.host) {
             return Err(Failed::plan("the host contains a space or a control character"));
@@ -254,8 +254,8 @@ impl Plain {
     /// The value of `content-length`, if it is required (RFC 9110, 8.6).
     fn length(&self) -> Option<String> {
         let is_set = self.headers.iter().any(|(name, _)| name == "content-length");
-        let is_usual = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
-        (!is_set && (is_usual || !self.body.is_empty())).then(|| self.body.len().to_string())
+        let expects_body = matches!(self.method.as_str(), "POST" | "PUT" | "PATCH");
+        (!is_set && (expects_body || !self.body.is_empty())).then(|| self.body.len().to_string())
     }
 
     fn http2(self) -> Result<Rendered, Failed> {
@@ -264,7 +264,7 @@ impl Plain {
             .authority(self.host.as_str())
             .path_and_query(self.path.as_str())
             .build()
-            .map_err(|_| Failed::plan("the host or the path is not one of a URL"))?;
+            .map_err(|_| Failed::plan("the host or the path is not valid in a URL"))?;
         let mut request = http::Request::builder().method(self.method.as_str()).uri(uri);
         for (name, value) in &self.headers {
             request = request.header(name, value);

@@ -223,7 +223,7 @@ impl Authorization {
     /// Counts a request about which the filter's own policy can make no decision.
     fn count(&self, stream: &Stream<'_, Self>, kind: ErrorKind) {
         if let Some(policy) = &self.policy {
-            Worker::get_or_create(policy).thread.counters().error(kind);
+            Worker::get_or_create(policy).thread.counters().count_error(kind);
         }
         if let Some(stats) = &self.stats {
             stats.failed(stream, kind);
@@ -367,7 +367,7 @@ impl Exchange<'_, '_> {
 
     /// Answers a request about which no decision can be made.
     fn fail(self, kind: ErrorKind) -> Handled {
-        self.worker.thread.counters().error(kind);
+        self.worker.thread.counters().count_error(kind);
         if let Some(stats) = &self.filter.stats {
             stats.failed(&self.stream, kind);
         }

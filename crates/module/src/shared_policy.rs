@@ -124,7 +124,7 @@ impl SharedPolicy {
             AdminAddress::Off => None,
         };
         let (timers, fetching) = fetch_keys(&runtime, settings.policy.keys_wait)?;
-        runtime.status.listen();
+        runtime.status.set_listening();
         Ok(Self {
             settings,
             hashing,

@@ -176,7 +176,7 @@ impl Worker {
                     let decided_at = Instant::now();
                     self.thread
                         .counters()
-                        .evaluated(decided_at.saturating_duration_since(received.started));
+                        .record_evaluation(decided_at.saturating_duration_since(received.started));
                     let verdict =
                         self.record(&verdict, authorizer, &request, stream, received, decided_at);
                     Checked::Decided(Decided { verdict, at: decided_at })

@@ -225,7 +225,7 @@ impl Server {
             grpc::Options { tls, ..options(&settings) },
         )?;
         let _ = served.0.set(running.counters());
-        runtime.status.listen();
+        runtime.status.set_listening();
         for address in addresses {
             tracing::info!(%address, "listening");
             if let Some(warning) = warning_of_listener(&address, has_tls) {
@@ -334,7 +334,7 @@ impl Serving {
 /// two phases.
 async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
-    status.drain();
+    status.set_draining();
     running.fail_health_checks();
     // Envoy checks health only from time to time. Until then a closed listener is a failure to it.
     sleep(delay).await;

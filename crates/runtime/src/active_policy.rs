@@ -18,7 +18,7 @@ use crate::trace_context::Tracing;
 pub struct ActivePolicy {
     snapshot: Arc<ArcSwapOption<Authorizer>>,
     pub(crate) decisions: Option<Arc<dyn DecisionSink>>,
-    /// Says whether everything that must be fetched was there.
+    /// Knows whether everything that must be fetched has been loaded.
     pub(crate) status: Option<Arc<Status>>,
     pub(crate) shadow: Option<Arc<Shadow>>,
     /// Whether decisions are part of traces.
@@ -26,7 +26,7 @@ pub struct ActivePolicy {
 }
 
 impl ActivePolicy {
-    /// Uses the snapshot that is in `snapshot` at each answer. Without one, each check is an error.
+    /// Each check uses the current snapshot in `snapshot`; if it is empty, each check is an error.
     #[must_use]
     pub fn new(snapshot: Arc<ArcSwapOption<Authorizer>>) -> Self {
         Self { snapshot, decisions: None, status: None, shadow: None, tracing: None }
@@ -48,12 +48,12 @@ impl ActivePolicy {
         self.snapshot.load_full()
     }
 
-    /// Whether a policy is active, and everything that must be fetched was there.
+    /// Whether a policy is active, and everything that must be fetched has been loaded.
     pub fn is_ready(&self) -> bool {
         self.load().is_some() && self.status.as_ref().is_none_or(|status| status.was_complete())
     }
 
-    /// A guard in place of an `Arc`: all worker threads would write to its reference count.
+    /// A guard, because all worker threads would write to the reference count of an `Arc`.
     pub(crate) fn load(&self) -> Guard<Option<Arc<Authorizer>>> {
         self.snapshot.load()
     }

@@ -7,17 +7,17 @@ use tokio::time::Instant;
 /// Pause after the first failed fetch. It doubles with each further failure.
 const MIN_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// Minimum time between a requested fetch and the one before. Requests that come sooner are one
-/// fetch, after this time.
+/// Minimum time between a requested fetch and the fetch before it. Requests that come sooner share
+/// a fetch after this time.
 pub(crate) const REQUEST_INTERVAL: Duration = Duration::from_secs(3);
 
-/// The time of the next fetch, after so many failures in a row.
+/// The time of the next fetch after this number of failures in a row.
 pub(crate) fn next_fetch(failures: u32, interval: Duration) -> Instant {
     let pause = if failures == 0 { interval } else { pause_after(failures).min(interval) };
     Instant::now() + jittered(pause)
 }
 
-/// The pause after so many failures in a row, one at least.
+/// The pause after this number of failures in a row, at least one.
 pub(crate) fn pause_after(failures: u32) -> Duration {
     MIN_PAUSE.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(MAX_PAUSE)
 }

@@ -23,7 +23,7 @@ pub(crate) use object::{BundleObject, Object, StoreError};
 
 /// Maximum size of a file with keys, certificates or credentials, in bytes.
 const MAX_FILE: usize = 1 << 20;
-/// Bytes by which the archive of files that cannot be compressed may be larger than these.
+/// How many bytes larger than its files a bundle may be, if they cannot be compressed.
 const OVERHEAD: usize = 8 << 20;
 
 #[derive(Debug)]
@@ -32,11 +32,11 @@ pub(crate) struct BundleSource {
     pub(crate) settings: BundleSettings,
     pub(crate) cache: Option<Arc<Cache>>,
     client: HttpsClient,
-    /// The object, if the URL is that of one in a store.
+    /// The object, if the URL names an object in a store.
     pub(crate) object: Option<BundleObject>,
 }
 
-/// The client, and the credentials or the store, for a request.
+/// The client for a request, with its credentials or store.
 pub(crate) struct Access {
     pub(crate) client: HttpsClient,
     pub(crate) credentials: Option<HeaderValue>,
@@ -69,11 +69,11 @@ impl BundleSource {
         Ok(Arc::new(source))
     }
 
-    /// The keys that may have signed a bundle, as their files have them now.
+    /// The keys that may sign a bundle, read from their files now.
     ///
     /// # Errors
-    /// When a file cannot be read or has no public key. Then no bundle may be accepted: with fewer
-    /// keys, or none, other bundles would be.
+    /// When a file cannot be read or has no public key. Then no bundle may be accepted: without any
+    /// keys, unsigned bundles would be.
     pub(crate) fn public_keys(&self) -> Result<Vec<PublicKey>, LoadError> {
         let mut keys = Vec::new();
         for path in &self.settings.public_keys {
@@ -92,12 +92,12 @@ impl BundleSource {
 
     pub(crate) fn open(&self, bytes: &[u8], keys: &[PublicKey]) -> Result<Bundle, BundleError> {
         let max_size = u64::try_from(self.settings.max_size).unwrap_or(u64::MAX);
-        // Anyone may have sent it: a bug must not count as one of this process.
+        // Anyone may have sent the bundle: a panic while reading it must not end the thread.
         catch("reading it", || Bundle::open(bytes, keys, max_size))
             .unwrap_or_else(|panicked| Err(BundleError::Malformed(panicked.to_string())))
     }
 
-    /// Reads the files about the server.
+    /// Reads the files with certificates and credentials for the server.
     pub(crate) fn access(&self) -> Result<Access, LoadError> {
         let ca = self.settings.ca.as_deref().map(read_ca).transpose()?;
         let client = ca.clone().map_or_else(|| self.client.clone(), HttpsClient::trusting);

@@ -1,7 +1,8 @@
 //! Fetches the policy as a bundle, off the request path.
 //!
-//! [`BundleFetcher`] asks the server at each interval whether there is another bundle, and passes
-//! it to the thread that loads. After a failure, or a panic, it tries again, slower each time.
+//! [`BundleFetcher`] asks the server at each interval whether the bundle has changed, and passes a
+//! new bundle to the `policy-load` thread. After a failure or a panic, it tries again, after longer
+//! and longer pauses.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -21,8 +22,8 @@ use crate::reload::{BundleOutcome, FetchedBundle, LoadEvent};
 use crate::status::Status;
 use crate::threads::keep_running_task;
 
-/// Limits of the time of a fetch. Between them it is the interval: by then there may be a newer
-/// bundle.
+/// Limits of the timeout of a fetch. The timeout is the interval, within these limits: by then
+/// there may be a newer bundle.
 const MIN_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 const ACCEPTED: HeaderValue =
@@ -34,7 +35,7 @@ pub(crate) struct BundleFetcher {
     /// Where bundles are sent.
     pub events: Sender<LoadEvent>,
     pub status: Arc<Status>,
-    /// Changes whenever the bundle is to be fetched now.
+    /// Changes when a reload is requested: the bundle is then fetched at once.
     pub requests: watch::Receiver<()>,
 }
 
@@ -50,7 +51,7 @@ enum FetchError {
     Timeout(Duration),
     #[error(transparent)]
     Access(#[from] LoadError),
-    #[error("the files about the server cannot be read: {0}")]
+    #[error("the files with certificates and credentials cannot be read: {0}")]
     Thread(String),
 }
 
@@ -61,7 +62,7 @@ impl BundleFetcher {
             "fetching the policy bundle",
             || self.fetch_repeatedly(),
             |panicked, pause| {
-                let (url, active) = (&self.source.url, self.status.still_active());
+                let (url, active) = (&self.source.url, self.status.active_policy_text());
                 tracing::error!(%url, "{panicked}: {active}; next try in {pause:.1?}");
                 _ = self.send(FetchedBundle::Failed);
             },
@@ -92,7 +93,7 @@ impl BundleFetcher {
             failures = if result.is_ok() { 0 } else { failures + 1 };
             next = next_fetch(failures, self.source.settings.interval.max(MIN_INTERVAL));
             if let Err(error) = result {
-                let (wait, active) = (seconds_until(next), self.status.still_active());
+                let (wait, active) = (seconds_until(next), self.status.active_policy_text());
                 tracing::warn!(
                     %url, %error,
                     "policy bundle not fetched: {active}; next try in {wait} s"
@@ -128,7 +129,7 @@ impl BundleFetcher {
         outcome
     }
 
-    /// The bundle; `None` if it is the one with this ETag.
+    /// Fetches the bundle; `None` if it still has this ETag.
     async fn get(&self, etag: Option<&HeaderValue>) -> Result<Option<Object>, FetchError> {
         // The file system may hang, and this thread also answers probes.
         let source = self.source.clone();

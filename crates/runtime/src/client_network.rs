@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr as _;
 
-/// An IPv4 address, or the /64 of an IPv6 address, because one host has all of its addresses. All
-/// clients without an IP address are one network.
+/// An IPv4 address, or the /64 of an IPv6 address, because a host may use the whole /64. All
+/// clients without an IP address share a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClientNetwork(Option<IpAddr>);
 

@@ -19,7 +19,7 @@ use crate::threads::catch;
 /// An attempt to load a policy.
 #[derive(Debug)]
 pub struct Attempt {
-    /// The files that were read, to find out whether another attempt could have another result.
+    /// The files that were read. If they are unchanged, another attempt has the same result.
     pub fingerprints: Fingerprints,
     /// The compiled policy, or every problem.
     pub result: Result<CompiledPolicy, Vec<Problem>>,
@@ -30,7 +30,7 @@ pub struct Attempt {
 pub struct CompiledPolicy {
     /// Answers requests.
     pub authorizer: Arc<Authorizer>,
-    /// Its source, to compile it again when keys change.
+    /// The loaded files, to compile the policy again when keys change.
     pub loaded: Arc<Loaded>,
     /// The warnings about the policy.
     pub warnings: Vec<Problem>,
@@ -45,12 +45,12 @@ pub type KeyUrls = BTreeMap<KeyUrl, KeySource>;
 /// How keys are fetched from a URL, and whose keys they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
-    /// The interval between two fetches that the policy sets.
+    /// The interval between two fetches, as set in the policy.
     pub refresh: Duration,
     /// How long the last keys are used, if that is limited.
     pub max_age: Option<Duration>,
-    /// The issuers of the keys; none for the inventory of a search cluster. They identify a URL in
-    /// logs and metrics: two may look the same without their secrets.
+    /// The issuers of the keys; none for the inventory of a search cluster. They identify the URL
+    /// in logs and metrics: without secrets, two URLs may look the same.
     pub issuers: Issuers,
 }
 
@@ -85,13 +85,13 @@ pub fn policy_file(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("policy.yaml") } else { path.to_owned() }
 }
 
-/// Maximum number of times that a policy is read if it changes while it is read.
+/// How often to read a policy that keeps changing while it is read.
 const MAX_READS: usize = 5;
 
 /// Loads and compiles the policy in `file`.
 ///
-/// Kubernetes replaces all files of a folder in one step, which may happen between two reads. Files
-/// of two versions are read again. A policy that keeps changing is not activated.
+/// Kubernetes replaces all files of a folder in one step, which may happen between two reads. The
+/// files are then read again. A policy that keeps changing is not activated.
 #[must_use]
 pub fn load(file: &Path, fetched: &FetchedKeys) -> Attempt {
     let mut attempt = load_once(file, fetched);
@@ -115,13 +115,13 @@ fn load_once(file: &Path, fetched: &FetchedKeys) -> Attempt {
     Attempt { fingerprints: files.into_fingerprints(), result }
 }
 
-/// Loads and compiles the policy in `file`, with only these files.
+/// Loads and compiles the policy in `file`, which can include only files of `files`.
 pub fn load_from(
     files: &dyn Files,
     file: &Path,
     fetched: &FetchedKeys,
 ) -> Result<CompiledPolicy, Vec<Problem>> {
-    survive(file, || {
+    catch_panic(file, || {
         let loaded = lint::load_with(files, file, |identity| faults(identity, fetched))?;
         let unusable = unusable_trusted_ca(&loaded.policy.identity);
         match CompiledPolicy::compile(Arc::new(loaded), fetched, None) {
@@ -158,7 +158,7 @@ impl CompiledPolicy {
         }
     }
 
-    /// The URLs that its keys are fetched from, and the inventory of its search cluster.
+    /// The URLs of the policy's keys and of its search cluster's inventory.
     pub fn key_urls(&self) -> KeyUrls {
         let mut urls = KeyUrls::new();
         for issuer in &self.loaded.policy.identity.jwt {
@@ -183,8 +183,8 @@ impl CompiledPolicy {
     }
 }
 
-/// Turns a panic in `load` into a problem: the bug then costs this one attempt, not all later ones.
-pub fn survive<T>(
+/// Turns a panic in `load` into a problem, so that a bug fails only this attempt.
+pub fn catch_panic<T>(
     file: &Path,
     load: impl FnOnce() -> Result<T, Vec<Problem>>,
 ) -> Result<T, Vec<Problem>> {
@@ -193,7 +193,7 @@ pub fn survive<T>(
     })
 }
 
-/// The problems of hashes and keys, for a policy that has errors elsewhere.
+/// The problems of password hashes and keys, to be reported along with other errors.
 fn faults(settings: &Identity, fetched: &FetchedKeys) -> Vec<Problem> {
     let (Ok((_, problems)) | Err(problems)) =
         Authenticator::<()>::compile(settings, fetched, Limits::default());

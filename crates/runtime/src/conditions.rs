@@ -10,7 +10,7 @@ use document::Place;
 use crate::lines::Counts;
 use crate::status::{BundleResult, Facts, KeyFacts};
 
-/// Time before the certificate of TLS expires at which somebody should know.
+/// Remaining validity of the TLS certificate below which a condition warns.
 const MIN_CERTIFICATE_TIME: Duration = Duration::from_secs(7 * 86_400);
 
 /// A fault of the process or its surroundings.
@@ -22,9 +22,9 @@ pub struct Condition {
     pub severity: Severity,
     /// What is wrong, in one line. It stays the same for as long as the condition does.
     pub text: String,
-    /// More about it, such as since when, and the problems of a policy.
+    /// Details, such as the duration or the problems of a policy.
     pub details: Vec<String>,
-    /// What it means, and what helps.
+    /// The consequence, and what helps.
     pub hint: String,
 }
 
@@ -74,9 +74,9 @@ impl fmt::Display for Condition {
 /// The facts that conditions are about.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The status of the policy and of what is fetched for it.
+    /// The status of the policy, its keys, its inventory and its bundle.
     pub facts: &'a Facts,
-    /// The same of the shadow policy, if there is one.
+    /// The status of the shadow policy, if there is one.
     pub shadow: Option<&'a Facts>,
     /// The lines of the decision log.
     pub decision_lines: &'a Counts,
@@ -170,7 +170,7 @@ fn not_loaded(facts: &Facts, which: &str) -> Option<Condition> {
     Some(Condition::new(name, severity, text, hint).with_details(details))
 }
 
-/// A place without most of its folders, which may be many. The log has them.
+/// A place without most of its folders. The log has the whole path.
 fn short_place(at: &Place) -> Option<String> {
     let mut name = at.file.file_name()?.to_string_lossy().into_owned();
     // Included files in two folders may have the same name.
@@ -262,7 +262,7 @@ pub(crate) struct ConditionLog {
 }
 
 impl ConditionLog {
-    pub(crate) fn note(&mut self, conditions: &[Condition]) {
+    pub(crate) fn log_changes(&mut self, conditions: &[Condition]) {
         for Condition { name, severity, text, hint, .. } in conditions {
             if !self.last.contains(text) || self.logged.contains(text) {
                 continue;

@@ -11,8 +11,8 @@ pub use thread::ThreadCounters;
 
 /// Why a check got an error: over gRPC a status other than OK, inside Envoy a 503.
 ///
-/// An HTTP client of Envoy can cause only [`ErrorKind::Cancelled`], where Envoy no longer waits for
-/// the answer. Everything else that it can cause is a denial ([`authorizer::Limit`]).
+/// A client of Envoy can cause only [`ErrorKind::Cancelled`], if Envoy no longer waits for the
+/// answer. All other invalid requests are denied ([`authorizer::Limit`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
     /// No policy is active.
@@ -23,7 +23,7 @@ pub enum ErrorKind {
     Framing,
     /// The message is compressed.
     Compressed,
-    /// The verdict cannot be encoded as headers. Inside Envoy also: it does not let the request
+    /// The verdict cannot be encoded as headers. Inside Envoy also: Envoy does not let the request
     /// wait.
     Unanswerable,
     /// A bug: a panic while this request was processed, or an event of Envoy that is not possible.
@@ -70,11 +70,11 @@ pub struct Totals {
     pub denied: Vec<(&'static str, u64)>,
     /// Checks that got an error, by kind. Every kind is listed.
     pub errors: Vec<(ErrorKind, u64)>,
-    /// Requests with credentials: the scheme, [`VALID`] or the name of the reason, and the number.
+    /// Requests with credentials: the scheme, [`VALID`] or the name of the reason, and the count.
     pub credentials: Vec<(&'static str, &'static str, u64)>,
-    /// Where the caches had the credentials.
+    /// Lookups in the credential caches, by result.
     pub lookups: CacheLookups,
-    /// Tokens verified: each once, while it is cached.
+    /// Tokens verified. A cached token is not verified again.
     pub tokens_verified: u64,
     /// Time from a complete request until its answer is passed to the transport, inside Envoy until
     /// the decision. It includes the wait for a verification.

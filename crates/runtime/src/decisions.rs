@@ -46,7 +46,7 @@ pub(crate) struct Decisions {
 }
 
 impl Decisions {
-    /// Takes nothing yet.
+    /// Without a log file, a collector and a console: the caller adds them.
     pub(crate) fn new(
         settings: &DecisionLogSettings,
         masks: Arc<Masks>,
@@ -72,7 +72,7 @@ impl Decisions {
         Ok(writer)
     }
 
-    /// Whether it takes any decision.
+    /// Whether any decision goes anywhere.
     pub(crate) fn is_used(&self) -> bool {
         let Self { lines, exported, spans, denials, .. } = self;
         lines.is_some() || exported.is_some() || spans.is_some() || denials.is_some()
@@ -87,20 +87,20 @@ impl Decisions {
         }
     }
 
-    /// Whether a decision gets a line. If not, it is counted here: making a line, or only its
-    /// masks, costs more than the decision.
-    fn admits(&self, reason: Option<&str>) -> bool {
+    /// Whether to make a line for a decision, else counts it. Decided before the line is made: even
+    /// masking it costs more than the decision.
+    fn admit(&self, reason: Option<&str>) -> bool {
         if !self.logs(reason.is_none()) {
             return false;
         }
-        if !self.settings.share(reason).takes() {
-            self.counts.leave_out_one();
+        if !self.settings.share(reason).selects_next() {
+            self.counts.count_left_out();
             return false;
         }
         let queues = self.lines.iter().chain(&self.exported);
         let has_room = queues.clone().any(|lines| !lines.is_full());
         if !has_room {
-            queues.for_each(|lines| lines.counts.drop_one());
+            queues.for_each(|lines| lines.counts.count_dropped());
         }
         has_room
     }
@@ -113,7 +113,7 @@ impl Decisions {
         trace: Option<DecisionTrace>,
         make_record: impl FnOnce() -> DecisionRecord<'r>,
     ) {
-        let is_logged = self.admits(reason);
+        let is_logged = self.admit(reason);
         let span = self.spans.as_ref().zip(trace.filter(|trace| trace.is_recorded));
         let denials =
             self.denials.as_ref().filter(|denials| reason.is_some() && denials.admit(time));
@@ -137,7 +137,7 @@ impl Decisions {
 
     fn log(&self, record: &DecisionRecord<'_>) {
         let Ok(mut line) = serde_json::to_string(record) else {
-            return self.counts.drop_one();
+            return self.counts.count_dropped();
         };
         if let Some(exported) = &self.exported {
             exported.offer(otlp::encode_log_record(record, &line));

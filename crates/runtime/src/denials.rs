@@ -1,9 +1,9 @@
-//! The last denials, for the person on call. Kept only where it is asked for (`--console`).
+//! The last denials, for the person on call. Kept only with `--console`.
 //!
 //! A worker thread puts a copy of a denial into a bounded list. It never waits: if another thread
-//! holds the list at that moment, or many denials came in this second already, the denial is
-//! counted and not kept. When the list is full, the oldest denial of the most frequent reason is
-//! removed, so that a flood does not push out the denials with other reasons.
+//! holds the list, or too many denials came in this second, the denial is counted and not kept.
+//! When the list is full, the oldest denial of the most frequent reason is removed, so that a flood
+//! does not push out the denials with other reasons.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,8 +19,8 @@ const MAX_PER_SECOND: u32 = 50;
 /// The maximum number of groups, and of roles, that are kept of a denial.
 const MAX_NAMES: usize = 20;
 
-/// A denied request, as a line of the decision log has it: cut and masked. Its fields are those of
-/// the line; a `String` that does not apply is empty.
+/// A denied request with the fields of a line of the decision log, cut and masked. A `String` that
+/// does not apply is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "docs/operations.md explains the fields")]
 pub struct Denial {
@@ -73,16 +73,16 @@ impl RecentDenials {
         self.not_kept.load(Ordering::Relaxed)
     }
 
-    /// Whether a denial at this time is to be kept. If not, it is counted.
+    /// Whether to keep a denial at this time; if not, counts it.
     pub(crate) fn admit(&self, time: Duration) -> bool {
-        self.try_list().is_some_and(|mut list| list.takes(time)) || self.leave_out()
+        self.try_list().is_some_and(|mut list| list.admit(time)) || self.count_not_kept()
     }
 
     /// Keeps a denial, or counts it.
     pub(crate) fn keep(&self, denial: Denial) {
         match self.try_list() {
             Some(mut list) => list.push(denial),
-            None => _ = self.leave_out(),
+            None => _ = self.count_not_kept(),
         }
     }
 
@@ -95,7 +95,7 @@ impl RecentDenials {
         }
     }
 
-    fn leave_out(&self) -> bool {
+    fn count_not_kept(&self) -> bool {
         self.not_kept.fetch_add(1, Ordering::Relaxed);
         false
     }
@@ -135,9 +135,9 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 impl List {
-    /// Whether another denial may be kept in the second of this time, or in the last second if that
-    /// is later.
-    fn takes(&mut self, time: Duration) -> bool {
+    /// Counts a denial in its second (or in a later second that had one), and returns whether it
+    /// may be kept.
+    fn admit(&mut self, time: Duration) -> bool {
         if self.second < time.as_secs() {
             (self.second, self.in_second) = (time.as_secs(), 0);
         }
@@ -184,8 +184,8 @@ mod tests {
     #[test]
     fn a_second_has_a_bounded_number_of_denials() {
         let mut list = List::default();
-        let taken = (0..1000).filter(|_| list.takes(Duration::from_secs(7))).count();
+        let taken = (0..1000).filter(|_| list.admit(Duration::from_secs(7))).count();
         assert_eq!(taken, MAX_PER_SECOND as usize);
-        assert!(list.takes(Duration::from_secs(8)));
+        assert!(list.admit(Duration::from_secs(8)));
     }
 }

@@ -35,9 +35,9 @@ impl LoadError {
     }
 }
 
-/// Describes an error of the system while threads and sockets are created. For a thread that cannot
-/// be created it is only "Resource temporarily unavailable". This adds the remedy: `settings` names
-/// those that lower the number of threads.
+/// Describes a system error while threads and sockets are created. If a thread cannot be created,
+/// it only says "Resource temporarily unavailable". This adds the remedy: `settings` names the
+/// settings for the number of threads.
 #[must_use]
 pub fn start_error(error: &io::Error, settings: &str) -> String {
     if error.kind() != io::ErrorKind::WouldBlock {

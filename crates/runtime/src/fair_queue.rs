@@ -23,14 +23,14 @@ impl<T> Default for FairQueue<T> {
     }
 }
 
-/// The queue is full, and no network has at least two more entries in it than that of the new
-/// entry.
+/// The queue is full, and no network has at least two more entries in it than the network of the
+/// new entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl<T> FairQueue<T> {
-    /// Adds an entry. If the queue is full, removes those for which `waits` is false, and then
-    /// returns the newest entry of the network with most entries, which has lost its place.
+    /// Adds an entry. If the queue is full, removes entries whose `waits` is false. If it is still
+    /// full, removes and returns the newest entry of the network with most entries.
     ///
     /// # Errors
     /// If the queue is full, and no network has at least two more entries in it than this network.

@@ -54,13 +54,13 @@ impl RecordedFiles {
 }
 
 impl Fingerprints {
-    /// Whether reading all of it again would give the same results.
+    /// Whether reading all paths again would give the same results.
     pub fn are_current(&self) -> bool {
         self.0.iter().all(|(path, recorded)| *recorded == path.fingerprint_now())
     }
 
-    /// The files and folders whose results differ from those in `before`. A folder is left out if
-    /// it has such a file.
+    /// The files and folders whose results differ from `before`. A folder with a changed file is
+    /// left out.
     pub(crate) fn changed_since(&self, before: &Self) -> Vec<PathBuf> {
         let paths = self.0.keys().chain(before.0.keys());
         let changed: BTreeSet<&ReadPath> =
@@ -81,8 +81,8 @@ impl Fingerprints {
         paths
     }
 
-    /// The folders in which a change can change a result, each once. First those that the paths
-    /// name, which stay the same while a file is missing, then those behind symbolic links.
+    /// The folders to watch, each once: first the folders in the paths, which stay the same while a
+    /// file is missing, then the folders behind symbolic links.
     pub fn folders(&self) -> Vec<PathBuf> {
         let mut folders = Vec::new();
         let mut real_folders = Vec::new();
@@ -136,8 +136,8 @@ fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Bytes that are read at a time. Many kernels do not preempt a system call: reading 17 MB at once
-/// keeps the processor for four milliseconds, and requests wait for it.
+/// How many bytes are read at a time. Many kernels do not preempt a system call: reading 17 MB at
+/// once keeps the processor for four milliseconds, and requests wait for it.
 const PART: usize = 64 << 10;
 /// Maximum size of a file, in bytes. 100,000 rules are 17 MB; a million users are 100 MB. A file
 /// without an end, such as `/dev/zero`, must not take all memory.
@@ -186,7 +186,7 @@ fn list(folder: &Path) -> Result<Vec<String>, FileError> {
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         names.push(entry.map_err(failed)?.file_name().to_string_lossy().into_owned());
         if names.len() > MAX_NAMES {
-            return Err(FileError::new(format!("more than {MAX_NAMES} names are in it")));
+            return Err(FileError::new(format!("it has more than {MAX_NAMES} names")));
         }
     }
     names.sort_unstable();
@@ -233,8 +233,8 @@ fn fingerprint_bytes(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// 64 bits distinguish any two versions that are not made to collide. Writers of these files
-/// control the policy anyway.
+/// 64 bits suffice: only a person who may write these files could make two versions collide, and
+/// they control the policy anyway.
 fn fingerprint<T: Hash>(result: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     result.hash(&mut hasher);

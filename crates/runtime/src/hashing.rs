@@ -1,5 +1,5 @@
-//! Hashes passwords off the worker threads: few threads, a bounded queue (`queue` has its order),
-//! and equal verifications share a hash.
+//! Hashes passwords off the worker threads, on a few threads with a bounded queue (`queue` explains
+//! its order). Equal verifications share a hash.
 //!
 //! A queued verification is removed when all requests that wait for it are cancelled. A hash that
 //! has begun is finished, and right credentials are cached: if hashing takes longer than a client
@@ -22,9 +22,9 @@ use crate::client_network::ClientNetwork;
 use crate::threads::{Priority, catch, spawn};
 use queue::{Entry, Queue};
 
-/// Maximum number of threads by default. Strangers who send wrong passwords decide how many work at
-/// once, and each takes the memory of its hash (19 MiB by `rolegate hash-password`). Half of 64
-/// cores would take 608 MiB, more than the limit of most containers.
+/// Maximum number of threads by default. Anybody can keep all threads busy with wrong passwords,
+/// and each running hash takes memory (19 MiB with the parameters of `rolegate hash-password`).
+/// Half of 64 cores would take 608 MiB, more than the limit of most containers.
 const MAX_DEFAULT_THREADS: usize = 8;
 
 /// The number of threads for `hash-threads`: 0 means half the cores, from 1 to 8.
@@ -77,7 +77,7 @@ pub type OnResult = Box<dyn FnOnce(HashResult) + Send>;
 pub struct Registration {
     shared: Arc<Shared>,
     key: u128,
-    number: u64,
+    waiter: u64,
 }
 
 struct Shared {
@@ -90,7 +90,7 @@ struct State {
     queue: Queue<Job>,
     /// The waiters of the verifications that are running, by key.
     running: HashMap<u128, Waiters>,
-    next: u64,
+    next_waiter: u64,
     totals: HashingTotals,
     ended: bool,
 }
@@ -100,7 +100,7 @@ struct Job {
     waiters: Waiters,
 }
 
-/// By number. A map, because thousands may wait for a hash and leave together.
+/// By number of the waiter. A map, because thousands may wait for a hash and leave together.
 type Waiters = HashMap<u64, OnResult>;
 
 /// Counters of the hashing threads.
@@ -124,8 +124,13 @@ impl Hashing {
     /// Starts the threads. At most `max_queued` verifications wait for a thread.
     pub fn start(threads: usize, max_queued: usize, cache_result: CacheResult) -> io::Result<Self> {
         let (queue, running) = (Queue::new(max_queued), HashMap::new());
-        let state =
-            State { queue, running, next: 0, totals: HashingTotals::default(), ended: false };
+        let state = State {
+            queue,
+            running,
+            next_waiter: 0,
+            totals: HashingTotals::default(),
+            ended: false,
+        };
         let state = Mutex::new(state);
         let shared = Arc::new(Shared { state, wake: Condvar::new(), cache_result });
         let hashing = Self { shared };
@@ -145,7 +150,7 @@ impl Hashing {
         Wait { result, _registration: registration }
     }
 
-    /// The same with a callback, which may be called before this returns.
+    /// Like [`Self::submit`], with a callback, which may be called before this returns.
     #[must_use = "dropping the registration stops waiting"]
     pub fn submit_with(
         &self,
@@ -155,27 +160,27 @@ impl Hashing {
     ) -> Registration {
         let key = verification.key();
         let mut state = self.shared.lock();
-        let number = state.next;
-        state.next += 1;
+        let waiter = state.next_waiter;
+        state.next_waiter += 1;
         let State { queue, running, totals, .. } = &mut *state;
         let mut displaced = None;
         let queued = queue.find(|job| job.verification.key() == key).map(|job| &mut job.waiters);
         if let Some(waiters) = queued.or_else(|| running.get_mut(&key)) {
             totals.shared += 1;
-            waiters.insert(number, on_result);
+            waiters.insert(waiter, on_result);
         } else {
-            let verified_before = verification.verified_before();
-            let item = Job { verification, waiters: HashMap::from([(number, on_result)]) };
-            displaced = queue.push(Entry { network, verified_before, item }, Instant::now());
+            let was_verified_before = verification.verified_before();
+            let item = Job { verification, waiters: HashMap::from([(waiter, on_result)]) };
+            displaced = queue.push(Entry { network, was_verified_before, item }, Instant::now());
             totals.denied += u64::from(displaced.is_some());
             self.shared.wake.notify_one();
         }
         drop(state);
-        // Not under the lock, which a waiter may take.
+        // Without the lock: callbacks may take it.
         if let Some(job) = displaced {
             answer(job.waiters, &Err(NotHashed::Displaced));
         }
-        Registration { shared: Arc::clone(&self.shared), key, number }
+        Registration { shared: Arc::clone(&self.shared), key, waiter }
     }
 
     /// The current counters.
@@ -189,7 +194,7 @@ impl Hashing {
 }
 
 impl Wait {
-    /// The hash, as soon as it is computed.
+    /// Waits for the hash.
     pub async fn hashed(&mut self) -> HashResult {
         (&mut self.result).await.unwrap_or(Err(NotHashed::Failed))
     }
@@ -197,7 +202,7 @@ impl Wait {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        self.shared.lock().leave(self.key, self.number);
+        self.shared.lock().remove_waiter(self.key, self.waiter);
     }
 }
 
@@ -215,7 +220,7 @@ impl Shared {
     }
 
     fn work(&self) {
-        while let Some((verification, network)) = self.next() {
+        while let Some((verification, network)) = self.next_verification() {
             let key = verification.key();
             let mut is_right = false;
             let result = catch("hashing a password", || {
@@ -225,13 +230,13 @@ impl Shared {
             });
             let result = result.map_err(|_| NotHashed::Failed);
             let waiters = self.lock().finish(key, network, is_right);
-            // Not under the lock, which a waiter may take. Its bug must not end the thread.
+            // Without the lock: callbacks may take it. A panic in them must not end the thread.
             let _ = catch("answering after a hash", || answer(waiters, &result));
         }
     }
 
     /// The next verification; `None` when [`Hashing`] was dropped.
-    fn next(&self) -> Option<(Verification, ClientNetwork)> {
+    fn next_verification(&self) -> Option<(Verification, ClientNetwork)> {
         let mut state = self.lock();
         loop {
             if state.ended {
@@ -253,7 +258,8 @@ impl State {
     fn finish(&mut self, key: u128, network: ClientNetwork, is_right: bool) -> Waiters {
         self.totals.done += 1;
         if is_right {
-            self.queue.undo_attempt(network, Instant::now());
+            // Only wrong passwords count against a network.
+            self.queue.forgive_attempt(network, Instant::now());
         }
         let waiters = self.running.remove(&key).unwrap_or_default();
         if waiters.is_empty() {
@@ -263,11 +269,11 @@ impl State {
     }
 
     /// Removes a waiter that has left or has its result.
-    fn leave(&mut self, key: u128, number: u64) {
+    fn remove_waiter(&mut self, key: u128, waiter: u64) {
         if let Some(waiters) = self.running.get_mut(&key) {
-            waiters.remove(&number);
+            waiters.remove(&waiter);
         } else if let Some(job) = self.queue.find(|job| job.verification.key() == key) {
-            job.waiters.remove(&number);
+            job.waiters.remove(&waiter);
             if job.waiters.is_empty() {
                 self.totals.abandoned += 1;
                 self.queue.remove(|job| job.verification.key() == key);

@@ -27,12 +27,12 @@ type Https = hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, F
 const AGENT: &str = concat!("rolegate/", env!("CARGO_PKG_VERSION"));
 
 /// Sends requests. It trusts the root certificates of the system (or of `SSL_CERT_FILE` or
-/// `SSL_CERT_DIR`), read on first use. Without any, as in a `scratch` image, it trusts Mozilla's,
-/// as of the build.
+/// `SSL_CERT_DIR`), read on first use. If there are none, as in a `scratch` image, it trusts
+/// Mozilla's root certificates as of the build.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HttpsClient {
     https: Arc<OnceCell<Https>>,
-    /// If set, only these certificate authorities are trusted, in PEM.
+    /// Certificate authorities in PEM. If set, only these are trusted.
     trusted_ca: Option<Arc<[u8]>>,
 }
 
@@ -87,8 +87,9 @@ impl HttpsClient {
         })
     }
 
-    /// Created on first use, and again after a failure: its files may be there later. The hundreds
-    /// of root certificates are read on a blocking thread, because this thread also answers probes.
+    /// The client, created on first use. A failed creation is tried again: missing files may exist
+    /// later. The hundreds of root certificates are read on a blocking thread, because this thread
+    /// also answers probes.
     async fn https(&self) -> Result<&Https, HttpsError> {
         let create = || async {
             let trusted_ca = self.trusted_ca.clone();
@@ -99,10 +100,10 @@ impl HttpsClient {
     }
 }
 
-/// The body of an answer from this URL, of at most so many bytes.
+/// The body of an answer from this URL, of at most `max` bytes.
 ///
 /// # Errors
-/// When it is larger, or not complete. No error shows more of the URL than [`KeyUrl`] does.
+/// When the body is larger, or not complete. No error shows more of the URL than [`KeyUrl`] does.
 pub(crate) async fn body(
     url: &KeyUrl,
     answer: Response<Incoming>,
@@ -135,7 +136,8 @@ pub(crate) fn sensitive(value: String) -> Result<HeaderValue, HttpsError> {
     Ok(value)
 }
 
-/// Today no error of the HTTP and TLS stacks contains a URL, but a future version's might.
+/// Hides an error that contains a secret of the URL. Today no error of the HTTP and TLS stacks
+/// contains a URL, but errors of a future version might.
 fn hide(url: &KeyUrl, error: HttpsError) -> HttpsError {
     match error {
         HttpsError::Unreachable(reason) if url.has_secret_in(&reason) => HttpsError::Unreachable(
@@ -153,8 +155,8 @@ fn client(trusted_ca: Option<&[u8]>) -> Result<Https, HttpsError> {
         .build(connector))
 }
 
-/// A private authority is trusted instead of the public ones, so that none of these can vouch for
-/// another server of that name.
+/// A private authority replaces the public authorities, so that none of them can vouch for another
+/// server of the same name.
 fn builder(trusted: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let provider = rustls::crypto::aws_lc_rs::default_provider();
     let Some(pem) = trusted else { return with_roots(provider) };
@@ -167,7 +169,7 @@ fn builder(trusted: Option<&[u8]>) -> Result<HttpsConnectorBuilder<WantsSchemes>
     Ok(HttpsConnectorBuilder::new().with_tls_config(config))
 }
 
-/// If the environment names roots, only those are trusted.
+/// If the environment names root certificates, only they are trusted.
 fn with_roots(provider: CryptoProvider) -> Result<HttpsConnectorBuilder<WantsSchemes>, HttpsError> {
     let names = ["SSL_CERT_FILE", "SSL_CERT_DIR"];
     let is_named = names.iter().any(|name| std::env::var_os(name).is_some());
@@ -225,7 +227,7 @@ pub(crate) fn grpc_client(
 }
 
 /// A usual cause in plain words, or the innermost error: the outer errors only say that a request
-/// failed. `trusts_file` if the server's authorities are in a file of its own.
+/// failed. `trusts_file` means that a setting names a file with the server's authorities.
 pub(crate) fn reason(error: &(dyn Error + 'static), trusts_file: bool) -> String {
     match chain(error).find_map(|error| usual_cause(error, trusts_file)) {
         Some(cause) => cause.to_owned(),
@@ -242,15 +244,15 @@ fn usual_cause(error: &(dyn Error + 'static), trusts_file: bool) -> Option<&'sta
         return Some("the server does not speak TLS");
     }
     let rustls::Error::InvalidCertificate(error) = error else { return None };
-    // The signature is wrong where a trusted authority has the same name.
+    // The signature is wrong if a trusted authority has the same name as the issuer.
     if [CertificateError::UnknownIssuer, CertificateError::BadSignature].contains(error) {
         return Some(if trusts_file { UNTRUSTED_BY_FILE } else { UNTRUSTED });
     }
-    // As is a self-signed certificate of OpenSSL.
+    // OpenSSL makes self-signed certificates of authorities by default.
     let CertificateError::Other(error) = error else { return None };
     error.to_string().contains("CaUsedAsEndEntity").then_some(
-        "its certificate is that of an authority, which no server may use as its own: \
-         make one with `basicConstraints=CA:FALSE`",
+        "its certificate is an authority's, which no server may use as its own: make a certificate \
+         with `basicConstraints=CA:FALSE`",
     )
 }
 
@@ -271,7 +273,7 @@ pub(crate) fn chain<'e>(
     std::iter::successors(Some(error), |error| cause(*error))
 }
 
-/// The source of an I/O error is not its inner error, but the source of that.
+/// The source of an I/O error is the source of its inner error, so the inner error is added.
 fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e (dyn Error + 'static)> {
     match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         Some(inner) => Some(inner),

@@ -1,10 +1,10 @@
-//! Fetches the keys of issuers and the inventory of a search cluster, off the request path.
+//! UrlFetcher the keys of issuers and the inventory of a search cluster, off the request path.
 //!
 //! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps. A token with
 //! an unknown `kid` causes an early fetch, so that a key rotation is noticed at once;
 //! [`EarlyFetches`] limits them. A requested reload (SIGHUP) fetches all keys, so that a withdrawn
-//! key is not trusted until the next fetch. After a failure the last good keys stay active, and it
-//! is retried soon. A panic, which is a bug, counts as a failure.
+//! key stops being trusted at once, not at the next regular fetch. After a failure the last good
+//! keys stay active, and the fetch is retried soon. A panic, which is a bug, counts as a failure.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,18 +37,19 @@ const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fetcher {
-    /// The active snapshot: it knows from which URLs a key was missing.
+    /// The active snapshot: it records the unknown `kid`s of tokens by the URL of their issuer's
+    /// keys.
     pub current: Arc<ArcSwapOption<Authorizer>>,
     /// Where fetched keys are sent.
     pub events: Sender<KeyEvent>,
     /// Where the results of fetches are recorded.
     pub status: Arc<Status>,
-    /// Changes whenever all keys are to be fetched now.
+    /// Changes when a reload is requested: all keys are then fetched at once.
     pub requests: watch::Receiver<()>,
 }
 
 impl Fetcher {
-    /// Fetches from these URLs, following their changes. Never returns.
+    /// UrlFetcher from these URLs, following their changes. Never returns.
     pub(crate) async fn run(self, urls: watch::Receiver<KeyUrls>) {
         keep_running_task(
             "fetching",
@@ -76,8 +77,8 @@ impl Fetcher {
     fn start(&self, url: KeyUrl, source: KeySource, client: &Client) -> Task {
         let (interval, issuers) = (source.interval(), source.issuers.clone());
         let client = client.for_url(&url);
-        let fetches = Fetches { url, issuers, interval, client, fetcher: self.clone() };
-        Task { source, task: tokio::spawn(fetches.run().in_current_span()) }
+        let fetcher = UrlFetcher { url, issuers, interval, client, fetcher: self.clone() };
+        Task { source, task: tokio::spawn(fetcher.run().in_current_span()) }
     }
 }
 
@@ -94,7 +95,7 @@ impl Drop for Task {
     }
 }
 
-struct Fetches {
+struct UrlFetcher {
     url: KeyUrl,
     issuers: Issuers,
     interval: Duration,
@@ -102,21 +103,21 @@ struct Fetches {
     fetcher: Fetcher,
 }
 
-impl Fetches {
+impl UrlFetcher {
     async fn run(self) {
         keep_running_task(
             "fetching",
             || self.fetch_repeatedly(),
-            |panicked, pause| self.note_panic(panicked, pause),
+            |panicked, pause| self.report_panic(panicked, pause),
         )
         .await;
     }
 
-    fn note_panic(&self, panicked: &Panicked, pause: Duration) {
+    fn report_panic(&self, panicked: &Panicked, pause: Duration) {
         let (url, issuers) = (&self.url, self.issuers.log_value());
-        self.fetcher.status.note_keys(url, |facts| {
+        self.fetcher.status.update_keys(url, |facts| {
             facts.failures += 1;
-            facts.fail(&panicked.to_string());
+            facts.set_failing(&panicked.to_string());
         });
         tracing::error!(
             %url, issuers,
@@ -133,8 +134,8 @@ impl Fetches {
         let mut failures = 0;
         let mut next = Instant::now();
         let mut last = next;
-        // Whether no fetch has succeeded since a reload was requested.
-        let mut is_requested = false;
+        // Whether a requested reload still waits for a successful fetch.
+        let mut reload_pending = false;
         loop {
             let is_early = tokio::select! {
                 () = sleep_until(next) => false,
@@ -142,9 +143,9 @@ impl Fetches {
                 // An error means that the process is stopping.
                 Ok(()) = requests.changed() => {
                     tracing::info!(%url, issuers, "reload requested: fetching keys");
-                    is_requested = true;
+                    reload_pending = true;
                     next = next.min(last + REQUEST_INTERVAL);
-                    // An operator waits for it: it is retried as at the start.
+                    // An operator is waiting, so retries start again with the shortest pause.
                     failures = 0;
                     continue;
                 }
@@ -163,7 +164,7 @@ impl Fetches {
                 tracing::info!(%url, issuers, kid, "{text}");
             }
             let result = self.fetch().await;
-            // Failed early fetches change nothing: no token makes the regular ones more frequent.
+            // Failed early fetches change nothing: no token makes regular fetches more frequent.
             match &result {
                 Ok(_) => failures = 0,
                 Err(_) if !is_early => failures += 1,
@@ -183,7 +184,7 @@ impl Fetches {
                         );
                     }
                     early.fetched(Instant::now());
-                    if std::mem::take(&mut is_requested) {
+                    if std::mem::take(&mut reload_pending) {
                         tracing::info!(%url, issuers, "reload requested: keys fetched");
                     }
                 }
@@ -227,18 +228,18 @@ impl Fetches {
     async fn fetch(&self) -> Result<KeysOutcome, FetchError> {
         let url = &self.url;
         let keys = self.client.fetch(url).await.inspect_err(|error| {
-            self.fetcher.status.note_keys(url, |facts| {
-                let is_rejected = error.is_of_key_set();
+            self.fetcher.status.update_keys(url, |facts| {
+                let is_rejected = error.is_invalid_key_set();
                 *(if is_rejected { &mut facts.rejected } else { &mut facts.failures }) += 1;
-                facts.fail(&error.to_string());
+                facts.set_failing(&error.to_string());
             });
         })?;
         let bytes = keys.len();
         let (send, outcome) = oneshot::channel();
         // Sending fails only when the process stops.
         let _ = self.fetcher.events.send(KeyEvent::Keys(url.clone(), keys, send));
-        // Resolves when the keys are processed: while the policy thread compiles, a short interval
-        // must not fill its queue. An error means that the process is stopping.
+        // Waiting until the keys are processed keeps a short interval from filling the queue of the
+        // policy thread while it compiles. An error means that the process is stopping.
         match outcome.await.unwrap_or(KeysOutcome::Unchanged) {
             KeysOutcome::Unusable => Err(FetchError::Unusable),
             outcome @ (KeysOutcome::Changed | KeysOutcome::Unchanged) => {

@@ -1,15 +1,15 @@
 //! Keeps a policy active and current, for a process that answers requests. It knows no transport:
 //! `server` answers Envoy over gRPC with it, `module` inside Envoy. A *worker thread* answers
-//! requests. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything,
-//! then [`ThreadAuthorizer`], with which a worker thread answers. The other modules:
+//! requests. Read [`LoadedPolicy`] and [`Runtime`] first, which start and stop everything, then
+//! [`ThreadAuthorizer`], which a worker thread uses to answer. The other modules:
 //!
 //! * `reload` with [`compiled_policy`] and [`files`]: loads and activates policies; [`keys`] and
 //!   `bundles`: fetch keys and bundles;
 //! * [`hashing`]: hashes passwords off the worker threads; [`fair_queue`]: the order of tokens;
 //! * `shadow`: compares the decisions of a shadow policy (the *candidate*) with the active one's;
 //! * `decisions` with [`lines`]: the decision log; `otlp` with `trace_context`: sends it, and spans
-//!   of decisions, to a collector; `denials`: the last ones, for a console;
-//! * [`counters`], [`status`] and [`conditions`]: what can be observed, and what is wrong now;
+//!   of decisions, to a collector; `denials`: the last denials, for a console;
+//! * [`counters`], [`status`] and [`conditions`]: metrics, the current state, and present faults;
 //! * [`threads`]: starts threads, and turns panics into errors.
 
 #![deny(clippy::wildcard_enum_match_arm)]

@@ -1,7 +1,7 @@
 //! Writes lines from a background thread, so that a slow reader never blocks the caller.
 //!
-//! Lines that do not fit into the queue are dropped and counted. It is bounded in bytes: bounded in
-//! lines, 8,192 of maximum length took 261 MiB.
+//! Lines that do not fit into the queue are dropped and counted. The queue is bounded in bytes, not
+//! in lines: 8,192 lines of maximum length took 261 MiB.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -22,16 +22,16 @@ pub use pieces::InPieces;
 pub const MAX_BYTES: usize = 4 << 20;
 /// Bytes of a line's slot in the queue, and of the allocator's rounding.
 const OVERHEAD: usize = 64;
-/// Bytes after which lines are written: a system call for each line would cost more than it.
+/// Bytes after which lines are written: a system call for each line would cost more than the line.
 const BATCH: usize = 16 << 10;
 /// More than a line of the decision log takes. With less room, lines are not even formatted.
 const MAX_LINE: usize = 64 << 10;
-/// How long the thread sleeps between two looks at the queue, while a batch waits for more lines.
+/// How often the thread checks the queue while a batch waits for more lines.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Minimum time between two log lines about the same failure.
 const LOG_INTERVAL: Duration = Duration::from_secs(60);
-/// Slots of the queue, of 24 bytes each. Lines of 300 bytes, in allocations of 512, fill
-/// [`MAX_BYTES`] with as many.
+/// Slots of the queue, of 24 bytes each. As many lines of 300 bytes, in allocations of 512 bytes,
+/// fill [`MAX_BYTES`].
 const SLOTS: usize = 8192;
 
 /// The sending end of the queue.
@@ -57,7 +57,7 @@ pub struct Counts {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batching {
-    /// Bytes after which a batch is written, so it has at most these and another line.
+    /// Bytes after which a batch is written. Its last line may exceed them.
     pub(crate) bytes: usize,
     pub(crate) lines: u64,
     /// How long the first line of a batch waits for others.
@@ -83,13 +83,13 @@ pub(crate) struct LogLimit {
 }
 
 impl LogLimit {
-    /// Whether it may be logged now.
-    pub(crate) fn admits(&mut self) -> bool {
-        let admits = self.last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
-        if admits {
+    /// Whether to log now; if so, records the time.
+    pub(crate) fn admit(&mut self) -> bool {
+        let is_admitted = self.last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
+        if is_admitted {
             self.last = Some(Instant::now());
         }
-        admits
+        is_admitted
     }
 }
 
@@ -143,7 +143,7 @@ impl Lines {
         if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(line).is_err() {
             self.counts.waiting.fetch_sub(size, Ordering::Relaxed);
             self.counts.unwritten.fetch_sub(1, Ordering::Relaxed);
-            self.counts.drop_one();
+            self.counts.count_dropped();
         }
     }
 
@@ -179,12 +179,12 @@ impl Counts {
     }
 
     /// Counts a line that sampling leaves out.
-    pub fn leave_out_one(&self) {
+    pub fn count_left_out(&self) {
         self.left_out.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a line that could not even be formatted as dropped.
-    pub fn drop_one(&self) {
+    pub fn count_dropped(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -201,7 +201,7 @@ impl Counts {
 }
 
 impl Writer {
-    /// Says that the process stops, without waiting.
+    /// Tells the thread that the process stops, without waiting.
     pub(crate) fn stop(&mut self) {
         self.stop = None;
     }
@@ -219,7 +219,7 @@ impl Writer {
     }
 }
 
-/// Bytes that a line takes: its allocation, not its length, which may be half of that.
+/// Bytes that a line takes: its allocation, which may be twice its length.
 fn size(line: &Vec<u8>) -> usize {
     line.capacity().saturating_add(OVERHEAD)
 }
@@ -259,7 +259,7 @@ fn write_batches(
     for line in lines.try_iter().filter(|line| !line.is_empty()) {
         counts.waiting.fetch_sub(size(&line), Ordering::Relaxed);
         counts.unwritten.fetch_sub(1, Ordering::Relaxed);
-        counts.drop_one();
+        counts.count_dropped();
     }
 }
 

@@ -1,9 +1,9 @@
 //! Export over OTLP (OpenTelemetry, gRPC): spans of decisions, and the decision log.
 //!
-//! A worker thread puts an encoded record into a bounded queue, which is a [`Lines`]. A thread per
-//! signal sends batches of records. While the collector is away, it sends the same batch again.
-//! Records that do not fit into the queue meanwhile are dropped and counted, and so is a batch that
-//! the collector refuses several times. So an answer never waits, and memory is bounded.
+//! A worker thread puts an encoded record into a bounded queue (a [`Lines`]). A thread per signal
+//! sends batches of records. While the collector is away, that thread sends the same batch again.
+//! Records that do not fit into the queue meanwhile are dropped and counted, as is a batch that the
+//! collector refuses several times. So an answer never waits, and memory is bounded.
 //!
 //! `opentelemetry-otlp` and its SDK do not return how many records a collector rejects, and bound
 //! their queues in records, not in bytes. So only the messages are theirs (`opentelemetry-proto`).
@@ -43,7 +43,7 @@ pub(crate) struct Otlp {
 }
 
 impl Otlp {
-    /// Starts the threads of the signals that are on; none if both are off.
+    /// Starts a thread for each signal that is exported.
     pub(crate) fn start(settings: &OtlpSettings, exports_log: bool) -> io::Result<Self> {
         let mut otlp = Self::default();
         let exports_spans = settings.traces == Traces::Otlp;

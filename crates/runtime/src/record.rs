@@ -23,8 +23,9 @@ const MAX_CLAIM: usize = 256;
 /// Maximum bytes of all names in a list.
 const MAX_LIST: usize = 4096;
 
-/// A request and its decision, as they are logged, exported and kept. `docs/operations.md` explains
-/// each field; `commands::logged` reads them. A text that does not apply is empty.
+/// A decision as it appears in the log, the OTLP export and the console. `docs/operations.md`
+/// explains each field; `rolegate::commands::logged` parses them. A text that does not apply is
+/// empty.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DecisionRecord<'a> {
     pub(crate) version: u8,
@@ -37,7 +38,7 @@ pub struct DecisionRecord<'a> {
     pub(crate) reason: Option<&'static str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) detail: Cow<'a, str>,
-    /// The rule that decided; the operation, if a search cluster's roles permitted it.
+    /// The rule that decided, or the operation that a search cluster's roles permitted.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) rule: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -70,10 +71,10 @@ pub struct DecisionRecord<'a> {
     /// path as received, without query and fragment.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) path: Cow<'a, str>,
-    /// The path as received, without query and fragment, if it differs.
+    /// The path as received, without query and fragment, if it differs from `path`.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) raw_path: Cow<'a, str>,
-    /// The parameters that decide about a request to a search cluster.
+    /// The query parameters that a decision about a search cluster depends on.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) query: Cow<'a, str>,
     /// Whether a value that the decision depends on is cut, masked or not UTF-8.
@@ -112,7 +113,7 @@ pub struct DecisionRecord<'a> {
 
 /// Receives decisions.
 pub trait DecisionSink: fmt::Debug + Send + Sync {
-    /// Whether it takes decisions that allow, or that deny.
+    /// Whether the sink takes decisions that allow (`allowed`) or deny.
     fn wants(&self, allowed: bool) -> bool {
         let _ = allowed;
         true
@@ -129,18 +130,18 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
     fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>);
 }
 
-/// When a request was complete or, if it never is, when its first part was read.
+/// When a request was complete; if it never is, when its first part was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Wall-clock time since the Unix epoch, or that of the end of its wait.
+    /// Wall-clock time since the Unix epoch; after a wait, the time of its end.
     pub time: Duration,
     /// Monotonic: for the latency.
     pub at: Instant,
-    /// The same, or the end of the wait if it had to wait.
+    /// The same as `at`; after a wait, the time of its end.
     pub started: Instant,
 }
 
-/// A request and its circumstances, which are counted, logged and compared with its verdict.
+/// A decided request and its circumstances, for the counters, the log and the shadow policy.
 #[derive(Clone, Copy, Debug)]
 pub struct DecisionContext<'a> {
     /// The policy, keys and caches that decided.
@@ -165,13 +166,13 @@ impl Received {
         Self { time: clock::now(), at, started: at }
     }
 
-    /// Wall-clock time of its arrival since the Unix epoch: for the decision log and spans.
+    /// Wall-clock time when the request arrived, since the Unix epoch: for the log and spans.
     pub fn arrival(self) -> Duration {
         self.time.saturating_sub(self.started.saturating_duration_since(self.at))
     }
 
-    /// The same, decided now: credentials and dates must be valid at the decision, however long a
-    /// client makes the wait. The latency still counts from its arrival.
+    /// The same request after a wait. Credentials and dates must be valid when it is decided,
+    /// however long a client makes the wait. The latency still counts from its arrival.
     pub fn waited(self) -> Self {
         Self { time: clock::now(), started: Instant::now(), ..self }
     }
@@ -229,7 +230,7 @@ impl<'a> DecisionRecord<'a> {
             inexact,
             client: lossy(client),
             request_id: lossy(request.id),
-            x_request_id: lossy(value(request.headers, X_REQUEST_ID)),
+            x_request_id: lossy(header_value(request.headers, X_REQUEST_ID)),
             trace,
             policy: &revision.policy,
             keys: revision.keys.as_deref().unwrap_or_default(),
@@ -241,7 +242,7 @@ impl<'a> DecisionRecord<'a> {
         if let Some(cluster) = cluster {
             record.actions = actions(cluster);
             record.indices = indices(cluster);
-            record.permitted_indices = first(&cluster.permitted);
+            record.permitted_indices = leading_names(&cluster.permitted);
         }
         if let Some(subject) = subject {
             record.set_subject(subject);
@@ -252,17 +253,17 @@ impl<'a> DecisionRecord<'a> {
     fn set_subject(&mut self, subject: &'a Subject) {
         self.user = Cow::Borrowed(&subject.user);
         self.issuer = subject.issuer.as_deref().unwrap_or_default();
-        self.groups = first(&subject.groups);
-        self.roles = first(&subject.roles);
+        self.groups = leading_names(&subject.groups);
+        self.roles = leading_names(&subject.roles);
         self.inexact |= self.groups.len() < subject.groups.len();
         self.inexact |= self.roles.len() < subject.roles.len();
     }
 
-    /// Cuts long values, once they are masked.
+    /// Cuts long values. Called after masking.
     pub(crate) fn cut(&mut self) {
         let Self { user, method, host, path, raw_path, query, .. } = self;
         for text in [user, method, host, path, raw_path, query] {
-            // The decision depends on it.
+            // The decision depends on these values.
             self.inexact |= text.len() > MAX_VALUE;
             cut(text, MAX_VALUE);
         }
@@ -283,8 +284,10 @@ fn cut(text: &mut Cow<'_, str>, max: usize) {
     }
 }
 
-/// The first names of a list, together not longer than [`MAX_LIST`].
-fn first<'n, T: AsRef<str> + ?Sized + 'n>(names: impl IntoIterator<Item = &'n T>) -> Vec<&'n str> {
+/// The names at the start of a list that fit into [`MAX_LIST`] bytes.
+fn leading_names<'n, T: AsRef<str> + ?Sized + 'n>(
+    names: impl IntoIterator<Item = &'n T>,
+) -> Vec<&'n str> {
     let mut length = 0;
     let names = names.into_iter().map(AsRef::as_ref).take_while(|name| {
         length += name.len();
@@ -334,7 +337,7 @@ fn distinct<'r>(names: impl Iterator<Item = &'r str>, max: usize) -> Vec<&'r str
             distinct.push(name);
         }
     }
-    first(distinct)
+    leading_names(distinct)
 }
 
 pub(crate) const X_REQUEST_ID: &[u8] = b"x-request-id";
@@ -345,21 +348,21 @@ pub fn is_logged(name: &[u8]) -> bool {
     [X_REQUEST_ID, TRACEPARENT].iter().any(|logged| name.eq_ignore_ascii_case(logged))
 }
 
-pub(crate) fn value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] {
+pub(crate) fn header_value<'a>(headers: &[Header<'a>], name: &[u8]) -> &'a [u8] {
     let header = headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
     header.map(|header| header.value).unwrap_or_default()
 }
 
-/// The trace of the proxy's own call; else, if that has none, of the request.
+/// The trace of the proxy's own call; if that call has none, the trace of the request.
 pub(crate) fn caller_trace(context: &DecisionContext<'_>) -> Option<TraceContext> {
     TraceContext::parse(context.traceparent)
-        .or_else(|| TraceContext::parse(value(context.request.headers, TRACEPARENT)))
+        .or_else(|| TraceContext::parse(header_value(context.request.headers, TRACEPARENT)))
 }
 
 /// The scheme of a request's credentials; empty without any. An unknown word is not shown: it may
 /// be credentials without a scheme.
 pub(crate) fn scheme_of(request: &Request<'_>) -> &'static str {
-    let authorization = value(request.headers, b"authorization");
+    let authorization = header_value(request.headers, b"authorization");
     let word = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
     if authorization.is_empty() {
         ""

@@ -1,9 +1,9 @@
 //! Loads and activates the policy, at the start and on every change.
 //!
-//! Two threads of low priority do this. `policy-load` waits for changes of the files, or for
-//! fetched bundles, reads and compiles them. A file system that does not answer stops it, and
-//! nothing else. `policy` takes fetched keys, and notices when these or the policy become too old,
-//! or when a load hangs. They share the `CurrentPolicy` behind a lock, under which no file is read.
+//! Two threads of low priority do this. `policy-load` waits for changed files or fetched bundles,
+//! reads and compiles them. A file system that does not answer stops only this thread. `policy`
+//! takes fetched keys, and notices when keys or the policy become too old, or when a load hangs.
+//! The threads share the `CurrentPolicy` behind a lock, which is never held while a file is read.
 //! If the files do not load, the last good policy stays active.
 
 use std::hint::black_box;
@@ -44,22 +44,22 @@ use from_files::FileLoader;
 /// How often the `policy` thread checks ages.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Work for the thread that loads.
+/// Work for the `policy-load` thread.
 #[derive(Debug)]
 pub(crate) enum LoadEvent {
-    /// Something has changed in a folder of the policy. However many changes there are, this is
-    /// sent once until the thread has taken them.
+    /// Something has changed in a folder of the policy. Sent once for any number of changes, until
+    /// the thread has taken them.
     Changed,
     Reload,
-    /// A fetch of the policy as a bundle. The sender takes its outcome.
+    /// The result of fetching the policy bundle. The sender takes the outcome.
     Bundle(FetchedBundle, oneshot::Sender<BundleOutcome>),
     Stop,
 }
 
-/// Work for the thread that takes keys.
+/// Work for the `policy` thread.
 #[derive(Debug)]
 pub(crate) enum KeyEvent {
-    /// Keys that were fetched from a URL, changed or not. The sender takes their outcome.
+    /// Keys that were fetched from a URL, changed or not. The sender takes the outcome.
     Keys(KeyUrl, Arc<[u8]>, oneshot::Sender<KeysOutcome>),
     Stop,
 }
@@ -73,7 +73,7 @@ pub(crate) struct Policies {
     pub(crate) keys: Sender<KeyEvent>,
     /// The URLs to fetch keys from.
     pub(crate) key_urls: watch::Receiver<KeyUrls>,
-    /// The source of the policy, if it is fetched as a bundle.
+    /// The source of the policy bundle, if the policy is fetched as a bundle.
     pub(crate) bundle: Option<Arc<BundleSource>>,
 }
 
@@ -150,12 +150,14 @@ impl Reloader {
                 Loader::Files(loader) => loader.run(&load_events),
                 Loader::Bundle(loader) => loader.run(&load_events),
             };
-            keep_running("loading the policy", run, |panic, pause| loaded.note_panic(panic, pause));
+            keep_running("loading the policy", run, |panic, pause| {
+                loaded.report_panic(panic, pause)
+            });
         };
         let take_keys = move || {
             let run = || keep_current(&current, &key_events);
             let job = "keeping the policy current";
-            keep_running(job, run, |panic, pause| current.note_panic(panic, pause));
+            keep_running(job, run, |panic, pause| current.report_panic(panic, pause));
         };
         (Policies { loads, keys, key_urls, bundle }, load, take_keys)
     }
@@ -183,12 +185,12 @@ fn keep_current(current: &SharedPolicy, events: &Receiver<KeyEvent>) {
 
 /// Makes the allocator return memory to the system, in some microseconds.
 ///
-/// mimalloc 3 keeps freed memory for a second, and returns it when memory of the size of its pages
-/// is freed later, which a server that only answers requests never does. So the memory of one
+/// mimalloc 3 keeps freed memory for a second, and returns it when a page-sized allocation is freed
+/// later, which never happens in a server that only answers requests. So the memory of one
 /// argon2id hash (19 MiB), or of a replaced policy, stayed resident for ever: 43 MiB instead of
 /// 23 MiB after one password (2026-11-21).
 fn give_memory_back() {
-    // A page of its own, of which no byte is touched.
+    // An allocation of its own pages, none of which is touched.
     drop(black_box(Vec::<u8>::with_capacity(1 << 20)));
 }
 

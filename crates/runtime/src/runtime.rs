@@ -26,10 +26,10 @@ use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
 use crate::trace_context::Tracing;
 
-/// How long the end waits until the last lines of the decision log and the last records are sent.
+/// How long a stopping process waits for the last lines of the decision log and the last records.
 pub const LAST_LINES: Duration = Duration::from_secs(2);
 
-/// Numbers of lines and records that were not written or sent in time at the end.
+/// How many lines and records were not written or sent before the process stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unwritten {
     /// Lines of the decision log.
@@ -39,7 +39,7 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    /// Warns of them. `limit` is the time that there was.
+    /// Logs warnings. `limit` is the time that the process waited.
     pub fn log(self, limit: Duration) {
         let Self { lines, records } = self;
         if lines > 0 {
@@ -57,7 +57,7 @@ impl Unwritten {
     }
 }
 
-/// A policy that is loaded, but not yet kept current: nothing runs yet.
+/// A loaded policy, before any thread is started.
 #[derive(Debug)]
 pub struct LoadedPolicy {
     settings: PolicySettings,
@@ -68,7 +68,7 @@ pub struct LoadedPolicy {
     keeps_denials: bool,
 }
 
-/// Keeps a policy active and current, on threads of its own. [`Runtime::fetch_keys`] fetches.
+/// Keeps a policy active and current, on its own threads. Run [`Runtime::fetch_keys`] as well.
 #[derive(Debug)]
 pub struct Runtime {
     /// The policy, for worker threads.
@@ -85,7 +85,7 @@ pub struct Runtime {
     policies: Policies,
     /// Tells the fetchers to fetch all keys and the bundle now.
     key_requests: watch::Sender<()>,
-    /// The writers of the decision log, and those that export.
+    /// The writers of the decision log and of the OTLP export.
     writers: Vec<Writer>,
     shadow: Option<RunningShadow>,
 }
@@ -96,7 +96,7 @@ struct RunningShadow {
     stats: Arc<ShadowStats>,
 }
 
-/// Marks log lines about a shadow policy, at every log level.
+/// The span that marks log lines about a shadow policy, at every log level.
 #[must_use]
 pub fn shadow_span() -> Span {
     tracing::error_span!("shadow")
@@ -112,7 +112,8 @@ impl LoadedPolicy {
         Ok(policy)
     }
 
-    /// The same, for a thread: its caller calls [`PolicySettings::warn`] and [`Self::warn`].
+    /// Like [`Self::load`] without warnings, for a thread: its caller calls
+    /// [`PolicySettings::warn`] and [`Self::warn`].
     pub fn load_unwarned(settings: PolicySettings) -> Result<Self, LoadError> {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut policy = Self::load_policy(settings)?;
@@ -143,7 +144,7 @@ impl LoadedPolicy {
         }
     }
 
-    /// Keeps the last denials.
+    /// Keeps the last denials, for the console.
     pub fn with_denials(self) -> Self {
         Self { keeps_denials: true, ..self }
     }
@@ -154,7 +155,8 @@ impl LoadedPolicy {
         let lines = Arc::new(Counts::default());
         let mut policy = ActivePolicy::new(snapshot.clone());
         policy.status = Some(status.clone());
-        // Shared by all uses: the hash of a user depends on their random key.
+        // The log, spans and samples share the masks: the hash of a user depends on their random
+        // key.
         let masks = Arc::new(Masks::new(&settings.decision_log)?);
         let export = Otlp::start(&settings.otlp, settings.decision_log.exports())?;
         let otlp = export.counts();
@@ -199,7 +201,7 @@ impl LoadedPolicy {
 pub struct Caches(Arc<ArcSwapOption<Authorizer>>);
 
 impl Caches {
-    /// The sizes of the caches of verified credentials: of Basic, and of tokens. It never waits.
+    /// The sizes of the caches of verified credentials: Basic, then tokens. Never waits.
     pub fn credentials(&self) -> [CacheSize; 2] {
         self.0.load().as_ref().map(|active| active.credential_caches()).unwrap_or_default()
     }
@@ -237,7 +239,7 @@ impl Runtime {
         self.shadow.as_ref().map(|shadow| &shadow.stats)
     }
 
-    /// The policy for reports, whose questions are not logged as requests.
+    /// The policy for reports: its decisions are neither counted nor logged.
     pub fn unlogged_policy(&self) -> ActivePolicy {
         ActivePolicy::new(self.snapshot.clone())
     }
@@ -247,7 +249,7 @@ impl Runtime {
         self.shadow.as_ref().map(|shadow| shadow.runtime.unlogged_policy())
     }
 
-    /// Fetches keys and bundles, in a tokio runtime with time and I/O. Never resolves.
+    /// Fetches keys and bundles. Needs a tokio runtime with time and I/O. Never resolves.
     pub fn fetch_keys(&self) -> impl Future<Output = ()> + Send + use<> {
         let shadow = self.shadow.as_ref();
         join(
@@ -271,9 +273,8 @@ impl Runtime {
         join(keys, bundle)
     }
 
-    /// Waits for the first attempt to fetch the bundle, the keys and the inventory, so that the
-    /// first requests find them. It does not wait for success: requests that need no keys must not
-    /// wait for an issuer.
+    /// Waits until the bundle, all keys and the inventory were fetched, or a first fetch of each
+    /// has failed: requests that need no keys must not wait for an issuer.
     pub fn first_keys(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
         async move {
@@ -309,8 +310,8 @@ impl Runtime {
         self.stop_within(LAST_LINES).log(LAST_LINES);
     }
 
-    /// The same within another time. Returns how many are lost. Request threads that still run lose
-    /// their lines from now on.
+    /// Like [`Self::stop`] with another time limit. Returns how many lines and records are lost.
+    /// Request threads that still run lose their lines from now on.
     pub fn stop_within(self, limit: Duration) -> Unwritten {
         let Self { policy, policies, mut writers, shadow, decision_lines, otlp, .. } = self;
         drop(policies);
@@ -318,7 +319,7 @@ impl Runtime {
             shadow.runtime.stop();
         }
         drop(policy);
-        // All are told first: together they have this time.
+        // All writers are stopped first, so that they share the time limit.
         writers.iter_mut().for_each(Writer::stop);
         let end = std::time::Instant::now() + limit;
         for writer in writers {

@@ -140,13 +140,12 @@ pub struct PolicySettings {
 pub enum PolicySource {
     /// A file, or a folder that contains a `policy.yaml`.
     Path(PathBuf),
-    /// A bundle at a URL. Whether the URL may be fetched is found out when it is loaded: an error
-    /// about a setting would show it.
+    /// A bundle at a URL. The URL is checked only when it is loaded, because an error about a
+    /// setting would show its secrets.
     Bundle(KeyUrl),
 }
 
-/// The text that should name a policy is empty, as that of a variable which was to be set by a
-/// script.
+/// The text that should name a policy is empty: a script may have left a variable unset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it is empty: name a file, a folder or a URL")]
 pub struct EmptySource;
@@ -241,8 +240,8 @@ impl Default for BundleSettings {
 }
 
 impl PolicySettings {
-    /// Those of the shadow policy, if there is one. It never becomes unavailable, and nothing waits
-    /// for its keys.
+    /// The settings of the shadow policy, if there is one. It never becomes unavailable, and
+    /// nothing waits for its keys.
     pub(crate) fn shadow_settings(&self) -> Option<Self> {
         self.shadow.clone().map(|policy| Self {
             policy,

@@ -2,7 +2,7 @@
 //! the active policy before it replaces it.
 //!
 //! A worker thread copies a decided request into a bounded queue; a thread of the lowest priority
-//! compares. So a candidate never changes an answer, and none waits for it.
+//! compares. So a candidate neither changes nor delays an answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -65,7 +65,7 @@ impl Shadow {
     /// Queues a decided request, or drops it. It never blocks, and contains a panic.
     pub(crate) fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>) {
         if self.waiting.load(Ordering::Relaxed) >= MAX_BYTES {
-            return self.stats.drop_one();
+            return self.stats.count_dropped();
         }
         let DecisionContext { authorizer, request, received, .. } = context;
         let copy = catch("copying a request", || {
@@ -84,7 +84,7 @@ impl Shadow {
         let before = self.waiting.fetch_add(size, Ordering::Relaxed);
         if before.saturating_add(size) > MAX_BYTES || self.queue.try_send(request).is_err() {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
-            self.stats.drop_one();
+            self.stats.count_dropped();
         }
     }
 }
@@ -128,7 +128,7 @@ impl ShadowStats {
     /// The names of all results.
     pub const RESULTS: [&'static str; 7] = Difference::NAMES;
 
-    /// Zeros.
+    /// All counts are zero.
     #[must_use]
     pub fn new(status: Arc<Status>) -> Self {
         Self { status, compared: Default::default(), dropped: AtomicU64::default() }
@@ -151,7 +151,7 @@ impl ShadowStats {
         }
     }
 
-    fn drop_one(&self) {
+    fn count_dropped(&self) {
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -183,7 +183,7 @@ impl Comparison {
     }
 }
 
-/// Runs `work`, and counts a panic in it. Returns whether it came to its end.
+/// Runs `work`, and counts a panic. Returns whether `work` finished.
 fn contain(stats: &ShadowStats, work: impl FnOnce()) -> bool {
     let ended = catch("comparing a request", work).is_ok();
     if !ended {

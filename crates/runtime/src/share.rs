@@ -14,13 +14,14 @@ const WHOLE: u32 = 1_000_000;
 pub struct ShareError;
 
 impl Share {
-    /// All.
+    /// All requests.
     pub const ALL: Self = Self(WHOLE);
-    /// None.
+    /// No request.
     pub const NONE: Self = Self(0);
 
-    /// Whether it takes a request. At random: a client cannot choose which requests are left out.
-    pub(crate) fn takes(self) -> bool {
+    /// Whether the share includes the next request. Chosen at random, so that no client can decide
+    /// which requests are left out.
+    pub(crate) fn selects_next(self) -> bool {
         self == Self::ALL || fastrand::u32(..WHOLE) < self.0
     }
 
@@ -63,8 +64,11 @@ mod tests {
 
     #[test]
     fn a_share_is_about_that_many() {
-        let count = (0..100_000).filter(|_| Share(100_000).takes()).count();
+        let count = (0..100_000).filter(|_| Share(100_000).selects_next()).count();
         assert!((9_000..11_000).contains(&count), "{count}");
-        assert!((0..1000).all(|_| Share::ALL.takes()) && !(0..1000).any(|_| Share::NONE.takes()));
+        assert!(
+            (0..1000).all(|_| Share::ALL.selects_next())
+                && !(0..1000).any(|_| Share::NONE.selects_next())
+        );
     }
 }

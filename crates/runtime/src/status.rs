@@ -1,4 +1,4 @@
-//! The status of the policy and its keys. The threads that load write it, and reports read it.
+//! The status of the policy and its keys. Background threads write it, and reports read it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use policy::KeyUrl;
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
 
-/// The status that threads share. Requests wait for it only until everything that must be fetched
-/// was fetched: the threads that write it may have a lower priority.
+/// The status that threads share. Worker threads take its lock only until the first complete fetch:
+/// a writer with a lower priority may hold the lock for long.
 #[derive(Debug, Default)]
 pub struct Status {
     facts: Mutex<Facts>,
@@ -24,7 +24,7 @@ pub struct Status {
     keys_needed: KeysNeeded,
     /// Whether the inventory of a search cluster must be fetched.
     inventory_needed: bool,
-    /// Whether everything that must be fetched was there once.
+    /// Whether all required keys and the inventory have been loaded at least once.
     was_complete: AtomicBool,
 }
 
@@ -41,14 +41,14 @@ pub struct Facts {
     pub bundle: Option<BundleFacts>,
 }
 
-/// The status of the bundle that the policy is fetched as.
+/// The status of the policy bundle.
 #[derive(Clone, Debug, Default)]
 pub struct BundleFacts {
     /// Whether each bundle must be signed.
     pub must_be_signed: bool,
     /// The revision number of the active bundle.
     pub revision: Option<u64>,
-    /// When the server last had the active bundle, since the Unix epoch; zero if it never had.
+    /// When the bundle's URL last served the active bundle, since the Unix epoch; zero if never.
     pub fetched: Duration,
     /// Whether the active bundle is in the cache; `None` without a cache.
     pub cached: Option<bool>,
@@ -90,7 +90,7 @@ impl BundleResult {
         "does_not_compile",
     ];
 
-    /// Whether the bundle of the server is active.
+    /// Whether the bundle at the URL is active.
     pub(crate) fn is_active(self) -> bool {
         matches!(self, Self::Activated | Self::Unchanged)
     }
@@ -102,15 +102,15 @@ impl BundleResult {
 }
 
 impl BundleFacts {
-    /// The results with their numbers.
+    /// Each result with its count.
     pub fn results(&self) -> impl Iterator<Item = (&'static str, u64)> {
         BundleResult::NAMES.into_iter().zip(self.results)
     }
 
     pub(crate) fn count(&mut self, result: BundleResult) {
         self.last = Some(result);
-        if let Some(number) = self.results.get_mut(result as usize) {
-            *number += 1;
+        if let Some(count) = self.results.get_mut(result as usize) {
+            *count += 1;
         }
     }
 }
@@ -122,15 +122,15 @@ pub struct PolicyFacts {
     pub revision: Option<Revision>,
     /// The public keys of its identity header as a JWK Set, if the header is a JWT.
     pub identity_keys: Option<Arc<str>>,
-    /// When it became active, since the Unix epoch.
+    /// When the policy became active, since the Unix epoch.
     pub loaded: Duration,
-    /// Since when the files have not loaded; `None` if they load.
+    /// Start of the current failure to load; `None` if the files load.
     pub failing_since: Option<Instant>,
-    /// Whether reading them takes so long that their file system may hang.
+    /// Whether reading the files takes so long that their file system may hang.
     pub hangs: bool,
     /// The first errors of files that do not load.
     pub problems: Arc<[Problem]>,
-    /// Whether they have not loaded for longer than the maximum staleness.
+    /// Whether the files have failed to load for longer than the maximum staleness.
     pub stale: bool,
     /// Number of successful reloads.
     pub reloads: u64,
@@ -143,8 +143,8 @@ pub struct PolicyFacts {
 }
 
 impl PolicyFacts {
-    /// Counts a failure to load, which began then.
-    pub(crate) fn fail(&mut self, since: Instant) {
+    /// Counts a failed load. `since` starts a failure, unless the files failed to load before.
+    pub(crate) fn count_failure(&mut self, since: Instant) {
         self.failures += 1;
         self.failing_since.get_or_insert(since);
     }
@@ -157,7 +157,7 @@ pub struct KeyFacts {
     pub issuers: Issuers,
     /// Whether keys from this URL are active.
     pub loaded: bool,
-    /// When they were last fetched, since the Unix epoch.
+    /// When the keys were last fetched, since the Unix epoch.
     pub fetched: Duration,
     /// Number of fetches whose result is used.
     pub fetches: u64,
@@ -165,14 +165,14 @@ pub struct KeyFacts {
     pub failures: u64,
     /// Number of fetched key sets that could not be used.
     pub rejected: u64,
-    /// Whether they are older than the maximum staleness.
+    /// Whether the keys are older than the maximum staleness.
     pub stale: bool,
-    /// Since when they cannot be fetched or used, and why; `None` if the last fetch is used.
+    /// Start and reason of the current failure; `None` if the last fetch is used.
     pub failing: Option<(Instant, Arc<str>)>,
 }
 
 impl KeyFacts {
-    pub(crate) fn fail(&mut self, reason: &str) {
+    pub(crate) fn set_failing(&mut self, reason: &str) {
         let since = self.failing.as_ref().map_or_else(Instant::now, |(since, _)| *since);
         self.failing = Some((since, reason.into()));
     }
@@ -199,7 +199,7 @@ pub enum NotReady {
 }
 
 impl Status {
-    /// Requires these keys and the inventory before it is ready for the first time.
+    /// A status that is ready once the needed keys, and the inventory if needed, were loaded.
     pub fn new(keys_needed: KeysNeeded, inventory_needed: bool) -> Self {
         Self { keys_needed, inventory_needed, ..Self::default() }
     }
@@ -209,7 +209,7 @@ impl Status {
         self.lock().clone()
     }
 
-    /// The same, for a thread that must not wait: `None` while another thread uses the status.
+    /// The current status, for a thread that must not wait: `None` while another thread uses it.
     pub fn try_facts(&self) -> Option<Facts> {
         match self.facts.try_lock() {
             Ok(facts) => Some(facts.clone()),
@@ -219,7 +219,7 @@ impl Status {
     }
 
     /// Changes the status.
-    pub fn note(&self, change: impl FnOnce(&mut Facts)) {
+    pub fn update(&self, change: impl FnOnce(&mut Facts)) {
         change(&mut self.lock());
     }
 
@@ -230,16 +230,16 @@ impl Status {
     }
 
     /// Changes the status of a URL, unless the policy no longer uses it.
-    pub fn note_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
-        self.note(|facts| {
+    pub fn update_keys(&self, url: &KeyUrl, change: impl FnOnce(&mut KeyFacts)) {
+        self.update(|facts| {
             let keys =
                 if url.is_inventory() { facts.inventory.as_mut() } else { facts.keys.get_mut(url) };
             keys.map(change);
         });
     }
 
-    /// The policy that decides requests after a failure, for log lines.
-    pub(crate) fn still_active(&self) -> &'static str {
+    /// For log lines about a failure: which policy stays active.
+    pub(crate) fn active_policy_text(&self) -> &'static str {
         match self.lock().policy.revision {
             Some(_) => "the last good policy stays active",
             None => "no policy is active",
@@ -247,12 +247,12 @@ impl Status {
     }
 
     /// Marks the process as answering requests.
-    pub fn listen(&self) {
+    pub fn set_listening(&self) {
         self.listening.store(true, Ordering::Relaxed);
     }
 
     /// Marks the process as draining.
-    pub fn drain(&self) {
+    pub fn set_draining(&self) {
         self.draining.store(true, Ordering::Relaxed);
     }
 
@@ -273,7 +273,7 @@ impl Status {
         }
     }
 
-    /// Whether everything that must be fetched is there, or was once.
+    /// Whether everything that must be fetched is loaded, or has been loaded before.
     fn check_complete(&self, facts: &Facts) -> Result<(), NotReady> {
         if self.was_complete.load(Ordering::Relaxed) {
             return Ok(());
@@ -293,8 +293,8 @@ impl Status {
         Ok(())
     }
 
-    /// Whether everything that must be fetched was there once. Worker threads call this for health
-    /// checks, so it takes the lock only until then.
+    /// Whether all required keys and the inventory have been loaded at least once. Worker threads
+    /// call this for health checks, so it takes the lock only until then.
     pub fn was_complete(&self) -> bool {
         self.was_complete.load(Ordering::Relaxed) || self.check_complete(&self.lock()).is_ok()
     }
@@ -332,8 +332,8 @@ mod tests {
     /// A status with a policy and the keys of these URLs, loaded or not.
     fn status(needed: KeysNeeded, keys: &[(&str, bool)]) -> Status {
         let status = Status::new(needed, true);
-        status.listen();
-        status.note(|facts| {
+        status.set_listening();
+        status.update(|facts| {
             facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
             for (name, loaded) in keys {
                 let issuers = Issuers(vec![(*name).into()]);
@@ -370,7 +370,7 @@ mod tests {
     #[test]
     fn facts_are_not_waited_for_while_they_change() {
         let status = status(KeysNeeded::None, &[]);
-        status.note(|_| assert!(status.try_facts().is_none()));
+        status.update(|_| assert!(status.try_facts().is_none()));
         assert!(status.try_facts().is_some());
     }
 
@@ -378,8 +378,8 @@ mod tests {
     fn an_inventory_that_was_never_fetched_is_missing_unless_it_is_not_needed() {
         let new = |inventory_needed, loaded: Option<bool>| {
             let status = Status::new(KeysNeeded::None, inventory_needed);
-            status.listen();
-            status.note(|facts| {
+            status.set_listening();
+            status.update(|facts| {
                 facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
                 facts.inventory = loaded.map(|loaded| KeyFacts { loaded, ..KeyFacts::default() });
             });
@@ -399,7 +399,7 @@ mod tests {
         // One that is missing later does not take the process out of service.
         let status = new(true, Some(true));
         assert_eq!(status.ready(), Ok(()));
-        status.note(|facts| facts.inventory = Some(KeyFacts::default()));
+        status.update(|facts| facts.inventory = Some(KeyFacts::default()));
         assert_eq!((status.ready(), status.was_complete()), (Ok(()), true));
     }
 
@@ -409,12 +409,12 @@ mod tests {
     fn keys_that_are_missing_later_do_not_matter() {
         let status = status(KeysNeeded::All, &[("a", true)]);
         assert_eq!(status.ready(), Ok(()));
-        status.note(|facts| {
+        status.update(|facts| {
             facts.keys.insert("b".into(), KeyFacts::default());
             facts.keys.values_mut().for_each(|keys| keys.loaded = false);
         });
         assert_eq!(status.ready(), Ok(()));
-        status.drain();
+        status.set_draining();
         assert_eq!(status.ready(), Err(NotReady::Draining));
     }
 }

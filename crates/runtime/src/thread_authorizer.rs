@@ -19,7 +19,7 @@ pub struct ThreadAuthorizer {
     policy: ActivePolicy,
     counters: Arc<ThreadCounters>,
     scratch: RefCell<Scratch>,
-    /// Number of verdicts since the last call of `record_latency`.
+    /// How many verdicts were recorded since the last call of `record_latency`.
     without_latency: Cell<u64>,
 }
 
@@ -52,18 +52,18 @@ impl ThreadAuthorizer {
 
     /// Verifies a token on this thread.
     pub fn verify(&self, verification: Verification) -> Result<VerificationResult, ErrorKind> {
-        self.counters.token_verified();
+        self.counters.count_verified_token();
         catch("verifying a token", || verification.run()).map_err(|_| ErrorKind::Internal)
     }
 
-    /// Whether the decision log takes such verdicts, or a trace may.
+    /// Whether the decision log or a trace may need such a verdict.
     pub fn logs(&self, verdict: &Verdict<'_>) -> bool {
         let allowed = matches!(verdict, Verdict::Allowed(_));
         self.joins_traces()
             || self.policy.decisions.as_ref().is_some_and(|sink| sink.wants(allowed))
     }
 
-    /// Whether a shadow policy decides, too. It may depend on more of a request.
+    /// Whether a shadow policy decides, too. It may depend on other parts of a request.
     pub fn has_shadow(&self) -> bool {
         self.policy.shadow.is_some()
     }
@@ -83,33 +83,32 @@ impl ThreadAuthorizer {
         }
         let subject = match verdict {
             Verdict::Allowed(allowed) => {
-                self.counters.allowed();
+                self.counters.count_allowed();
                 allowed.subject
             }
             Verdict::Denied(denied) => {
-                self.counters.denied(denied.reason.name());
+                self.counters.count_denied(denied.reason.name());
                 if matches!(denied.reason, Reason::InvalidCredentials(_)) {
                     let scheme = record::scheme_of(context.request);
-                    self.counters.invalid_credentials(scheme, denied.reason.name());
+                    self.counters.count_invalid_credentials(scheme, denied.reason.name());
                 }
                 denied.subject
             }
         };
         if let Some(subject) = subject {
-            self.counters.valid_credentials(subject.issuer.is_some());
+            self.counters.count_valid_credentials(subject.issuer.is_some());
         }
         self.without_latency.set(self.without_latency.get() + 1);
     }
 
-    /// Records the latency of all verdicts since the last call, and returns it. To be called when
-    /// their answers are passed to the transport. A batch leaves in a single write, so the clock
-    /// is read once.
+    /// Records and returns the latency of all verdicts since the last call. Call it when their
+    /// answers are passed to the transport: a batch is written at once, so it has one latency.
     pub fn record_latency(&self, received: Received, answered: Instant) -> Option<Duration> {
         let answers = self.without_latency.take();
         (answers > 0).then(|| {
             if let Ok(mut scratch) = self.scratch.try_borrow_mut() {
                 let lookups = scratch.take_cache_lookups();
-                lookups.into_iter().for_each(|lookups| self.counters.looked_up(lookups));
+                lookups.into_iter().for_each(|lookups| self.counters.count_lookups(lookups));
             }
             let latency = answered.saturating_duration_since(received.at);
             self.counters.record_latency(latency, answers);

@@ -28,7 +28,7 @@ use crate::errors::start_error;
 /// `benches/README.md`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Priority {
-    /// That of a worker thread.
+    /// The priority of a worker thread.
     Normal = 0,
     /// For hashing passwords: a third of the weight of a worker thread. A worker thread that wakes
     /// up preempts it at once, but a thread of equal weight only at the end of its time slice: the
@@ -45,8 +45,8 @@ pub enum Priority {
 }
 
 impl Priority {
-    /// Gives it to the calling thread. If the system does not allow that, requests may have to
-    /// wait longer; nothing else changes.
+    /// Sets the priority of the calling thread. If the system does not allow that, requests may
+    /// have to wait longer; nothing else changes.
     #[cfg(target_os = "linux")]
     fn set(self) {
         // In POSIX, niceness belongs to the process; in Linux, each thread has its own.
@@ -92,8 +92,8 @@ pub fn catch<T>(job: &'static str, run: impl FnOnce() -> T) -> Result<T, Panicke
     catch_unwind(AssertUnwindSafe(run)).map_err(|_| Panicked { job, place: PLACE.take() })
 }
 
-/// Awaits a future that may panic, and does not poll it again then. The executor would drop a task
-/// that panics, and nobody would notice that its work is no longer done.
+/// Awaits a future, and returns an error if it panics. The executor would silently drop a task that
+/// panics.
 pub(crate) async fn catch_future<T>(
     job: &'static str,
     future: impl Future<Output = T>,
@@ -106,7 +106,7 @@ pub(crate) async fn catch_future<T>(
     .await
 }
 
-/// Runs a job until it returns. After a panic it begins again, later each time.
+/// Runs a job until it returns. After a panic the job begins again, after longer and longer pauses.
 pub(crate) fn keep_running(
     job: &'static str,
     mut run: impl FnMut(),
@@ -116,13 +116,13 @@ pub(crate) fn keep_running(
     while let Err(panicked) = catch(job, &mut run) {
         panics += 1;
         let pause = jittered(pause_after(panics));
-        // Reporting logs, too.
+        // The report writes to the log, which may panic, too.
         let _ = catch(job, || on_panic(&panicked, pause));
         thread::sleep(pause);
     }
 }
 
-/// The same for a task.
+/// Like [`keep_running`], for a task.
 pub(crate) async fn keep_running_task<F: Future<Output = ()>>(
     job: &'static str,
     mut run: impl FnMut() -> F,
@@ -157,9 +157,8 @@ pub enum Unfinished {
     Thread(#[from] io::Error),
 }
 
-/// Runs work on files on a thread of its own, with a time limit: a file system may not answer, such
-/// as that of an NFS server, or a named pipe without a writer. A late result is dropped.
-/// `running` counts such threads.
+/// Runs work on files on its own thread, with a time limit: an NFS server or a named pipe may never
+/// answer. A late result is dropped. `running` counts these threads.
 pub fn run_within<T: Send + 'static>(
     limit: Duration,
     running: &'static AtomicUsize,
@@ -191,7 +190,7 @@ thread_local! {
 /// print the value that they failed on, which may be a secret.
 pub fn show_only_the_place() {
     panic::set_hook(Box::new(|panic| {
-        let at = note_place(panic);
+        let at = record_place(panic);
         if tracing::dispatcher::has_been_set() {
             let thread = thread::current();
             let thread = thread.name().unwrap_or_default();
@@ -204,7 +203,7 @@ pub fn show_only_the_place() {
 }
 
 /// The place of a panic, for a panic hook. [`catch`] takes it from here.
-pub fn note_place(panic: &PanicHookInfo<'_>) -> String {
+pub fn record_place(panic: &PanicHookInfo<'_>) -> String {
     let place = panic.location().map(ToString::to_string).unwrap_or_default();
     // Fails while the thread ends.
     let _ = PLACE.try_with(|last| last.replace(place.clone()));

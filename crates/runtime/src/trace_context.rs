@@ -16,21 +16,21 @@ pub struct TraceContext {
 /// The trace of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionTrace {
-    /// With the span of the decision if it is recorded, else with the span of the caller.
+    /// Contains the span of the decision if it is recorded, else the span of the caller.
     pub context: TraceContext,
     /// Whether a span of the decision is recorded.
     pub is_recorded: bool,
-    /// The parent of the recorded span; `None` if that begins the trace.
+    /// The parent of the recorded span; `None` if the span begins the trace.
     pub parent: Option<u64>,
 }
 
-/// The decisions that are part of traces, and those of which spans are recorded.
+/// Which decisions have a recorded span.
 #[derive(Clone, Copy, Debug)]
 pub enum Tracing {
     /// Decisions are part of traces, but spans are not recorded.
     Joined,
-    /// Spans of decisions in traces that are recorded; this share of the requests without a trace
-    /// begins a trace.
+    /// Decisions in sampled traces have spans; this share of the requests without a trace begins a
+    /// trace.
     Recorded(Share),
 }
 
@@ -62,11 +62,11 @@ impl DecisionTrace {
 }
 
 impl Tracing {
-    /// The trace of a decision about a request in this trace, if a span is recorded: the sampled
-    /// flag of the request counts, and without a trace the share.
+    /// The trace of a decision, if a span is recorded. The sampled flag of the caller's trace
+    /// decides; without a trace, the share does.
     pub(crate) fn begin(self, caller: Option<TraceContext>) -> Option<DecisionTrace> {
         let Self::Recorded(share) = self else { return None };
-        let is_sampled = caller.map_or_else(|| share.takes(), |caller| caller.is_sampled);
+        let is_sampled = caller.map_or_else(|| share.selects_next(), |caller| caller.is_sampled);
         is_sampled.then(|| {
             // The ids are no secrets, so a fast generator suffices.
             let trace_id = caller.map_or_else(|| fastrand::u128(1..), |caller| caller.trace_id);
@@ -77,7 +77,7 @@ impl Tracing {
     }
 }
 
-/// Parses so many lower-case hexadecimal digits.
+/// Parses exactly `length` lower-case hexadecimal digits.
 fn parse_hex(digits: &[u8], length: usize) -> Option<u128> {
     let is_hex = |digit: &u8| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     if digits.len() != length || !digits.iter().all(is_hex) {

@@ -281,8 +281,8 @@ fn shipped(file: &str) -> Result<Value, Failed> {
     documents.into_iter().next().ok_or_else(|| Failed::new(file, "it is empty"))
 }
 
-/// The shipped configuration in front of the application at `app`, and its listener and its cluster
-/// `rolegate` once for each listener, at this port (0: any).
+/// The shipped configuration in front of the application at `app`, with a copy of its listener and
+/// of its cluster `rolegate` for each of `listeners`, at this port (0: any).
 fn configuration(app: SocketAddr, listeners: &[Listener], port: u16) -> Result<Value, Failed> {
     let mut config = shipped("envoy/envoy.yaml")?;
     config["admin"]["address"]["socket_address"]["port_value"] = 0.into();
@@ -294,7 +294,7 @@ fn configuration(app: SocketAddr, listeners: &[Listener], port: u16) -> Result<V
     let mut clusters = vec![application];
     let with_cluster = listeners.iter().filter(|listener| !listener.targets.is_empty());
     clusters.extend(with_cluster.map(|listener| listener.cluster(rolegate.clone())));
-    let listeners = listeners.iter().map(|settings| settings.listener(listener.clone(), port));
+    let listeners = listeners.iter().map(|wanted| wanted.listener(listener.clone(), port));
     resources["listeners"] = listeners.collect::<Result<_, _>>()?;
     resources["clusters"] = clusters.into();
     Ok(config)
@@ -462,8 +462,7 @@ pub fn older_program() -> Result<PathBuf, Failed> {
 fn installed(variable: &str, version: &str) -> Result<PathBuf, Failed> {
     let tools = repository().join(format!(".tools/envoy-{version}"));
     let libraries = std::fs::read_dir(tools.join("lib")).into_iter().flatten().flatten();
-    let in_environment =
-        libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
-    let candidates = in_environment.chain([tools.join("envoy/_bin/envoy")]);
+    let in_venv = libraries.map(|folder| folder.path().join("site-packages/envoy/_bin/envoy"));
+    let candidates = in_venv.chain([tools.join("envoy/_bin/envoy")]);
     find_program(variable, "run `make tools`", candidates)
 }

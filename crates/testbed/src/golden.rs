@@ -44,8 +44,8 @@ pub struct Outcome {
 
 /// The maximum time for a line of the decision log to appear.
 const LINE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long to wait for a line that most likely never appears.
-const LINE_OF_ENVOY: Duration = Duration::from_millis(300);
+/// How long to wait for a line that most likely never appears: Envoy itself answered.
+const ENVOY_REJECTION_WAIT: Duration = Duration::from_millis(300);
 
 impl<'a> Caller<'a> {
     /// Connects to the stack.
@@ -80,7 +80,7 @@ impl<'a> Caller<'a> {
         }
         let mut wrong = differences(&case.expect, &request.method, &answer);
         if !(decision.is_null() && case.expect.status == 400) {
-            wrong.extend(unlogged(&case.expect, &decision));
+            wrong.extend(log_differences(&case.expect, &decision));
         }
         Ok(Outcome { status: answer.status, expected: case.expect.status, decision, wrong })
     }
@@ -107,7 +107,7 @@ impl<'a> Caller<'a> {
         // other line does appear, perhaps late on a busy machine; without waiting for it, it would
         // be taken for the line of the next case.
         let by_envoy = answer.status == 400 && answer.text().is_empty();
-        let end = Instant::now() + if by_envoy { LINE_OF_ENVOY } else { LINE_TIMEOUT };
+        let end = Instant::now() + if by_envoy { ENVOY_REJECTION_WAIT } else { LINE_TIMEOUT };
         loop {
             match self.stack.decisions().into_iter().nth(before) {
                 Some(line) => return line,
@@ -139,7 +139,7 @@ pub fn authorization(
 }
 
 /// The path that rolegate received, if Envoy has turned the invalid path of the case into a valid
-/// one: normalisation makes `/people` of `/../people`. The request must then get the result of the
+/// one: normalisation turns `/../people` into `/people`. The request must then get the result of the
 /// valid path.
 fn repaired<'d>(case: &Case, answer: &Answer, decision: &'d Value) -> Option<&'d str> {
     let path = decision.get("path")?.as_str()?;
@@ -153,7 +153,7 @@ fn differences(expect: &Expect, method: &str, answer: &Answer) -> Vec<String> {
     }
     let echo = answer.json();
     let received = |name: &str| match expect.status {
-        200 if method == "HEAD" => Some("not to be seen, as the answer has no body".to_owned()),
+        200 if method == "HEAD" => Some("unknown: the answer to HEAD has no body".to_owned()),
         200 => echoed(&echo, name),
         _ => answer.header(name),
     };
@@ -167,7 +167,7 @@ fn differences(expect: &Expect, method: &str, answer: &Answer) -> Vec<String> {
 }
 
 /// The differences from the expectation in the decision log.
-fn unlogged(expect: &Expect, decision: &Value) -> Vec<String> {
+fn log_differences(expect: &Expect, decision: &Value) -> Vec<String> {
     let fields = [("rule", &expect.rule), ("reason", &expect.reason)];
     fields
         .into_iter()

@@ -16,9 +16,9 @@ use super::schedule::Schedule;
 pub(super) struct Tick {
     /// The intended start, in nanoseconds since the start of the run.
     pub(super) intended: u64,
-    /// Whether it counts, or belongs to the warm-up.
-    pub(super) counts: bool,
-    /// Whether a slot was free before it was due. If not, it could not be sent in time.
+    /// Whether the request is measured, or belongs to the warm-up.
+    pub(super) is_measured: bool,
+    /// Whether a slot was free before the request was due. If not, it could not be sent in time.
     pub(super) awaited: bool,
 }
 
@@ -31,11 +31,11 @@ pub(super) struct RunLimits {
     pub(super) warm: u64,
     /// The time after which nothing is sent, in nanoseconds since `epoch`.
     pub(super) end: u64,
-    /// The maximum number of counted requests.
+    /// The maximum number of measured requests.
     pub(super) requests: u64,
     /// When each request is due; `None` for a closed loop.
     pub(super) schedule: Option<Schedule>,
-    /// The number of counted requests that have been assigned, in a closed loop.
+    /// The number of measured requests that have been assigned, in a closed loop.
     pub(super) assigned: AtomicU64,
 }
 
@@ -103,11 +103,11 @@ impl Pacer {
         if self.closed.get() || now >= self.limits.end {
             return None;
         }
-        let counts = now >= self.limits.warm;
-        if counts && self.limits.assigned.fetch_add(1, Relaxed) >= self.limits.requests {
+        let is_measured = now >= self.limits.warm;
+        if is_measured && self.limits.assigned.fetch_add(1, Relaxed) >= self.limits.requests {
             return None;
         }
-        Some(Tick { intended: now, counts, awaited: true })
+        Some(Tick { intended: now, is_measured, awaited: true })
     }
 
     async fn when_due(&self, schedule: Schedule) -> Option<Tick> {
@@ -133,6 +133,6 @@ impl Pacer {
             return None;
         }
         self.next.set(number.saturating_add(self.stride));
-        Some(Tick { intended, counts: position.is_some(), awaited })
+        Some(Tick { intended, is_measured: position.is_some(), awaited })
     }
 }

@@ -21,7 +21,7 @@ use super::socket::Traffic;
 use crate::answer::{Answer, Fault, INVALID, NO_SOCKET, REFUSED, TIMEOUT, io_fault};
 use crate::failed::Failed;
 use crate::plan::{Plan, Protocol};
-use crate::render::{PreparedRequest, Recipes, Rendered, Source};
+use crate::render::{PreparedRequest, Recipes, Rendered, RequestSequence};
 use crate::results::RunResults;
 
 pub(super) struct ThreadConfig {
@@ -46,7 +46,7 @@ struct Worker {
     plan: Plan,
     limits: Arc<RunLimits>,
     pacer: Pacer,
-    source: RefCell<Source>,
+    requests: RefCell<RequestSequence>,
     results: Arc<Mutex<RunResults>>,
     traffic: Arc<Traffic>,
 }
@@ -95,9 +95,9 @@ async fn work_async(mut config: ThreadConfig) -> io::Result<()> {
     let Some(limits) = limits.and_then(|limits| limits.clone()) else { return Ok(()) };
     let number = config.number as u64;
     let pacer = Pacer::new(Arc::clone(&limits), number, config.plan.threads as u64)?;
-    let source = RefCell::new(Source::new(config.recipes, config.plan.seed, number));
+    let requests = RefCell::new(RequestSequence::new(config.recipes, config.plan.seed, number));
     let (plan, results) = (config.plan, config.results);
-    let worker = Rc::new(Worker { plan, limits, pacer, source, results, traffic });
+    let worker = Rc::new(Worker { plan, limits, pacer, requests, results, traffic });
     worker.run(connections).await;
     Ok(())
 }
@@ -158,7 +158,7 @@ impl Worker {
         });
         let is_stopped = tokio::select! {
             () = join_all(&mut slots) => false,
-            () = self.stop() => true,
+            () = self.stop_requested() => true,
         };
         let end = self.limits.now();
         if is_stopped {
@@ -176,8 +176,8 @@ impl Worker {
         results.bytes_received = usage.received.saturating_sub(earlier.received);
     }
 
-    /// Completes when the run is to stop.
-    async fn stop(&self) {
+    /// Waits until the run is asked to stop.
+    async fn stop_requested(&self) {
         while !self.plan.stop.is_requested() {
             sleep(POLL_INTERVAL).await;
         }
@@ -237,9 +237,9 @@ impl Worker {
     /// run; `None` at the end of the run.
     async fn next(&self) -> Option<(Tick, PreparedRequest, u64)> {
         let tick = self.pacer.next().await?;
-        let request = self.source.borrow_mut().next();
+        let request = self.requests.borrow_mut().next();
         let sent = self.limits.now();
-        if tick.counts {
+        if tick.is_measured {
             self.results().record_start(tick, sent);
         }
         Some((tick, request, sent))
@@ -257,7 +257,7 @@ impl Worker {
             &answer,
             Err(fault) if [REFUSED, NO_SOCKET, INVALID].contains(fault)
         );
-        if tick.counts {
+        if tick.is_measured {
             match answer {
                 Ok(answer) => {
                     self.results().record_answer(tick, sent, done, answer, request.expects(answer));

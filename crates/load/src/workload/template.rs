@@ -95,7 +95,7 @@ impl Template {
     }
 
     /// The text, with variable values percent-encoded where a path requires it (RFC 3986, 2.1).
-    pub(crate) fn in_path(&self, scope: &mut Scope<'_>) -> String {
+    pub(crate) fn text_for_path(&self, scope: &mut Scope<'_>) -> String {
         let mut path = String::new();
         for part in &self.0 {
             match part {
@@ -154,7 +154,7 @@ mod tests {
         let variables = Variables::new(&[variable("name", list)]);
         let template = Template::parse("/x?${name}", &variables).unwrap();
         assert_eq!(
-            template.in_path(&mut variables.scope(&mut Rng::with_seed(1))),
+            template.text_for_path(&mut variables.scope(&mut Rng::with_seed(1))),
             "/x?a%20b/c%3Fd"
         );
     }

@@ -41,7 +41,7 @@ pub(crate) extern "C" fn program_init() -> *const c_char {
 /// Logs where a panic happened, without its message: `unwrap`, indexing and the like print the
 /// value that they failed on, which may be a secret.
 fn report(panic: &PanicHookInfo<'_>) {
-    let place = runtime::threads::note_place(panic);
+    let place = runtime::threads::record_place(panic);
     log(Level::Error, format!("rolegate panicked at {place}: this is a bug"));
 }
 

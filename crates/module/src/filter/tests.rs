@@ -413,7 +413,7 @@ fn the_gauges_wait_for_no_other_thread() {
     let (changing, is_changing) = channel();
     let (end, until_end) = channel::<()>();
     let changer = std::thread::spawn(move || {
-        status.note(|_| {
+        status.update(|_| {
             changing.send(()).unwrap();
             let _ = until_end.recv_timeout(Duration::from_secs(10));
         });

@@ -259,7 +259,7 @@ pub(crate) fn unacceptable(
         (
             Sent::File(publisher.signed("/b", 10)),
             "old_revision",
-            "revision 10 is that of another bundle",
+            "revision 10 belongs to another bundle",
         ),
         (Sent::File(archive("symlink")), "malformed", "not a plain file but Symlink"),
         (Sent::File(archive("climbing")), "malformed", "is not a plain path below the bundle"),

@@ -201,7 +201,7 @@ fn a_self_signed_certificate_of_an_authority_is_named_as_such() {
     for (is_ca, logged) in [
         (
             IsCa::Ca(BasicConstraints::Unconstrained),
-            "its certificate is that of an authority, which no server may use",
+            "its certificate is an authority's, which no server may use",
         ),
         (IsCa::ExplicitNoCa, "keys changed"),
     ] {

@@ -168,9 +168,9 @@ fn a_store_that_cannot_be_asked_is_an_error_at_the_start() {
     let publisher = Publisher::new();
     let of = |url: &str| Setup::of(url, &publisher);
     for (setup, error) in [
-        (of("s3://bucket"), "not that of an object: write `s3://bucket/path`"),
-        (of("az://container/b?sig=s3cret-token"), "not that of an object"),
-        (of("s3://key:s3cret-token@bucket/b"), "not that of an object"),
+        (of("s3://bucket"), "does not name an object: write `s3://bucket/path`"),
+        (of("az://container/b?sig=s3cret-token"), "does not name an object"),
+        (of("s3://key:s3cret-token@bucket/b"), "does not name an object"),
         (of("s3a://bucket/b"), "is not one of `https`, `s3`, `gs` and `az`"),
         (
             of(URL).with("AWS_ENDPOINT_URL", "minio:9000"),

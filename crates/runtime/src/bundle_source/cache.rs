@@ -9,11 +9,11 @@ use policy::KeyUrl;
 
 use crate::files;
 
-/// The file that is locked while a bundle is replaced. It stays: if it were removed, two processes
+/// The file that is locked while a bundle is replaced. It is never removed: otherwise two processes
 /// could lock two files of this name.
 const LOCK: &str = ".bundles.lock";
 
-/// The file of one bundle. It holds what the server sent, so it is verified again when it is read.
+/// The file of a bundle, exactly as the server sent it. It is verified again when it is read.
 #[derive(Debug)]
 pub(crate) struct Cache {
     folder: PathBuf,
@@ -35,11 +35,11 @@ impl Cache {
         files::bytes(&self.file, max_size).map(Some).map_err(io::Error::other)
     }
 
-    /// Stores a bundle atomically, unless `may_replace` says no about the stored one. Returns
+    /// Stores a bundle atomically, unless `may_replace` is false for the stored bundle. Returns
     /// whether it is stored.
     ///
     /// # Errors
-    /// When it cannot be written, or the stored bundle cannot be read: that may be newer. It stays.
+    /// When it cannot be written, or the stored bundle, which may be newer, cannot be read.
     pub(crate) fn store(
         &self,
         bytes: &[u8],
@@ -48,7 +48,7 @@ impl Cache {
     ) -> io::Result<bool> {
         if !self.folder.exists() {
             fs::create_dir_all(&self.folder)?;
-            // Where a volume was to be mounted, it is lost with the container.
+            // If a volume was to be mounted there, the folder is lost with the container.
             let folder = self.folder.display();
             tracing::info!(%folder, "the folder of `bundle-cache` did not exist: created");
         }
@@ -56,7 +56,7 @@ impl Cache {
         let _locked = self.lock()?;
         let existing = self.read(max_size).map_err(|error| {
             io::Error::other(format!(
-                "the one there may be newer: {error}. Remove it, or let rolegate read it"
+                "the stored bundle may be newer: {error}. Remove it, or let rolegate read it"
             ))
         })?;
         if existing.is_some_and(|existing| !may_replace(&existing)) {
@@ -72,14 +72,15 @@ impl Cache {
         Ok(true)
     }
 
-    /// Waits until no other process stores a bundle in this folder, on any machine. The lock ends
-    /// with the file. A stopped process has it for ever: the caller limits the time.
+    /// Waits until no other process, on any machine, stores a bundle in this folder. Dropping the
+    /// file releases the lock. A suspended process holds it for ever, so the caller limits the
+    /// time.
     fn lock(&self) -> io::Result<File> {
         let path = self.folder.join(LOCK);
         let file =
             File::options().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-        // Some network file systems have no locks. The bundle there is still read just before it is
-        // replaced.
+        // Some network file systems have no locks. The stored bundle is still read just before it
+        // is replaced.
         if let Err(error) = file.lock() {
             tracing::debug!(%error, "the folder of `bundle-cache` cannot be locked");
         }
@@ -87,7 +88,7 @@ impl Cache {
     }
 }
 
-/// Only its owner may read it: a bundle may have password hashes and keys.
+/// Writes a file that only its owner may read: a bundle may have password hashes and keys.
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;

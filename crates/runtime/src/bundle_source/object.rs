@@ -30,8 +30,8 @@ pub(crate) struct BundleObject {
     client: Mutex<Option<Client>>,
 }
 
-/// A client with its temporary credentials. It is made anew when the certificate authorities
-/// change, and after a failure: the credentials may be in a file that has changed.
+/// A client with its temporary credentials. It is replaced when the certificate authorities change,
+/// and after a failure: the credentials may be in a file that has changed.
 struct Client {
     ca: Option<Arc<[u8]>>,
     store: Arc<dyn ObjectStore>,
@@ -56,7 +56,7 @@ impl BundleObject {
     /// The object at this URL; `None` if a file server has it.
     ///
     /// # Errors
-    /// The fault of the URL, and how to fix it. Neither shows anything of it.
+    /// The fault of the URL, and how to fix it. Neither text shows a part of the URL.
     pub(crate) fn parse(url: &KeyUrl) -> Result<Option<Self>, (&'static str, &'static str)> {
         let (cloud, object) = match url.with_secrets().split_once("://") {
             Some(("s3", object)) => (Cloud::Amazon, object),
@@ -69,7 +69,7 @@ impl BundleObject {
             }
         };
         let fault = (
-            "the URL is not that of an object",
+            "the URL does not name an object",
             "write `s3://bucket/path`, `gs://bucket/path` or `az://container/path`, \
              percent-encoded; credentials are in the environment",
         );
@@ -86,8 +86,8 @@ impl BundleObject {
         Ok(Some(Self { cloud, bucket: bucket.to_owned(), path, client: Mutex::default() }))
     }
 
-    /// The store, asked with this HTTP client, which trusts `ca`. Answers have at most `max` bytes.
-    /// It may read files with credentials.
+    /// The store, accessed with the HTTP client `https`, which trusts `ca`. Answers have at most
+    /// `max` bytes. This may read files with credentials.
     pub(super) fn store(
         &self,
         ca: Option<Arc<[u8]>>,
@@ -108,7 +108,7 @@ impl BundleObject {
         Ok(store)
     }
 
-    /// The object; `None` if it has this ETag.
+    /// Fetches the object; `None` if it still has this ETag.
     pub(crate) async fn get(
         &self,
         store: &dyn ObjectStore,
@@ -161,7 +161,7 @@ impl BundleObject {
     fn azure(&self, connector: Connector) -> Result<Arc<dyn ObjectStore>, StoreError> {
         let mut builder =
             settings("AZURE_", MicrosoftAzureBuilder::new(), MicrosoftAzureBuilder::with_config);
-        // Names that the command line of Azure has, and `object_store` does not.
+        // Variables that the Azure command line reads, and `object_store` does not.
         for (name, key) in [
             ("AZURE_STORAGE_ACCOUNT", AzureConfigKey::AccountName),
             ("AZURE_STORAGE_KEY", AzureConfigKey::AccessKey),
@@ -269,7 +269,7 @@ mod tests {
         ] {
             let (fault, help): (&str, &str) = parse(url).unwrap_err();
             assert!(
-                fault.contains("not that of an object") && help.contains("percent-encoded"),
+                fault.contains("does not name an object") && help.contains("percent-encoded"),
                 "{url}"
             );
         }

@@ -123,11 +123,11 @@ fn conditions_are_logged_once_as_they_begin_and_end() {
         let broken = [Condition::new("name", Severity::Problem, "it is broken", "mend it")];
         for conditions in [&[][..], &broken, &[], &broken, &[], &[]] {
             for _ in 0..if conditions.is_empty() { 1 } else { 3 } {
-                log.note(conditions);
+                log.log_changes(conditions);
             }
         }
-        log.note(&[Condition::new("short", Severity::Problem, "a moment", "")]);
-        log.note(&[]);
+        log.log_changes(&[Condition::new("short", Severity::Problem, "a moment", "")]);
+        log.log_changes(&[]);
     });
     assert_eq!(text.matches("no longer: it is broken").count(), 2, "{text}");
     assert_eq!(text.matches("it is broken").count(), 4, "{text}");

@@ -1,5 +1,5 @@
-//! Histograms of durations. A bucket is at most 1/64 of its durations wide, fine enough for
-//! percentiles of any tail, and recording is an addition.
+//! Histograms of durations. The width of a bucket is at most 1/64 of its durations, fine enough for
+//! high percentiles, and recording is an addition.
 //!
 //! One bucket per nanosecond up to 128 ns, then 64 per power of two, up to 69 s. Upper bounds are
 //! inclusive, as in Prometheus, and every power of two is a bound, so the few buckets of `/metrics`
@@ -78,8 +78,8 @@ impl Distribution {
         buckets.filter(|(_, count)| *count > 0)
     }
 
-    /// The same in few buckets, of which some may be empty. The bounds are two to the power of each
-    /// of `powers`, in nanoseconds; the last bucket has no bound.
+    /// The distribution in few buckets, empty buckets included. The bounds are two to the power of
+    /// each of `powers`, in nanoseconds; the last bucket has no bound.
     pub fn coarse(&self, powers: RangeInclusive<u32>) -> Vec<(Option<Duration>, u64)> {
         let bounds = powers.map(|power| Some(Duration::from_nanos(1 << power))).chain([None]);
         let mut coarse: Vec<_> = bounds.map(|bound| (bound, 0)).collect();

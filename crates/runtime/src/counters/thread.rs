@@ -1,4 +1,4 @@
-//! The counters of a worker thread, which alone writes them.
+//! The counters of a worker thread. Only that thread writes them.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use identity::CacheLookups;
 use super::histogram::Recorder;
 use super::{Counter, ErrorKind, Totals, VALID};
 
-/// Maximum number of keys that are counted separately. There are about thirty reasons of denials,
-/// and twenty pairs of a scheme and a reason why its credentials are invalid.
+/// Maximum number of keys that are counted separately. There are about thirty reasons for denials,
+/// and twenty pairs of a scheme and a reason for invalid credentials.
 const MAX_KEYS: usize = 64;
 
 /// The counters of a worker thread. Aligned, so that two threads never share a cache line.
@@ -53,45 +53,45 @@ impl<K: Copy + PartialEq> CountersByKey<K> {
 
 impl ThreadCounters {
     /// Counts a request that was allowed.
-    pub fn allowed(&self) {
+    pub fn count_allowed(&self) {
         self.allowed.increment();
     }
 
     /// Counts a request that was denied for this reason.
-    pub fn denied(&self, reason: &'static str) {
+    pub fn count_denied(&self, reason: &'static str) {
         self.denied.increment(reason);
     }
 
     /// Counts a request of an authenticated caller.
-    pub fn valid_credentials(&self, are_token: bool) {
+    pub fn count_valid_credentials(&self, are_token: bool) {
         if are_token { &self.bearer } else { &self.basic }.increment();
     }
 
     /// Counts a request whose credentials are invalid for this reason.
-    pub fn invalid_credentials(&self, scheme: &'static str, reason: &'static str) {
+    pub fn count_invalid_credentials(&self, scheme: &'static str, reason: &'static str) {
         self.invalid.increment((scheme, reason));
     }
 
-    /// Counts where the caches had credentials.
-    pub fn looked_up(&self, CacheLookups { local, shared, missed }: CacheLookups) {
+    /// Counts lookups in the credential caches.
+    pub fn count_lookups(&self, CacheLookups { local, shared, missed }: CacheLookups) {
         self.lookups.iter().zip([local, shared, missed]).for_each(|(count, more)| count.add(more));
     }
 
     /// Counts a request that got an error.
-    pub fn error(&self, kind: ErrorKind) {
+    pub fn count_error(&self, kind: ErrorKind) {
         if let Some(count) = self.errors.get(kind as usize) {
             count.increment();
         }
     }
 
     /// Counts a token that was verified.
-    pub fn token_verified(&self) {
+    pub fn count_verified_token(&self) {
         self.tokens_verified.increment();
     }
 
     /// Records how long it took to authorize a decoded request: to parse it, to find its caller,
     /// and to evaluate the rules.
-    pub fn evaluated(&self, duration: Duration) {
+    pub fn record_evaluation(&self, duration: Duration) {
         self.evaluation.record(duration, 1);
     }
 
@@ -138,22 +138,22 @@ mod tests {
     fn totals_are_the_sum_over_all_threads() {
         let threads = [ThreadCounters::default(), ThreadCounters::default()];
         for thread in &threads {
-            thread.allowed();
-            thread.denied("missing_credentials");
-            thread.error(ErrorKind::Framing);
-            thread.evaluated(Duration::from_micros(3));
+            thread.count_allowed();
+            thread.count_denied("missing_credentials");
+            thread.count_error(ErrorKind::Framing);
+            thread.record_evaluation(Duration::from_micros(3));
             thread.record_latency(Duration::from_micros(5), 2);
         }
-        threads[1].denied("denied");
-        threads[0].valid_credentials(true);
-        threads[0].invalid_credentials("bearer", "expired");
+        threads[1].count_denied("denied");
+        threads[0].count_valid_credentials(true);
+        threads[0].count_invalid_credentials("bearer", "expired");
         for _ in 0..3 {
-            threads[1].invalid_credentials("basic", "bad_password");
+            threads[1].count_invalid_credentials("basic", "bad_password");
         }
-        threads[1].invalid_credentials("bearer", "expired");
-        threads
-            .iter()
-            .for_each(|thread| thread.looked_up(CacheLookups { local: 3, shared: 2, missed: 1 }));
+        threads[1].count_invalid_credentials("bearer", "expired");
+        threads.iter().for_each(|thread| {
+            thread.count_lookups(CacheLookups { local: 3, shared: 2, missed: 1 })
+        });
         let totals = Totals::sum(threads.iter());
         assert_eq!(totals.allowed, 2);
         assert_eq!(totals.denied, [("missing_credentials", 2), ("denied", 1)]);

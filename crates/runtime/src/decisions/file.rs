@@ -14,8 +14,7 @@ use rustix::io::Errno;
 use super::settings::DecisionLogSettings;
 use crate::lines::{Counts, InPieces, LogLimit};
 
-/// Who may read a new file: its lines have users and their requests. An existing file keeps its
-/// mode.
+/// Mode of a new file: its lines have users and their requests. An existing file keeps its mode.
 const MODE: u32 = 0o640;
 
 /// Takes batches of whole lines.
@@ -38,9 +37,9 @@ pub(super) struct LogFile {
 struct LossLog {
     file: PathBuf,
     counts: Arc<Counts>,
-    /// Whether the present loss was logged.
+    /// Whether the current loss was logged.
     is_logged: bool,
-    /// For a file that fails and succeeds by turns.
+    /// Limits the log lines about a file that fails and succeeds in turn.
     limit: LogLimit,
 }
 
@@ -92,8 +91,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// Opens the path again if it is another file now, as after `logrotate`, or another FIFO, which
-    /// its reader makes when it starts again.
+    /// Opens the path again if it names another file now, as after `logrotate`, or another FIFO, as
+    /// after a restart of its reader.
     fn follow(&mut self, path: &Path) -> io::Result<()> {
         let open = self.file.metadata()?;
         let must_open = match fs::metadata(path) {
@@ -113,8 +112,8 @@ impl LogFile {
         Ok(())
     }
 
-    /// Where `added` bytes would make a file too large, renames it to `….1`, that to `….2` and so
-    /// on, and begins a new file. If that fails, the same file is written further.
+    /// If `added` bytes would make the file too large, renames it to `….1`, `….1` to `….2` and so
+    /// on, and begins a new file. If renaming fails, the same file grows.
     fn rotate(&mut self, path: &Path, added: u64) -> io::Result<()> {
         let file = self.file.metadata()?;
         let is_too_large = self.max_size > 0 && file.len().saturating_add(added) > self.max_size;
@@ -146,7 +145,7 @@ impl Write for LogFile {
     /// Writes whole lines, or fails. The first line after a failure begins on a line of its own.
     fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
         let result = self.append_lines(lines);
-        self.loss.note(&result);
+        self.loss.log_result(&result);
         result.map(|()| lines.len())
     }
 
@@ -156,7 +155,7 @@ impl Write for LogFile {
 }
 
 impl LossLog {
-    fn note(&mut self, result: &io::Result<()>) {
+    fn log_result(&mut self, result: &io::Result<()>) {
         self.counts.set_failing(result.is_err());
         let file = self.file.display();
         match result {
@@ -166,7 +165,7 @@ impl LossLog {
                     "the decision log is written again, without the lines that were lost"
                 );
             }
-            Err(error) if !self.is_logged && self.limit.admits() => {
+            Err(error) if !self.is_logged && self.limit.admit() => {
                 self.is_logged = true;
                 tracing::warn!(
                     %file, %error,
@@ -184,8 +183,7 @@ fn numbered(path: &Path, number: u16) -> PathBuf {
     name.into()
 }
 
-/// Whether a file ends within a line: another process has filled the disk. If it cannot be read, it
-/// counts as whole.
+/// Whether a file ends within a line, as after a full disk. False if it cannot be read.
 fn ends_within_a_line(path: &Path) -> bool {
     let mut byte = [b'\n'];
     let Ok(file) = File::open(path) else { return false };
@@ -200,7 +198,7 @@ fn append(path: &Path) -> io::Result<File> {
     let file =
         OpenOptions::new().append(true).create(true).mode(MODE).custom_flags(at_once).open(path);
     let file = file.map_err(|error| {
-        // A socket gives the same error.
+        // Opening a socket gives the same error.
         let is_unread = error.raw_os_error() == Some(Errno::NXIO.raw_os_error())
             && fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
         if is_unread { io::Error::new(error.kind(), "nobody reads this FIFO") } else { error }

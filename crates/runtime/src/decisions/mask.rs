@@ -16,7 +16,7 @@ use crate::record::DecisionRecord;
 
 /// The replacement of a hidden value.
 const HIDDEN: &str = "*";
-/// Minimum bytes of a key: as many as the part of the hash that is logged.
+/// Minimum bytes of a key, and the number of bytes of a hash that are logged.
 const MIN_KEY: usize = 16;
 
 /// The masks of the settings.
@@ -54,7 +54,7 @@ impl Masks {
         #[cfg(test)]
         self.used.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = self.path(&record.method, &record.path);
-        // The segments of a path that was not read are not known.
+        // A path that is not canonical cannot be split into segments: all of it is masked.
         let is_unknown = !record.is_canonical && !self.paths.is_empty() && !record.path.is_empty();
         let path = if is_unknown { Some(HIDDEN.to_owned()) } else { path };
         if path.is_some() || self.path(&record.method, &record.raw_path).is_some() {
@@ -72,8 +72,8 @@ impl Masks {
         record.inexact |= record.masked;
     }
 
-    /// A path with `*` in place of its masked segments, or of all of it if only another
-    /// interpretation has some. `None` if nothing of it is masked.
+    /// A path with `*` in place of its masked segments, or only `*` if another interpretation of
+    /// the path has masked segments. `None` if nothing is masked.
     pub(crate) fn path(&self, method: &str, path: &str) -> Option<String> {
         if self.paths.is_empty() || path.is_empty() {
             return None;
@@ -122,7 +122,7 @@ impl Masks {
         hidden.filter_map(|number| indices.get(number).copied()).collect()
     }
 
-    /// A user as it is logged; empty if it is left out.
+    /// The text that is logged for a user; empty if users are left out.
     pub(crate) fn user<'a>(&self, user: Cow<'a, str>) -> Cow<'a, str> {
         match &self.users {
             _ if user.is_empty() => user,
@@ -161,7 +161,7 @@ fn key(file: Option<&Path>) -> io::Result<hmac::Key> {
     })
 }
 
-/// Whether a path cannot be read, or has dot segments: a segment before `..` changes its place.
+/// Whether a path is invalid or has dot segments, which change the places of other segments.
 fn has_dot_segments(method: &str, path: &str) -> bool {
     let mut buffers = Buffers::default();
     canonical::path(method.as_bytes(), path.as_bytes(), &mut buffers)

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
-/// In each path that begins like this, such as `/people/{id}`, the segments in braces are hidden.
+/// A pattern such as `/people/{id}`: in each path that begins like it, the segments in braces are
+/// hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathMask(Vec<Segment>);
 
@@ -50,7 +51,7 @@ impl PathMask {
     pub(super) fn hidden(&self, path: &[Cow<'_, str>]) -> impl Iterator<Item = usize> {
         let fits = self.0.len() <= path.len()
             && self.0.iter().zip(path).all(|(segment, text)| match segment {
-                // Parameters (`;`) do not make another segment of it.
+                // Parameters (after `;`) are ignored.
                 Segment::Exactly(exactly) => text.split(';').next() == Some(exactly),
                 Segment::Any | Segment::Hidden => true,
             });

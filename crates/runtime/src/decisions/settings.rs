@@ -138,7 +138,7 @@ impl DecisionLogSettings {
         Self::to_standard_output(DecisionLog::Off)
     }
 
-    /// These decisions on standard output, whole.
+    /// Logs these decisions to standard output, without masks or sampling.
     #[must_use]
     pub fn to_standard_output(which: DecisionLog) -> Self {
         Self {
@@ -169,7 +169,7 @@ impl DecisionLogSettings {
         self.to.contains(&DecisionLogTo::Otlp) && self.which != DecisionLog::Off
     }
 
-    /// Whether there is a share of decisions that are not logged.
+    /// Whether a share is set for decisions that are not logged anyway.
     pub(crate) fn samples_unlogged(&self) -> bool {
         match self.which {
             DecisionLog::Off => !self.sample.is_empty(),
@@ -178,8 +178,8 @@ impl DecisionLogSettings {
         }
     }
 
-    /// The share of decisions with this reason (`None` if they allow) that is logged. A reason's
-    /// own share wins over that of all denials.
+    /// The fraction of decisions with this reason (`None` if they allow) that is logged. The share
+    /// of a reason wins over the share of all denials.
     pub(super) fn share(&self, reason: Option<&str>) -> Share {
         let names = reason.map_or([ALLOWED; 2], |reason| [reason, DENIED]);
         let find = |name| self.sample.iter().find(|sample| sample.name == name);

@@ -1,10 +1,10 @@
 //! Decides which password is hashed next, and which is displaced when the queue is full.
 //!
-//! A flood of wrong passwords brings more than can be hashed. The order is then:
+//! A flood of wrong passwords brings more than can be hashed. Passwords are hashed in this order:
 //!
 //! 1. Credentials that were verified before: nobody can send them without knowing the password.
-//! 2. Those of the networks with the fewest recent failed attempts.
-//! 3. The newest: the client of an old one may no longer wait.
+//! 2. Credentials from the networks with the fewest recent failed attempts.
+//! 3. The newest credentials: the client that sent old ones may no longer wait.
 //!
 //! When the queue is full, the last entry in this order is displaced. All searches are linear, in
 //! at most 256 entries by default.
@@ -27,7 +27,7 @@ pub(super) struct Queue<T> {
 pub(super) struct Entry<T> {
     pub(super) network: ClientNetwork,
     /// Whether these credentials were verified before: the sender knows the password.
-    pub(super) verified_before: bool,
+    pub(super) was_verified_before: bool,
     pub(super) item: T,
 }
 
@@ -82,15 +82,15 @@ impl<T> Queue<T> {
         self.entries.retain(|entry| !matches(&entry.item));
     }
 
-    /// Subtracts an attempt of a network, because its password was right.
-    pub(super) fn undo_attempt(&mut self, network: ClientNetwork, now: Instant) {
+    /// Subtracts an attempt of a network whose password was right.
+    pub(super) fn forgive_attempt(&mut self, network: ClientNetwork, now: Instant) {
         self.attempts.add(network, -1.0, now);
     }
 
     /// The sort key of an entry: the smallest comes first. See the module's documentation.
     fn order(&self, place: usize, now: Instant) -> Option<(bool, u32, Reverse<usize>)> {
         let entry = self.entries.get(place)?;
-        Some((!entry.verified_before, self.attempts.rank(entry.network, now), Reverse(place)))
+        Some((!entry.was_verified_before, self.attempts.rank(entry.network, now), Reverse(place)))
     }
 }
 
@@ -99,8 +99,9 @@ impl Attempts {
         self.0.get(&network).map_or(0.0, |count| count.now(now))
     }
 
-    /// The number of attempts as a power of two, so that the newest of networks with about as many
-    /// comes first. By exact counts it would be the oldest, whose attempt has decayed a little.
+    /// The number of attempts as a power of two, so that networks with about as many attempts share
+    /// a rank and the newest entry comes first. Exact counts would favour the oldest entry, whose
+    /// attempt has decayed a little.
     fn rank(&self, network: ClientNetwork, now: Instant) -> u32 {
         let attempts = self.current(network, now);
         let (mut rank, mut bound) = (0, std::f64::consts::SQRT_2);
@@ -118,7 +119,8 @@ impl Attempts {
         self.0.insert(network, Count { count, at: now });
     }
 
-    /// Evicts the half with the fewest attempts, so that a new network is cheap on average.
+    /// Evicts the networks with the fewest attempts, half of all, so that adding a network is cheap
+    /// on average.
     fn evict_half(&mut self, now: Instant) {
         let mut counts: Vec<f64> = self.0.values().map(|count| count.now(now)).collect();
         let middle = counts.len() / 2;

@@ -1,4 +1,4 @@
-//! When to fetch keys early, because tokens name keys that the last set did not have.
+//! When to fetch keys early, because tokens name keys that the last key set lacked.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,18 +9,18 @@ use tokio::time::Instant;
 /// Minimum time between two early fetches. A flood of made-up `kid`s causes six a minute for each
 /// process, which an issuer must be able to serve. A longer time would let anyone delay a rotation.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// For how long a `kid` that was not found is no reason to fetch early: its client may send it for
-/// ever. The issuer may publish the key at last.
+/// How long a `kid` that was not found causes no further early fetch: a client may send it for
+/// ever. It is looked for again later, because the issuer may publish the key at last.
 pub(super) const BACKOFF: Duration = Duration::from_secs(20);
-/// Maximum number of `kid`s that are remembered. Others are a reason to fetch, so a flood cannot
-/// hide a new key.
+/// Maximum number of `kid`s that are remembered. All others cause a fetch, so a flood cannot hide a
+/// new key.
 const MAX_REMEMBERED: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct EarlyFetches {
-    /// The `kid`s that are a reason for an early fetch.
+    /// The `kid`s that cause the next early fetch.
     wanted: UnknownKids,
-    /// The `kid`s that were not found, and until when they are no reason.
+    /// The `kid`s that were not found, and until when they cause no early fetch.
     not_found: HashMap<Box<str>, Instant>,
     /// When the next early fetch may begin.
     next: Instant,
@@ -31,7 +31,7 @@ impl EarlyFetches {
         Self { wanted: UnknownKids::default(), not_found: HashMap::new(), next: now }
     }
 
-    /// Notes the `kid`s of tokens for which there was no key.
+    /// Adds the `kid`s of tokens without a key.
     pub(super) fn request(&mut self, mut unknown: UnknownKids, now: Instant) {
         unknown.retain(|kid| self.not_found.get(kid).is_none_or(|until| now >= *until));
         self.wanted.extend(&unknown);
@@ -51,7 +51,8 @@ impl EarlyFetches {
         self.next = now + INTERVAL;
     }
 
-    /// Notes that keys were fetched. A `kid` that is found is never unknown again.
+    /// Records a fetch. All wanted `kid`s become not found: a `kid` in the fetched keys is never
+    /// requested again.
     pub(super) fn fetched(&mut self, now: Instant) {
         for kid in std::mem::take(&mut self.wanted).kids() {
             if self.not_found.len() >= MAX_REMEMBERED {

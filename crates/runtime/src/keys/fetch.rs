@@ -1,4 +1,4 @@
-//! Fetches a key set, or the inventory of a search cluster, over HTTP.
+//! UrlFetcher a key set, or the inventory of a search cluster, over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use crate::https::{HttpsClient, HttpsError, basic, body};
 
 /// Maximum size of a key set, in bytes.
 const MAX_KEY_SET: usize = 1 << 20;
-/// Maximum size of an inventory, in bytes: that of 400,000 indices.
+/// Maximum size of an inventory, in bytes: enough for 400,000 indices.
 const MAX_INVENTORY: usize = 64 << 20;
 /// Maximum time of a fetch, from the DNS lookup to the last byte.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/jwk-set+json, application/json");
 
-/// Fetches key sets.
+/// UrlFetcher key sets.
 #[derive(Clone, Debug, Default)]
 pub struct Client(HttpsClient);
 
@@ -35,7 +35,7 @@ pub enum FetchError {
     Redirect(u16),
     #[error("no complete answer within 10 s")]
     Timeout,
-    #[error("what was fetched cannot be used")]
+    #[error("the fetched data cannot be used")]
     Unusable,
     #[error("{0}")]
     KeySet(String),
@@ -46,11 +46,11 @@ pub enum FetchError {
 }
 
 impl FetchError {
-    /// Whether a key set was fetched that cannot be used.
-    pub(super) fn is_of_key_set(&self) -> bool {
+    /// Whether a fetched key set cannot be used.
+    pub(super) fn is_invalid_key_set(&self) -> bool {
         match self {
             Self::KeySet(_) | Self::Unusable => true,
-            Self::Discovered(_, error) => error.is_of_key_set(),
+            Self::Discovered(_, error) => error.is_invalid_key_set(),
             Self::Http(_)
             | Self::Status(_)
             | Self::Redirect(_)
@@ -66,8 +66,8 @@ impl Client {
         url.trusted_ca().map_or_else(|| self.clone(), |ca| Self(HttpsClient::trusting(ca.clone())))
     }
 
-    /// Fetches the key set at this URL, or that of the discovery document there. Use a client
-    /// [`for_url`](Self::for_url).
+    /// UrlFetcher the key set at this URL, or the key set that the discovery document there names.
+    /// Use a client [`for_url`](Self::for_url).
     ///
     /// # Errors
     /// When the URL is not allowed, or does not give a valid answer within the limits of time and

@@ -7,7 +7,7 @@ use tracing::subscriber::with_default;
 use super::*;
 use crate::threads::panicking_log;
 
-/// Fetches of a URL where nothing listens, while the log panics at lines with this text, so many
+/// UrlFetcher of a URL where nothing listens, while the log panics at lines with this text, so many
 /// times. Returns the facts about its keys once this many fetches have failed, panics included.
 fn facts_with_panics_at(text: &'static str, times: u32, failures: u64) -> KeyFacts {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -18,7 +18,7 @@ fn facts_with_panics_at(text: &'static str, times: u32, failures: u64) -> KeyFac
         issuers: Issuers(vec!["https://issuer.example".into()]),
     };
     let status = Arc::new(Status::default());
-    status.note(|facts| _ = facts.keys.insert(url.clone(), KeyFacts::default()));
+    status.update(|facts| _ = facts.keys.insert(url.clone(), KeyFacts::default()));
     let (events, _taken) = channel();
     let (_requests, requests) = watch::channel(());
     let (_urls, urls) = watch::channel(KeyUrls::from([(url.clone(), source)]));

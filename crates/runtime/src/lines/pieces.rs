@@ -1,14 +1,14 @@
-//! Writes lines to a pipe that others write to as well, so that none is divided by another.
+//! Writes lines to a pipe that others write to as well, so that no line is torn apart.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 
 use rustix::fs::{FileType, fstat};
 
-/// Maximum bytes that a pipe takes at once (`PIPE_BUF` of Linux).
+/// Maximum bytes that a pipe takes as a whole (`PIPE_BUF` of Linux).
 const UNDIVIDED: usize = 4096;
 
-/// Writes pieces of whole lines that are not divided on their way. Envoy writes its access log to
+/// Writes whole lines, in pieces that the pipe does not divide. Envoy writes its access log to
 /// the pipe of the module's decision log, and a longer write is cut wherever the pipe is full.
 #[derive(Debug)]
 pub struct InPieces<W> {

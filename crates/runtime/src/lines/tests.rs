@@ -69,7 +69,7 @@ fn a_line_that_would_be_dropped_need_not_be_formatted() {
         offered += 1;
     }
     assert_eq!(counts.dropped(), before);
-    counts.drop_one();
+    counts.count_dropped();
     assert_eq!(counts.dropped(), before + 1);
     let reading =
         std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()).unwrap());

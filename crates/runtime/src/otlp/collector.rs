@@ -58,7 +58,7 @@ pub(super) struct ResourceRecords {
     pub(super) scope_records: Bytes,
 }
 
-/// A batch that the collector does not have.
+/// Why the collector did not accept a batch.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub(super) struct SendError {
@@ -69,12 +69,12 @@ pub(super) struct SendError {
 /// How often a batch is sent again after an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Retry {
-    /// Until the collector has it: the collector is away or overloaded.
+    /// Until the collector accepts the batch: the collector is away or overloaded.
     Always,
     /// A few times: the collector, or a gateway before it, refuses this request. New credentials
     /// may help. But the cause may also be in the batch, and the next batches must not wait for it.
     FewTimes,
-    /// The collector cannot process it.
+    /// The collector cannot process the batch.
     Never,
 }
 
@@ -106,8 +106,8 @@ pub(crate) fn check(settings: &OtlpSettings, exports_log: bool) -> Result<(), Lo
 
 impl Collector {
     /// # Errors
-    /// When the endpoint is not a URL of a collector. The error does not show it: it may have a
-    /// password.
+    /// When the endpoint is not a URL of a collector. The error does not show the endpoint, which may
+    /// have a password.
     pub(super) fn new(signal: Signal, settings: &OtlpSettings) -> Result<Self, LoadError> {
         let origin = origin(settings.endpoint.as_deref().unwrap_or_default()).ok_or_else(|| {
             LoadError::Setting(format!(
@@ -124,7 +124,8 @@ impl Collector {
     /// signals answer with these field numbers.
     ///
     /// # Errors
-    /// When the collector does not accept it, or a file cannot be used. No error shows a header.
+    /// When the collector does not accept the request, or a file cannot be used. No error shows a
+    /// header.
     pub(super) async fn send(
         &mut self,
         request: ExportRequest,
@@ -153,8 +154,8 @@ impl Collector {
         Ok(answer.into_inner().partial_success.unwrap_or_default())
     }
 
-    /// The part of a collector's message that may be logged: nothing if it gets headers, because it
-    /// may repeat some of them.
+    /// The collector's message, for the log. Empty if headers are sent to the collector: the
+    /// message may repeat them.
     pub(super) fn loggable(&self, message: &str) -> String {
         if self.sends_headers() { String::new() } else { document::excerpt(message) }
     }
@@ -169,7 +170,7 @@ impl Collector {
         Ok(Grpc::with_origin(client, self.origin.clone()))
     }
 
-    /// The certificate authorities of the collector, as they are now.
+    /// The certificate authorities of the collector, read from their file now.
     fn trusted_ca(&self) -> Result<Option<Vec<u8>>, LoadError> {
         let Some(path) = &self.settings.ca else { return Ok(None) };
         let pem = files::bytes(path, MAX_CA_FILE)
@@ -178,7 +179,7 @@ impl Collector {
         Ok(Some(pem))
     }
 
-    /// The headers of a request, as their file has them now: lines with `name: value`.
+    /// The headers of a request, read from their file now: lines with `name: value`.
     fn metadata(&self) -> Result<MetadataMap, LoadError> {
         let mut metadata = MetadataMap::new();
         let Some(path) = &self.settings.headers else { return Ok(metadata) };
@@ -243,8 +244,8 @@ fn has_retry_info(status: &Status) -> bool {
     status.details().windows(NAME.len()).any(|name| name == NAME)
 }
 
-/// An error of the connection. It ends with the text of a GOAWAY frame, as `(b"...")`, which may
-/// repeat a header.
+/// Cuts the text of a GOAWAY frame, which may repeat a header, from an error of the connection. The
+/// text is at the end, as `(b"...")`.
 fn without_goaway(mut reason: String, sends_headers: bool) -> String {
     if sends_headers && let Some(end) = reason.find(" (b\"") {
         reason.truncate(end);

@@ -79,24 +79,24 @@ struct Exporter {
     driver: Driver,
     collector: Collector,
     resource: Resource,
-    /// The failure that lasts.
+    /// The current failure.
     failure: Option<Failure>,
     rejections: LogLimit,
-    /// Whether the process stops, and the collector does not take the last records.
+    /// Whether the process is stopping and the collector is away: nothing more is sent.
     has_given_up: bool,
     counts: Arc<Counts>,
 }
 
 struct Failure {
     limit: LogLimit,
-    /// How many records had been dropped before.
+    /// How many records had been dropped before this failure.
     dropped_before: u64,
 }
 
 impl Exporter {
-    /// Sends a batch until the collector has it, or has refused it [`MAX_REFUSALS`] times, or it is
-    /// hopeless, or after a last attempt once `stop` is closed. Returns how many of its records
-    /// were accepted.
+    /// Sends a batch until the collector accepts it, has refused it [`MAX_REFUSALS`] times or
+    /// cannot process it. Once `stop` is closed, makes a last attempt. Returns how many of its
+    /// records were accepted.
     fn export(&mut self, batch: &[u8], records: u64, stop: &Receiver<()>) -> u64 {
         let request = self.request(batch);
         let (mut failures, mut refusals) = (0, 0);
@@ -148,7 +148,7 @@ impl Exporter {
         let failure = self
             .failure
             .get_or_insert_with(|| Failure { limit: LogLimit::default(), dropped_before: dropped });
-        if !failure.limit.admits() {
+        if !failure.limit.admit() {
             return;
         }
         let dropped = dropped.saturating_sub(failure.dropped_before);
@@ -180,7 +180,7 @@ impl Exporter {
 
     /// Logs at intervals that the collector rejects some of the records that it has received.
     fn log_rejection(&mut self, records: u64, message: &str) {
-        if !self.rejections.admits() {
+        if !self.rejections.admit() {
             return;
         }
         let (signal, endpoint) = (self.signal.name, &self.collector.origin);

@@ -15,7 +15,7 @@ use crate::trace_context::DecisionTrace;
 
 const SPAN_NAME: &str = "rolegate check";
 const EVENT_NAME: &str = "rolegate.decision";
-/// The flags of a recorded trace, of whose parent it is known whether it is remote.
+/// The flags of a sampled span: sampled, and whether the parent is remote is known.
 const FLAGS: u32 = 0x101;
 /// The flag of a span whose parent is remote.
 const FLAG_REMOTE: u32 = 0x200;
@@ -70,8 +70,8 @@ pub(crate) fn encode_log_record(decision: &DecisionRecord<'_>, line: &str) -> Ve
 /// Reads the value of an attribute, if it applies.
 type ReadValue = fn(&DecisionRecord<'_>) -> Option<Value>;
 
-/// All attributes; `docs/opentelemetry.md` lists them. Where OpenTelemetry's semantic conventions
-/// have a name, it is that.
+/// All attributes; `docs/opentelemetry.md` lists them. Names come from OpenTelemetry's semantic
+/// conventions where these have a name.
 const ATTRIBUTES: [(&str, ReadValue); 12] = [
     ("rolegate.decision", |decision| text(decision.decision)),
     ("rolegate.reason", |decision| decision.reason.and_then(text)),
@@ -87,7 +87,7 @@ const ATTRIBUTES: [(&str, ReadValue); 12] = [
     ("enduser.id", |decision| text(&decision.user)),
 ];
 
-/// The attributes of a decision. Those that do not apply are left out.
+/// The attributes that apply to a decision.
 fn attributes(decision: &DecisionRecord<'_>) -> Vec<KeyValue> {
     let attributes = ATTRIBUTES.iter();
     attributes.filter_map(|(name, read)| Some(attribute(name, read(decision)?))).collect()

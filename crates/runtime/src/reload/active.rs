@@ -5,11 +5,11 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
 
-/// The active snapshot and those that it replaced.
+/// The active snapshot and the snapshots that it replaced.
 ///
-/// The last owner of a snapshot frees it. For a large one that is a hundred milliseconds of work,
-/// which must never happen on a worker thread, and a request may hold a snapshot slightly longer
-/// than it is active. So replaced snapshots are kept here until no request holds them.
+/// The last owner of a snapshot frees it, which takes a hundred milliseconds for a large policy and
+/// must never happen on a worker thread. A request may hold a snapshot slightly longer than it is
+/// active. So replaced snapshots are kept here until no request holds them.
 #[derive(Debug)]
 pub(super) struct ActiveSnapshot {
     current: Arc<ArcSwapOption<Authorizer>>,

@@ -18,24 +18,24 @@ use crate::compiled_policy;
 use crate::status::{BundleFacts, BundleResult};
 use crate::threads::run_within;
 
-/// How long the cache may take. If it takes longer, bundles are taken without it: it may be on a
-/// network file system, whose outage must not stop new bundles.
+/// How long an access to the cache may take; after that, bundles are used without the cache. It may
+/// be on a network file system, whose outage must not stop new bundles.
 const MAX_CACHE_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) enum FetchedBundle {
     Bundle(Arc<[u8]>),
-    /// The server still has the bundle that was passed on last.
+    /// The server still serves the bundle of the last fetch.
     Unchanged,
     Failed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BundleOutcome {
-    /// It is the active bundle.
+    /// The fetched bundle is active.
     Active,
     NotAccepted,
-    /// The public keys have changed, so the same bundle may now have another result: it must be
+    /// The public keys have changed, so an unchanged bundle may now have another result: it must be
     /// fetched whole.
     FetchAgain,
 }
@@ -44,8 +44,8 @@ pub(crate) enum BundleOutcome {
 pub(super) struct BundleLoader {
     current: SharedPolicy,
     pub(super) source: Arc<BundleSource>,
-    /// The newest verified bundle. It is active, or was in the cache, where another rolegate may
-    /// store newer bundles. No older bundle is accepted.
+    /// The newest verified bundle: the active bundle, or a bundle that another rolegate has stored
+    /// in the cache. No older bundle is accepted.
     newest: Option<Version>,
     active: Option<Version>,
     last: Option<LastFetch>,
@@ -57,7 +57,7 @@ pub(super) struct BundleLoader {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     revision: u64,
-    /// The hash of its manifest.
+    /// The hash of the bundle's manifest.
     digest: String,
 }
 
@@ -75,7 +75,7 @@ enum NotAccepted {
     Bundle(#[from] BundleError),
     #[error("revision {revision} is older than {newest}")]
     Old { revision: u64, newest: u64 },
-    #[error("revision {0} is that of another bundle")]
+    #[error("revision {0} belongs to another bundle")]
     SameRevision(u64),
 }
 
@@ -99,7 +99,7 @@ impl BundleLoader {
             cached: settings.cache.is_some().then_some(loader.active.is_some()),
             ..BundleFacts::default()
         };
-        loader.current.lock().status.note(|status| status.bundle = Some(facts));
+        loader.current.lock().status.update(|status| status.bundle = Some(facts));
         loader
     }
 
@@ -112,7 +112,7 @@ impl BundleLoader {
                     // Fails only when the process stops.
                     let _ = outcome.send(current.read(|| self.take(&fetched)));
                 }
-                // The task that fetches it has got the same request.
+                // `BundleFetcher` gets the same request.
                 LoadEvent::Reload | LoadEvent::Changed => {}
                 LoadEvent::Stop => return,
             }
@@ -122,10 +122,10 @@ impl BundleLoader {
     fn take(&mut self, fetched: &FetchedBundle) -> BundleOutcome {
         let Some(result) = self.result(fetched) else { return BundleOutcome::FetchAgain };
         if result.is_active() {
-            self.current.lock().confirm("the active policy bundle is fetched again");
+            self.current.lock().end_failure("the active policy bundle is fetched again");
         }
         let is_cached = self.store();
-        self.current.lock().status.note(|facts| {
+        self.current.lock().status.update(|facts| {
             if !result.is_active() {
                 facts.policy.failing_since.get_or_insert_with(Instant::now);
             }
@@ -174,11 +174,11 @@ impl BundleLoader {
         {
             return result;
         }
-        // Without a policy, this was done just before.
+        // Without an active policy, `result` has just checked it.
         if self.active.is_some() {
             self.check_cache();
         }
-        // After a panic it is fetched whole: it may be active or not.
+        // Left empty by a panic: the bundle may be active or not, and is then fetched whole.
         self.last = None;
         let result = self.verify_and_activate(bytes, &keys).unwrap_or_else(|error| {
             self.log_not_accepted(&error);
@@ -189,7 +189,7 @@ impl BundleLoader {
     }
 
     fn log_not_accepted(&self, error: &dyn Display) {
-        let (url, active) = (&self.source.url, self.current.lock().status.still_active());
+        let (url, active) = (&self.source.url, self.current.lock().status.active_policy_text());
         tracing::error!(%url, %error, "policy bundle not accepted: {active}");
     }
 
@@ -229,10 +229,10 @@ impl BundleLoader {
         self.current.lock().activate(result, &fetched, &[])
     }
 
-    /// Reads the cache, where another rolegate may have stored a newer bundle: no older bundle is
-    /// accepted from then on. Without a policy the cached bundle is used, at the start and later. A
-    /// cached bundle that cannot be read or is not accepted stops no new bundle: otherwise damage
-    /// to the cache could stop all of them.
+    /// Reads the cache, where another rolegate may have stored a newer bundle: from then on no
+    /// older bundle is accepted. Without an active policy, the cached bundle is used. A cached
+    /// bundle that cannot be read or is not accepted does not stop new bundles: otherwise a damaged
+    /// cache would stop all updates.
     fn check_cache(&mut self) {
         let (Some(cache), Ok(keys)) = (self.source.cache.clone(), self.source.public_keys()) else {
             return;
@@ -265,8 +265,8 @@ impl BundleLoader {
         }
     }
 
-    /// Stores the active bundle, unless it is in the cache or a newer bundle is. Returns whether it
-    /// is there; `None` without a cache.
+    /// Stores the active bundle, unless the cache has it or a newer bundle. Returns whether the
+    /// cache has the active bundle; `None` without a cache.
     fn store(&mut self) -> Option<bool> {
         let cache = self.source.cache.clone()?;
         let (Some(bytes), Some(active)) = (self.uncached.clone(), self.active.clone()) else {
@@ -291,8 +291,8 @@ impl BundleLoader {
             Ok(true) => self.uncached = None,
             Ok(false) => tracing::warn!(
                 file,
-                "the active policy bundle is not cached: the one there is newer, or another one of \
-                 its revision"
+                "the active policy bundle is not cached: the cached bundle is newer, or has the same \
+                 revision and other files"
             ),
             Err(error) => tracing::warn!(
                 file, %error,

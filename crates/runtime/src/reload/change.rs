@@ -10,10 +10,10 @@ use policy::Policy;
 use policy::model::{Issuer, Keys, RolesFromToken, Rule};
 use policy::pattern::{Pattern, Segment};
 
-/// The numbers of items that were added, removed or changed, by kind and by this word. Displayed as
+/// How many items were added, removed or changed, by kind and action. Displayed as
 /// `users_added=1 users_removed=2`.
 ///
-/// Items have names; a changed item has another content. A grant or rule has no name: if it
+/// A changed item has the same name and another content. A grant or rule has no name: if it
 /// changes, it counts as added and as removed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change(BTreeMap<(&'static str, &'static str), usize>);
@@ -60,7 +60,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// The kind of each item, the hash of its name and that of its content. Hashes, because a policy
+/// The kind of each item, and the hashes of its name and its content. Hashes, because a policy
 /// may have a million grants, and two sets of strings would take as much memory again.
 struct ItemHashes<'s> {
     hashes: BTreeSet<(&'static str, u64, u64)>,
@@ -108,7 +108,7 @@ impl<'s> ItemHashes<'s> {
         self.hashes.insert((kind, self.seed.hash_one(name), self.seed.hash_one(content)));
     }
 
-    /// Every field is named, so that a new field cannot be forgotten. Places do not count.
+    /// Every field is named, so that a new field cannot be forgotten. Places are ignored.
     fn add_issuer(&mut self, issuer: &Issuer) {
         let Issuer {
             issuer,
@@ -131,7 +131,7 @@ impl<'s> ItemHashes<'s> {
             RolesFromToken::All => None,
             RolesFromToken::Only(roles) => Some(roles.iter().map(|role| &*role.name).collect()),
         };
-        // A claim has no place.
+        // Debug output is enough: a claim has no place in a file.
         let claims = format!("{claims:?}");
         let tokens = (audiences, keys, claims, clock_skew, required_type, max_age);
         self.add("issuers", issuer, (tokens, roles, user_prefix, group_prefix));
@@ -155,14 +155,14 @@ impl<'s> ItemHashes<'s> {
         }
     }
 
-    /// The kinds and names of the items that `after` has not, or has with another content.
+    /// The kinds and names of the items that `after` lacks, or has with another content.
     fn names_not_in(&self, after: &Self) -> BTreeSet<(&'static str, u64)> {
         self.hashes.difference(&after.hashes).map(|(kind, name, _)| (*kind, *name)).collect()
     }
 }
 
-/// A pattern to be hashed. A segment `{user.id}` has the names of its sources in place of their
-/// ids, which change with the list of issuers.
+/// A pattern to be hashed. A segment `{user.id}` is hashed by the names of its sources: their ids
+/// change with the list of issuers.
 fn with_source_names<'p>(pattern: &'p Pattern, policy: &'p Policy) -> impl Hash + use<'p> {
     let Pattern { absolute, segments, open_ended } = pattern;
     let mut described: Vec<(Option<&Segment>, BTreeSet<&str>)> = Vec::new();

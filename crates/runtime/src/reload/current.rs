@@ -22,10 +22,10 @@ use crate::settings::{OnStale, PolicySettings};
 use crate::status::Status;
 use crate::threads::Panicked;
 
-/// How long reading and compiling may take until the status says that the file system hangs. The
-/// load goes on. A policy of 100,000 rules takes a second or two of processor time.
+/// How long a load may take before the status reports a hanging file system. The load goes on. A
+/// policy of 100,000 rules takes a second or two of processor time.
 const MAX_READ_TIME: Duration = Duration::from_secs(60);
-/// Maximum number of errors of the files that the status has. The log has all of them.
+/// Maximum number of file errors in the status. The log has all of them.
 const MAX_SHOWN_PROBLEMS: usize = 5;
 
 /// The current policy. Its lock is never held while a file is read.
@@ -47,14 +47,14 @@ pub(super) struct CurrentPolicy {
     pub(super) good: Option<CompiledPolicy>,
     pub(super) fetched: FetchedKeys,
     pub(super) fetched_at: HashMap<KeyUrl, Instant>,
-    /// Since when the thread that loads reads and compiles.
+    /// When the `policy-load` thread started the current load; `None` while it is idle.
     reading_since: Option<Instant>,
-    /// Whether the status reports a hang or a panic in place of the errors of the files. They are
-    /// loaded even if they are unchanged.
+    /// Whether to load even unchanged files: the status reports a hang or a panic in place of their
+    /// errors.
     pub(super) must_load: bool,
     conditions: ConditionLog,
     pub(super) max_read_time: Duration,
-    /// Whether the policy is no longer used. A load that ends now must not activate a policy.
+    /// Whether the threads are stopping. A load that is still running must not activate its policy.
     is_stopped: bool,
 }
 
@@ -89,7 +89,7 @@ impl SharedPolicy {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads files, which may hang.
+    /// Runs a load, and records its start: reading files may hang.
     pub(super) fn read<T>(&self, read: impl FnOnce() -> T) -> T {
         self.lock().reading_since = Some(Instant::now());
         let result = read();
@@ -97,13 +97,13 @@ impl SharedPolicy {
         result
     }
 
-    /// Reports a panic of either thread.
-    pub(super) fn note_panic(&self, panicked: &Panicked, pause: Duration) {
+    /// Reports a panic of the `policy-load` or the `policy` thread.
+    pub(super) fn report_panic(&self, panicked: &Panicked, pause: Duration) {
         let mut current = self.lock();
         current.end_reading();
         current.must_load = true;
-        current.status.note(|facts| facts.policy.fail(Instant::now()));
-        let (file, active) = (current.file.display(), current.status.still_active());
+        current.status.update(|facts| facts.policy.count_failure(Instant::now()));
+        let (file, active) = (current.file.display(), current.status.active_policy_text());
         tracing::error!(%file, "{panicked}: {active}; next try in {pause:.1?}");
     }
 }
@@ -118,31 +118,31 @@ impl CurrentPolicy {
             && !facts.stale
             && age.is_some_and(|age| is_over(age, self.max_policy_age))
         {
-            self.apply(true);
+            self.set_stale(true);
             let is_active = self.status.facts().policy.revision.is_some();
             let action = if is_active { "it stays active" } else { "every check gets an error" };
             let file = self.file.display();
             tracing::error!(%file, "the policy exceeds its maximum staleness: {action}");
         }
         self.check_fetched(now);
-        self.conditions.note(&policy_conditions(&self.status.facts()));
+        self.conditions.log_changes(&policy_conditions(&self.status.facts()));
         self.active.free_replaced();
     }
 
-    /// Makes the last good policy active, unless it is stale and must not be used then. The status
-    /// says so afterwards: its readers, and those of the log, may rely on it.
-    pub(super) fn apply(&mut self, is_stale: bool) {
+    /// Activates the last good policy, unless it is stale and [`OnStale::Unavailable`] is set. The
+    /// status and the log report it only afterwards, so their readers can rely on it.
+    pub(super) fn set_stale(&mut self, is_stale: bool) {
         let is_usable = !is_stale || self.on_stale == OnStale::Keep;
         let usable = self.good.as_ref().filter(|_| is_usable).map(|good| good.authorizer.clone());
         let revision = usable.as_ref().map(|authorizer| authorizer.revision().clone());
         self.active.replace(usable);
-        self.status.note(|facts| {
+        self.status.update(|facts| {
             facts.policy.stale = is_stale;
             facts.policy.revision = revision;
         });
     }
 
-    /// Says once that a load takes too long.
+    /// Reports a load that takes too long, once.
     fn check_reading(&mut self, now: Instant) {
         let Some(since) = self.reading_since else { return };
         if now.saturating_duration_since(since) < self.max_read_time
@@ -151,24 +151,23 @@ impl CurrentPolicy {
             return;
         }
         self.must_load = true;
-        self.status.note(|facts| facts.policy.hangs = true);
+        self.status.update(|facts| facts.policy.hangs = true);
         let text = "reading the files has not finished: does their file system answer?";
-        self.keep(&[Problem::error(Place::start_of(&self.file), text)], since);
+        self.report_failure(&[Problem::error(Place::start_of(&self.file), text)], since);
     }
 
     fn end_reading(&mut self) {
         self.reading_since = None;
-        self.status.note(|facts| facts.policy.hangs = false);
+        self.status.update(|facts| facts.policy.hangs = false);
     }
 
     pub(super) fn activate_first(&mut self, compiled: CompiledPolicy) {
-        self.good = Some(compiled);
-        self.publish(false);
+        self.replace_good(compiled);
     }
 
-    /// Activates a policy that compiles, or keeps the last good policy. Returns whether it is
-    /// active. It was compiled with the keys of `fetched`. `changed` are the files that differ from
-    /// those of the last good policy.
+    /// Activates a policy that compiles with the keys of `fetched`, or keeps the last good policy.
+    /// Returns whether the new policy is active. `changed` lists the files that differ from the
+    /// last good policy.
     pub(super) fn activate(
         &mut self,
         result: Result<CompiledPolicy, Vec<Problem>>,
@@ -180,7 +179,7 @@ impl CurrentPolicy {
         }
         self.must_load = false;
         let result = result.and_then(|mut compiled| {
-            compiled_policy::survive(&self.file, || {
+            compiled_policy::catch_panic(&self.file, || {
                 if *fetched != self.fetched {
                     // Keys were fetched, or became too old, while it was compiled.
                     compiled = CompiledPolicy::compile(compiled.loaded, &self.fetched, None)?;
@@ -194,13 +193,12 @@ impl CurrentPolicy {
         let compiled = match result {
             Ok(compiled) => compiled,
             Err(problems) => {
-                self.keep(&problems, Instant::now());
+                self.report_failure(&problems, Instant::now());
                 return false;
             }
         };
         let was_failing = self.status.facts().policy.failing_since.is_some();
-        let before = self.good.replace(compiled);
-        self.publish(before.is_some());
+        let before = self.replace_good(compiled);
         if let (Some(before), Some(good)) = (before, &self.good) {
             if was_failing {
                 tracing::info!("the policy loads again");
@@ -217,40 +215,44 @@ impl CurrentPolicy {
         true
     }
 
-    /// Reports and activates the last good policy. `again` is false for the first load.
-    fn publish(&mut self, again: bool) {
-        // The keys that it needs come first: a first policy is ready once it has them.
+    /// Makes `compiled` the last good policy, activates and reports it. Returns the policy before;
+    /// `None` if this is the first.
+    fn replace_good(&mut self, compiled: CompiledPolicy) -> Option<CompiledPolicy> {
+        let before = self.good.replace(compiled);
+        // Before the policy is active: a first policy is not ready until its keys are fetched.
         self.publish_key_urls();
-        self.apply(false);
-        let Some(CompiledPolicy { authorizer, warnings, .. }) = &self.good else { return };
-        self.status.note(|facts| {
-            facts.policy.reloads += u64::from(again);
+        self.set_stale(false);
+        let Some(CompiledPolicy { authorizer, warnings, .. }) = &self.good else { return before };
+        let is_reload = before.is_some();
+        self.status.update(|facts| {
+            facts.policy.reloads += u64::from(is_reload);
             facts.policy.identity_keys = authorizer.identity_keys().map(Into::into);
             facts.policy.loaded = clock::now();
             facts.policy.failing_since = None;
             facts.policy.problems = Arc::default();
             facts.policy.warnings = warnings.len();
         });
-        let loaded = if again { "reloaded" } else { "loaded" };
+        let loaded = if is_reload { "reloaded" } else { "loaded" };
         let Revision { policy, keys } = authorizer.revision();
         let (file, keys) = (self.file.display(), keys.as_deref());
         tracing::info!(%file, %policy, keys, "policy {loaded}");
         // The first load logs each warning. `rolegate check` shows them at any time.
         match warnings.len() {
             0 => {}
-            count if again => {
+            count if is_reload => {
                 tracing::warn!(count, "the policy has warnings: see `rolegate check`");
             }
             _ => log_problems(warnings),
         }
+        before
     }
 
-    /// Reports the problems of files that do not load, and since when they do not.
-    fn keep(&self, problems: &[Problem], since: Instant) {
+    /// Reports why the files do not load, and since when.
+    fn report_failure(&self, problems: &[Problem], since: Instant) {
         let errors: Vec<Problem> =
             problems.iter().filter(|problem| !problem.is_warning()).cloned().collect();
-        self.status.note(|facts| {
-            facts.policy.fail(since);
+        self.status.update(|facts| {
+            facts.policy.count_failure(since);
             facts.policy.problems = errors.iter().take(MAX_SHOWN_PROBLEMS).cloned().collect();
         });
         log_problems(&errors);
@@ -265,20 +267,20 @@ impl CurrentPolicy {
         }
     }
 
-    /// Reports that the active policy is fresh after a failure, for this reason.
-    pub(super) fn confirm(&mut self, reason: &str) {
+    /// Ends a failure: the files or the bundle match the active policy again. `reason` is logged.
+    pub(super) fn end_failure(&mut self, reason: &str) {
         if self.status.facts().policy.failing_since.is_none() || self.is_stopped {
             return;
         }
-        self.apply(false);
-        self.status.note(|facts| {
+        self.set_stale(false);
+        self.status.update(|facts| {
             facts.policy.failing_since = None;
             facts.policy.problems = Arc::default();
         });
         tracing::info!(file = %self.file.display(), "{reason}");
     }
 
-    /// Gives up the policy: worker threads that still run must neither keep it nor free it.
+    /// Drops the policy here: worker threads that still run must neither keep it nor free it.
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         self.active.replace(None);

@@ -15,18 +15,18 @@ use crate::clock;
 use crate::compiled_policy::{self, CompiledPolicy, Issuers, KeySource, KeyUrls};
 use crate::settings::OnStale;
 
-/// The result of fetched keys.
+/// The outcome of compiling fetched keys into the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeysOutcome {
-    /// They differ from the last keys, and are active.
+    /// The keys differ from the last keys, and are active.
     Changed,
     Unchanged,
-    /// They cannot be used.
+    /// The keys cannot be used.
     Unusable,
 }
 
 impl CurrentPolicy {
-    /// The URLs that the policy fetches from; none without a policy.
+    /// The URLs of the policy's keys and inventory; none without a policy.
     fn wanted_urls(&self) -> KeyUrls {
         self.good.as_ref().map(CompiledPolicy::key_urls).unwrap_or_default()
     }
@@ -37,7 +37,7 @@ impl CurrentPolicy {
         self.fetched_at.retain(|url, _| wanted.contains_key(url));
     }
 
-    /// Passes the URLs to the fetcher, and has the status of each.
+    /// Passes the URLs to the fetcher, and lists them in the status.
     pub(super) fn publish_key_urls(&self) {
         let mut wanted = self.wanted_urls();
         if !self.max_keys_age.is_zero() {
@@ -47,7 +47,7 @@ impl CurrentPolicy {
         }
         let inventory = inventory_url(&wanted);
         let is_same_inventory = inventory == inventory_url(&self.key_urls.borrow());
-        self.status.note(|facts| {
+        self.status.update(|facts| {
             // From another address, or with other credentials, nothing has been fetched yet.
             let current = facts.inventory.take().filter(|_| is_same_inventory);
             facts.inventory = inventory.is_some().then(|| current.unwrap_or_default());
@@ -75,7 +75,7 @@ impl CurrentPolicy {
         }
         let keys = Some(keys);
         if self.fetched.get(url) == Some(&keys) {
-            self.note_fetched(url);
+            self.record_fetch(url);
             return KeysOutcome::Unchanged;
         }
         let mut fetched = self.fetched.clone();
@@ -83,9 +83,9 @@ impl CurrentPolicy {
         let compiled = match self.compile(&fetched) {
             Ok(compiled) => compiled,
             Err(problems) => {
-                self.status.note_keys(url, |keys| {
+                self.status.update_keys(url, |keys| {
                     keys.rejected += 1;
-                    keys.fail("what was fetched cannot be used: the log says why");
+                    keys.set_failing("the fetched data cannot be used: the log says why");
                 });
                 log_problems(&problems);
                 self.log_unusable(url);
@@ -94,9 +94,9 @@ impl CurrentPolicy {
         };
         let before = self.good.as_ref().map(|good| good.authorizer.clone());
         let after = compiled.authorizer.clone();
-        // First active, then reported: readers of the log or the status may rely on it.
+        // Reported only once active, so that readers of the log or the status can rely on it.
         self.replace(compiled, fetched, url);
-        self.note_fetched(url);
+        self.record_fetch(url);
         self.log_change(url, before.as_deref(), &after);
         KeysOutcome::Changed
     }
@@ -134,9 +134,9 @@ impl CurrentPolicy {
         tracing::info!(%url, %issuers, added, removed, "keys changed");
     }
 
-    fn note_fetched(&mut self, url: &KeyUrl) {
+    fn record_fetch(&mut self, url: &KeyUrl) {
         self.fetched_at.insert(url.clone(), Instant::now());
-        self.status.note_keys(url, |keys| {
+        self.status.update_keys(url, |keys| {
             (keys.loaded, keys.stale, keys.fetched) = (true, false, clock::now());
             keys.fetches += 1;
             keys.failing = None;
@@ -152,7 +152,7 @@ impl CurrentPolicy {
         let Some(CompiledPolicy { authorizer, loaded, .. }) = &self.good else {
             return Err(Vec::new());
         };
-        compiled_policy::survive(&self.file, || {
+        compiled_policy::catch_panic(&self.file, || {
             CompiledPolicy::compile(loaded.clone(), fetched, Some(authorizer))
         })
     }
@@ -162,14 +162,14 @@ impl CurrentPolicy {
     fn replace(&mut self, compiled: CompiledPolicy, fetched: FetchedKeys, url: &KeyUrl) {
         self.good = Some(compiled);
         self.fetched = fetched;
-        self.apply(self.status.facts().policy.stale);
+        self.set_stale(self.status.facts().policy.stale);
         if let Some(Revision { policy, keys }) = self.status.facts().policy.revision {
             let source = if url.is_inventory() { "another inventory" } else { "other keys" };
             tracing::info!(%policy, keys = keys.as_deref(), "policy active with {source}");
         }
     }
 
-    /// Marks keys as stale that were fetched too long ago.
+    /// Marks keys that were fetched too long ago as stale.
     pub(super) fn check_fetched(&mut self, now: Instant) {
         let urls = self.wanted_urls();
         let mut stale = Vec::new();
@@ -185,9 +185,9 @@ impl CurrentPolicy {
 
     fn mark_keys_stale(&mut self, url: &KeyUrl) {
         self.fetched_at.remove(url);
-        // Without an inventory fewer requests are permitted, but none is that should not be.
+        // Without an inventory fewer requests are permitted, never more.
         let is_unavailable = url.is_inventory() || self.on_stale == OnStale::Unavailable;
-        // First no longer active, then reported: readers of the log or the status may rely on it.
+        // Reported only once inactive, so that readers of the log or the status can rely on it.
         if is_unavailable {
             let mut fetched = self.fetched.clone();
             fetched.insert(url.clone(), None);
@@ -197,11 +197,11 @@ impl CurrentPolicy {
                 Err(problems) => {
                     log_problems(&problems);
                     self.good = None;
-                    self.apply(self.status.facts().policy.stale);
+                    self.set_stale(self.status.facts().policy.stale);
                 }
             }
         }
-        self.status.note_keys(url, |keys| (keys.stale, keys.loaded) = (true, !is_unavailable));
+        self.status.update_keys(url, |keys| (keys.stale, keys.loaded) = (true, !is_unavailable));
         let issuers = self.issuers(url);
         if url.is_inventory() {
             tracing::error!(

@@ -1,7 +1,7 @@
 //! Watches the folders of a policy for changes.
 //!
-//! Folders are watched, not files: editors replace files, and Kubernetes a symbolic link beside
-//! them, `..data`.
+//! Folders are watched, not files: editors replace files, and Kubernetes replaces the symbolic link
+//! `..data` beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt as _;
@@ -27,10 +27,10 @@ pub(super) struct Folders {
     changes: Arc<Mutex<Changes>>,
 }
 
-/// Changes that the system has reported and the thread that loads has not processed yet.
+/// Changes reported by the system that the `policy-load` thread has not processed yet.
 #[derive(Debug, Default)]
 struct Changes {
-    /// Whether the thread was sent an event. A queue with each change would be unbounded.
+    /// Whether an event was sent to the thread. A queue of all changes would be unbounded.
     is_sent: bool,
     /// The paths of the watched folders.
     folders: BTreeSet<PathBuf>,
@@ -38,12 +38,12 @@ struct Changes {
     has_moved: bool,
     /// The files that somebody has changed and not closed yet, with the time of the first change.
     /// Files that stay open are few, so this needs no limit.
-    written: BTreeMap<PathBuf, Instant>,
+    being_written: BTreeMap<PathBuf, Instant>,
 }
 
-/// Maximum time that a file being written is not read. Half of a policy, as during an upload, may
-/// be valid without the rules that deny. But a revoked permission must not wait for a file that is
-/// kept open.
+/// How long to wait for a file that is being written before reading it anyway. A half-uploaded
+/// policy may be valid but lack its deny rules. But a revoked permission must not wait for a file
+/// that is kept open.
 pub(super) const MAX_WRITE_TIME: Duration = Duration::from_secs(10);
 
 type Identity = (u64, u64);
@@ -54,8 +54,8 @@ impl Folders {
         Self { events, watcher: None, watched, is_incomplete: false, changes }
     }
 
-    /// Watches exactly these folders, and returns whether the watch is a new one, which may have
-    /// missed changes. A folder that cannot be watched now is tried again on the next call.
+    /// Watches exactly these folders. Returns whether the watch is new: it may have missed changes.
+    /// A folder that cannot be watched now is tried again on the next call.
     pub(super) fn watch(&mut self, folders: &[PathBuf]) -> bool {
         let has_moved = {
             let mut changes = lock(&self.changes);
@@ -77,7 +77,7 @@ impl Folders {
         }
         let (events, changes) = (self.events.clone(), self.changes.clone());
         let watcher = notify::recommended_watcher(move |event| {
-            if lock(&changes).note(event) {
+            if lock(&changes).record(event) {
                 // Sending fails only when the process stops.
                 let _ = events.send(LoadEvent::Changed);
             }
@@ -102,8 +102,8 @@ impl Folders {
     }
 
     /// Whether a file in the folders is being written.
-    pub(super) fn is_written(&self) -> bool {
-        lock(&self.changes).written.values().any(|since| since.elapsed() < MAX_WRITE_TIME)
+    pub(super) fn is_being_written(&self) -> bool {
+        lock(&self.changes).being_written.values().any(|since| since.elapsed() < MAX_WRITE_TIME)
     }
 }
 
@@ -114,12 +114,12 @@ fn identity(folder: &Path) -> Option<Identity> {
 
 impl Changes {
     /// Records an event, and returns whether it must be sent.
-    fn note(&mut self, event: notify::Result<notify::Event>) -> bool {
+    fn record(&mut self, event: notify::Result<notify::Event>) -> bool {
         let is_change = match event {
-            Ok(event) if !event.need_rescan() => self.note_change(event),
-            // Events were lost. The end of writing a file may be among them, and a folder's move.
+            Ok(event) if !event.need_rescan() => self.is_change(event),
+            // Lost events may include the close of a file or the move of a folder.
             Ok(_) | Err(_) => {
-                self.written.clear();
+                self.being_written.clear();
                 self.has_moved = true;
                 true
             }
@@ -127,8 +127,9 @@ impl Changes {
         is_change && !std::mem::replace(&mut self.is_sent, true)
     }
 
-    /// Returns whether it is a change. Reading a file is none: this process reads the files itself.
-    fn note_change(&mut self, event: notify::Event) -> bool {
+    /// Records an event, and returns whether it is a change. Reads are not changes: this process
+    /// reads the files itself.
+    fn is_change(&mut self, event: notify::Event) -> bool {
         let is_write = matches!(event.kind, EventKind::Modify(ModifyKind::Data(_)));
         let is_move =
             matches!(event.kind, EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)));
@@ -136,9 +137,9 @@ impl Changes {
         for path in event.paths {
             self.has_moved |= is_move && self.folders.contains(&path);
             if is_write {
-                self.written.entry(path).or_insert_with(Instant::now);
+                self.being_written.entry(path).or_insert_with(Instant::now);
             } else if is_move || is_close {
-                self.written.remove(&path);
+                self.being_written.remove(&path);
             }
         }
         is_close || !matches!(event.kind, EventKind::Access(_))

@@ -12,9 +12,9 @@ use crate::files::Fingerprints;
 
 /// Delay between the first change and the reload, so that a change of several files is one reload.
 const SETTLE_TIME: Duration = Duration::from_millis(50);
-/// Interval of checks of a folder that cannot be watched, or in which a file is being written.
-/// Also the time that the watch has to report a change that polling has found: on a busy machine
-/// it took more than [`SETTLE_TIME`].
+/// Interval of checks of a folder that cannot be watched, or that has a file being written. Also
+/// how long to wait for the watch to report a change that polling has found: on a busy machine it
+/// took more than [`SETTLE_TIME`].
 const SHORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of checks without polling.
 const LONG_INTERVAL: Duration = Duration::from_secs(3600);
@@ -29,7 +29,7 @@ pub(super) struct FileLoader {
     fingerprints: Fingerprints,
     /// The files of the last successful attempt.
     good_fingerprints: Fingerprints,
-    /// Since when the files are not read because a file is being written.
+    /// When the current wait for a file being written began; `None` if there is no wait.
     awaits_writer: Option<Instant>,
 }
 
@@ -70,7 +70,7 @@ impl FileLoader {
         let mut cause = Cause::Poll;
         loop {
             match events.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                // It is not sent again until the folders are watched.
+                // This event is not sent again until `Folders::watch` is called.
                 Ok(LoadEvent::Changed) => {
                     next = Instant::now() + SETTLE_TIME;
                     cause = Cause::Change;
@@ -82,12 +82,12 @@ impl FileLoader {
                 Err(RecvTimeoutError::Timeout) => {}
             }
             let (pause, next_cause) = match self.compare(cause) {
-                // Closing the file is a change, too. This is for a file that is not closed.
+                // Closing the file causes another event. This check is for a file that stays open.
                 Comparison::Unfinished => (SHORT_INTERVAL, Cause::Poll),
                 Comparison::Unchanged if !self.must_load_unchanged(cause) => {
                     (self.interval(), Cause::Poll)
                 }
-                // The watch may be late, and report by then that the file is still being written.
+                // The watch may be late: by then it may report that the file is being written.
                 Comparison::Changed if cause == Cause::Poll => (SHORT_INTERVAL, Cause::Change),
                 Comparison::Unchanged | Comparison::Changed => (self.load(), Cause::Poll),
             };
@@ -99,11 +99,12 @@ impl FileLoader {
     fn compare(&mut self, cause: Cause) -> Comparison {
         let Self { current, folders, fingerprints, awaits_writer, .. } = self;
         current.read(|| {
-            // Watched first: a change from now on is reported. A missing folder may exist now.
+            // The watch comes first, so that later changes are reported. A missing folder may exist
+            // now.
             folders.watch(&fingerprints.folders());
-            // Limited for folders in which files are always being written.
+            // The wait is limited: some folders always have a file being written.
             if cause != Cause::Request
-                && folders.is_written()
+                && folders.is_being_written()
                 && awaits_writer.get_or_insert_with(Instant::now).elapsed() < MAX_WRITE_TIME
             {
                 return Comparison::Unfinished;
@@ -113,8 +114,8 @@ impl FileLoader {
         })
     }
 
-    /// Whether to load unchanged files: after a hang or a panic, and if a reload is requested and
-    /// they do not load. The log then repeats their errors.
+    /// Whether to load unchanged files: after a hang or a panic, or when a reload is requested for
+    /// files that do not load. The log then repeats their errors.
     fn must_load_unchanged(&self, cause: Cause) -> bool {
         let current = self.current.lock();
         if cause != Cause::Request || current.must_load {
@@ -123,7 +124,7 @@ impl FileLoader {
         let facts = current.status.facts().policy;
         let is_active = facts.failing_since.is_none() && facts.revision.is_some();
         if is_active {
-            current.status.note(|facts| facts.policy.unchanged += 1);
+            current.status.update(|facts| facts.policy.unchanged += 1);
             let file = self.file.display();
             tracing::info!(%file, "reload requested: the files are unchanged");
         }

@@ -1,5 +1,5 @@
-//! Settings as names and values: the entries of a settings file, and those of the module's
-//! configuration. A value is read as that of the flag with the same name.
+//! Settings as names and values, in a settings file or in the module's configuration. A value is
+//! parsed like the value of the flag with the same name.
 
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Args, Command};
@@ -16,15 +16,14 @@ pub struct Entry {
     pub values: Vec<String>,
 }
 
-/// A command with a flag for each setting. None is required, and none has a variable in the
-/// environment.
+/// A command with a flag for each setting. No flag is required or has an environment variable.
 #[must_use]
 pub fn command_of<T: Args>() -> Command {
     T::augment_args(Command::new("settings")).mut_args(|arg| arg.required(false).env(None::<&str>))
 }
 
-/// Reads a mapping of names to values or lists of values. Reports each that a flag of `settings`
-/// would not accept.
+/// Reads a mapping of names to values or lists of values. Reports each entry that a flag of
+/// `settings` would not accept.
 pub fn read_entries(
     reader: &mut Reader,
     root: &Node,

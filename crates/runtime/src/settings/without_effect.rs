@@ -38,7 +38,7 @@ impl PolicySettings {
         warn_of_settings(otlp_rows(&self.otlp, self.decision_log.exports()));
     }
 
-    /// Warns of settings that have no effect on these policies, those that are loaded at the start.
+    /// Warns of settings that have no effect on these policies, which were loaded at the start.
     pub(crate) fn warn_on<'p>(&self, policies: impl IntoIterator<Item = &'p Policy>) {
         let mut issuers = policies.into_iter().flat_map(|policy| &policy.identity.jwt);
         if !issuers.any(|issuer| matches!(issuer.keys, Keys::Url { .. })) {
@@ -64,8 +64,8 @@ fn bundle_rows(settings: &BundleSettings) -> [WithoutEffect; 6] {
     ]
 }
 
-/// Without the masks: they also apply to spans, to the console and to the samples of a shadow
-/// policy.
+/// The masks are not checked: they also apply to spans, to the console and to the samples of a
+/// shadow policy.
 fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
     let default = DecisionLogSettings::off();
     let is_set = [

@@ -1,7 +1,7 @@
 //! A copy of a decided request, which the shadow policy decides again.
 //!
-//! It is made on a worker thread; parsing waits until the comparison. It has no credentials: of a
-//! token it has header and claims without the signature, of Basic credentials the name.
+//! The copy is made on a worker thread, and parsed only when it is compared. It has no credentials:
+//! only the header and claims of a token, without the signature, or the name of a Basic user.
 
 use authorizer::{
     Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Scratch, Stage,
@@ -19,7 +19,7 @@ pub(super) struct DecidedRequest {
     bytes: Vec<u8>,
     lengths: [usize; TEXTS],
     headers: CopiedHeaders,
-    /// The bytes of a whole body are among the texts.
+    /// Without its bytes, which are among the texts.
     body: RequestBody<'static>,
     is_changeable: bool,
     received: UnixTime,
@@ -51,7 +51,7 @@ pub(super) struct Decision<'a> {
 /// The result of a comparison: how the decision of a candidate differs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Difference {
-    /// Not at all.
+    /// The same decision.
     Same,
     /// The candidate allows a request that is denied.
     WouldAllow,
@@ -98,7 +98,7 @@ impl DecidedRequest {
         } else {
             (without_query(request.path), &b""[..], Vec::new(), &b""[..])
         };
-        let x_request_id = record::value(request.headers, record::X_REQUEST_ID);
+        let x_request_id = record::header_value(request.headers, record::X_REQUEST_ID);
         let x_request_id = x_request_id.get(..MAX_ID).unwrap_or(x_request_id);
         let (Verdict::Allowed(Allowed { subject, .. }) | Verdict::Denied(Denied { subject, .. })) =
             verdict;
@@ -139,7 +139,7 @@ impl DecidedRequest {
         })
     }
 
-    /// Decides the request by `candidate` as well, and passes on how its decision differs.
+    /// Decides the request with `candidate`, and reports how its decision differs.
     pub(super) fn compare<R>(
         &self,
         candidate: &Authorizer,
@@ -163,7 +163,7 @@ impl DecidedRequest {
         };
         let verdict = candidate.check_again(&request, caller, scratch, self.received);
         let decision = Decision::new(&verdict);
-        // As the active policy, the candidate would have waited for the body.
+        // Like the active policy, the candidate would have waited for the body.
         let is_unknown = self.body == RequestBody::Awaited && verdict.needs_body();
         let difference =
             if is_unknown { Difference::NotCompared } else { self.decision().difference(decision) };
@@ -176,7 +176,7 @@ impl DecidedRequest {
         Decision { reason: self.reason, rule }
     }
 
-    /// The memory that it takes, in bytes.
+    /// The memory that the copy takes, in bytes.
     pub(super) fn size(&self) -> usize {
         let headers: usize =
             self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
@@ -228,7 +228,7 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// How the decision of a candidate differs from this.
+    /// How the decision of a candidate differs from this decision.
     fn difference(self, candidate: Decision<'_>) -> Difference {
         match (self.reason, candidate.reason) {
             (_, Some(Reason::InvalidCredentials(_))) => Difference::UnknownCaller,

@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Samples {
     masks: Arc<Masks>,
-    /// How many lines about each difference there were lately: since when, and how many.
+    /// For each difference, the start of its current interval and the number of lines in it.
     lines: [Option<(Instant, u32)>; Difference::NAMES.len()],
 }
 
@@ -25,9 +25,9 @@ impl Samples {
         Self { masks, lines: Default::default() }
     }
 
-    /// Logs a request that the shadow policy decides otherwise, if there were few such lines
-    /// lately. A line about another rule for the same answer has the level `debug`: a policy that
-    /// renames a role causes such a line for each request.
+    /// Logs a request that the shadow policy decides otherwise, at most [`MAX_LINES`] per
+    /// [`INTERVAL`] and difference. A line about another rule for the same answer has the level
+    /// `debug`: a policy that renames a role causes such a line for each request.
     pub(super) fn offer(
         &mut self,
         difference: Difference,
@@ -36,7 +36,7 @@ impl Samples {
         revision: &str,
     ) {
         if matches!(difference, Difference::Same | Difference::NotCompared | Difference::Error)
-            || !self.admits(difference, Instant::now())
+            || !self.admit(difference, Instant::now())
         {
             return;
         }
@@ -81,7 +81,7 @@ impl Samples {
     }
 
     /// Whether there may be another line about this difference now.
-    fn admits(&mut self, difference: Difference, now: Instant) -> bool {
+    fn admit(&mut self, difference: Difference, now: Instant) -> bool {
         let Some(lines) = self.lines.get_mut(difference as usize) else { return false };
         match lines {
             Some((since, number)) if now.saturating_duration_since(*since) < INTERVAL => {
@@ -117,7 +117,7 @@ mod tests {
         let mut samples = Samples::new(Arc::new(masks));
         let start = Instant::now();
         let admitted = |samples: &mut Samples, difference, at| {
-            (0..100).filter(|_| samples.admits(difference, at)).count()
+            (0..100).filter(|_| samples.admit(difference, at)).count()
         };
         assert_eq!(admitted(&mut samples, Difference::WouldAllow, start), 5);
         assert_eq!(admitted(&mut samples, Difference::WouldDeny, start), 5);

@@ -166,7 +166,7 @@ impl Checker {
 
     /// Counts an error and returns it as the answer.
     fn error(&self, kind: ErrorKind) -> Answer {
-        self.thread.counters().error(kind);
+        self.thread.counters().count_error(kind);
         Answer::Error(kind)
     }
 
@@ -207,7 +207,7 @@ impl Checker {
             Outcome::Decided(verdict) => {
                 let ended = Instant::now();
                 let answer = self.answer(&verdict, call.context(authorizer, &request, ended))?;
-                self.thread.counters().evaluated(ended.saturating_duration_since(started));
+                self.thread.counters().record_evaluation(ended.saturating_duration_since(started));
                 Ok(Ok(answer))
             }
         }

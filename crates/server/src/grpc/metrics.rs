@@ -260,7 +260,7 @@ mod tests {
     #[test]
     fn the_table_of_metrics_is_the_page() {
         let status = Status::default();
-        status.note(|facts| {
+        status.update(|facts| {
             facts.policy.revision = Some(authorizer::Revision { policy: "p1".into(), keys: None });
             facts.inventory = Some(KeyFacts::default());
             facts.bundle = Some(BundleFacts {

@@ -66,9 +66,9 @@ async fn demo(out: &mut impl Write) -> Result<bool, Box<dyn std::error::Error>> 
         "\n(invalid): wrong user name or password; (in the header): the case has its own \
          `Authorization` header"
     )?;
-    writeln!(out, "\nWho may do what, by the policy ({}):\n", shown(&example))?;
+    writeln!(out, "\nWho may do what, according to the policy ({}):\n", shown(&example))?;
     let mut right = table(out, &stack, &example, &matrix(&example)).await?;
-    writeln!(out, "\nWhat else must hold, by the cases beside it:\n")?;
+    writeln!(out, "\nWhat else must hold, according to the cases next to it:\n")?;
     let special: Vec<Case> = example.cases.iter().filter(|case| !is_plain(case)).cloned().collect();
     right &= table(out, &stack, &example, &special).await?;
     right &= identity::show(out, &example, options).await?;
@@ -167,7 +167,9 @@ fn matrix(example: &Example) -> Vec<Case> {
 fn with_method(example: &Example, case: &Case, method: &str) -> Case {
     let credentials = &case.request.credentials;
     let user = match credentials {
-        Credentials::Basic(basic) if verifies(example, &case.request) => basic.split(':').next(),
+        Credentials::Basic(basic) if has_valid_credentials(example, &case.request) => {
+            basic.split(':').next()
+        }
         _ => None,
     };
     let request =
@@ -203,7 +205,7 @@ fn groups<'a>(example: &'a Example, user: Option<&str>) -> Vec<&'a str> {
 }
 
 /// Whether these credentials are valid: in some case they are allowed, or denied with 403.
-fn verifies(example: &Example, request: &Request) -> bool {
+fn has_valid_credentials(example: &Example, request: &Request) -> bool {
     let credentials = format!("{:?}", request.credentials);
     let cases = example.cases.iter();
     cases
@@ -219,7 +221,7 @@ fn name(example: &Example, request: &Request) -> String {
         }
         Credentials::None => "(anonymous)".to_owned(),
         Credentials::Basic(basic) => match basic.split(':').next().unwrap_or_default() {
-            user if verifies(example, request) => user.to_owned(),
+            user if has_valid_credentials(example, request) => user.to_owned(),
             "" => "(no name, invalid)".to_owned(),
             user => format!("{user} (invalid)"),
         },
@@ -239,7 +241,7 @@ fn why(case: &Case, outcome: &Outcome) -> String {
         (None, None) => "denied by Envoy itself".to_owned(),
     }];
     if outcome.expected != case.expect.status {
-        parts.push(format!("Envoy has made {} of it", path.unwrap_or_default()));
+        parts.push(format!("Envoy turned it into {}", path.unwrap_or_default()));
     }
     parts.extend(outcome.wrong.iter().cloned());
     parts.join("; ")
@@ -248,7 +250,7 @@ fn why(case: &Case, outcome: &Outcome) -> String {
 /// Keeps the stack running until Ctrl-C.
 async fn keep(out: &mut impl Write, stack: &Stack) -> Result<(), Box<dyn std::error::Error>> {
     let envoy = stack.envoy.address;
-    writeln!(out, "\nIt goes on until Ctrl-C. Try:\n")?;
+    writeln!(out, "\nThe stack runs until Ctrl-C. Try:\n")?;
     for (arguments, path) in [
         (" -u alice:wonderland", "/people"),
         (" -u alice:wonderland -X POST", "/people"),

@@ -37,7 +37,7 @@ pub(super) struct Connector {
 }
 
 impl HttpConnector for Connector {
-    /// The options are not those of a user: the client has its own.
+    /// Ignores the options: no user can set them.
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         Ok(HttpClient::new(self.clone()))
     }
@@ -62,8 +62,8 @@ impl HttpService for Connector {
 }
 
 impl Connector {
-    /// Sends a request. Only an answer that `object_store` uses is passed on; all others are errors
-    /// here, so that their texts are ours.
+    /// Sends a request. Returns only answers that `object_store` uses. All others are errors with
+    /// our own texts.
     async fn send(&self, request: HttpRequest) -> Result<(String, Response<Incoming>), StoreError> {
         let (head, body) = request.into_parts();
         let uri = &head.uri;
@@ -113,8 +113,8 @@ impl Connector {
     }
 }
 
-/// Whether it is the address of a service that gives credentials to a machine or a pod. They speak
-/// plain `http:`, on reserved addresses.
+/// Whether this is a metadata service, which gives credentials to a machine or a pod. Metadata
+/// services speak plain `http:` on reserved addresses.
 fn is_metadata(uri: &Uri) -> bool {
     let host = uri.host().unwrap_or_default();
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse();

@@ -18,21 +18,21 @@ impl From<StoreError> for LoadError {
 }
 
 impl StoreError {
-    /// The text of `object_store` may have a URL with a signature, or a body that repeats the
-    /// request. It is shown only if no error of the connector is the cause.
+    /// The error of the connector, if it is the cause. Else the text of `object_store`: for other
+    /// causes it has neither a URL with a signature nor a body that repeats the request.
     pub(super) fn from_store(error: &object_store::Error) -> Self {
         let errors: Vec<_> = https::chain(error).collect();
         if let Some(error) = errors.iter().find_map(|error| error.downcast_ref::<Self>()) {
             return error.clone();
         }
-        // Its text may have an unexpected value of the credentials.
+        // The text of a JSON error may repeat a value of the credentials.
         if let Some(json) = errors.iter().find_map(|e| e.downcast_ref::<serde_json::Error>()) {
             let (line, column) = (json.line(), json.column());
             return Self(format!(
                 "the credentials are not JSON of a supported type: line {line}, column {column}"
             ));
         }
-        // The outermost text only adds that it is about a store.
+        // The outermost error only adds that a store failed.
         let text = errors.get(1).map_or_else(|| error.to_string(), ToString::to_string);
         Self(document::excerpt(&text))
     }
@@ -91,7 +91,7 @@ impl Cloud {
         format!("the credentials are not accepted: {}", self.credentials())
     }
 
-    /// Where credentials are.
+    /// Where to look for the credentials.
     pub(super) fn credentials(self) -> &'static str {
         match self {
             Self::Amazon => {
@@ -114,8 +114,8 @@ impl Cloud {
     }
 }
 
-/// `<Code>` of S3, Google, Azure and STS, `error` of OAuth. Nothing else of a body is shown: that
-/// of `SignatureDoesNotMatch` repeats the request, with the session token.
+/// `<Code>` of S3, Google, Azure and STS, `error` of OAuth. Nothing else of a body is shown:
+/// `SignatureDoesNotMatch` repeats the request, with the session token.
 fn code(body: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(body);
     let xml = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>"));

@@ -26,7 +26,11 @@ fn loss_and_its_end_are_logged_once_and_not_too_often() {
         let mut loss = LossLog { file, counts, is_logged: false, limit };
         for _ in 0..3 {
             for is_full in [true, true, false, false] {
-                loss.note(&if is_full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) });
+                loss.log_result(&if is_full {
+                    Err(io::ErrorKind::StorageFull.into())
+                } else {
+                    Ok(())
+                });
                 assert_eq!(loss.counts.is_failing(), is_full);
             }
         }

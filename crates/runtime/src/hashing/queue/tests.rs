@@ -3,7 +3,7 @@
 use super::*;
 
 fn entry(network: u32, item: &'static str) -> Entry<&'static str> {
-    Entry { network: ClientNetwork::numbered(network), verified_before: false, item }
+    Entry { network: ClientNetwork::numbered(network), was_verified_before: false, item }
 }
 
 fn pop_all(queue: &mut Queue<&'static str>, now: Instant) -> Vec<&'static str> {
@@ -79,7 +79,7 @@ fn a_right_password_does_not_count_as_an_attempt() {
     for _ in 0..50 {
         queue.push(entry(1, "right"), now);
         queue.remove(|item| *item == "right");
-        queue.undo_attempt(ClientNetwork::numbered(1), now);
+        queue.forgive_attempt(ClientNetwork::numbered(1), now);
     }
     attempt(&mut queue, 2, 1, now);
     queue.push(entry(1, "one more"), now);
@@ -93,7 +93,7 @@ fn credentials_verified_before_are_first_from_any_network() {
     let now = Instant::now();
     let mut queue = Queue::new(2);
     attempt(&mut queue, 1, 5, now);
-    queue.push(Entry { verified_before: true, ..entry(1, "known") }, now);
+    queue.push(Entry { was_verified_before: true, ..entry(1, "known") }, now);
     queue.push(entry(2, "first"), now);
     assert_eq!(queue.push(entry(2, "second"), now), Some("first"));
     assert_eq!(pop_all(&mut queue, now), ["known", "second"]);

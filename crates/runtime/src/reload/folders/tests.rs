@@ -20,7 +20,7 @@ fn a_folder_that_does_not_exist_is_missed() {
 
 #[test]
 fn an_error_of_the_watch_causes_a_check() {
-    assert!(Changes::default().note(Err(notify::Error::generic("lost"))));
+    assert!(Changes::default().record(Err(notify::Error::generic("lost"))));
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn lost_events_may_be_about_any_folder_and_any_file() {
         let watched = [folder.path().to_owned()];
         folders.watch(&watched);
         let file = folder.path().join("file");
-        lock(&folders.changes).note(Ok(written.clone().add_path(file)));
-        assert!(folders.is_written());
+        lock(&folders.changes).record(Ok(written.clone().add_path(file)));
+        assert!(folders.is_being_written());
         assert!(!folders.watch(&watched));
-        assert!(lock(&folders.changes).note(lost), "the files are compared");
-        assert!(!folders.is_written(), "its end may be among them");
+        assert!(lock(&folders.changes).record(lost), "the files are compared");
+        assert!(!folders.is_being_written(), "its end may be among them");
         assert!(folders.watch(&watched), "watched again: it may have moved");
     }
 }
@@ -92,13 +92,13 @@ fn a_flood_of_events_is_reported_once() {
                 EventKind::Modify(ModifyKind::Data(DataChange::Any)),
             ] {
                 sent +=
-                    u32::from(changes.note(Ok(notify::Event::new(kind).add_path(path.clone()))));
+                    u32::from(changes.record(Ok(notify::Event::new(kind).add_path(path.clone()))));
             }
         }
         assert_eq!(sent, 1, "{round}");
         assert!(!folders.watch(&watched), "no watched folder has moved");
     }
     let event = notify::Event::new(EventKind::Remove(RemoveKind::Folder));
-    lock(&folders.changes).note(Ok(event.add_path(folder.path().to_owned())));
+    lock(&folders.changes).record(Ok(event.add_path(folder.path().to_owned())));
     assert!(folders.watch(&watched), "watched again");
 }

@@ -41,10 +41,10 @@ impl AuthorizationStats for Counted {
 
 fn metrics() -> Arc<Metrics> {
     let status = Status::default();
-    status.listen();
+    status.set_listening();
     let revision = Revision { policy: "p1".into(), keys: None };
-    status.note(|facts| facts.policy.revision = Some(revision));
-    status.note(|facts| {
+    status.update(|facts| facts.policy.revision = Some(revision));
+    status.update(|facts| {
         for issuer in ["https://one.example", "https://two.example"] {
             let url = format!("https://user:secret@id.example/k?key=secret-of-{issuer}");
             let issuers = Issuers(vec![issuer.into()]);
