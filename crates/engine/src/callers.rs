@@ -207,6 +207,7 @@ struct RoleSets(IndexSet<RoleSet, RandomState>);
 impl RoleSets {
     /// # Panics
     /// As [`IdVec::at`], if the id is not from [`RoleSets::add`].
+    #[expect(clippy::indexing_slicing, reason = "each id is of a set in here: see `add`")]
     fn at(&self, id: RoleSetId) -> &RoleSet {
         &self.0[id.index()]
     }

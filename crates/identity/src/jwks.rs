@@ -87,7 +87,11 @@ pub fn why_unusable(bytes: &[u8]) -> Option<String> {
             let faults = faults.map(|fault| format!("{}: {}", fault.key, fault.message));
             faults.collect::<Vec<_>>().join("; ")
         }
-        error => error.help().unwrap_or_default(),
+        KeySetError::TooLong
+        | KeySetError::NotJson(_)
+        | KeySetError::Discovery { .. }
+        | KeySetError::NotAKeySet
+        | KeySetError::Mixed(_) => error.help().unwrap_or_default(),
     };
     Some(if detail.is_empty() { error.to_string() } else { format!("{error}: {detail}") })
 }

@@ -298,14 +298,18 @@ fn rate_pbkdf2(
     recommended: u32,
     weak: &'static str,
 ) -> Result<Option<Weakness>, HashError> {
-    match rounds.get() {
-        rounds if rounds < recommended => Ok(Some(Weakness::Weak(weak))),
-        ..=3_000_000 => Ok(None),
-        ..=MAX_ROUNDS => Ok(Some(Weakness::Slow("PBKDF2 with more than 3,000,000 rounds"))),
-        _ => Err(HashError::too_costly(
-            "a PBKDF2 hash of more than 10,000,000 rounds: seconds a check",
-        )),
+    let rounds = rounds.get();
+    if rounds > MAX_ROUNDS {
+        let reason = "a PBKDF2 hash of more than 10,000,000 rounds: seconds a check";
+        return Err(HashError::too_costly(reason));
     }
+    Ok(if rounds < recommended {
+        Some(Weakness::Weak(weak))
+    } else if rounds > 3_000_000 {
+        Some(Weakness::Slow("PBKDF2 with more than 3,000,000 rounds"))
+    } else {
+        None
+    })
 }
 
 /// Hashes a password with a new random salt. The result is the `password` of a user in a policy.

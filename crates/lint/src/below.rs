@@ -134,10 +134,11 @@ impl<'p> Search<'_, 'p> {
         }
         let Some((segment, further)) = segments.split_first() else {
             // A rule below `/internal*` or `/*.env` is hardly for all of the names that match.
-            self.is_deliberate |= !matches!(self.end, PathEnd::NameStart | PathEnd::File)
-                && !(node.literals.is_empty()
-                    && node.non_literals.is_empty()
-                    && node.open_ended.is_empty());
+            let has_rules_below = !node.literals.is_empty()
+                || !node.non_literals.is_empty()
+                || !node.open_ended.is_empty();
+            self.is_deliberate |=
+                has_rules_below && !matches!(self.end, PathEnd::NameStart | PathEnd::File);
             return;
         };
         if self.end == PathEnd::File && further.is_empty() {

@@ -40,6 +40,7 @@ struct Recipe {
 }
 
 /// A request in the form that the connection sends.
+#[expect(clippy::large_enum_variant, reason = "one per request in flight: a box would cost more")]
 #[derive(Clone)]
 pub(crate) enum Rendered {
     Http1 {

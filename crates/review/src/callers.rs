@@ -223,14 +223,16 @@ fn callers_on_sides(
     [old.caller(old_source.as_ref(), name), new.caller(new_source.as_ref(), name)]
 }
 
+/// The roles under each policy.
+type RolesOnSides = [BTreeSet<RoleId>; 2];
+
 /// The roles and groups that tokens of a source can have and that at least one policy uses. Groups
 /// are compared without their prefix.
 fn attributes(
     sides: &[Side<'_>; 2],
     on_sides: &SourceOnSides<'_>,
-) -> Vec<(Attribute, [BTreeSet<RoleId>; 2])> {
-    let mut attributes: BTreeMap<(bool, String), (Attribute, [BTreeSet<RoleId>; 2])> =
-        BTreeMap::new();
+) -> Vec<(Attribute, RolesOnSides)> {
+    let mut attributes = BTreeMap::<(bool, String), (Attribute, RolesOnSides)>::new();
     for (index, (side, source)) in sides.iter().zip(on_sides).enumerate() {
         let Some(source) = source else { continue };
         for (attribute, roles) in source.attributes(side.policy, &side.grants) {
@@ -241,8 +243,9 @@ fn attributes(
                     (true, name.strip_prefix(prefix).unwrap_or(name).to_owned())
                 }
             };
-            let entry =
-                attributes.entry(key).or_insert_with(|| (attribute.clone(), Default::default()));
+            let entry = attributes
+                .entry(key)
+                .or_insert_with(|| (attribute.clone(), RolesOnSides::default()));
             entry.0 = attribute;
             if let Some(roles_on_side) = entry.1.get_mut(index) {
                 roles_on_side.extend(side.with_extended(roles));

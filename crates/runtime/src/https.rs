@@ -143,7 +143,10 @@ fn hide(url: &KeyUrl, error: HttpsError) -> HttpsError {
         HttpsError::Unreachable(reason) if url.has_secret_in(&reason) => HttpsError::Unreachable(
             "no answer, for a reason that names a secret of the URL".to_owned(),
         ),
-        error => error,
+        error @ (HttpsError::Address
+        | HttpsError::Roots(_)
+        | HttpsError::Unreachable(_)
+        | HttpsError::TooLarge(_)) => error,
     }
 }
 

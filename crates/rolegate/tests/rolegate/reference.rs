@@ -11,6 +11,7 @@ use document::{Node, Reader, Value, Warning};
 use crate::process::run;
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the pages are files")]
 fn the_pages_are_made_from_the_program() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![
@@ -160,7 +161,8 @@ fn with_warnings(mut page: String) -> String {
 
 /// Replaces the rows of the table that begin here.
 fn replace_rows(page: &mut String, start: usize, rows: &str) {
-    let written = page[start..].split_inclusive('\n').take_while(|line| line.starts_with('|'));
+    let written =
+        page.get(start..).unwrap().split_inclusive('\n').take_while(|line| line.starts_with('|'));
     let end = start + written.map(str::len).sum::<usize>();
     page.replace_range(start..end, rows);
 }
@@ -170,7 +172,7 @@ fn with_keys(page: &str) -> String {
     let mut page = page.to_owned();
     for (heading, kind, mapping) in KEYS {
         let Some(start) = page.find(&format!("\n{heading}\n")) else { continue };
-        let start = start + page[start..].find(TABLE).unwrap() + TABLE.len();
+        let start = start + page.get(start..).unwrap().find(TABLE).unwrap() + TABLE.len();
         let path = if mapping.is_empty() { vec![] } else { vec!["$defs", mapping] };
         replace_rows(&mut page, start, &rows_of(kind, &path));
     }

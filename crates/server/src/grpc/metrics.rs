@@ -258,6 +258,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the page is a file")]
     fn the_table_of_metrics_is_the_page() {
         let status = Status::default();
         status.update(|facts| {
@@ -341,7 +342,7 @@ mod tests {
             "decision", "limit", "protocol", "kind", "result", "cache", "scheme", "signal",
             "severity",
         ];
-        if name == "reason" && values.len() > 10 || name == "reason" && values.contains("") {
+        if name == "reason" && (values.len() > 10 || values.contains("")) {
             return "[`reason`](../operations.md#responses)".to_owned();
         }
         if !has_list.contains(&name) && name != "reason" || values.len() < 2 {

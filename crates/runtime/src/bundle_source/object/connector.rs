@@ -54,7 +54,9 @@ impl HttpService for Connector {
                     HttpsError::TooLarge(_) => {
                         StoreError(format!("the object is larger than {} MiB", max >> 20))
                     }
-                    error => no_answer(&host, &error),
+                    error @ (HttpsError::Address
+                    | HttpsError::Roots(_)
+                    | HttpsError::Unreachable(_)) => no_answer(&host, &error),
                 })
             }))
         }))
