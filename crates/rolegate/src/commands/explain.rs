@@ -28,7 +28,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, Comma
         args.caller.bearer.as_deref(),
         args.decision.as_deref().and_then(Path::to_str),
     ];
-    if inputs.iter().filter(|input| **input == Some("-")).count() > 1 {
+    if inputs.iter().filter(|input| matches!(input, Some("-" | "@-"))).count() > 1 {
         return Err(CommandError::arguments(
             "only one of the arguments can be `-`: standard input is read once",
         ));
