@@ -502,7 +502,7 @@ fn a_url_that_may_not_be_fetched_is_an_error_at_the_start() {
             "`http` is accepted only on a loopback address",
         ),
         ("https://u:s3cret-token@files.example/b", &[], "the URL has a user or password"),
-        ("ftp://files.example/b?s3cret-token", &[], "the URL does not start with `https://`"),
+        ("ftp://files.example/b?s3cret-token", &[], "the URL is not one of `https`"),
         (
             "https://files.example/b",
             &["--bundle-public-key", &publisher.arg("nonsense")],
