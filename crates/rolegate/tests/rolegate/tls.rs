@@ -227,7 +227,7 @@ async fn a_changed_certificate_is_used_and_a_broken_one_is_not() {
     );
 
     fs::write(certificates.path("server.pem"), "no certificate").unwrap();
-    server.wait_for_log("the last good ones stay in use");
+    server.wait_for_log("the last good files stay in use");
     server.signal(Signal::HUP);
     assert_eq!(presented().await, second);
     assert!(certificates.answers(server.address(), None).await);
