@@ -42,9 +42,9 @@ pub fn unaccepted(files: &[PolicyFile], warnings: Vec<Problem>) -> Vec<Problem> 
     let kinds = FindingKinds { noun: "warning", command: "rolegate check", names: &names };
     let texts =
         files.iter().filter_map(|file| Some((&*file.path, std::str::from_utf8(&file.bytes).ok()?)));
-    let findings: Vec<(&Place, &'static str)> = warnings
+    let findings: Vec<(&Place, &'static str, &str)> = warnings
         .iter()
-        .map(|warning| (&warning.at, warning.kind().map_or("", Warning::name)))
+        .map(|warning| (&warning.at, warning.kind().map_or("", Warning::name), &*warning.message))
         .collect();
     let Accepted { is_accepted, wrong_comments } = kinds.accepted(texts, &findings);
     let unaccepted = warnings.into_iter().zip(is_accepted).filter(|(_, accepted)| !accepted);
@@ -57,16 +57,15 @@ pub fn unaccepted(files: &[PolicyFile], warnings: Vec<Problem>) -> Vec<Problem> 
     problems
 }
 
-/// The findings of one kind on one line, and the comments that accept them. Findings at the same
-/// column have the same cause, and count as one.
+/// The findings of one kind on one line, by column and message, and the comments that accept them.
 #[derive(Default)]
-struct KindOnLine {
+struct KindOnLine<'f> {
     comments: Vec<Place>,
-    finding_columns: BTreeSet<u32>,
+    findings: BTreeSet<(u32, &'f str)>,
 }
 
 impl FindingKinds<'_> {
-    /// Which of these findings, each with its name, the comments in these texts accept.
+    /// Which of these findings, each with its name and its message, the comments in these texts accept.
     ///
     /// A comment accepts one finding. If a line has more findings of a kind than comments for this
     /// kind, none is accepted: if a second entry is added to a list on one line, the comment about
@@ -74,10 +73,10 @@ impl FindingKinds<'_> {
     pub fn accepted<'t>(
         &self,
         files: impl Iterator<Item = (&'t Path, &'t str)>,
-        findings: &[(&Place, &'static str)],
+        findings: &[(&Place, &'static str, &str)],
     ) -> Accepted {
         let mut wrong_comments = Vec::new();
-        let mut lines: BTreeMap<(Arc<Path>, u32, &str), KindOnLine> = BTreeMap::new();
+        let mut lines: BTreeMap<(Arc<Path>, u32, &str), KindOnLine<'_>> = BTreeMap::new();
         for (file, text) in files.filter(|(_, text)| text.contains(PREFIX)) {
             for (at, comment, line) in comments(file, text) {
                 match self.accepted_name(comment) {
@@ -89,20 +88,20 @@ impl FindingKinds<'_> {
                 }
             }
         }
-        for (at, name) in findings {
+        for (at, name, message) in findings {
             if let Some(line) = lines.get_mut(&(at.file.clone(), at.line, *name)) {
-                line.finding_columns.insert(at.column);
+                line.findings.insert((at.column, *message));
             }
         }
-        let is_accepted = findings.iter().map(|(at, name)| {
+        let is_accepted = findings.iter().map(|(at, name, _)| {
             lines
                 .get(&(at.file.clone(), at.line, *name))
-                .is_some_and(|line| line.comments.len() >= line.finding_columns.len())
+                .is_some_and(|line| line.comments.len() >= line.findings.len())
         });
         let is_accepted = is_accepted.collect();
         let noun = self.noun;
-        for ((_, _, name), KindOnLine { comments, finding_columns }) in lines {
-            let count = finding_columns.len();
+        for ((_, _, name), KindOnLine { comments, findings }) in lines {
+            let count = findings.len();
             if comments.len() < count {
                 let message = format!(
                     "there are {count} {noun}s `{name}` here, and each comment accepts one: none \
@@ -164,4 +163,26 @@ fn comments<'t>(file: &Path, text: &'t str) -> Vec<(Place, &'t str, u32)> {
         }
     }
     comments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two weaknesses of passwords are both reported at `basic`.
+    #[test]
+    fn a_comment_about_one_message_accepts_no_second_one_at_the_same_place() {
+        let path: Arc<Path> = Path::new("policy.yaml").into();
+        let at = Place { file: path.clone(), line: 2, column: 1 };
+        let kinds =
+            FindingKinds { noun: "warning", command: "rolegate check", names: &["weak-hash"] };
+        let text = "# accept: weak-hash because it is a test\nbasic: {}\n";
+        let accepted = |messages: &[&str]| {
+            let findings: Vec<_> =
+                messages.iter().map(|message| (&at, "weak-hash", *message)).collect();
+            kinds.accepted([(&*path, text)].into_iter(), &findings).is_accepted
+        };
+        assert_eq!(accepted(&["bcrypt"]), [true]);
+        assert_eq!(accepted(&["bcrypt", "{SHA}"]), [false, false]);
+    }
 }

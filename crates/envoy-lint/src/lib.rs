@@ -145,8 +145,11 @@ impl Findings {
     fn unaccepted(self, file: &Path, text: &str, accepted: &[Kind]) -> Vec<Finding> {
         let names: Vec<&'static str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
         let kinds = FindingKinds { noun: "finding", command: "rolegate lint-envoy", names: &names };
-        let places: Vec<_> =
-            self.0.iter().map(|finding| (&finding.at, finding.kind.name())).collect();
+        let places: Vec<_> = self
+            .0
+            .iter()
+            .map(|finding| (&finding.at, finding.kind.name(), &*finding.message))
+            .collect();
         let by_comment = kinds.accepted([(file, text)].into_iter(), &places);
         let mut accepted_by_comment = by_comment.is_accepted.into_iter();
         let mut findings = self.0;
