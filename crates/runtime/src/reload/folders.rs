@@ -32,7 +32,7 @@ pub(super) struct Folders {
 struct Changes {
     /// Whether an event was sent to the thread. A queue of all changes would be unbounded.
     is_sent: bool,
-    /// The paths of the watched folders.
+    /// The paths of the folders to watch.
     folders: BTreeSet<PathBuf>,
     /// Whether a watched folder was removed, moved or replaced, or events were lost.
     has_moved: bool,
@@ -87,6 +87,8 @@ impl Folders {
         }
         self.watcher = watcher.ok();
         self.watched.clear();
+        // Before the watch begins: a folder may be replaced from then on.
+        lock(&self.changes).folders = wanted.values().cloned().collect();
         for (identity, folder) in wanted {
             let watcher = self.watcher.as_mut();
             let is_watched = watcher
@@ -97,7 +99,6 @@ impl Folders {
                 self.is_incomplete = true;
             }
         }
-        lock(&self.changes).folders = self.watched.values().cloned().collect();
         true
     }
 

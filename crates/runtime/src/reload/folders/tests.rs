@@ -56,6 +56,37 @@ fn a_folder_with_two_names_is_watched_while_one_is_wanted() {
     assert!(!folders.watch(&[link, dots]), "each is watched");
 }
 
+/// The folder in its place may have its inode, so only the event of its removal tells them apart.
+#[test]
+fn a_folder_that_is_replaced_while_the_watch_begins_is_watched() {
+    let outer = tempfile::tempdir().unwrap();
+    let folder = outer.path().join("policy");
+    std::fs::create_dir(&folder).unwrap();
+    let wanted = [folder.clone()];
+    for round in 0..100 {
+        let (events, received) = channel();
+        let mut folders = Folders::new(events);
+        std::thread::scope(|scope| {
+            let start = scope.spawn(|| folders.watch(&wanted));
+            std::thread::sleep(Duration::from_micros(4 * round));
+            std::fs::remove_dir(&folder).unwrap();
+            std::fs::create_dir(&folder).unwrap();
+            start.join().unwrap();
+        });
+        let is_reported = (0..5).any(|number| {
+            // Again if the events of the replacement come late.
+            folders.watch(&wanted);
+            while received.try_recv().is_ok() {}
+            let file = folder.join("file");
+            std::fs::write(&file, "").unwrap();
+            let is_reported = received.recv_timeout(Duration::from_millis(100 << number)).is_ok();
+            std::fs::remove_file(file).unwrap();
+            is_reported
+        });
+        assert!(is_reported, "round {round}");
+    }
+}
+
 #[test]
 fn lost_events_may_be_about_any_folder_and_any_file() {
     let written = notify::Event::new(EventKind::Modify(ModifyKind::Data(DataChange::Any)));
