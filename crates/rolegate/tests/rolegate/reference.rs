@@ -18,6 +18,7 @@ fn the_pages_are_made_from_the_program() {
         ("docs/reference/settings.md", settings()),
         ("docs/reference/commands.md", commands()),
         ("docs/reference/decision-log.md", decision_fields()),
+        ("docs/reference/envoy-findings.md", envoy_findings()),
     ];
     for name in ["policies/README.md", "policies/search.md"] {
         let page = std::fs::read_to_string(root.join(name)).unwrap();
@@ -67,6 +68,23 @@ fn settings() -> String {
             };
             let _ = writeln!(page, "| `{name}` | {default} | {} |", meaning(arg));
         }
+    }
+    page
+}
+
+/// The kinds of findings of `lint-envoy`.
+fn envoy_findings() -> String {
+    let mut page = "# Findings of `lint-envoy`\n\n\
+        What [`rolegate lint-envoy`](../lint-envoy.md) reports. *Unsafe*: requests can pass that \
+        rolegate would deny, the application gets another request, or a second line of defence is \
+        missing. *Broken*: no request is allowed. *Slow*: requests are delayed or fail that \
+        rolegate would allow. *Note*: worth knowing.\n\n\
+        | name | severity | what happens | remedy |\n|---|---|---|---|\n"
+        .to_owned();
+    for kind in envoy_lint::Kind::ALL {
+        let effect = kind.effect().split_whitespace().collect::<Vec<_>>().join(" ");
+        let (name, severity, remedy) = (kind.name(), kind.severity().name(), kind.remedy());
+        let _ = writeln!(page, "| `{name}` | {severity} | {effect} | {remedy} |");
     }
     page
 }
