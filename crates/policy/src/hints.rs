@@ -85,8 +85,45 @@ const KEYS: &[KeyHint] = &[
     ("an entry of `jwt`", &["iss"], Some("issuer"), ""),
     ("an entry of `jwt`", &["aud"], Some("audiences"), ""),
     ("`claims`", &["username", "sub"], Some("user"), ""),
+    ("a policy", CONDITIONS, None, NO_CONDITIONS),
+    ("a role", CONDITIONS, None, NO_CONDITIONS),
+    ("a rule", CONDITIONS, None, NO_CONDITIONS),
+    ("a grant", CONDITIONS, None, NO_CONDITIONS),
+    (
+        "a policy",
+        &["rate_limit", "rate_limits", "cors"],
+        None,
+        "Envoy has filters for this: see docs/can-it.md",
+    ),
+    (
+        "`identity`",
+        &["api_keys", "api_key", "certificates", "mtls", "introspection", "oauth2", "cookies"],
+        None,
+        "callers have passwords or JWTs: docs/can-it.md says what to do about others",
+    ),
     ("`allow_response`", &["headers"], Some("set_headers"), ""),
 ];
+
+const CONDITIONS: &[&str] = &[
+    "when",
+    "if",
+    "condition",
+    "conditions",
+    "headers",
+    "query",
+    "claims",
+    "ip",
+    "ips",
+    "cidr",
+    "client",
+    "source_ip",
+    "remote_ip",
+    "time",
+    "hours",
+];
+
+const NO_CONDITIONS: &str =
+    "rules have no conditions yet: docs/can-it.md says what can be used instead";
 
 const SHAPES: &[(&str, &str, &str)] = &[
     ("`roles`", "a mapping", "write `NAME: { allow: [\"GET /people\"] }`"),
