@@ -72,7 +72,7 @@ pub(crate) struct Counts {
 /// The counts of the last minute or minutes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Window {
-    /// Soon after the start, the time since then.
+    /// Shorter than asked for if the process has not run for so long.
     pub(crate) length: Duration,
     pub(crate) counts: Counts,
 }
@@ -101,9 +101,9 @@ impl Sample {
         Self { at: Instant::now(), counts }
     }
 
-    /// How old another sample was when this one was taken.
-    fn age(&self, old: &Self) -> Duration {
-        self.at.saturating_duration_since(old.at)
+    /// How old this sample was when `later` was taken.
+    fn age_at(&self, later: &Self) -> Duration {
+        later.at.saturating_duration_since(self.at)
     }
 }
 
@@ -118,7 +118,7 @@ impl History {
     /// Adds a sample, and drops samples that are too old.
     pub(crate) fn add(&self, sample: Sample) {
         let mut samples = self.lock();
-        while samples.front().is_some_and(|(_, old)| sample.age(old) > FIFTEEN_MINUTES) {
+        while samples.front().is_some_and(|(_, old)| old.age_at(&sample) > FIFTEEN_MINUTES) {
             samples.pop_front();
         }
         let number = samples.back().map_or(0, |(number, _)| number + 1);
@@ -129,9 +129,9 @@ impl History {
     /// `length` old, or else with the oldest sample.
     pub(crate) fn window(&self, now: &Sample, length: Duration) -> Window {
         let samples = self.lock();
-        let start = samples.iter().rev().find(|(_, sample)| now.age(sample) >= length);
+        let start = samples.iter().rev().find(|(_, sample)| sample.age_at(now) >= length);
         let Some((_, start)) = start.or_else(|| samples.front()) else { return Window::default() };
-        Window { length: now.age(start), counts: now.counts.since(&start.counts) }
+        Window { length: start.age_at(now), counts: now.counts.minus(&start.counts) }
     }
 
     /// The points of the charts until now, the oldest first.
@@ -140,7 +140,7 @@ impl History {
         let bounds = samples.iter().filter(|(number, _)| number % SAMPLES_PER_POINT == 0);
         let bounds: Vec<&Sample> = bounds.map(|(_, sample)| sample).chain([now]).collect();
         let points = bounds.iter().zip(bounds.iter().skip(1));
-        let points = points.filter(|(start, end)| end.age(start) >= MIN_POINT);
+        let points = points.filter(|(start, end)| start.age_at(end) >= MIN_POINT);
         points.map(|(start, end)| Point::new(start, end)).collect()
     }
 
@@ -151,7 +151,7 @@ impl History {
 
 impl Point {
     fn new(start: &Sample, end: &Sample) -> Self {
-        let counts = end.counts.since(&start.counts);
+        let counts = end.counts.minus(&start.counts);
         Self {
             start: start.at,
             end: end.at,
@@ -164,16 +164,16 @@ impl Point {
 }
 
 impl Counts {
-    /// The counts between two samples.
-    pub(crate) fn since(&self, before: &Self) -> Self {
+    /// These counts without those of a shorter window, or of an earlier sample.
+    pub(crate) fn minus(&self, before: &Self) -> Self {
         Self {
             allowed: self.allowed.saturating_sub(before.allowed),
-            denied: since(&self.denied, &before.denied),
-            errors: since(&self.errors, &before.errors),
-            check: since(&self.check, &before.check),
-            evaluation: since(&self.evaluation, &before.evaluation),
-            shadow: since(&self.shadow, &before.shadow),
-            failure_counts: since(&self.failure_counts, &before.failure_counts),
+            denied: difference(&self.denied, &before.denied),
+            errors: difference(&self.errors, &before.errors),
+            check: difference(&self.check, &before.check),
+            evaluation: difference(&self.evaluation, &before.evaluation),
+            shadow: difference(&self.shadow, &before.shadow),
+            failure_counts: difference(&self.failure_counts, &before.failure_counts),
             lines_dropped: self.lines_dropped.saturating_sub(before.lines_dropped),
             hashes_denied: self.hashes_denied.saturating_sub(before.hashes_denied),
         }
@@ -203,8 +203,8 @@ pub(crate) fn count_of<K: PartialEq>(counts: &[(K, u64)], key: &K) -> u64 {
     counts.iter().find(|(counted_key, _)| counted_key == key).map_or(0, |(_, count)| *count)
 }
 
-/// The counts that have grown.
-fn since<K: Copy + PartialEq>(now: &[(K, u64)], before: &[(K, u64)]) -> Vec<(K, u64)> {
+/// How much each count has grown, if it has.
+fn difference<K: Copy + PartialEq>(now: &[(K, u64)], before: &[(K, u64)]) -> Vec<(K, u64)> {
     let grown = now.iter().map(|(key, count)| (*key, count.saturating_sub(count_of(before, key))));
     grown.filter(|(_, count)| *count > 0).collect()
 }

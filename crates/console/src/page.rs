@@ -21,7 +21,7 @@ use server::admin::Metrics;
 
 use crate::Sources;
 use crate::history::{FIVE_MINUTES, History, MINUTE, Sample};
-use crate::problems::{Observed, problems};
+use crate::problems::{Observed, all_conditions};
 use crate::question::Question;
 use crate::times;
 
@@ -37,7 +37,8 @@ pub(crate) struct ConsoleState {
     pub(crate) last_comparison: LastComparison,
 }
 
-/// The counters and the status now. Reading them takes locks that worker threads take, too.
+/// The counters and the status now. The admin's thread reads them: the thread that renders has a low
+/// priority, and must not hold locks that worker threads take, too.
 #[derive(Debug)]
 pub(crate) struct Current {
     sample: Sample,
@@ -65,7 +66,7 @@ pub(crate) fn render(state: &ConsoleState, current: &Current, question: &Questio
     let Current { sample, ready, facts, shadow, conditions } = current;
     let (minute, five_minutes) =
         (history.window(sample, MINUTE), history.window(sample, FIVE_MINUTES));
-    let problems = problems(&Observed {
+    let conditions = all_conditions(&Observed {
         runs_in: sources.runs_in,
         ready: ready.clone(),
         conditions,
@@ -78,7 +79,7 @@ pub(crate) fn render(state: &ConsoleState, current: &Current, question: &Questio
     let charts = charts::charts(&history.points(sample), sample.at);
     let denials = denials::section(sources.denials.as_deref(), question);
     let mut parts = vec![
-        ("wrong", "What is wrong", wrong(&problems)),
+        ("wrong", "What is wrong", wrong(&conditions)),
         ("status", "Policy and keys", status::section(facts, shadow.as_ref(), active)),
         ("traffic", "Checks", traffic::section(&minute, &five_minutes, &charts)),
         ("denials", "Last denials", denials),
@@ -98,7 +99,7 @@ pub(crate) fn render(state: &ConsoleState, current: &Current, question: &Questio
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 @if question.refresh { meta http-equiv="refresh" content="10"; }
-                title { (title(&problems)) }
+                title { (title(&conditions)) }
                 link rel="stylesheet" href="/console/style.css";
                 link rel="icon" href="/console/icon.svg" type="image/svg+xml";
             }

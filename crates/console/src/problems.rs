@@ -23,24 +23,24 @@ pub(crate) struct Observed<'a> {
 }
 
 /// Everything that is wrong, the worst first.
-pub(crate) fn problems(observed: &Observed<'_>) -> Vec<Condition> {
+pub(crate) fn all_conditions(observed: &Observed<'_>) -> Vec<Condition> {
     let Observed { runs_in, ready, conditions, has_shadow, minute, five_minutes } = observed;
-    let mut problems = Vec::new();
-    problems.extend(ready.as_ref().err().map(|why| not_ready(why, *runs_in)));
-    problems.extend(errors(&minute.counts, *runs_in));
-    problems.extend(conditions.iter().cloned());
-    problems.extend(no_capacity(&minute.counts, *runs_in));
-    problems.extend(more_denials(minute, five_minutes));
-    problems.extend(five_minutes.counts.failure_counts.iter().map(|((what, hint), count)| {
+    let mut all = Vec::new();
+    all.extend(ready.as_ref().err().map(|why| not_ready(why, *runs_in)));
+    all.extend(errors(&minute.counts, *runs_in));
+    all.extend(conditions.iter().cloned());
+    all.extend(no_capacity(&minute.counts, *runs_in));
+    all.extend(more_denials(minute, five_minutes));
+    all.extend(five_minutes.counts.failure_counts.iter().map(|((what, hint), count)| {
         let text = format!("{what}: {count} in the last minutes");
         Condition::new("failures", Severity::Warning, text, *hint)
     }));
     if *has_shadow {
-        problems.extend(shadow_disagrees(&five_minutes.counts));
+        all.extend(shadow_disagrees(&five_minutes.counts));
     }
     let lost = minute.counts.lines_dropped;
     if lost > 0 {
-        problems.push(Condition::new(
+        all.push(Condition::new(
             "lines_lost",
             Severity::Warning,
             format!("{lost} lines of the decision log, or spans, were lost in the last minute"),
@@ -48,8 +48,8 @@ pub(crate) fn problems(observed: &Observed<'_>) -> Vec<Condition> {
              wait for them.",
         ));
     }
-    problems.sort_by_key(|problem| problem.severity);
-    problems
+    all.sort_by_key(|condition| condition.severity);
+    all
 }
 
 fn not_ready(why: &str, runs_in: RunsIn) -> Condition {
@@ -140,7 +140,8 @@ fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
     let details = [
         (
             minute.hashes_denied,
-            "the hash queue was full: too many passwords at once, perhaps guesses (bad_password)",
+            "the hash queue was full: too many passwords at once, perhaps guesses: see \
+             denials with `bad_password`",
         ),
         (late, "the request was not complete, or not verified, in time"),
     ];
@@ -149,14 +150,14 @@ fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
     let hint = match runs_in {
         RunsIn::OwnProcess => {
             "For `overloaded`, `rolegate_checks_overloaded_total` and the log say which limit was \
-             reached and what to do. Mostly a client tries credentials: limit it in Envoy. For \
-             `deadline_exceeded`, see `rolegate_hash_queue_length` and Envoy's `timeout`. More \
-             instances or cores help."
+             reached and what to do. The usual cause is a client that tries many passwords: limit \
+             it in Envoy. For `deadline_exceeded`, see `rolegate_hash_queue_length` and Envoy's \
+             `timeout`. More instances or cores help."
         }
         RunsIn::Envoy => {
-            "For `overloaded`, mostly a client tries credentials: limit it in Envoy by a filter \
-             before rolegate. For `deadline_exceeded`, see `rolegate_hash_queue_length`, \
-             `hash-threads` and `hash-timeout`. More cores help."
+            "For `overloaded`, the usual cause is a client that tries many passwords: limit it in \
+             Envoy by a filter before rolegate. For `deadline_exceeded`, see \
+             `rolegate_hash_queue_length`, `hash-threads` and `hash-timeout`. More cores help."
         }
     };
     let condition = Condition::new("no_capacity", Severity::Problem, text, hint);
@@ -165,7 +166,7 @@ fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
 
 /// A share of denials that is at least twice that of the minutes before, and at least a tenth.
 fn more_denials(minute: &Window, five_minutes: &Window) -> Option<Condition> {
-    let (now, before) = (&minute.counts, five_minutes.counts.since(&minute.counts));
+    let (now, before) = (&minute.counts, five_minutes.counts.minus(&minute.counts));
     let (now_percent, before_percent) = (now.percent_denied()?, before.percent_denied()?);
     let rose =
         now.all_denied() >= MIN_DENIALS && now_percent >= 10 && now_percent >= 2 * before_percent;

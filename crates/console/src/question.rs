@@ -74,7 +74,7 @@ impl Question {
         }
     }
 
-    /// The fields that have text, with their names.
+    /// All text fields, with their names.
     fn fields(&mut self) -> [(&'static str, &mut String); 12] {
         let Self { denials, explained, rules, .. } = self;
         [

@@ -89,12 +89,12 @@ impl Console {
                     ),
                 }
             }),
-            Err(TrySendError::Full(_)) => now(plain(
+            Err(TrySendError::Full(_)) => ready(plain(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "the console is busy with other requests: try again in a few seconds\n",
             )),
             Err(TrySendError::Disconnected(_)) => {
-                now(plain(StatusCode::SERVICE_UNAVAILABLE, "the console has ended\n"))
+                ready(plain(StatusCode::SERVICE_UNAVAILABLE, "the console has ended\n"))
             }
         }
     }
@@ -103,7 +103,7 @@ impl Console {
 impl server::admin::Console for Console {
     fn answer(&self, target: &Uri, host: &str) -> ConsoleAnswer {
         if !is_answered(host, &self.state.sources.hosts) {
-            return now(plain(
+            return ready(plain(
                 StatusCode::FORBIDDEN,
                 "the console is for `localhost`, loopback addresses and the names of \
                  `console-host`\n",
@@ -111,13 +111,13 @@ impl server::admin::Console for Console {
         }
         let query = target.query().unwrap_or_default();
         if query.len() > MAX_QUERY {
-            return now(plain(StatusCode::URI_TOO_LONG, "a query has at most 4096 bytes\n"));
+            return ready(plain(StatusCode::URI_TOO_LONG, "a query has at most 4096 bytes\n"));
         }
         match target.path() {
             "/console" => self.page(Question::parse(query)),
-            "/console/style.css" => now(answer(StatusCode::OK, "text/css; charset=utf-8", STYLE)),
-            "/console/icon.svg" => now(answer(StatusCode::OK, "image/svg+xml", ICON)),
-            _ => now(plain(StatusCode::NOT_FOUND, "there is /console\n")),
+            "/console/style.css" => ready(answer(StatusCode::OK, "text/css; charset=utf-8", STYLE)),
+            "/console/icon.svg" => ready(answer(StatusCode::OK, "image/svg+xml", ICON)),
+            _ => ready(plain(StatusCode::NOT_FOUND, "there is /console\n")),
         }
     }
 }
@@ -145,7 +145,7 @@ fn render_pages(state: &ConsoleState, requests: &Receiver<PageRequest>) {
     }
 }
 
-fn now(answer: Response<String>) -> ConsoleAnswer {
+fn ready(answer: Response<String>) -> ConsoleAnswer {
     Box::pin(std::future::ready(answer))
 }
 

@@ -97,8 +97,8 @@ fn assumption(fields: &ExplainedFields, explanation: &Explanation) -> Markup {
                 "No credentials of " code { (user) } " can be valid."
             } @else {
                 "This assumes that the credentials of " code { (user) } " are valid: nothing was \
-                 verified. With a wrong password or an invalid token the answer is 401. If this \
-                 request was denied with another reason, see " a href="#denials" { "that reason" } "."
+                 verified. With a wrong password or an invalid token the answer is 401. " a href="#denials" {
+                 "Last denials" } " has the reason of a denial that differs."
             }
         }
     }
@@ -170,6 +170,7 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         );
     }
     if let Some(keys) = &mut explanation.keys_note {
+        // Shown only if no keys are active.
         "none fetched".clone_into(keys);
     }
     for (_, value) in &mut explanation.set_headers {

@@ -25,7 +25,7 @@ fn observed<'a>(
 
 fn lines_of(observed: &Observed<'_>) -> Vec<String> {
     let line = |problem: Condition| format!("{}: {}", problem.severity.name(), problem.text);
-    problems(observed).into_iter().map(line).collect()
+    all_conditions(observed).into_iter().map(line).collect()
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn inside_envoy_the_hints_are_about_the_module() {
     };
     let hints = |runs_in| {
         let window = window(counts.clone());
-        let problems = problems(&Observed {
+        let problems = all_conditions(&Observed {
             runs_in,
             ready: Err("no policy".to_owned()),
             ..observed(&[], &window, &window)
