@@ -352,7 +352,7 @@ impl Exchange<'_, '_> {
         self.state.bulk_errors = bulk.map(|bulk| bulk.errors);
         if let Some(stats) = &self.filter.stats {
             stats.decided(&self.stream, verdict.reason(), latency);
-            let now = self.received.at;
+            let now = self.received.arrived;
             if self.worker.is_time_for_gauges(now)
                 && !SharedPolicy::try_all()
                     .is_some_and(|policies| stats.set_gauges(&self.stream, &policies))

@@ -163,7 +163,7 @@ impl Worker {
             let outcome = if too_many {
                 Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
             } else {
-                authorizer.check(&request, verified, scratch, received.time)
+                authorizer.check(&request, verified, scratch, received.resumed_time)
             };
             let checked = match outcome {
                 Outcome::Pending(verification) => Checked::Pending(verification),
@@ -176,7 +176,7 @@ impl Worker {
                     let decided_at = Instant::now();
                     self.thread
                         .counters()
-                        .record_evaluation(decided_at.saturating_duration_since(received.started));
+                        .record_evaluation(decided_at.saturating_duration_since(received.resumed));
                     let verdict =
                         self.record(&verdict, authorizer, &request, stream, received, decided_at);
                     Checked::Decided(Decided { verdict, at: decided_at })

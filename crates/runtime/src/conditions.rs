@@ -94,7 +94,8 @@ pub fn conditions(observed: &Observed<'_>) -> Vec<Condition> {
             "decision_log_failing",
             Severity::Problem,
             "the decision log cannot be written: its lines are lost",
-            "see the disk and the permissions of `decision-log-file`: requests never wait for it",
+            "requests are still answered. See the free space and the permissions of \
+             `decision-log-file`",
         ));
     }
     if let Some(shadow) = observed.shadow {
@@ -116,7 +117,8 @@ pub(crate) fn policy_conditions(facts: &Facts) -> Vec<Condition> {
             "bundle_not_cached",
             Severity::Warning,
             "the active bundle is not in the cache",
-            "a restart needs its server; the log says why",
+            "after a restart no policy is active until the server of the bundle answers. The log says \
+             why it is not cached",
         ));
     }
     conditions
@@ -201,7 +203,8 @@ fn bad_keys(keys: &KeyFacts) -> Option<Condition> {
 }
 
 fn shadow_keys(condition: Condition) -> Condition {
-    let hint = "no answer is affected: their tokens are not compared, or with the last good keys";
+    let hint = "no answer is affected: tokens of these issuers are compared with the last good \
+                keys, or not at all";
     let text = format!("for the shadow policy: {}", condition.text);
     Condition::new("shadow_keys", Severity::Warning, text, hint).with_details(condition.details)
 }

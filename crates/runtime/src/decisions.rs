@@ -168,7 +168,7 @@ impl DecisionSink for Decisions {
         }
         let caller = caller_trace(context);
         let recorded = self.tracing.and_then(|tracing| tracing.begin(caller));
-        let trace = recorded.or(caller.map(DecisionTrace::joined));
+        let trace = recorded.or(caller.map(DecisionTrace::unrecorded));
         self.take(reason, context.received.arrival(), trace, || {
             DecisionRecord::new(verdict, context, trace)
         });

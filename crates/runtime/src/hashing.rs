@@ -62,8 +62,8 @@ pub enum NotHashed {
     Failed,
 }
 
-/// Caches right credentials, and returns whether the password was right.
-pub type CacheResult = Box<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
+/// Called with each result. Caches right credentials, and returns whether the password was right.
+pub type CacheCallback = Box<dyn Fn(&VerificationResult) -> bool + Send + Sync>;
 
 /// The result of a hash.
 pub type HashResult = Result<VerificationResult, NotHashed>;
@@ -83,7 +83,7 @@ pub struct Registration {
 struct Shared {
     state: Mutex<State>,
     wake: Condvar,
-    cache_result: CacheResult,
+    cache_result: CacheCallback,
 }
 
 struct State {
@@ -122,7 +122,11 @@ pub struct HashingTotals {
 
 impl Hashing {
     /// Starts the threads. At most `max_queued` verifications wait for a thread.
-    pub fn start(threads: usize, max_queued: usize, cache_result: CacheResult) -> io::Result<Self> {
+    pub fn start(
+        threads: usize,
+        max_queued: usize,
+        cache_result: CacheCallback,
+    ) -> io::Result<Self> {
         let (queue, running) = (Queue::new(max_queued), HashMap::new());
         let state = State {
             queue,

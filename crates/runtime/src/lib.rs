@@ -54,7 +54,7 @@ pub use errors::{LoadError, start_error};
 pub use otlp::OtlpCounts;
 pub use record::{DecisionContext, DecisionRecord, DecisionSink, Received, is_logged};
 pub use reload::log_problems;
-pub use runtime::{Caches, LAST_LINES, LoadedPolicy, Reloads, Runtime, Unwritten, shadow_span};
+pub use runtime::{Caches, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT, Unwritten, shadow_span};
 pub use shadow::ShadowStats;
 pub use thread_authorizer::ThreadAuthorizer;
 pub use trace_context::{DecisionTrace, TraceContext, Tracing};

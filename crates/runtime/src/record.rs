@@ -18,8 +18,8 @@ use crate::trace_context::{DecisionTrace, TraceContext, Tracing};
 const VERSION: u8 = 1;
 /// Maximum bytes of a value, so that a request cannot fill the log.
 pub(crate) const MAX_VALUE: usize = 1024;
-/// Maximum bytes of a value that only the client claims.
-const MAX_CLAIM: usize = 256;
+/// Maximum bytes of a value that the client sends and nothing verifies.
+const MAX_UNVERIFIED: usize = 256;
 /// Maximum bytes of all names in a list.
 const MAX_LIST: usize = 4096;
 
@@ -130,15 +130,16 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
     fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>);
 }
 
-/// When a request was complete; if it never is, when its first part was read.
+/// When a request was complete, and when its last wait ended. A request that is denied because it
+/// does not complete in time has arrived when its first part was read.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// Wall-clock time since the Unix epoch; after a wait, the time of its end.
-    pub time: Duration,
-    /// Monotonic: for the latency.
-    pub at: Instant,
-    /// The same as `at`; after a wait, the time of its end.
-    pub started: Instant,
+    /// When the request was complete: for the latency.
+    pub arrived: Instant,
+    /// When the last wait ended; without a wait, the same as `arrived`.
+    pub resumed: Instant,
+    /// Wall-clock time of `resumed`, since the Unix epoch.
+    pub resumed_time: Duration,
 }
 
 /// A decided request and its circumstances, for the counters, the log and the shadow policy.
@@ -162,19 +163,19 @@ impl Received {
     /// The current time, by both clocks.
     #[must_use]
     pub fn now() -> Self {
-        let at = Instant::now();
-        Self { time: clock::now(), at, started: at }
+        let arrived = Instant::now();
+        Self { arrived, resumed: arrived, resumed_time: clock::now() }
     }
 
     /// Wall-clock time when the request arrived, since the Unix epoch: for the log and spans.
     pub fn arrival(self) -> Duration {
-        self.time.saturating_sub(self.started.saturating_duration_since(self.at))
+        self.resumed_time.saturating_sub(self.resumed.saturating_duration_since(self.arrived))
     }
 
     /// The same request after a wait. Credentials and dates must be valid when it is decided,
     /// however long a client makes the wait. The latency still counts from its arrival.
     pub fn waited(self) -> Self {
-        Self { time: clock::now(), started: Instant::now(), ..self }
+        Self { resumed: Instant::now(), resumed_time: clock::now(), ..self }
     }
 }
 
@@ -199,7 +200,7 @@ impl<'a> DecisionRecord<'a> {
         let cluster = cluster.as_deref();
         let credentials_error = reason.and_then(Reason::credentials_error);
         let attempted = credentials_error
-            .map(|error| authorizer.attempted(request, error, received.time))
+            .map(|error| authorizer.attempted(request, error, received.resumed_time))
             .unwrap_or_default();
         let is_of_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
         let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
@@ -234,7 +235,7 @@ impl<'a> DecisionRecord<'a> {
             trace,
             policy: &revision.policy,
             keys: revision.keys.as_deref().unwrap_or_default(),
-            duration: decided_at.saturating_duration_since(received.at),
+            duration: decided_at.saturating_duration_since(received.arrived),
             status: reason.map(Reason::status),
             is_canonical,
             ..Self::default()
@@ -271,7 +272,7 @@ impl<'a> DecisionRecord<'a> {
         cut(&mut self.request_id, MAX_VALUE);
         let Self { attempted_user, attempted_issuer, client, x_request_id, .. } = self;
         for text in [attempted_user, attempted_issuer, client, x_request_id] {
-            cut(text, MAX_CLAIM);
+            cut(text, MAX_UNVERIFIED);
         }
     }
 }
@@ -401,8 +402,9 @@ mod tests {
 
     #[test]
     fn the_arrival_of_a_request_is_before_its_wait() {
-        let (at, wait) = (Instant::now(), Duration::from_secs(3));
-        let received = Received { time: Duration::from_secs(100), at, started: at + wait };
+        let (arrived, resumed_time) = (Instant::now(), Duration::from_secs(100));
+        let resumed = arrived + Duration::from_secs(3);
+        let received = Received { arrived, resumed, resumed_time };
         assert_eq!(received.arrival(), Duration::from_secs(97));
     }
 }

@@ -64,9 +64,9 @@ pub(crate) enum KeyEvent {
     Stop,
 }
 
-/// The handle to the threads, which keep the active policy current until this is dropped.
+/// The handle to the threads that keep the active policy current. Dropping it ends them.
 #[derive(Debug)]
-pub(crate) struct Policies {
+pub(crate) struct ReloadThreads {
     /// For requests to load, and for bundles.
     pub(crate) loads: Sender<LoadEvent>,
     /// For fetched keys.
@@ -91,7 +91,7 @@ enum Loader {
     Bundle(BundleLoader),
 }
 
-impl Drop for Policies {
+impl Drop for ReloadThreads {
     /// Ends the threads after their current work.
     fn drop(&mut self) {
         // Sending fails only if a thread has ended.
@@ -101,7 +101,8 @@ impl Drop for Policies {
 }
 
 impl Reloader {
-    pub(crate) fn first(
+    /// Loads and activates the files of the policy, or the cached bundle.
+    pub(crate) fn load_first(
         settings: &PolicySettings,
         active: Arc<ArcSwapOption<Authorizer>>,
         status: Arc<Status>,
@@ -128,15 +129,15 @@ impl Reloader {
         Ok(Self { current, loader, loads })
     }
 
-    pub(crate) fn start(self) -> io::Result<Policies> {
-        let (policies, load, take_keys) = self.into_threads();
+    pub(crate) fn start(self) -> io::Result<ReloadThreads> {
+        let (handle, load, take_keys) = self.into_threads();
         spawn("policy-load", Priority::Policy, load)?;
         spawn("policy", Priority::Policy, take_keys)?;
-        Ok(policies)
+        Ok(handle)
     }
 
     /// The handle, and the work of both threads.
-    fn into_threads(self) -> (Policies, impl FnOnce() + Send, impl FnOnce() + Send) {
+    fn into_threads(self) -> (ReloadThreads, impl FnOnce() + Send, impl FnOnce() + Send) {
         let Self { current, mut loader, loads: (loads, load_events) } = self;
         let (keys, key_events) = channel();
         let key_urls = current.lock().key_urls.subscribe();
@@ -159,7 +160,7 @@ impl Reloader {
             let job = "keeping the policy current";
             keep_running(job, run, |panic, pause| current.report_panic(panic, pause));
         };
-        (Policies { loads, keys, key_urls, bundle }, load, take_keys)
+        (ReloadThreads { loads, keys, key_urls, bundle }, load, take_keys)
     }
 }
 

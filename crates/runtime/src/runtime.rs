@@ -20,14 +20,15 @@ use crate::errors::LoadError;
 use crate::keys::Fetcher;
 use crate::lines::{Counts, Writer};
 use crate::otlp::{self, Otlp, OtlpCounts};
-use crate::reload::{LoadEvent, Policies, Reloader};
+use crate::reload::{LoadEvent, ReloadThreads, Reloader};
 use crate::settings::PolicySettings;
 use crate::shadow::{Shadow, ShadowStats};
 use crate::status::Status;
 use crate::trace_context::Tracing;
 
-/// How long a stopping process waits for the last lines of the decision log and the last records.
-pub const LAST_LINES: Duration = Duration::from_secs(2);
+/// Maximum time that a stopping process waits until the last lines of the decision log are written
+/// and the last records are sent.
+pub const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many lines and records were not written or sent before the process stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,9 +83,9 @@ pub struct Runtime {
     /// The last denials, if they are kept.
     pub denials: Option<Arc<RecentDenials>>,
     snapshot: Arc<ArcSwapOption<Authorizer>>,
-    policies: Policies,
+    reload_threads: ReloadThreads,
     /// Tells the fetchers to fetch all keys and the bundle now.
-    key_requests: watch::Sender<()>,
+    fetch_requests: watch::Sender<()>,
     /// The writers of the decision log and of the OTLP export.
     writers: Vec<Writer>,
     shadow: Option<RunningShadow>,
@@ -131,7 +132,7 @@ impl LoadedPolicy {
     fn load_policy(settings: PolicySettings) -> Result<Self, LoadError> {
         let status = Arc::new(Status::new(settings.keys_needed, settings.inventory_needed));
         let snapshot = Arc::new(ArcSwapOption::empty());
-        let reloader = Reloader::first(&settings, snapshot.clone(), status.clone())?;
+        let reloader = Reloader::load_first(&settings, snapshot.clone(), status.clone())?;
         Ok(Self { settings, snapshot, status, reloader, shadow: None, keeps_denials: false })
     }
 
@@ -166,7 +167,7 @@ impl LoadedPolicy {
         writers.extend(decisions.open_file()?);
         decisions.tracing = match (&spans, &logs) {
             (Some(_), _) => Some(Tracing::Recorded(settings.otlp.trace_ratio)),
-            (None, Some(_)) => Some(Tracing::Joined),
+            (None, Some(_)) => Some(Tracing::Unrecorded),
             (None, None) => None,
         };
         (decisions.spans, decisions.exported, decisions.denials) = (spans, logs, denials.clone());
@@ -188,8 +189,8 @@ impl LoadedPolicy {
             otlp,
             denials,
             snapshot,
-            policies: reloader.start()?,
-            key_requests: watch::Sender::default(),
+            reload_threads: reloader.start()?,
+            fetch_requests: watch::Sender::default(),
             writers,
             shadow: running,
         })
@@ -210,18 +211,18 @@ impl Caches {
 /// Requests reloads of a policy.
 #[derive(Clone, Debug)]
 pub struct Reloads {
-    key_requests: watch::Sender<()>,
+    fetch_requests: watch::Sender<()>,
     loads: Sender<LoadEvent>,
     shadow: Option<Box<Self>>,
 }
 
 impl Reloads {
-    /// Loads both policies again if their files have changed, and fetches all keys.
+    /// Loads both policies again if their files have changed, and fetches all keys and bundles.
     pub fn request(&self) {
         if let Some(shadow) = &self.shadow {
             shadow.request();
         }
-        self.key_requests.send_replace(());
+        self.fetch_requests.send_replace(());
         if self.loads.send(LoadEvent::Reload).is_err() {
             tracing::error!("the thread that loads has ended: the policy cannot be reloaded");
         }
@@ -261,13 +262,14 @@ impl Runtime {
     fn fetch_for_policy(&self) -> impl Future<Output = ()> + Send + use<> {
         let fetcher = Fetcher {
             current: self.snapshot.clone(),
-            events: self.policies.keys.clone(),
+            events: self.reload_threads.keys.clone(),
             status: self.status.clone(),
-            requests: self.key_requests.subscribe(),
+            requests: self.fetch_requests.subscribe(),
         };
-        let keys = fetcher.run(self.policies.key_urls.clone());
-        let bundle = self.policies.bundle.clone().map(|source| {
-            let (events, requests) = (self.policies.loads.clone(), self.key_requests.subscribe());
+        let keys = fetcher.run(self.reload_threads.key_urls.clone());
+        let bundle = self.reload_threads.bundle.clone().map(|source| {
+            let (events, requests) =
+                (self.reload_threads.loads.clone(), self.fetch_requests.subscribe());
             BundleFetcher { source, events, status: self.status.clone(), requests }.run()
         });
         join(keys, bundle)
@@ -298,24 +300,25 @@ impl Runtime {
     pub fn reloads(&self) -> Reloads {
         let shadow = self.shadow.as_ref().map(|shadow| Box::new(shadow.runtime.reloads()));
         Reloads {
-            key_requests: self.key_requests.clone(),
-            loads: self.policies.loads.clone(),
+            fetch_requests: self.fetch_requests.clone(),
+            loads: self.reload_threads.loads.clone(),
             shadow,
         }
     }
 
-    /// Ends the threads after all request threads. Waits up to two seconds for the last lines of
-    /// the decision log, and logs how many are lost.
+    /// Ends the threads. The request threads must have ended before. Waits up to [`STOP_TIMEOUT`]
+    /// for the last lines of the decision log, and logs how many are lost.
     pub fn stop(self) {
-        self.stop_within(LAST_LINES).log(LAST_LINES);
+        self.stop_within(STOP_TIMEOUT).log(STOP_TIMEOUT);
     }
 
     /// Like [`Self::stop`] with another time limit. Returns how many lines and records are lost.
-    /// Request threads that still run lose their lines from now on.
+    /// Lines of request threads that still run are lost.
     pub fn stop_within(self, limit: Duration) -> Unwritten {
-        let Self { policy, policies, mut writers, shadow, decision_lines, otlp, .. } = self;
-        drop(policies);
+        let Self { policy, reload_threads, mut writers, shadow, decision_lines, otlp, .. } = self;
+        drop(reload_threads);
         if let Some(shadow) = shadow {
+            // A shadow policy has no writers, so this does not wait.
             shadow.runtime.stop();
         }
         drop(policy);

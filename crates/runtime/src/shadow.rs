@@ -70,7 +70,13 @@ impl Shadow {
         let DecisionContext { authorizer, request, received, .. } = context;
         let copy = catch("copying a request", || {
             let candidate = self.candidate.load();
-            DecidedRequest::copy(authorizer, candidate.as_deref()?, request, verdict, received.time)
+            DecidedRequest::copy(
+                authorizer,
+                candidate.as_deref()?,
+                request,
+                verdict,
+                received.resumed_time,
+            )
         });
         match copy {
             Ok(Some(request)) => self.send(request),

@@ -13,8 +13,8 @@ use policy::KeyUrl;
 use crate::compiled_policy::Issuers;
 use crate::settings::KeysNeeded;
 
-/// The status that threads share. Worker threads take its lock only until the first complete fetch:
-/// a writer with a lower priority may hold the lock for long.
+/// The status that threads share. Worker threads take its lock only until all required keys and the
+/// inventory have been loaded once: a writer of idle priority may be preempted while it holds it.
 #[derive(Debug, Default)]
 pub struct Status {
     facts: Mutex<Facts>,

@@ -110,7 +110,7 @@ impl ThreadAuthorizer {
                 let lookups = scratch.take_cache_lookups();
                 lookups.into_iter().for_each(|lookups| self.counters.count_lookups(lookups));
             }
-            let latency = answered.saturating_duration_since(received.at);
+            let latency = answered.saturating_duration_since(received.arrived);
             self.counters.record_latency(latency, answers);
             latency
         })

@@ -27,8 +27,8 @@ pub struct DecisionTrace {
 /// Which decisions have a recorded span.
 #[derive(Clone, Copy, Debug)]
 pub enum Tracing {
-    /// Decisions are part of traces, but spans are not recorded.
-    Joined,
+    /// No decision has a span. Its log record has the ids of the caller's trace.
+    Unrecorded,
     /// Decisions in sampled traces have spans; this share of the requests without a trace begins a
     /// trace.
     Recorded(Share),
@@ -56,7 +56,7 @@ impl TraceContext {
 
 impl DecisionTrace {
     /// The trace of the sender of a request, without a span of the decision.
-    pub(crate) fn joined(context: TraceContext) -> Self {
+    pub(crate) fn unrecorded(context: TraceContext) -> Self {
         Self { context, is_recorded: false, parent: None }
     }
 }
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!((begun.is_recorded, begun.parent), (true, Some(sampled.span_id)));
         assert_eq!(all.begin(Some(TraceContext { is_sampled: false, ..sampled })), None);
         assert_eq!(none.begin(None), None);
-        assert_eq!(Tracing::Joined.begin(Some(sampled)), None);
+        assert_eq!(Tracing::Unrecorded.begin(Some(sampled)), None);
         let begun = all.begin(None).unwrap();
         assert_eq!((begun.is_recorded, begun.parent), (true, None));
     }

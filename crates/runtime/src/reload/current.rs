@@ -49,8 +49,8 @@ pub(super) struct CurrentPolicy {
     pub(super) fetched_at: HashMap<KeyUrl, Instant>,
     /// When the `policy-load` thread started the current load; `None` while it is idle.
     reading_since: Option<Instant>,
-    /// Whether to load even unchanged files: the status reports a hang or a panic in place of their
-    /// errors.
+    /// Whether unchanged files are loaded, too: after a hang or a panic the status does not have the
+    /// errors of the files.
     pub(super) must_load: bool,
     conditions: ConditionLog,
     pub(super) max_read_time: Duration,
@@ -109,7 +109,8 @@ impl SharedPolicy {
 }
 
 impl CurrentPolicy {
-    /// Checks ages and the time of a load, logs conditions, and frees replaced snapshots.
+    /// Checks ages and the time of a load, logs conditions, and frees replaced snapshots. The
+    /// `policy` thread calls it every second.
     pub(super) fn tick(&mut self, now: Instant) {
         self.check_reading(now);
         let facts = self.status.facts().policy;
@@ -118,7 +119,7 @@ impl CurrentPolicy {
             && !facts.stale
             && age.is_some_and(|age| is_over(age, self.max_policy_age))
         {
-            self.set_stale(true);
+            self.update_active(true);
             let is_active = self.status.facts().policy.revision.is_some();
             let action = if is_active { "it stays active" } else { "every check gets an error" };
             let file = self.file.display();
@@ -129,9 +130,9 @@ impl CurrentPolicy {
         self.active.free_replaced();
     }
 
-    /// Activates the last good policy, unless it is stale and [`OnStale::Unavailable`] is set. The
-    /// status and the log report it only afterwards, so their readers can rely on it.
-    pub(super) fn set_stale(&mut self, is_stale: bool) {
+    /// Activates the last good policy, or no policy if it is stale and [`OnStale::Unavailable`] is
+    /// set. The status and the log report it only afterwards, so their readers can rely on it.
+    pub(super) fn update_active(&mut self, is_stale: bool) {
         let is_usable = !is_stale || self.on_stale == OnStale::Keep;
         let usable = self.good.as_ref().filter(|_| is_usable).map(|good| good.authorizer.clone());
         let revision = usable.as_ref().map(|authorizer| authorizer.revision().clone());
@@ -165,13 +166,13 @@ impl CurrentPolicy {
         self.replace_good(compiled);
     }
 
-    /// Activates a policy that compiles with the keys of `fetched`, or keeps the last good policy.
-    /// Returns whether the new policy is active. `changed` lists the files that differ from the
-    /// last good policy.
+    /// Activates a policy that was compiled with the keys `compiled_with`, or keeps the last good
+    /// policy. Returns whether the new policy is active. `changed` lists the files that differ from
+    /// the last good policy.
     pub(super) fn activate(
         &mut self,
         result: Result<CompiledPolicy, Vec<Problem>>,
-        fetched: &FetchedKeys,
+        compiled_with: &FetchedKeys,
         changed: &[PathBuf],
     ) -> bool {
         if self.is_stopped {
@@ -180,7 +181,7 @@ impl CurrentPolicy {
         self.must_load = false;
         let result = result.and_then(|mut compiled| {
             compiled_policy::catch_panic(&self.file, || {
-                if *fetched != self.fetched {
+                if *compiled_with != self.fetched {
                     // Keys were fetched, or became too old, while it was compiled.
                     compiled = CompiledPolicy::compile(compiled.loaded, &self.fetched, None)?;
                 }
@@ -219,9 +220,9 @@ impl CurrentPolicy {
     /// `None` if this is the first.
     fn replace_good(&mut self, compiled: CompiledPolicy) -> Option<CompiledPolicy> {
         let before = self.good.replace(compiled);
-        // Before the policy is active: a first policy is not ready until its keys are fetched.
+        // First, so that `/readyz` waits for the keys as soon as a first policy is active.
         self.publish_key_urls();
-        self.set_stale(false);
+        self.update_active(false);
         let Some(CompiledPolicy { authorizer, warnings, .. }) = &self.good else { return before };
         let is_reload = before.is_some();
         self.status.update(|facts| {
@@ -272,7 +273,7 @@ impl CurrentPolicy {
         if self.status.facts().policy.failing_since.is_none() || self.is_stopped {
             return;
         }
-        self.set_stale(false);
+        self.update_active(false);
         self.status.update(|facts| {
             facts.policy.failing_since = None;
             facts.policy.problems = Arc::default();

@@ -162,7 +162,7 @@ impl CurrentPolicy {
     fn replace(&mut self, compiled: CompiledPolicy, fetched: FetchedKeys, url: &KeyUrl) {
         self.good = Some(compiled);
         self.fetched = fetched;
-        self.set_stale(self.status.facts().policy.stale);
+        self.update_active(self.status.facts().policy.stale);
         if let Some(Revision { policy, keys }) = self.status.facts().policy.revision {
             let source = if url.is_inventory() { "another inventory" } else { "other keys" };
             tracing::info!(%policy, keys = keys.as_deref(), "policy active with {source}");
@@ -197,7 +197,7 @@ impl CurrentPolicy {
                 Err(problems) => {
                     log_problems(&problems);
                     self.good = None;
-                    self.set_stale(self.status.facts().policy.stale);
+                    self.update_active(self.status.facts().policy.stale);
                 }
             }
         }

@@ -16,7 +16,9 @@ use tokio::sync::oneshot;
 use tracing::Dispatch;
 use tracing::dispatcher::with_default;
 
-use super::{BundleOutcome, FetchedBundle, KeyEvent, KeysOutcome, LoadEvent, Policies, Reloader};
+use super::{
+    BundleOutcome, FetchedBundle, KeyEvent, KeysOutcome, LoadEvent, ReloadThreads, Reloader,
+};
 use crate::settings::{
     BundleSettings, DecisionLogSettings, KeysNeeded, OnStale, OtlpSettings, PolicySettings,
     PolicySource,
@@ -33,7 +35,7 @@ struct Loaded {
     folder: TempDir,
     current: Arc<ArcSwapOption<Authorizer>>,
     status: Arc<Status>,
-    policies: Policies,
+    policies: ReloadThreads,
 }
 
 impl Loaded {
@@ -49,7 +51,7 @@ impl Loaded {
         Self::start(OnStale::Keep, |reloader| panics_at(text, reloader))
     }
 
-    fn start(on_stale: OnStale, start: impl FnOnce(Reloader) -> Policies) -> Self {
+    fn start(on_stale: OnStale, start: impl FnOnce(Reloader) -> ReloadThreads) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("policy.yaml"), POLICY).unwrap();
         std::fs::write(folder.path().join("more.yaml"), MORE).unwrap();
@@ -59,7 +61,7 @@ impl Loaded {
             ..settings(folder.path())
         };
         let (current, status) = (Arc::new(ArcSwapOption::empty()), Arc::new(Status::default()));
-        let reloader = Reloader::first(&settings, current.clone(), status.clone()).unwrap();
+        let reloader = Reloader::load_first(&settings, current.clone(), status.clone()).unwrap();
         let policies = start(reloader);
         Self { folder, current, status, policies }
     }
@@ -116,7 +118,7 @@ impl Loaded {
 }
 
 /// Starts the threads with a log that panics once, at a line with this text.
-fn panics_at(text: &'static str, reloader: Reloader) -> Policies {
+fn panics_at(text: &'static str, reloader: Reloader) -> ReloadThreads {
     let (policies, load, take_keys) = reloader.into_threads();
     let log = Dispatch::new(panicking_log::at(text, 1));
     let other = log.clone();
@@ -228,7 +230,7 @@ fn a_bundle_whose_use_panics_is_not_the_last_one() {
     let policy = PolicySource::Bundle("http://127.0.0.1:1/bundle".into());
     let settings = PolicySettings { policy, ..settings(folder.path()) };
     let status = Arc::new(Status::default());
-    let reloader = Reloader::first(&settings, Arc::default(), status.clone()).unwrap();
+    let reloader = Reloader::load_first(&settings, Arc::default(), status.clone()).unwrap();
     let policies = panics_at("policy bundle not accepted", reloader);
     let take = || {
         let (send, outcome) = oneshot::channel();

@@ -31,11 +31,12 @@ fn offer(shadow: &Shadow, active: &Authorizer, path: &[u8], headers: &[Header<'_
     let request = Request { method: b"GET", host: b"h", path, headers, ..Request::default() };
     let received = Received::now();
     let mut scratch = Scratch::default();
-    let Outcome::Decided(verdict) = active.check(&request, None, &mut scratch, received.time)
+    let Outcome::Decided(verdict) =
+        active.check(&request, None, &mut scratch, received.resumed_time)
     else {
         panic!("pending")
     };
-    let (authorizer, request, client, decided_at) = (active, &request, &[][..], received.at);
+    let (authorizer, request, client, decided_at) = (active, &request, &[][..], received.arrived);
     shadow.offer(
         &verdict,
         &DecisionContext { authorizer, request, client, received, decided_at, traceparent: &[] },

@@ -197,7 +197,7 @@ impl Checker {
         let outcome = if decoded.too_many_headers {
             Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
         } else {
-            authorizer.check(&request, result, scratch, call.received.time)
+            authorizer.check(&request, result, scratch, call.received.resumed_time)
         };
         match outcome {
             Outcome::Pending(verification) => {

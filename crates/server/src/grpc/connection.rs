@@ -343,7 +343,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
     fn answer(&mut self, completed: Vec<(Receiving, Result<Bytes, Failure>)>) {
         let received = Received::now();
         self.mute(true);
-        self.registered.record_request(received.at);
+        self.registered.record_request(received.arrived);
         for (request, message) in completed {
             request.answer(message, received);
         }
@@ -368,7 +368,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             self.h2.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
         }
         let latency = self.context.checker.record_latency(received);
-        self.worked += latency.unwrap_or_else(|| received.at.elapsed());
+        self.worked += latency.unwrap_or_else(|| received.arrived.elapsed());
         self.mute(false);
     }
 
