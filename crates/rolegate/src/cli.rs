@@ -31,7 +31,8 @@ pub(crate) use import::{ImportFrom, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
 pub(crate) use passwords::{Algorithm, HashingArgs};
 pub use passwords::{HashArgs, PasswdArgs};
-pub(crate) use policy::{PolicyArgs, PolicyOptions, PublicKeys, check_given_once};
+use policy::POLICY_FLAG;
+pub(crate) use policy::{POLICY_ARGUMENT, PolicyArgs, PolicyOptions, PublicKeys, check_given_once};
 use server::AdminAddress;
 
 /// The whole command line.
@@ -41,7 +42,7 @@ use server::AdminAddress;
     version,
     about = "Authorizes HTTP requests for Envoy, with a policy that people can read"
 )]
-#[command(disable_help_subcommand = true, after_help = "`rolegate COMMAND -h` is short, `--help` has details and examples, and here the exit codes.", after_long_help = EXIT_CODES)]
+#[command(disable_help_subcommand = true, after_help = "`rolegate COMMAND -h` is short, and `rolegate COMMAND --help` has details and examples. `rolegate --help` lists the exit codes.", after_long_help = EXIT_CODES)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -51,7 +52,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-     explain: allowed, or `--decision` has several lines
+     explain: allowed; always, if the file of `--decision` has several lines
      who-can: somebody may make the request    what-can: a rule allows something
      health: ready, with `--live` alive        diff, replay: nothing changes
      import: a policy is printed               lint-envoy: nothing is unsafe, broken or slow
@@ -104,7 +105,7 @@ pub enum Command {
     #[command(after_help = WHAT_CAN_EXAMPLES)]
     WhatCan(WhatCanArgs),
     /// Says who may do what under a new policy and not under the old, and vice versa.
-    #[command(after_help = DIFF_EXAMPLES, mut_arg("POLICY", |arg| arg.value_name("NEW").help(NEW_POLICY)))]
+    #[command(after_help = DIFF_EXAMPLES, mut_arg(POLICY_ARGUMENT, |arg| arg.value_name("NEW").help(NEW_POLICY)))]
     Diff(DiffArgs),
     /// Decides the requests of a decision log again, and says what would change.
     #[command(after_help = REPLAY_EXAMPLES)]
@@ -115,8 +116,8 @@ pub enum Command {
     /// read it before you use it.
     #[command(
         after_help = SUGGEST_EXAMPLES,
-        mut_arg("POLICY", |arg| arg.help(PRESENT_POLICY)),
-        mut_arg("policy", |arg| arg.env(None::<&str>))
+        mut_arg(POLICY_ARGUMENT, |arg| arg.help(PRESENT_POLICY)),
+        mut_arg(POLICY_FLAG, |arg| arg.env(None::<&str>))
     )]
     Suggest(SuggestArgs),
     /// Prints a policy with the answers of Envoy's RBAC filter or of Istio.
@@ -208,22 +209,22 @@ pub(crate) struct CallerArgs {
     /// The caller's JWT, without `Bearer`; `-` reads it from standard input.
     #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
     pub(crate) bearer: Option<String>,
-    /// The caller's user name, with its prefix, if the policy sets one; no credentials are checked.
-    /// A Basic user of the policy has the groups that the policy gives it.
+    /// The caller's user name, with the prefix that the policy sets, if any. No credentials are
+    /// checked. A Basic user of the policy has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// The issuer of the user's token, for a user whose name can come from more than one identity
     /// source (`basic` or a JWT issuer).
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
-    /// A role in addition to those that the policy grants, as if the token of `--user`, which this
-    /// needs, named it; repeat the flag for more than one. One that the issuer does not give is an
-    /// error, and so is any if the user is one of `basic`, who has only granted roles.
+    /// A role that the token of `--user` (required) names, in addition to the roles that the policy
+    /// grants. Repeat the flag for more than one. A role that the issuer may not give is an error, as
+    /// is any role of a Basic user, who has no token.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub(crate) roles: Vec<String>,
-    /// A further group of `--user`, which this needs, with its prefix, if the policy sets one;
-    /// repeat the flag for more than one. It is an error if the policy takes no groups from tokens
-    /// of the user's issuer.
+    /// Another group of `--user` (required). The name includes the prefix that the policy sets, if
+    /// any. Repeat the flag for more than one. It is an error if the policy takes no groups from
+    /// tokens of the user's issuer.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub(crate) groups: Vec<String>,
 }
@@ -254,30 +255,28 @@ pub struct WhoCanArgs {
 /// The arguments of `what-can`.
 #[derive(Args, Debug)]
 pub struct WhatCanArgs {
-    /// A role that the caller has: one of the policy, or on a host of a search cluster (see
-    /// `--host`) one of that cluster; repeat the flag for more than one. With `--user`, a role of
-    /// the policy is one that the user's token names: one that its issuer does not give is an
-    /// error, and so is any if the user is one of `basic`.
+    /// A role of the caller, defined by the policy, or by the search cluster of `--host`. Repeat the
+    /// flag for more than one. With `--user` the flag means a role that the user's token names. Then
+    /// a role of the policy that the issuer may not give is an error, as is any for a Basic user.
     #[arg(long = "role", value_name = "NAME")]
     pub(crate) roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that
     /// the policy grants; a Basic user of the policy has its groups too.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
-    /// The issuer of the user's token. By default the name decides: it is `basic` if that has this
-    /// user; otherwise, of the identity sources (`basic` or a JWT issuer) whose `user_prefix` it
-    /// begins with, the one with the longest. If two fit equally, such as two without a prefix, the
-    /// source is unknown, and rules with `{user.id}`, the user name without its prefix, are left
-    /// out.
+    /// The issuer of the user's token. By default `basic`, if it has this user; otherwise the
+    /// identity source (`basic` or a JWT issuer) with the longest `user_prefix` that the name begins
+    /// with. If two fit equally, such as two without a prefix, the source is unknown. Then rules
+    /// with `{user.id}` (the user name without its prefix) are left out.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
-    /// A group of the caller, with its prefix, if the policy sets one, or its backend role on a
-    /// search cluster; repeat the flag for more than one.
+    /// A group of the caller, or its backend role on a search cluster. The name includes the prefix
+    /// that the policy sets, if any. Repeat the flag for more than one.
     #[arg(long = "group", value_name = "NAME")]
     pub(crate) groups: Vec<String>,
-    /// The host of the caller's requests: only rules for it are listed; on a host of a search
-    /// cluster, the caller's privileges by the cluster's own roles [default: the rules for all
-    /// hosts, or the privileges if all hosts are the cluster's].
+    /// Lists only rules for this host. For a host of a search cluster, lists the caller's privileges
+    /// by the cluster's own roles. By default the rules for all hosts are listed, or the privileges
+    /// if all hosts are the cluster's.
     #[arg(long)]
     pub(crate) host: Option<String>,
     #[command(flatten)]

@@ -19,7 +19,7 @@ use crate::settings::{LogFormat, LogLevel};
 use runtime::lines::{Counts, InPieces, Lines, Writer};
 
 /// Maximum time that shutdown waits until the last lines are read.
-const LAST_LINES: Duration = Duration::from_secs(2);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The log of this process.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Logs {
     /// lost.
     pub(crate) fn finish(self) {
         self.queue.0.store(None);
-        self.writer.finish(LAST_LINES);
+        self.writer.finish(FINISH_TIMEOUT);
     }
 }
 

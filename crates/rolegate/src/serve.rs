@@ -11,9 +11,9 @@ use console::{Console, RunsIn};
 use runtime::lines::Counts;
 use runtime::settings::{WithoutEffect, warn_of_settings};
 use runtime::status::Status;
-use runtime::{LAST_LINES, LoadError, LoadedPolicy, Reloads, Runtime};
+use runtime::{LoadError, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT};
 use server::admin::{Admin, AdminSettings, Metrics, Pages};
-use server::grpc::{self, Running, Served, Tls, TlsError};
+use server::grpc::{self, GrpcCounters, Running, Tls, TlsError};
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -26,13 +26,16 @@ use crate::settings::Settings;
 /// Signals to stop that come within this time after the first are repetitions of it: some programs,
 /// such as GNU `timeout`, signal the process and then its process group.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
-/// The same as [`LAST_LINES`] after a second signal.
-const LAST_LINES_AT_ONCE: Duration = Duration::from_millis(200);
+/// Takes the place of [`STOP_TIMEOUT`] after a second signal.
+const IMMEDIATE_STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// A warning about an address that other machines can reach.
 const WITHOUT_TLS: &str = "other machines can reach this address, and passwords and tokens travel \
     to it unencrypted: set `tls-certificate`, `tls-key` and `tls-client-ca`, or listen on loopback \
     or a Unix socket";
+
+/// The settings to lower if the system cannot create all threads.
+const THREAD_SETTINGS: &str = "`threads` and `hash-threads`";
 
 /// The default of `socket-mode`.
 const SOCKET_MODE: u32 = 0o660;
@@ -57,8 +60,8 @@ fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     {
         let _entered = runtime.enter();
-        // SIGHUP would end the process while the policy is loaded. The handler stays when this
-        // stream of signals is dropped.
+        // Without a handler, SIGHUP during the first load would end the process. The handler stays
+        // when this stream of signals is dropped.
         drop(signal(SignalKind::hangup())?);
     }
     let server = Server::new(settings, logs)?;
@@ -103,7 +106,7 @@ enum ServeError {
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The system cannot provide a thread, a socket or the like.
-    #[error("cannot start: {}", runtime::start_error(.0, "`threads` and `hash-threads`"))]
+    #[error("cannot start: {}", runtime::start_error(.0, THREAD_SETTINGS))]
     System(#[from] io::Error),
     /// A second signal to stop came before all requests had ended.
     #[error("stopped at once by a second signal")]
@@ -121,7 +124,7 @@ impl ServeError {
         }
     }
 
-    /// Logs it as JSON lines: their readers get no other lines.
+    /// Logs it as JSON lines, so that every line of the log is JSON.
     fn log(&self) {
         let Self::NotLoaded(error) = self else { return tracing::error!("{self}") };
         match error {
@@ -152,18 +155,18 @@ impl Server {
         let tls = settings.tls.files().map_err(ServeError::Settings)?;
         let tls = tls.map(Tls::load).transpose()?.map(Arc::new);
         let (mut listeners, mut pages, mut files) = (Vec::new(), Vec::new(), Vec::new());
-        for (served_pages, address) in addresses(&settings) {
+        for (kind, address) in addresses(&settings) {
             let socket = BoundSocket::new(address, settings.socket_mode)?;
             files.extend(socket.file);
-            match served_pages {
-                None => listeners.push((socket.address, socket.listener)),
-                Some(served_pages) => pages.push((served_pages, socket.address, socket.listener)),
+            match kind {
+                ListenerKind::Grpc => listeners.push((socket.address, socket.listener)),
+                ListenerKind::Http(served) => pages.push((served, socket.address, socket.listener)),
             }
         }
         Ok(Self { settings, logs, policy, tls, listeners, pages, files })
     }
 
-    /// Serves until a signal to stop, then drains in two phases. Must run in a current-thread
+    /// Serves until a signal to stop, then drains: see [`drain`]. Must run in a current-thread
     /// runtime with time and I/O.
     async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
         let mut reload = false;
@@ -194,9 +197,9 @@ impl Server {
         let Self { settings, logs, policy, tls, listeners, pages, files } = self;
         let policy = if settings.admin.console { policy.with_denials() } else { policy };
         let runtime = policy.start()?;
-        let served = Arc::new(Served::default());
+        let grpc_counters = Arc::new(GrpcCounters::default());
         let (status, decisions) = (runtime.status.clone(), runtime.decision_lines.clone());
-        let (shadow, authorization) = (runtime.shadow().cloned(), served.clone());
+        let (shadow, authorization) = (runtime.shadow().cloned(), grpc_counters.clone());
         let (caches, otlp, logs) = (runtime.caches(), runtime.otlp.clone(), Some(logs));
         let metrics =
             Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs, authorization });
@@ -224,7 +227,7 @@ impl Server {
             runtime.policy.clone(),
             grpc::Options { tls, ..options(&settings) },
         )?;
-        let _ = served.0.set(running.counters());
+        grpc_counters.set(running.counters());
         runtime.status.set_listening();
         for address in addresses {
             tracing::info!(%address, "listening");
@@ -322,16 +325,16 @@ impl Serving {
         let Self { drain_delay, drain_timeout, running, runtime, reloads: _, _files } = self;
         let drained = drain(&runtime.status, running, drain_delay, drain_timeout);
         let (result, limit) = tokio::select! {
-            () = drained => (Ok(()), LAST_LINES),
-            () = second_signal(signals) => (Err(ServeError::Interrupted), LAST_LINES_AT_ONCE),
+            () = drained => (Ok(()), STOP_TIMEOUT),
+            () = second_signal(signals) => (Err(ServeError::Interrupted), IMMEDIATE_STOP_TIMEOUT),
         };
         runtime.stop_within(limit).log(limit);
         result
     }
 }
 
-/// First health checks fail (/readyz, and `NOT_SERVING` over gRPC), then connections are closed in
-/// two phases.
+/// Fails health checks (`/readyz`, and `NOT_SERVING` over gRPC) for the time `delay`. Then closes
+/// connections as soon as they have no requests, and after `timeout` all of them.
 async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.set_draining();
@@ -345,15 +348,21 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
     }
 }
 
-/// The addresses of the listeners, first of the gRPC listeners (`None`), then of the HTTP listeners
-/// with the pages that they serve.
-fn addresses(settings: &Settings) -> impl Iterator<Item = (Option<Pages>, &Address)> {
+enum ListenerKind {
+    /// For Envoy's checks.
+    Grpc,
+    /// For these pages.
+    Http(Pages),
+}
+
+/// The addresses of the listeners.
+fn addresses(settings: &Settings) -> impl Iterator<Item = (ListenerKind, &Address)> {
     let pages = [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)];
     let pages = pages.into_iter().filter_map(|(pages, address)| match address {
-        AdminAddress::On(address) => Some((Some(pages), address)),
+        AdminAddress::On(address) => Some((ListenerKind::Http(pages), address)),
         AdminAddress::Off => None,
     });
-    settings.listen.iter().map(|address| (None, address)).chain(pages)
+    settings.listen.iter().map(|address| (ListenerKind::Grpc, address)).chain(pages)
 }
 
 /// An address that is set twice. With port 0 the system chooses different ports.

@@ -18,6 +18,7 @@ use runtime::units;
 use server::admin::AdminSettings;
 use server::{Address, AdminAddress};
 
+use crate::cli::POLICY_ARGUMENT;
 pub(crate) use environment::{with_environment, with_variable};
 pub use file::SettingsError;
 pub(crate) use tls::TlsSettings;
@@ -104,9 +105,9 @@ pub struct Settings {
 
     /// Maximum number of checks that wait at once, at least 1.
     ///
-    /// A check waits for the rest of its message (after 100 ms), or for the verification of its
-    /// credentials. One more gets 503 (`overloaded`). Of one client network (an IPv4 address or an
-    /// IPv6 /64) at most a quarter may wait for a verification, or 16 if that is more.
+    /// A check waits if its message is incomplete after 100 ms, or while its credentials are
+    /// verified. Further checks get 503 (`overloaded`). One client network (an IPv4 address or an
+    /// IPv6 /64) may have at most a quarter of them wait for a verification, or 16 if that is more.
     #[arg(
         long, help_heading = "Limits",
         value_name = "N",
@@ -172,7 +173,7 @@ pub enum LogLevel {
     Debug,
 }
 
-/// The name of a header that a response can have beside its own.
+/// A name that no other header of a response has.
 fn header_name(text: &str) -> Result<String, &'static str> {
     let name = http::HeaderName::from_bytes(text.as_bytes())
         .map_err(|_| "not the name of a header: write one such as `x-rolegate-reason`")?;
@@ -187,7 +188,7 @@ fn header_name(text: &str) -> Result<String, &'static str> {
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct ServeArgs {
     /// The policy, in place of `--policy`.
-    #[arg(id = "POLICY", value_name = "POLICY")]
+    #[arg(id = POLICY_ARGUMENT, value_name = "POLICY")]
     argument: Option<PolicySource>,
 
     /// A YAML file with settings, named like the flags without `--`.

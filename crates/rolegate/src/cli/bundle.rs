@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{Format, PolicyArgs, PublicKeys};
+use super::{Format, POLICY_ARGUMENT, PolicyArgs, PublicKeys};
 
 /// The arguments of `bundle`.
 #[derive(Args, Debug)]
@@ -18,15 +18,15 @@ const BUILD_POLICY: &str =
     "The policy: a file, or a folder that contains a `policy.yaml`. By default `./policy.yaml`";
 
 /// The help of `--public-key` with `inspect`.
-const INSPECT_KEY: &str = "A public key, in PEM; repeat the flag for more than one. If none of them has signed the bundle, it is shown \
-     nevertheless, and the exit code is 1. Without it only the hashes of the bundle's files are verified";
+const INSPECT_KEY: &str = "A public key, in PEM. Repeat the flag for more than one. A bundle that no given key has signed is shown \
+     nevertheless, with exit code 1. Without this flag only the hashes of the bundle's files are verified";
 
 /// What to do with a bundle.
 #[derive(Subcommand, Debug)]
 pub(crate) enum BundleCommand {
     /// Packs a policy, each file that it names, and its `cases.yaml`. The same files and revision
     /// give the same bytes.
-    #[command(mut_arg("POLICY", |arg| arg.help(BUILD_POLICY)))]
+    #[command(mut_arg(POLICY_ARGUMENT, |arg| arg.help(BUILD_POLICY)))]
     Build(BundleBuild),
     /// Signs a bundle.
     Sign(BundleSign),

@@ -9,8 +9,8 @@ Examples:
 
 pub(super) const SERVE_SOURCES: &str = "\
 Each flag is also a variable (`--drain-timeout`: ROLEGATE_DRAIN_TIMEOUT) and an entry of the file
-of `--config` (`drain-timeout: 5s`). A flag wins over the environment, that over the file. Several
-values are separated by commas. All settings and examples: `--help`.";
+of `--config` (`drain-timeout: 5s`). A flag wins over the environment, and the environment over the
+file. Commas separate several values. `--help` has all settings and examples.";
 
 pub(super) const HEALTH_EXAMPLES: &str = "\
 Examples:
@@ -50,10 +50,10 @@ Examples:
   grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
   rolegate explain --policy policies/people --decision decisions.log      what is missing for its denials, grouped
 
-`--decision` takes one line that `rolegate serve` has logged, or more. With one line the exit code
-is that of its decision under this policy (0 allowed, 1 not); with more it is 0. Passwords and
-tokens are not verified again. The line of a request to a search cluster does not have the body:
-give it by `--body` if you have it.";
+`--decision` takes one or more lines that `rolegate serve` has logged. With one line the exit code
+is 0 if this policy allows its request, else 1. With more lines it is 0. Passwords and tokens are
+not verified again. The line of a request to a search cluster does not have the body: give it by
+`--body` if you have it.";
 
 pub(super) const WHO_CAN_EXAMPLES: &str = "\
 Examples:
@@ -72,8 +72,8 @@ Examples:
   rolegate what-can --policy policies/search --host search.example.com --user leo
   rolegate what-can --policy policies/people                     without credentials
 
-It lists the rules of all roles that the caller has: also of those that its roles extend, and of
-the built-in roles `anyone` (every caller) and `authenticated` (every caller with valid
+It lists the rules of all roles of the caller, of the roles that these extend, and of the built-in
+roles `anyone` (every caller) and `authenticated` (every caller with valid
 credentials). A rule that denies wins over those that allow. User and group names include the
 prefix of their identity source (`basic` or a JWT issuer).";
 
@@ -85,8 +85,8 @@ Examples:
   rolegate diff --output json old new
   rolegate diff --public-key signing.pem.pub published.tar.gz bundle.tar.gz
 
-It compares what the policies mean, not their texts: another order, or a role with another name
-and the same holders, is no difference.";
+It compares the meaning of the policies, not their texts. Another order is no difference, and
+neither is another name of a role with the same holders.";
 
 pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:
@@ -94,16 +94,15 @@ Examples:
   rolegate replay --output json --policy new - < decisions.log
   kubectl logs -l app.kubernetes.io/name=rolegate --tail=-1 | rolegate replay --policy new -
 
-The last example reads the logs of all pods of the shared service; that of a sidecar is `kubectl
-logs POD -c rolegate`. The log is what `rolegate serve --decision-log all` prints. A log of the
-default, `denied`, has no allowed requests: `replay` warns of it. Passwords and tokens are not
-verified again: a line with invalid credentials is not evaluated, and neither is one whose values
-were cut or masked; they are named. Requests that a search cluster denied, or would deny under
-this policy, are not evaluated either: `replay` shows no change of what the cluster's role files
-permit. In JSON, `groups` has the changes (in each, `of_others` counts the requests of callers
-beyond the first 100), `otherwise` counts the same answers by another rule or for another reason,
-and `not_evaluated` has the lines that say too little, with the reason; docs/policy-changes.md has
-all keys.";
+The last example reads the logs of all pods of the shared service. `kubectl logs POD -c rolegate`
+prints the log of a sidecar. Write the log with `rolegate serve --decision-log all`: with the
+default, `denied`, it has no allowed requests, and `replay` warns of that. Passwords and tokens are
+not verified again. Lines with invalid credentials, and lines whose values were cut or masked, are
+named and not evaluated. So are requests that a search cluster denied, or would deny under this
+policy: `replay` shows no change of the cluster's role files. In JSON, `groups` has the changes
+(`of_others` counts the requests of callers beyond the first 100 of each), `otherwise` counts the
+same answers by another rule or for another reason, and `not_evaluated` has the lines that say too
+little, with the reason. docs/policy-changes.md has all keys.";
 
 pub(super) const SUGGEST_EXAMPLES: &str = "\
 Examples:
@@ -111,8 +110,8 @@ Examples:
   rolegate suggest decisions.log /etc/rolegate      also lists the rules that decided no request
   rolegate suggest --output json - < decisions.log
 
-The log is what `rolegate serve --decision-log all` prints. The policy has roles and grants; add
-the `identity` of your own, with `roles_from_token: false` for each issuer.";
+Write the log with `rolegate serve --decision-log all`. The suggested policy has roles and grants.
+Add the `identity` of your own policy, with `roles_from_token: false` for each issuer.";
 
 pub(super) const IMPORT_EXAMPLES: &str = "\
 Examples:
@@ -135,12 +134,12 @@ Examples:
   rolegate import envoy-rbac --partial envoy.yaml      allows less where something cannot be expressed, and names it
 
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing
-that cannot be expressed. Two exceptions, each with a note: it compares canonical paths, as Envoy
-does with `normalize_path` and `merge_slashes`, so without these two it also allows other
-spellings of an allowed path; and if the groups claim of a token is a string and not a list, each
-word in it counts as a group. Besides, without a note, each imported policy denies ambiguous paths
-(400), credentials that it cannot verify (401), also where everyone is allowed, and tokens without
-`exp` (401): docs/import.md.";
+that cannot be expressed. There are two exceptions, each with a note. The policy compares canonical
+paths, as Envoy does with `normalize_path` and `merge_slashes`: for an Envoy without these two it
+also allows other spellings of an allowed path. If the groups claim of a token is a string and not
+a list, each word in it counts as a group. Without a note, each imported policy denies ambiguous
+paths (400), tokens without `exp` (401) and credentials that it cannot verify (401), also where
+everyone is allowed: see docs/import.md.";
 
 pub(super) const IMPORT_ISTIO_EXAMPLES: &str = "\
 Examples:
@@ -150,12 +149,12 @@ Examples:
   kubectl get authorizationpolicies,requestauthentications -n shop -o yaml | rolegate import istio --partial -
 
 The policy gives the same answers, or is stricter with a note (FILE:LINE:COLUMN) for each thing
-that cannot be expressed. Two exceptions. It compares canonical paths, which Istio's default
-`pathNormalization` (`BASE`) makes only in part: it does not merge slashes, so the policy also
-allows other spellings of an allowed path, such as `/a//b`. And, with a note, if the groups claim
-of a token is a string and not a list, each word in it counts as a group. Besides, without a note,
-each imported policy denies ambiguous paths (400), credentials that it cannot verify (401), also
-where everyone is allowed, and tokens without `exp` (401): docs/import.md.";
+that cannot be expressed. There are two exceptions. The policy compares canonical paths, but
+Istio's default `pathNormalization` (`BASE`) does not merge slashes: so the policy also allows
+other spellings of an allowed path, such as `/a//b`. If the groups claim of a token is a string and
+not a list, each word in it counts as a group, with a note. Without a note, each imported policy
+denies ambiguous paths (400), tokens without `exp` (401) and credentials that it cannot verify
+(401), also where everyone is allowed: see docs/import.md.";
 
 pub(super) const BUNDLE_EXAMPLES: &str = "\
 Examples:
@@ -166,7 +165,7 @@ Examples:
   rolegate serve --policy https://files.example.com/bundle.tar.gz --bundle-public-key signing.pem.pub
 
 Keys are those of `openssl genpkey -algorithm ed25519`. `check`, `test`, `explain`, `who-can`,
-`what-can`, `diff`, `replay` and `suggest` also take the file of a bundle, `serve` takes its URL.";
+`what-can`, `diff`, `replay` and `suggest` also take the file of a bundle. `serve` takes its URL.";
 
 pub(super) const HASH_EXAMPLES: &str = "\
 Examples:

@@ -19,9 +19,9 @@ pub struct ExplainArgs {
     /// The host of the request; by default that of the URL, else `localhost`.
     #[arg(long)]
     host: Option<String>,
-    /// Explain the decision in this file, one line of the decision log, for the caller that it
-    /// names; `-` reads standard input. With more lines: group the denials, and say what is missing
-    /// for each group.
+    /// Explain the decision in this file, a line of the decision log, for the caller that the line
+    /// names. With more lines, group the denials, and say what is missing for each group. `-` reads
+    /// standard input.
     #[arg(
         long,
         value_name = "FILE",

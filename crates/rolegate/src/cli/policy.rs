@@ -8,6 +8,11 @@ use clap::{ArgMatches, Args};
 
 use super::Format;
 
+/// The id of the positional argument with the policy.
+pub(crate) const POLICY_ARGUMENT: &str = "POLICY";
+/// The id of the flag with the policy.
+pub(super) const POLICY_FLAG: &str = "policy";
+
 /// The policy if none is given.
 const DEFAULT: &str = "policy.yaml";
 
@@ -16,19 +21,19 @@ const DEFAULT: &str = "policy.yaml";
 pub(crate) struct PolicyArgs {
     /// The policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default
     /// `./policy.yaml`.
-    #[arg(id = "POLICY", value_name = "POLICY")]
+    #[arg(id = POLICY_ARGUMENT, value_name = "POLICY")]
     argument: Option<PathBuf>,
     /// The policy, in place of the argument POLICY.
-    #[arg(id = "policy", long = "policy", env = "ROLEGATE_POLICY", value_name = "POLICY")]
+    #[arg(id = POLICY_FLAG, long = "policy", env = "ROLEGATE_POLICY", value_name = "POLICY")]
     flag: Option<PathBuf>,
 }
 
 /// The keys for a policy that is a bundle.
 #[derive(Args, Debug)]
 pub(crate) struct PublicKeys {
-    /// A public key, in PEM: one of the given keys must have signed the bundle. Without it only the
-    /// hashes of the bundle's files are verified. It is an error with a policy file that is no
-    /// bundle, and has no effect with a folder. Repeat the flag for more than one.
+    /// A public key, in PEM. Repeat the flag for more than one. One of the given keys must have
+    /// signed the bundle. Without this flag only the hashes of the bundle's files are verified. With
+    /// a policy file that is not a bundle the flag is an error, and with a folder it has no effect.
     #[arg(long, value_name = "FILE")]
     pub(crate) public_key: Vec<PathBuf>,
 }
@@ -64,9 +69,9 @@ pub(crate) fn check_given_once(matches: &ArgMatches) -> Result<(), clap::Error> 
         return check_given_once(command);
     }
     // With `--decision` the policy is the only argument.
-    let is_argument = is_on_command_line(matches, "POLICY")
+    let is_argument = is_on_command_line(matches, POLICY_ARGUMENT)
         || is_on_command_line(matches, "decision") && is_on_command_line(matches, "method");
-    if is_argument && is_on_command_line(matches, "policy") {
+    if is_argument && is_on_command_line(matches, POLICY_FLAG) {
         let message = "the policy is given twice: leave out `--policy`, or the argument\n";
         return Err(clap::Error::raw(ErrorKind::ArgumentConflict, message));
     }

@@ -36,8 +36,8 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
 }
 
 /// The revision of a bundle that is built at this time: the milliseconds since 1970, because a
-/// pipeline may build twice within a second. `None` if the clock is wrong: a server that has a
-/// bundle of the last revision accepts no later one.
+/// pipeline may build twice within a second. `None` for a clock before 1970, which reads as the end
+/// of time: no later bundle could have a greater revision than `u64::MAX`.
 fn revision_at(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
@@ -93,7 +93,7 @@ fn warn_of_size(path: &Path, bundle: &Bundle, output: &Output) {
     }
 }
 
-/// Fails if there is a file that is neither an older bundle nor the same bundle: servers do not
+/// Fails if `path` is a file that is neither an older bundle nor the same bundle: servers do not
 /// replace a bundle by an older one.
 fn check_replaceable(path: &Path, new: &Bundle) -> Result<(), CommandError> {
     if !path.is_file() {
@@ -101,7 +101,7 @@ fn check_replaceable(path: &Path, new: &Bundle) -> Result<(), CommandError> {
     }
     let revision = new.manifest.revision;
     let problem = match Bundle::open(&read(path, MAX_SIZE)?, &[], MAX_SIZE as u64) {
-        Err(_) => "the file is there, and no bundle".to_owned(),
+        Err(_) => "the file exists and is not a bundle".to_owned(),
         Ok(old) if old.manifest.revision > revision => {
             format!("the bundle there is newer, of revision {}", old.manifest.revision)
         }
@@ -276,7 +276,8 @@ fn read(path: &Path, max: usize) -> Result<Vec<u8>, CommandError> {
     files::bytes(path, max).map_err(|error| CommandError::failed_at(path, error))
 }
 
-/// Writes a bundle. It has password hashes, and may have keys.
+/// Writes a bundle as a [`NewFile`], which only its owner can read: a bundle has password hashes, and
+/// may have keys.
 fn write(path: &Path, bytes: &[u8], output: &Output) -> Result<(), CommandError> {
     let new = NewFile::write(path, bytes).map_err(|error| CommandError::failed_at(path, error))?;
     if let Some(lost_owner) = &new.lost_owner {

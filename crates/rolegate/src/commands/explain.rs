@@ -96,7 +96,7 @@ fn explain_request(
     };
     let compiled = fetched::with_fetched(compiled, needs, output)?;
     let mut headers = args.headers.clone();
-    headers.extend(body.header(&headers));
+    headers.extend(body.content_type_header(&headers));
     headers.extend(authorization.map(|value| ("authorization".to_owned(), value)));
     let client = args.client.map(|address| address.to_string()).unwrap_or_default();
     let request = Request {

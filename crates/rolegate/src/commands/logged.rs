@@ -89,7 +89,7 @@ impl LoggedDecision {
         if let Some(query) = &self.query {
             path.extend(["?", query]);
         }
-        let headers: Vec<_> = body.header(&[]).into_iter().collect();
+        let headers: Vec<_> = body.content_type_header(&[]).into_iter().collect();
         let is_unseen =
             reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
         let request = Request {
@@ -124,12 +124,14 @@ impl LoggedDecision {
                     notes.extend(impossible_user(user, identity));
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
+                    // With roles and groups that this policy does not take: the notes say so.
                     let subject = self.subject_as_logged(user, source);
                     notes = explainer.notes_on_logged_subject(request.host, &subject);
                     ExplainedSubject::Given(subject)
                 };
                 explainer.explain(&request, caller, now)
             }
+            // A request without credentials.
             (_, None) => explainer.explain(&request, ExplainedSubject::OfCredentials, now),
         };
         if removed.is_some() {
@@ -180,7 +182,7 @@ impl LoggedDecision {
         if let Some(why) = self.not_repeatable() {
             return Answer::NotRepeatable(why);
         }
-        let subject = self.user.as_deref().map(|user| self.subject(user, authorizer));
+        let subject = self.user.as_deref().map(|user| self.subject_under(authorizer, user));
         let subject = match subject.transpose() {
             Ok(subject) => subject,
             Err(error) => {
@@ -236,9 +238,13 @@ impl LoggedDecision {
         }
     }
 
-    /// The caller under a policy. A policy without any identity source takes every caller as
-    /// logged.
-    fn subject(&self, user: &str, authorizer: &Authorizer) -> Result<Subject, CredentialsError> {
+    /// The caller with only the groups and roles that this policy takes. A policy without any
+    /// identity source takes every caller as logged.
+    fn subject_under(
+        &self,
+        authorizer: &Authorizer,
+        user: &str,
+    ) -> Result<Subject, CredentialsError> {
         let explainer = Explainer::new(authorizer);
         let host = self.host.as_bytes();
         let identity = explainer.identity_on(host);
@@ -256,6 +262,8 @@ impl LoggedDecision {
             if subject.source == Some(SourceId::BASIC) {
                 return Ok(subject);
             }
+            // With `verify: false` the policy need not list the caller, whose name may look like a
+            // name of an issuer.
             let groups = Vec::new();
             return Ok(Subject { groups, ..self.subject_as_logged(user, Some(SourceId::BASIC)) });
         };
@@ -321,12 +329,14 @@ impl LoggedDecision {
         }
     }
 
-    /// Whether the rules decided. Otherwise the request or its credentials were not valid, or a
-    /// search cluster decided.
+    /// Whether the rules decided, and not a search cluster. Invalid requests and credentials are
+    /// denied by neither.
     pub(super) fn is_by_rules(&self) -> bool {
-        self.outcome.reason.as_deref().is_none_or(|name| {
-            find_reason(name).is_some_and(|reason| reason.stage() == Stage::Rules)
-        })
+        let reason = self.outcome.reason.as_deref();
+        !self.is_by_cluster()
+            && reason.is_none_or(|name| {
+                find_reason(name).is_some_and(|reason| reason.stage() == Stage::Rules)
+            })
     }
 
     /// Whether the role files of a search cluster decided, and not the rules.

@@ -63,15 +63,15 @@ struct Replay {
     allowed: u64,
     /// Lines that were not evaluated because they are cut or masked.
     inexact: u64,
-    /// Lines that were not evaluated for any other reason.
-    without_caller: u64,
+    /// Lines that do not say enough to be evaluated.
+    not_repeatable: u64,
     /// Lines whose callers may have more roles or groups under this policy than the line says.
     perhaps_more_roles: u64,
     /// A warning if callers with a name are taken as logged, although nobody can sign in.
     without_identity: Option<&'static str>,
     not_evaluated: BTreeMap<&'static str, LineNumbers>,
     /// Lines that are allowed or denied as before, but by another rule or for another reason.
-    otherwise: u64,
+    other_cause: u64,
     unreadable: LineNumbers,
     groups: BTreeMap<Change, Group>,
     /// Changes that are in no group, because there are too many.
@@ -130,9 +130,9 @@ impl Replay {
             "lines": self.lines,
             "allowed": self.allowed,
             "changes": self.changes(),
-            "otherwise": self.otherwise,
+            "otherwise": self.other_cause,
             "inexact": self.inexact,
-            "without_caller": self.without_caller,
+            "without_caller": self.not_repeatable,
             "perhaps_more_roles": self.perhaps_more_roles,
             "not_evaluated": not_evaluated.collect::<Vec<_>>(),
             "unreadable": self.unreadable.count,
@@ -153,7 +153,7 @@ impl Replay {
         let mut scratch = Scratch::default();
         let (now_allowed, is) = match decision.answer(authorizer, &mut scratch) {
             Answer::NotRepeatable(why) => {
-                self.without_caller += 1;
+                self.not_repeatable += 1;
                 self.not_evaluated.entry(why).or_default().add(number);
                 return;
             }
@@ -168,7 +168,7 @@ impl Replay {
         self.perhaps_more_roles += u64::from(decision.may_have_more_roles(authorizer));
         let was = decision.outcome();
         if now_allowed == decision.is_allowed() {
-            self.otherwise += u64::from(was != is);
+            self.other_cause += u64::from(was != is);
             return;
         }
         let change = Change { now_allowed, was, is, method: decision.method.clone() };
@@ -224,7 +224,7 @@ impl fmt::Display for Replay {
         }
         for (count, label) in [
             (self.not_grouped, "further changes in no group"),
-            (self.otherwise, "with the same answer by another rule or for another reason"),
+            (self.other_cause, "with the same answer by another rule or for another reason"),
         ] {
             if count > 0 {
                 writeln!(f, "{count} {label}")?;
@@ -236,9 +236,8 @@ impl fmt::Display for Replay {
         if self.perhaps_more_roles > 0 {
             writeln!(
                 f,
-                "{} with the roles and groups that the policy of that time took from the token: \
-                 if this policy takes more of them, `rolegate diff` of both policies says who gets \
-                 what",
+                "{} evaluated with the roles and groups in the log, for callers whose tokens may \
+                 have more: if this policy takes more, run `rolegate diff` of both policies",
                 self.perhaps_more_roles
             )?;
         }

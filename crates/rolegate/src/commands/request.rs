@@ -38,8 +38,11 @@ impl Body {
         self.bytes.is_some()
     }
 
-    /// The header for its type, if a body is given and these headers do not have the type.
-    pub(super) fn header(&self, headers: &[(String, String)]) -> Option<(String, String)> {
+    /// The `content-type`, if a body is given and these headers do not have it.
+    pub(super) fn content_type_header(
+        &self,
+        headers: &[(String, String)],
+    ) -> Option<(String, String)> {
         (self.is_given() && !has_header(headers, "content-type"))
             .then(|| ("content-type".to_owned(), self.content_type.clone()))
     }

@@ -17,7 +17,7 @@ pub(crate) fn run(args: &WhoCanArgs, output: &mut Output) -> Result<Exit, Comman
     let (path, host) = args.request.path_and_host();
     let inventory = Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes());
     let compiled = fetched::with_fetched(compiled, Needs { keys: false, inventory }, output)?;
-    let headers: Vec<_> = body.header(&[]).into_iter().collect();
+    let headers: Vec<_> = body.content_type_header(&[]).into_iter().collect();
     let request = Request {
         method: args.request.method.as_bytes(),
         host: host.as_bytes(),

@@ -78,7 +78,7 @@ fn a_newer_bundle_is_not_replaced_without_force() {
     let file = format!("{folder}/policy.yaml");
     let (code, _, errors) = run(&["bundle", "build", &folder, "-o", &file]);
     assert_eq!(code, 5, "{errors}");
-    assert!(errors.contains("the file is there, and no bundle"), "{errors}");
+    assert!(errors.contains("the file exists and is not a bundle"), "{errors}");
 }
 
 /// The commands do not know the limit of the servers, but its default.

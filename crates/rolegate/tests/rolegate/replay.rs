@@ -58,8 +58,8 @@ fn replay(policy: &str, log: &str, more: &[&str]) -> (i32, String, String) {
 fn the_policy_that_decided_changes_nothing() {
     let (code, out, err) = replay(POLICY, &log(), &[]);
     let why = "the credentials were invalid, and the line does not have them";
-    let names = "1 with the roles and groups that the policy of that time took from the token: if this policy takes more of them, \
-                 `rolegate diff` of both policies says who gets what";
+    let names = "1 evaluated with the roles and groups in the log, for callers whose tokens may have more: if this policy takes more, \
+                 run `rolegate diff` of both policies";
     let expected =
         format!("1 not evaluated, because {why}: line 6\n{names}\n0 of 7 decisions would change\n");
     assert_eq!((code, out), (0, expected), "{err}");

@@ -98,15 +98,20 @@ impl ServerTotals {
 /// The counters of the gRPC server, once it runs. Kept until the process ends, so that the last
 /// requests are counted, too.
 #[derive(Debug, Default)]
-pub struct Served(pub OnceLock<Counters>);
+pub struct GrpcCounters(OnceLock<Counters>);
 
-impl Served {
+impl GrpcCounters {
+    /// Sets the counters of the server, once.
+    pub fn set(&self, counters: Counters) {
+        let _ = self.0.set(counters);
+    }
+
     fn totals(&self) -> ServerTotals {
         self.0.get().map(Counters::totals).unwrap_or_default()
     }
 }
 
-impl crate::admin::AuthorizationStats for Served {
+impl crate::admin::AuthorizationStats for GrpcCounters {
     fn decisions(&self) -> Totals {
         self.totals().checks
     }
