@@ -220,7 +220,7 @@ impl Seen {
                     || (name == b":method" && value == b"CONNECT")
             };
             let is_seen = end_of_stream || !self.headers.iter().any(upgrades);
-            let body = if is_seen { RequestBody::Whole(body) } else { RequestBody::Unseen };
+            let body = if is_seen { RequestBody::Whole(body) } else { RequestBody::Unavailable };
             (self.expected, self.errors) = expected(policy, &self.headers, body);
         }
         let ended = self.stream.ended();

@@ -209,7 +209,7 @@ const MAX_CHANGES_BYTES: usize = 64 << 10;
 
 impl Verdict<'_> {
     /// Whether the request is denied only because its body counts, and was
-    /// [`Awaited`](crate::RequestBody::Awaited) or not seen. Its caller is authenticated.
+    /// [`Pending`](crate::RequestBody::Pending) or not seen. Its caller is authenticated.
     #[must_use]
     pub fn needs_body(&self) -> bool {
         matches!(

@@ -125,14 +125,14 @@ fn only_a_body_that_does_not_come_is_explained() {
             Verdict::Denied(denied) => Some([denied.body.to_owned(), denied.detail.to_owned()]),
         }
     };
-    assert_eq!(text(RequestBody::Awaited), Some(Default::default()));
-    let [body, _] = text(RequestBody::Unseen).unwrap();
+    assert_eq!(text(RequestBody::Pending), Some(Default::default()));
+    let [body, _] = text(RequestBody::Unavailable).unwrap();
     assert!(body.contains("with_request_body"), "{body}");
 }
 
 #[test]
 fn a_role_may_be_mapped_to_addresses() {
-    let of = |user, client| reason("GET", "/logs-1/_doc/1", user, client, RequestBody::Unseen);
+    let of = |user, client| reason("GET", "/logs-1/_doc/1", user, client, RequestBody::Unavailable);
     assert_eq!(of("writer", "192.0.2.1"), None);
     assert_eq!(of("other", "127.0.0.9"), None);
     for client in ["192.0.2.1", "", "127.0.0", "127.0.0.1.example.com", "127.0.0.1, 192.0.2.1"] {
@@ -144,7 +144,7 @@ fn a_role_may_be_mapped_to_addresses() {
 #[test]
 fn a_tenant_or_another_user_in_a_header_is_denied() {
     let of = |header: (&str, &str)| {
-        reason_with(&[header], "GET", "/logs-1/_doc/1", "writer", "", RequestBody::Unseen)
+        reason_with(&[header], "GET", "/logs-1/_doc/1", "writer", "", RequestBody::Unavailable)
     };
     for name in [
         "securitytenant",
@@ -331,7 +331,7 @@ a: { index_permissions: [{ index_patterns: ['logs-a-*', 'logs-b-*', 'own-*'], al
 #[test]
 fn a_body_that_was_not_sent_is_asked_for() {
     let of = |body| reason("POST", "/_bulk", "writer", "", body);
-    assert_eq!(of(RequestBody::Unseen), Some(Reason::Cluster(search::Problem::BodyNeeded)));
+    assert_eq!(of(RequestBody::Unavailable), Some(Reason::Cluster(search::Problem::BodyNeeded)));
     let empty = of(RequestBody::Whole(b""));
     assert!(matches!(empty, Some(Reason::Cluster(search::Problem::Invalid(_)))), "{empty:?}");
 }

@@ -149,7 +149,7 @@ impl Worker {
             let has_shadow = self.thread.has_shadow();
             // Bytes after an upgrade stay unseen, even once they have ended.
             let reads_body = (authorizer.cluster().is_some() || has_shadow)
-                && request.body == RequestBody::Awaited
+                && request.body == RequestBody::Pending
                 && stream.is_complete()
                 && stream.body_size() <= self.max_request_body;
             let mut copy = reads_body.then(|| self.body.borrow_mut());
@@ -168,7 +168,7 @@ impl Worker {
             let checked = match outcome {
                 Outcome::Pending(verification) => Checked::Pending(verification),
                 Outcome::Decided(verdict)
-                    if request.body == RequestBody::Awaited && verdict.needs_body() =>
+                    if request.body == RequestBody::Pending && verdict.needs_body() =>
                 {
                     Checked::BodyNeeded
                 }
@@ -261,7 +261,7 @@ where
     'a: 'l,
 {
     let (mut method, mut path, mut host, mut id) = (&[][..], &[][..], &[][..], &[][..]);
-    let mut body = RequestBody::Awaited;
+    let mut body = RequestBody::Pending;
     lines.reserve(headers.iter().len());
     for (name, value) in headers.iter() {
         match name {
@@ -269,13 +269,13 @@ where
             b":path" => path = value,
             b":authority" => host = value,
             b"x-request-id" => id = value,
-            b"upgrade" | b":protocol" => body = RequestBody::Unseen,
+            b"upgrade" | b":protocol" => body = RequestBody::Unavailable,
             _ => {}
         }
         lines.push(Header { name, value });
     }
     if method == b"CONNECT" {
-        body = RequestBody::Unseen;
+        body = RequestBody::Unavailable;
     }
     Request {
         method,

@@ -33,8 +33,8 @@ pub struct Answer {
 pub(crate) struct Denied;
 
 impl Answer {
-    /// Adds these actions as missing on a name. `Ok` if there are no actions.
-    pub(crate) fn deny<'a>(
+    /// Adds these actions as missing on a name, and denies the need unless there are no actions.
+    pub(crate) fn deny_if_any<'a>(
         &mut self,
         actions: impl IntoIterator<Item = &'a Action>,
         name: &str,
@@ -64,7 +64,7 @@ pub enum Verdict {
 /// The permitted part of a need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The number of the need.
+    /// The position of the need among the needs of the request.
     pub need: usize,
     /// The permitted names, sorted.
     pub names: Vec<String>,

@@ -156,7 +156,7 @@ fn aliases_of_new_index<'a>(
     json: &mut Json<'a>,
 ) -> Result<(), Problem> {
     if json.clone().skip()? != b"{}" {
-        reading.mark_adds_names();
+        reading.mark_first_adds_names();
     }
     lookups::filter(reading, json)
 }
@@ -171,7 +171,7 @@ fn restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         }
         // The copy gets a new name.
         if key.starts_with("rename") {
-            reading.mark_adds_names();
+            reading.mark_first_adds_names();
         }
         Ok(())
     })

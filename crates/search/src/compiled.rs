@@ -31,7 +31,7 @@ use crate::config::{
 };
 use crate::inventory::Inventory;
 use crate::need::Need;
-use crate::pattern::{Pattern, is_odd};
+use crate::pattern::{Pattern, has_astral_or_control};
 use crate::resolve::{Names, resolve_need};
 use crate::settings::{EvaluationSettings, SECURITY_INDEX};
 use crate::subject::Subject;
@@ -68,7 +68,8 @@ pub struct Caller {
     pub(crate) roles: Arc<RoleSet>,
     /// The patterns of the roles with the values of this subject.
     templates: Box<[RenderedPattern]>,
-    /// Patterns that may hide documents or fields of more names than they match.
+    /// The same patterns as the plugin reads them to hide documents and fields: there, `*` in a value
+    /// is a wildcard. Only the patterns that differ from `templates`.
     widened: Box<[RenderedPattern]>,
     /// Names on which roles restrict documents or fields. `None` if no template does so: the names
     /// of the [`RoleSet`] then apply.
@@ -106,18 +107,20 @@ pub(crate) struct Grant {
     /// The permission in the configuration: the name of the role, and the position of the
     /// permission in it.
     pub(crate) permission: (Arc<str>, usize),
-    /// Whether it hides documents, or hides or masks fields.
+    /// Whether it hides documents, whether it hides fields, and whether it masks fields.
     restricts: [bool; 3],
 }
 
-/// Names of the inventory for which a grant does not suffice, with the names of their aliases and
-/// data streams.
+/// Names of the inventory to which special rules apply.
 #[derive(Debug, Default)]
 pub(crate) struct Special {
+    /// The index of the security configuration, with its aliases.
     pub(crate) security: RoaringBitmap,
+    /// System indices, with their aliases and data streams.
     pub(crate) system: RoaringBitmap,
-    /// Names with [odd](is_odd) characters, with their indices, or their aliases and data streams.
-    odd: RoaringBitmap,
+    /// Names that the plugin's patterns [may match differently](has_astral_or_control), with their
+    /// indices, or their aliases and data streams.
+    astral_or_control: RoaringBitmap,
     /// The index or alias of Dashboards, and aliases for that index alone.
     dashboards: RoaringBitmap,
 }
@@ -170,7 +173,7 @@ impl Privileges {
             roles.push(CompiledRole {
                 cluster: compiler.actions.set(&role.cluster_permissions),
                 grants: permissions
-                    .map(|(number, permission)| compiler.grant(name, number, permission))
+                    .map(|(position, permission)| compiler.grant(name, position, permission))
                     .collect(),
                 tenant: TenantAccess::from_role(role, &config),
             });
@@ -297,7 +300,7 @@ impl Privileges {
     }
 }
 
-/// Compiles permissions, and numbers the patterns and templates that they share.
+/// Compiles permissions, and gives ids to the patterns and templates that they share.
 struct Compiler<'c> {
     actions: ActionSets<'c>,
     /// By their texts.
@@ -306,7 +309,12 @@ struct Compiler<'c> {
 }
 
 impl<'c> Compiler<'c> {
-    fn grant(&mut self, role: &Arc<str>, number: usize, permission: &'c IndexPermission) -> Grant {
+    fn grant(
+        &mut self,
+        role: &Arc<str>,
+        position: usize,
+        permission: &'c IndexPermission,
+    ) -> Grant {
         let (mut patterns, mut templates) = (Vec::new(), Vec::new());
         for pattern in &permission.patterns {
             let (ids, id) = match pattern {
@@ -323,7 +331,7 @@ impl<'c> Compiler<'c> {
             actions: self.actions.set(&permission.allowed_actions),
             patterns: patterns.into(),
             templates: templates.into(),
-            permission: (role.clone(), number),
+            permission: (role.clone(), position),
             restricts: [
                 permission.document_query.is_some(),
                 !permission.fields.is_empty(),
@@ -360,20 +368,21 @@ impl Special {
         for pattern in settings.all_system_indices() {
             system |= matching_names(pattern, inventory);
         }
-        let odd: RoaringBitmap =
-            (0..inventory.len()).filter(|number| is_odd(inventory.name(*number))).collect();
+        let astral_or_control: RoaringBitmap =
+            (0..inventory.len()).filter(|id| has_astral_or_control(inventory.name(*id))).collect();
         let mut dashboards = RoaringBitmap::new();
-        if let Some(number) =
-            settings.dashboards.as_ref().and_then(|dashboards| inventory.number(&dashboards.index))
+        if let Some(id) =
+            settings.dashboards.as_ref().and_then(|dashboards| inventory.id(&dashboards.index))
         {
-            let aliases = inventory.related(number).iter();
-            dashboards.extend(aliases.filter(|alias| inventory.related(**alias) == [number]));
-            dashboards.insert(number);
+            let groups = inventory.groups(id).iter();
+            dashboards.extend(groups.filter(|group| inventory.members(**group) == [id]));
+            dashboards.insert(id);
         }
         Self {
             security: inventory.with_groups(matching_names(&SECURITY_INDEX, inventory)),
             system: inventory.with_groups(system),
-            odd: inventory.with_groups(odd.clone()) | inventory.with_members(odd),
+            astral_or_control: inventory.with_groups(astral_or_control.clone())
+                | inventory.with_members(astral_or_control),
             dashboards,
         }
     }

@@ -80,7 +80,7 @@ impl NamesInPlace {
         if covered != reached {
             return None;
         }
-        let forwarded_names = forwarded.iter().map(|number| inventory.name(number));
+        let forwarded_names = forwarded.iter().map(|id| inventory.name(id));
         let mut list = String::new();
         for name in unknown.into_iter().chain(forwarded_names) {
             if !is_plain(name) {
@@ -90,10 +90,10 @@ impl NamesInPlace {
         }
         // Never more than was checked: two ways to work out the same names could differ.
         let checked = inventory.with_members(checked.clone());
-        let is_checked = |number: u32| {
-            let is_alias = inventory.aliases.contains(number);
-            let members = inventory.members(number);
-            checked.contains(number)
+        let is_checked = |id: u32| {
+            let is_alias = inventory.aliases.contains(id);
+            let members = inventory.members(id);
+            checked.contains(id)
                 || (is_alias && members.iter().all(|index| checked.contains(*index)))
         };
         if list.is_empty() || !forwarded.iter().all(is_checked) {
@@ -146,10 +146,10 @@ impl<'e> ReachedNames<'e> {
                     names.exclude(&matched);
                     excluded |= matched;
                 }
-                Part::Except(name) => match inventory.number(name) {
+                Part::Except(name) => match inventory.id(name) {
                     // The cluster excludes indices by name, but not aliases and data streams.
-                    Some(number) if !inventory.is_index(number) => return None,
-                    Some(number) => names.exclude(&RoaringBitmap::from_iter([number])),
+                    Some(id) if !inventory.is_index(id) => return None,
+                    Some(id) => names.exclude(&RoaringBitmap::from_iter([id])),
                     None => {}
                 },
             }
@@ -169,11 +169,11 @@ impl<'e> ReachedNames<'e> {
     }
 
     fn add_name(&mut self, inventory: &Inventory, name: &'e str) {
-        let Some(number) = inventory.number(name) else { return self.unknown.push(name) };
-        self.named.insert(number);
-        match inventory.aliases.contains(number) {
-            true => self.reached.extend(inventory.related(number)),
-            false => drop(self.reached.insert(number)),
+        let Some(id) = inventory.id(name) else { return self.unknown.push(name) };
+        self.named.insert(id);
+        match inventory.aliases.contains(id) {
+            true => self.reached.extend(inventory.related(id)),
+            false => drop(self.reached.insert(id)),
         }
     }
 }
@@ -181,9 +181,7 @@ impl<'e> ReachedNames<'e> {
 /// Whether a part is the name of an alias or data stream.
 fn is_group(inventory: &Inventory, part: Part<'_>) -> bool {
     match part {
-        Part::Name(name) => {
-            inventory.number(name).is_some_and(|number| !inventory.is_index(number))
-        }
+        Part::Name(name) => inventory.id(name).is_some_and(|id| !inventory.is_index(id)),
         Part::Pattern(_) | Part::Except(_) => false,
     }
 }

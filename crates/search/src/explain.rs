@@ -43,8 +43,8 @@ pub struct GrantingPermission<'p> {
 
 /// Whether the evaluation checks a need: some needs are checked with [`EvaluationType::V4`] only.
 #[must_use]
-pub fn asks_for(privileges: &Privileges, need: &Need<'_>) -> bool {
-    crate::resolve::asks_for(privileges.evaluation(), need)
+pub fn is_checked(privileges: &Privileges, need: &Need<'_>) -> bool {
+    crate::resolve::is_checked(privileges.evaluation(), need)
 }
 
 /// The names that a target stands for, as far as they are known: the indices of an alias (with
@@ -56,7 +56,7 @@ pub fn names_of<'t>(privileges: &'t Privileges, target: &'t Target<'_>) -> Vec<&
         return Vec::new();
     };
     let unknown = names.unknown.into_iter().map(Unknown::text);
-    names.known.iter().map(|number| privileges.inventory.name(number)).chain(unknown).collect()
+    names.known.iter().map(|id| privileges.inventory.name(id)).chain(unknown).collect()
 }
 
 /// The permission that grants an action to a caller on the cluster, or on one of
@@ -79,7 +79,7 @@ pub fn granting_permission<'p>(
     };
     granting_by_pattern(privileges, caller, action, name).or_else(|| {
         let inventory = privileges.inventory()?;
-        let groups = inventory.groups(inventory.number(name)?).iter();
+        let groups = inventory.groups(inventory.id(name)?).iter();
         groups.map(|group| inventory.name(*group)).find_map(|group| {
             let granting = granting_by_pattern(privileges, caller, action, group)?;
             Some(GrantingPermission { through: Some(group), ..granting })
@@ -131,13 +131,13 @@ pub fn restrictions<'p>(
     caller: &Caller,
     name: &str,
 ) -> Vec<Restriction<'p>> {
-    let number = privileges.inventory().and_then(|inventory| inventory.number(name));
+    let id = privileges.inventory().and_then(|inventory| inventory.id(name));
     let roles = caller.roles.ids().iter().filter_map(|id| privileges.roles.get(*id as usize));
     roles
         .flat_map(|role| &role.grants)
         .filter(|grant| grant.is_restricted())
-        .filter(|grant| match number {
-            Some(number) => privileges.applies_to_known(caller, grant, number),
+        .filter(|grant| match id {
+            Some(id) => privileges.applies_to_known(caller, grant, id),
             None if name.contains('*') => {
                 privileges.matches_unknown(caller, grant, Unknown::Pattern(name))
             }

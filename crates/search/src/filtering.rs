@@ -20,6 +20,14 @@ pub(crate) enum Filtering {
     Impossible,
 }
 
+/// The part of every index that a role hides, the worse part last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum HiddenEverywhere {
+    /// Fields or their values, but no documents.
+    Fields,
+    Documents,
+}
+
 /// Adds an alias to an index, or removes it.
 const ALIASES: Action = Action::of("indices:admin/aliases");
 
@@ -65,7 +73,7 @@ pub(crate) fn may_show_by_new_name(action: Action) -> bool {
 
 /// The action of a need on which a filter has the strictest effect; `None` if no action needs a
 /// filter.
-pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
+pub(crate) fn strictest_filtering(need: &Need<'_>) -> Option<(Action, Filtering)> {
     // No index or alias has this name yet.
     if matches!(need.target, Target::AddedName(_)) {
         return None;
@@ -85,13 +93,15 @@ pub(crate) fn strictest(need: &Need<'_>) -> Option<(Action, Filtering)> {
         .max_by_key(|(_, filtering)| *filtering)
 }
 
-/// Why a request is denied to a caller from whom a role hides something of every index, whatever
-/// other roles show.
-pub(crate) fn denied_by_all(filtering: Filtering, hides_documents: bool) -> Option<Reason> {
+/// Why a request is denied to a caller from whom a role hides a part of every index, whatever other
+/// roles show.
+pub(crate) fn denied_by_hidden(filtering: Filtering, hidden: HiddenEverywhere) -> Option<Reason> {
     match filtering {
         Filtering::Impossible => Some(Reason::CannotFilter),
-        Filtering::PossibleForFields => hides_documents.then_some(Reason::HiddenTerms),
-        Filtering::NotNeeded | Filtering::Possible => None,
+        Filtering::PossibleForFields if hidden == HiddenEverywhere::Documents => {
+            Some(Reason::HiddenTerms)
+        }
+        Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields => None,
     }
 }
 
@@ -103,7 +113,7 @@ pub(crate) fn missing_on_new_names(need: &Need<'_>) -> Option<Missing> {
         _ if need.adds_names => (*need.actions.first()?, Reason::CannotFilter),
         Target::Fixed(expression) if expression.has_pattern() => {
             let (action, filtering) =
-                strictest(need).filter(|(action, _)| may_show_by_new_name(*action))?;
+                strictest_filtering(need).filter(|(action, _)| may_show_by_new_name(*action))?;
             let is_impossible = filtering == Filtering::Impossible;
             (action, if is_impossible { Reason::CannotFilter } else { Reason::NeedsFilter })
         }

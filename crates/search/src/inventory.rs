@@ -1,6 +1,6 @@
 //! The contents of a cluster: its indices, aliases and data streams.
 //!
-//! Names are sorted. The position of a name is its number, so the names with a prefix are a range.
+//! Names are sorted. The position of a name is its id, so the names with a prefix are a range.
 
 mod resolved;
 
@@ -139,14 +139,13 @@ impl InventoryBuilder {
             builder.index(name, true, false);
         }
         let mut inventory = builder.build_listed();
-        inventory.unlisted =
-            unlisted.into_iter().filter_map(|name| inventory.number(name)).collect();
+        inventory.unlisted = unlisted.into_iter().filter_map(|name| inventory.id(name)).collect();
         inventory
     }
 
     fn build_listed(&self) -> Inventory {
         let mut inventory = Inventory::default();
-        for (number, (name, added)) in (0..u32::MAX).zip(&self.names) {
+        for (id, (name, added)) in (0..u32::MAX).zip(&self.names) {
             inventory.names.insert(name.as_str().into(), added.kind);
             let of_kind = match added.kind {
                 Kind::OpenIndex => &mut inventory.open,
@@ -154,15 +153,15 @@ impl InventoryBuilder {
                 Kind::Alias => &mut inventory.aliases,
                 Kind::DataStream => &mut inventory.data_streams,
             };
-            of_kind.insert(number);
+            of_kind.insert(id);
             if added.is_hidden {
-                inventory.hidden.insert(number);
+                inventory.hidden.insert(id);
             }
         }
         // Groups and their members, in both directions.
         let mut links: Vec<(u32, u32)> = Vec::new();
         for (group, added) in (0..inventory.len()).zip(self.names.values()) {
-            let members = added.members.iter().filter_map(|member| inventory.number(member));
+            let members = added.members.iter().filter_map(|member| inventory.id(member));
             for member in members.filter(|member| inventory.is_index(*member)) {
                 links.extend([(group, member), (member, group)]);
             }
@@ -172,17 +171,17 @@ impl InventoryBuilder {
         let names = 0..inventory.len();
         inventory.related_ends = names
             .clone()
-            .map(|number| saturated(links.partition_point(|(name, _)| *name <= number)))
+            .map(|id| saturated(links.partition_point(|(name, _)| *name <= id)))
             .collect();
         inventory.related = links.into_iter().map(|(_, related)| related).collect();
-        inventory.byte_sums = sums(names.clone().map(|number| inventory.name(number).len()));
-        inventory.member_sums = sums(names.map(|number| inventory.members(number).len()));
+        inventory.byte_sums = sums(names.clone().map(|id| inventory.name(id).len()));
+        inventory.member_sums = sums(names.map(|id| inventory.members(id).len()));
         inventory
     }
 }
 
 impl Inventory {
-    /// How many names there are. They are numbered from 0.
+    /// How many names there are. Their ids count from 0.
     #[must_use]
     pub fn len(&self) -> u32 {
         saturated(self.names.len())
@@ -194,47 +193,47 @@ impl Inventory {
         self.names.is_empty()
     }
 
-    /// The number of a name.
+    /// The id of a name.
     #[must_use]
-    pub fn number(&self, name: &str) -> Option<u32> {
-        self.names.get_index_of(name).and_then(|number| u32::try_from(number).ok())
+    pub fn id(&self, name: &str) -> Option<u32> {
+        self.names.get_index_of(name).and_then(|id| u32::try_from(id).ok())
     }
 
-    /// The name with this number; empty if there is none.
+    /// The name with this id; empty if there is none.
     #[must_use]
-    pub fn name(&self, number: u32) -> &str {
-        self.names.get_index(number as usize).map_or("", |(name, _)| name)
+    pub fn name(&self, id: u32) -> &str {
+        self.names.get_index(id as usize).map_or("", |(name, _)| name)
     }
 
-    /// The kind of the name with this number.
+    /// The kind of the name with this id.
     #[must_use]
-    pub fn kind(&self, number: u32) -> Option<Kind> {
-        self.names.get_index(number as usize).map(|(_, kind)| *kind)
+    pub fn kind(&self, id: u32) -> Option<Kind> {
+        self.names.get_index(id as usize).map(|(_, kind)| *kind)
     }
 
     /// The indices of an alias or data stream, or the aliases and data streams of an index. Sorted.
     #[must_use]
-    pub fn related(&self, number: u32) -> &[u32] {
-        let start = sum_before(&self.related_ends, number);
+    pub fn related(&self, id: u32) -> &[u32] {
+        let start = sum_before(&self.related_ends, id);
         self.related
-            .get(start..sum_before(&self.related_ends, number.saturating_add(1)))
+            .get(start..sum_before(&self.related_ends, id.saturating_add(1)))
             .unwrap_or_default()
     }
 
-    /// Whether the name with this number names an index.
+    /// Whether the name with this id names an index.
     #[must_use]
-    pub fn is_index(&self, number: u32) -> bool {
-        self.kind(number).is_some_and(Kind::is_index)
+    pub fn is_index(&self, id: u32) -> bool {
+        self.kind(id).is_some_and(Kind::is_index)
     }
 
     /// The indices of an alias or data stream. Sorted.
-    pub(crate) fn members(&self, number: u32) -> &[u32] {
-        if self.is_index(number) { &[] } else { self.related(number) }
+    pub(crate) fn members(&self, id: u32) -> &[u32] {
+        if self.is_index(id) { &[] } else { self.related(id) }
     }
 
     /// The aliases and data streams of an index. Sorted.
-    pub(crate) fn groups(&self, number: u32) -> &[u32] {
-        if self.is_index(number) { self.related(number) } else { &[] }
+    pub(crate) fn groups(&self, id: u32) -> &[u32] {
+        if self.is_index(id) { self.related(id) } else { &[] }
     }
 
     /// These names, with the indices of the aliases and data streams among them.
@@ -263,7 +262,7 @@ impl Inventory {
         sum_in(&self.byte_sums, names)
     }
 
-    /// The numbers of the names that start with this text.
+    /// The ids of the names that start with this text.
     #[must_use]
     pub fn with_prefix(&self, prefix: impl AsRef<[u8]>) -> Range<u32> {
         let (names, prefix) = (self.names.as_slice(), prefix.as_ref());
@@ -279,7 +278,7 @@ fn saturated(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-/// For each number, the sum up to it.
+/// For each number, the sum up to and including it.
 fn sums(numbers: impl Iterator<Item = usize>) -> Box<[u32]> {
     let mut sum = 0_u32;
     let sums = numbers.map(|number| {
@@ -289,9 +288,9 @@ fn sums(numbers: impl Iterator<Item = usize>) -> Box<[u32]> {
     sums.collect()
 }
 
-/// The sum of the values before `number`.
-fn sum_before(sums: &[u32], number: u32) -> usize {
-    let last = number.checked_sub(1).and_then(|last| sums.get(last as usize));
+/// The sum of the values before this id.
+fn sum_before(sums: &[u32], id: u32) -> usize {
+    let last = id.checked_sub(1).and_then(|last| sums.get(last as usize));
     last.map_or(0, |sum| *sum as usize)
 }
 
@@ -319,42 +318,38 @@ mod tests {
     fn a_name_is_found_with_what_it_stands_for() {
         let inventory = inventory();
         assert_eq!(inventory.len(), 6);
-        assert_eq!(inventory.number("other"), None);
-        let number = |name| inventory.number(name).unwrap();
-        assert_eq!(inventory.name(number("logs-2")), "logs-2");
-        assert_eq!(inventory.kind(number("logs-2")), Some(Kind::ClosedIndex));
-        assert_eq!(inventory.kind(number("all-logs")), Some(Kind::Alias));
-        assert_eq!(inventory.hidden.iter().collect::<Vec<_>>(), [number(".hidden")]);
+        assert_eq!(inventory.id("other"), None);
+        let id = |name| inventory.id(name).unwrap();
+        assert_eq!(inventory.name(id("logs-2")), "logs-2");
+        assert_eq!(inventory.kind(id("logs-2")), Some(Kind::ClosedIndex));
+        assert_eq!(inventory.kind(id("all-logs")), Some(Kind::Alias));
+        assert_eq!(inventory.hidden.iter().collect::<Vec<_>>(), [id(".hidden")]);
     }
 
     #[test]
     fn membership_is_known_from_both_sides() {
         let inventory = inventory();
-        let number = |name| inventory.number(name).unwrap();
-        assert_eq!(
-            inventory.related(number("all-logs")),
-            ["logs-1", "logs-2", "missing"].map(number)
-        );
-        assert_eq!(inventory.related(number("logs-1")), [number("all-logs")]);
-        assert_eq!(inventory.related(number(".hidden")), [number("stream")]);
+        let id = |name| inventory.id(name).unwrap();
+        assert_eq!(inventory.related(id("all-logs")), ["logs-1", "logs-2", "missing"].map(id));
+        assert_eq!(inventory.related(id("logs-1")), [id("all-logs")]);
+        assert_eq!(inventory.related(id(".hidden")), [id("stream")]);
     }
 
     #[test]
     fn a_member_that_was_not_added_is_known_by_its_name() {
         let inventory = inventory();
-        let number = |name| inventory.number(name).unwrap();
-        assert_eq!(inventory.unlisted.iter().collect::<Vec<_>>(), [number("missing")]);
-        assert_eq!(inventory.related(number("missing")), [number("all-logs")]);
-        assert!(inventory.open.contains(number("missing")));
+        let id = |name| inventory.id(name).unwrap();
+        assert_eq!(inventory.unlisted.iter().collect::<Vec<_>>(), [id("missing")]);
+        assert_eq!(inventory.related(id("missing")), [id("all-logs")]);
+        assert!(inventory.open.contains(id("missing")));
         assert_eq!(inventory.members_in(0..inventory.len()), 4);
     }
 
     #[test]
     fn names_with_a_prefix_are_a_range() {
         let inventory = inventory();
-        let names = |prefix| {
-            inventory.with_prefix(prefix).map(|number| inventory.name(number)).collect::<Vec<_>>()
-        };
+        let names =
+            |prefix| inventory.with_prefix(prefix).map(|id| inventory.name(id)).collect::<Vec<_>>();
         assert_eq!(names("logs-"), ["logs-1", "logs-2"]);
         assert_eq!(names("logs-2"), ["logs-2"]);
         assert_eq!(names("zzz"), [""; 0]);

@@ -157,7 +157,7 @@ impl fmt::Debug for Pattern {
 /// Whether a name has characters that the plugin's patterns match differently: control characters,
 /// which `.` of a regular expression may not match, and characters that are two characters for `?`.
 /// Every permission that hides something also hides it of such a name.
-pub(crate) fn is_odd(name: &str) -> bool {
+pub(crate) fn has_astral_or_control(name: &str) -> bool {
     name.chars().any(|character| character.is_control() || character > '\u{FFFF}')
 }
 

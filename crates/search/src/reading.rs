@@ -39,11 +39,11 @@ pub struct Request<'a> {
 /// The body of a request, as far as it has arrived.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RequestBody<'a> {
-    /// Envoy does not send the body along, or sent only a part of it.
+    /// The body never comes: Envoy does not send it along, or sent only a part of it.
     #[default]
-    Unseen,
+    Unavailable,
     /// The body can be awaited: a request whose needs depend on it is read later.
-    Awaited,
+    Pending,
     /// The whole body, which may be empty.
     Whole(&'a [u8]),
 }
@@ -111,7 +111,7 @@ impl<'a> Reading<'_, 'a> {
     }
 
     /// Marks the first need as giving names to indices that do not exist yet.
-    pub(crate) fn mark_adds_names(&mut self) {
+    pub(crate) fn mark_first_adds_names(&mut self) {
         if let Some(need) = self.needs.first_mut() {
             need.adds_names = true;
         }
@@ -172,8 +172,8 @@ impl<'a> Reading<'_, 'a> {
         // choose that moment by sending the end later, and a small clock skew must not matter.
         match self.request.body {
             RequestBody::Whole(_) => {}
-            RequestBody::Awaited => return Err(Problem::BodyNeeded),
-            RequestBody::Unseen => return Err(UNENDED_DATE_MATH),
+            RequestBody::Pending => return Err(Problem::BodyNeeded),
+            RequestBody::Unavailable => return Err(UNENDED_DATE_MATH),
         }
         self.has_date_math.set(true);
         let name = date_math::resolve_around(name, self.request.now)?;
@@ -212,7 +212,7 @@ impl<'a> Reading<'_, 'a> {
     /// The bytes of a JSON body, or none.
     pub(crate) fn body(&self) -> Result<&'a [u8], Problem> {
         let bytes = match self.request.body {
-            RequestBody::Unseen | RequestBody::Awaited => return Err(Problem::BodyNeeded),
+            RequestBody::Unavailable | RequestBody::Pending => return Err(Problem::BodyNeeded),
             RequestBody::Whole(bytes) => bytes,
         };
         // A node reads the parameter if there is no body, and otherwise refuses the request.

@@ -25,21 +25,21 @@ const ROLLED_OVER: &str = "*-*";
 pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'static str, Problem> {
     let mut reading = route(request, needs)?;
     let operation = reading.operation;
-    if request.body == RequestBody::Awaited && operation.body != Body::Ignored {
+    if request.body == RequestBody::Pending && operation.body != Body::Ignored {
         return Err(Problem::BodyNeeded);
     }
     read_places(&mut reading, |_, _| {})?;
-    let before_pipelines = reading.needs.len();
+    let path_needs = reading.needs.len();
     // An ingest pipeline that the request names may move documents to any index.
     if reading.query.names_pipeline("pipeline")? {
         body::ingest_anywhere(&mut reading)?;
     }
-    // A search pipeline may ask for a `profile` in the searches of the path and of the body, but
-    // not in the look-ups of the pipeline itself. It may also filter with a query that is not seen
-    // here.
     let has_search_pipeline = reading.query.names_pipeline("search_pipeline")?;
     if has_search_pipeline {
+        // The pipeline may ask for a `profile`, which shows hidden terms (see `lookups`), in the
+        // searches of the path and of the body.
         reading.mark_hidden_terms(0..reading.needs.len());
+        // It may also filter with a query that is not seen here. Its look-ups have no `profile`.
         lookups::need_any_lookup(&mut reading)?;
     }
     let before_body = reading.needs.len();
@@ -47,15 +47,16 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if has_search_pipeline {
         reading.mark_hidden_terms(before_body..reading.needs.len());
     }
-    // A node first looks documents up. When it is done, date math may stand for other names.
-    if reading.has_date_math.get() && reading.needs.len() > before_pipelines {
+    // Any need of a pipeline or of the body may be a look-up, which a node makes before the search.
+    // Afterwards, date math may stand for other names.
+    if reading.has_date_math.get() && reading.needs.len() > path_needs {
         return Err(LATER_DATE_MATH);
     }
     Ok(operation.name)
 }
 
-/// Adds the needs of the path and the query. Calls `list` with the number of the need and the
-/// parameter of each list.
+/// Adds the needs of the path and the query. Calls `list` with the position of the need and
+/// the parameter of each list.
 pub(crate) fn read_places(
     reading: &mut Reading<'_, '_>,
     mut list: impl FnMut(usize, &'static str),
@@ -63,9 +64,11 @@ pub(crate) fn read_places(
     for RouteNeed { place, parameter, actions } in &reading.operation.needs {
         match place {
             Place::Cluster => reading.need(actions, Target::Cluster)?,
-            Place::ClusterIfAll if may_be_all(reading) => reading.need(actions, Target::Cluster)?,
-            Place::AllIfAll if may_be_all(reading) => reading.need_all(actions)?,
-            Place::ClusterIfAll | Place::AllIfAll => {}
+            Place::ClusterIfAllPits if may_name_all_pits(reading) => {
+                reading.need(actions, Target::Cluster)?
+            }
+            Place::AllIfAllPits if may_name_all_pits(reading) => reading.need_all(actions)?,
+            Place::ClusterIfAllPits | Place::AllIfAllPits => {}
             Place::All => reading.need_all(actions)?,
             Place::OpenScroll if reading.request.scrolls_are_checked => {}
             Place::OpenScroll => reading.need_all(actions)?,
@@ -84,9 +87,9 @@ pub(crate) fn read_places(
             Place::Creates => match reading.index_name(parameter)? {
                 Some(name) => reading.need(actions, Target::AddedName(name))?,
                 None => {
-                    // A role may hide a part of the index that is created.
                     reading.need(actions, Target::AddedName(Cow::Borrowed(ROLLED_OVER)))?;
-                    reading.mark_adds_names();
+                    // A role may hide a part of the new index. The first need is the rollover.
+                    reading.mark_first_adds_names();
                 }
             },
             Place::AliasesUnlessAll
@@ -106,13 +109,12 @@ pub(crate) fn read_places(
 /// The indices that a parameter lists, as a node reads the list for this operation.
 fn read_list<'a>(reading: &Reading<'_, 'a>, parameter: &str) -> Result<Expression<'a>, Problem> {
     let operation = reading.operation;
-    if operation.takes_one_name
-        && reading.parameter(parameter)?.is_some_and(|text| text.contains(','))
+    if operation.is_unsplit && reading.parameter(parameter)?.is_some_and(|text| text.contains(','))
     {
         return Err(SEVERAL);
     }
     let indices = reading.list(parameter)?;
-    if operation.takes_nothing_out && indices.excludes() {
+    if operation.exclusions_are_names && indices.excludes() {
         return Err(Problem::Unsupported(
             "exclusions (`-name`) in this list, in which a node leaves nothing out",
         ));
@@ -137,11 +139,12 @@ fn read_name<'a>(
 /// denied.
 #[must_use]
 pub fn depends_on_body(request: &Request<'_>) -> bool {
-    let (mut needs, unseen) = (Vec::new(), Request { body: RequestBody::Unseen, ..*request });
-    route(&unseen, &mut needs).is_ok_and(|reading| reading.operation.body != Body::Ignored)
+    let (mut needs, bodiless) =
+        (Vec::new(), Request { body: RequestBody::Unavailable, ..*request });
+    route(&bodiless, &mut needs).is_ok_and(|reading| reading.operation.body != Body::Ignored)
         // Without the body some requests need more, and date math is denied.
         && matches!(
-            read(&unseen, &mut needs),
+            read(&bodiless, &mut needs),
             Ok(_) | Err(Problem::BodyNeeded | UNENDED_DATE_MATH)
         )
 }
@@ -191,7 +194,7 @@ pub(crate) fn route<'r, 'a>(
 }
 
 /// Whether a request may name all points in time, as `_all`, possibly percent-encoded or escaped.
-fn may_be_all(reading: &Reading<'_, '_>) -> bool {
+fn may_name_all_pits(reading: &Reading<'_, '_>) -> bool {
     reading.request.target.contains("_all")
         || reading.request.target.contains('%')
         || reading.body().map_or(true, |body| {

@@ -33,8 +33,9 @@ pub(crate) struct Names<'t> {
     /// Names that are checked, but never part of a reduced request: closed indices that only its
     /// patterns match (`legacy`), and names that its exclusions may match.
     pub(crate) never_forwarded: RoaringBitmap,
-    /// The names among `never_forwarded` that the cluster itself may exclude from the request as it
-    /// is.
+    /// The names among `never_forwarded` that the cluster may leave out of the request as it is. If
+    /// all names are permitted, but the request is reduced for another reason, only these are not
+    /// forwarded.
     pub(crate) excluded_by_cluster: RoaringBitmap,
     /// Aliases that are replaced by their indices in `known`.
     pub(crate) replaced: RoaringBitmap,
@@ -127,7 +128,7 @@ pub(crate) fn resolve<'t>(
     match target {
         Target::Cluster => return None,
         Target::Name(name) => names.add_name(inventory, evaluation, name),
-        Target::Missing(name) => match inventory.and_then(|inventory| inventory.number(name)) {
+        Target::Missing(name) => match inventory.and_then(|inventory| inventory.id(name)) {
             Some(_) => return None,
             None => names.unknown.push(Unknown::Name(name)),
         },
@@ -145,19 +146,20 @@ pub(crate) fn resolve<'t>(
     Some(names)
 }
 
-pub(crate) fn asks_for(evaluation: EvaluationType, need: &Need<'_>) -> bool {
+/// Whether the plugin checks a need. Some needs are checked by `v4` only.
+pub(crate) fn is_checked(evaluation: EvaluationType, need: &Need<'_>) -> bool {
     match need.target {
         Target::AddedName(_) => evaluation == EvaluationType::V4,
         Target::Cluster => {
             evaluation == EvaluationType::V4
-                || !need.actions.iter().all(|action| CLUSTER_IN_V4.contains(action))
+                || !need.actions.iter().all(|action| CLUSTER_ONLY_IN_V4.contains(action))
         }
         Target::Name(_) | Target::Indices(_) | Target::Fixed(_) | Target::Missing(_) => true,
     }
 }
 
-/// Actions that only `v4` asks for on the cluster.
-const CLUSTER_IN_V4: [Action; 2] = [
+/// Actions on the cluster that only `v4` checks.
+const CLUSTER_ONLY_IN_V4: [Action; 2] = [
     Action::of("cluster:monitor/point_in_time/segments/_all"),
     Action::of("indices:data/read/point_in_time/readall"),
 ];
@@ -184,7 +186,7 @@ impl<'t> Names<'t> {
     ) {
         let mut options = expression.options;
         if evaluation == EvaluationType::Legacy {
-            // `legacy` always asks for open and hidden indices.
+            // `legacy` always checks open and hidden indices.
             (options.open, options.hidden) = (true, true);
         }
         self.is_all = expression.is_all();
@@ -211,7 +213,7 @@ impl<'t> Names<'t> {
             true => parts_without_excluded(inventory, expression),
             false => expression.parts().collect(),
         };
-        let exclusions = exclusions(expression, evaluation);
+        let excluded_states = excluded_states(expression, evaluation);
         // `named`: the names in the expression. `groups`: the aliases and data streams among them,
         // which a node looks up after the exclusions.
         let (mut named, mut groups) = (RoaringBitmap::new(), RoaringBitmap::new());
@@ -219,10 +221,10 @@ impl<'t> Names<'t> {
             match part {
                 Part::Name(name) => {
                     self.add_name(Some(inventory), evaluation, name);
-                    if let Some(number) = inventory.number(name) {
-                        let names = names_of(inventory, evaluation, &number);
+                    if let Some(id) = inventory.id(name) {
+                        let names = names_of(inventory, evaluation, &id);
                         named.extend(names);
-                        if !inventory.is_index(number) {
+                        if !inventory.is_index(id) {
                             groups.extend(names);
                         }
                     }
@@ -240,24 +242,12 @@ impl<'t> Names<'t> {
                 }
                 Part::Except(name) if !name.contains('*') => {
                     // The name of an alias or data stream excludes none of its indices.
-                    if let Some(number) =
-                        inventory.number(name).filter(|number| inventory.is_index(*number))
-                    {
-                        self.known.remove(number);
+                    if let Some(id) = inventory.id(name).filter(|id| inventory.is_index(*id)) {
+                        self.known.remove(id);
                     }
                 }
                 Part::Except(pattern) => {
-                    // Comparing with the names takes most of the time, so it is done once.
-                    let names = names_matching(inventory, pattern);
-                    let matching =
-                        |options| without_hidden(inventory, names.clone(), pattern, options, false);
-                    self.known -= certainly_excluded(inventory, matching(exclusions), exclusions);
-                    let any_state = Options { open: true, closed: true, hidden: true, ..options };
-                    self.never_forwarded |=
-                        expand_matching(inventory, matching(any_state), any_state);
-                    let options = expression.options;
-                    self.excluded_by_cluster |=
-                        expand_matching(inventory, matching(options), options);
+                    self.exclude(inventory, pattern, excluded_states, expression.options)
                 }
             }
         }
@@ -270,6 +260,25 @@ impl<'t> Names<'t> {
             *names &= &self.known;
             *names -= &named;
         }
+    }
+
+    /// Excludes the names that certainly match a pattern, and marks the names that may match it.
+    /// `requested` are the options of the request, unchanged for `legacy`.
+    fn exclude(
+        &mut self,
+        inventory: &Inventory,
+        pattern: &str,
+        certain: Options,
+        requested: Options,
+    ) {
+        let any_state = Options { open: true, closed: true, hidden: true, ..requested };
+        // Comparing with the names takes most of the time, so it is done once.
+        let names = names_matching(inventory, pattern);
+        let [certain_names, possible_names, requested_names] = [certain, any_state, requested]
+            .map(|options| without_hidden(inventory, names.clone(), pattern, options, false));
+        self.known -= certainly_excluded(inventory, certain_names, certain);
+        self.never_forwarded |= expand_matching(inventory, possible_names, any_state);
+        self.excluded_by_cluster |= expand_matching(inventory, requested_names, requested);
     }
 
     /// Adds the parts of an expression without an inventory.
@@ -289,21 +298,21 @@ impl<'t> Names<'t> {
         evaluation: EvaluationType,
         name: &'t str,
     ) {
-        let Some((inventory, number)) =
-            inventory.and_then(|inventory| Some((inventory, inventory.number(name)?)))
+        let Some((inventory, id)) =
+            inventory.and_then(|inventory| Some((inventory, inventory.id(name)?)))
         else {
             return self.unknown.push(Unknown::Name(name));
         };
-        let names = names_of(inventory, evaluation, &number);
+        let names = names_of(inventory, evaluation, &id);
         self.known.extend(names);
-        if names != [number] {
-            self.replaced.insert(number);
+        if names != [id] {
+            self.replaced.insert(id);
         }
     }
 
     fn add_unreplaced(&mut self, inventory: Option<&Inventory>, name: &'t str) {
-        match inventory.and_then(|inventory| inventory.number(name)) {
-            Some(number) => drop(self.known.insert(number)),
+        match inventory.and_then(|inventory| inventory.id(name)) {
+            Some(id) => drop(self.known.insert(id)),
             None => self.unknown.push(Unknown::Name(name)),
         }
     }
@@ -314,13 +323,11 @@ impl<'t> Names<'t> {
 pub(crate) fn names_of<'i>(
     inventory: &'i Inventory,
     evaluation: EvaluationType,
-    number: &'i u32,
+    id: &'i u32,
 ) -> &'i [u32] {
-    match (evaluation, inventory.members(*number)) {
-        (EvaluationType::Legacy, members @ [_, ..]) if inventory.aliases.contains(*number) => {
-            members
-        }
-        (EvaluationType::Legacy | EvaluationType::V4, _) => std::slice::from_ref(number),
+    match (evaluation, inventory.members(*id)) {
+        (EvaluationType::Legacy, members @ [_, ..]) if inventory.aliases.contains(*id) => members,
+        (EvaluationType::Legacy | EvaluationType::V4, _) => std::slice::from_ref(id),
     }
 }
 
@@ -335,7 +342,7 @@ pub(crate) fn parts_without_excluded<'e>(
     let mut excluded = HashSet::new();
     parts.reverse();
     parts.retain(|part| match part {
-        Part::Name(name) => inventory.number(name).is_some() || !excluded.contains(name),
+        Part::Name(name) => inventory.id(name).is_some() || !excluded.contains(name),
         Part::Except(name) => {
             excluded.insert(*name);
             true
@@ -373,7 +380,7 @@ pub(crate) fn expand_matching(
         }
     }
     if !options.open {
-        // An unlisted index may be closed.
+        // An unlisted index (known only as a member of an alias or data stream) may be closed.
         indices -= &inventory.open - &inventory.unlisted;
     }
     if !options.closed {
@@ -390,7 +397,7 @@ pub(crate) fn hidden_outside(inventory: &Inventory, target: &Target<'_>) -> Roar
     for part in expression.parts() {
         match part {
             Part::Name(name) => {
-                let named: RoaringBitmap = inventory.number(name).into_iter().collect();
+                let named: RoaringBitmap = inventory.id(name).into_iter().collect();
                 hidden -= inventory.with_members(named);
             }
             Part::Pattern(pattern) => {
@@ -427,10 +434,11 @@ pub(crate) fn certainly_excluded(
     certain
 }
 
-/// The states of the indices that exclusions exclude: those of the request. With `legacy`, an
-/// expression of patterns alone also excludes open indices: with `expand_wildcards=closed`, a node
-/// does not reach open indices in any case.
-fn exclusions(expression: &Expression<'_>, evaluation: EvaluationType) -> Options {
+/// The states of the indices that exclusions exclude. A node takes the states of the request. But
+/// `legacy` adds open indices to every pattern (see [`Names::add_expression`]), which exclusions
+/// must remove again. In an expression without names, this is safe: with `expand_wildcards=closed`,
+/// a node reaches no open index by a pattern.
+fn excluded_states(expression: &Expression<'_>, evaluation: EvaluationType) -> Options {
     let excludes_open = evaluation == EvaluationType::Legacy && !expression.has_name();
     Options { open: expression.options.open || excludes_open, ..expression.options }
 }
@@ -448,7 +456,7 @@ pub(crate) fn is_unresolved(inventory: Option<&Inventory>, expression: &Expressi
 }
 
 fn is_index_or_alias(inventory: Option<&Inventory>, name: &str) -> bool {
-    let kind = inventory.and_then(|inventory| inventory.kind(inventory.number(name)?));
+    let kind = inventory.and_then(|inventory| inventory.kind(inventory.id(name)?));
     matches!(kind, Some(Kind::OpenIndex | Kind::ClosedIndex | Kind::Alias))
 }
 
@@ -490,11 +498,9 @@ fn names_matching(inventory: &Inventory, pattern: &str) -> RoaringBitmap {
     match pattern.split_once('*') {
         Some((prefix, "")) => drop(names.insert_range(inventory.with_prefix(prefix))),
         Some((prefix, _)) => names.extend(
-            inventory
-                .with_prefix(prefix)
-                .filter(|number| matches(pattern, inventory.name(*number))),
+            inventory.with_prefix(prefix).filter(|id| matches(pattern, inventory.name(*id))),
         ),
-        None => names.extend(inventory.number(pattern)),
+        None => names.extend(inventory.id(pattern)),
     }
     names
 }

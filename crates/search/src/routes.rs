@@ -15,14 +15,14 @@ use crate::action::Action;
 use crate::expression::Options;
 
 /// The routes, parsed at the first use.
-pub(crate) static ROUTES: LazyLock<Node> =
-    LazyLock::new(|| Node::parse(include_str!("routes.txt")));
+pub(crate) static ROUTES: LazyLock<TrieNode> =
+    LazyLock::new(|| TrieNode::parse(include_str!("routes.txt")));
 
 /// A node of the trie, with the routes whose paths end there.
 #[derive(Debug, Default)]
-pub(crate) struct Node {
-    literals: BTreeMap<&'static str, Node>,
-    parameter: Option<Box<Node>>,
+pub(crate) struct TrieNode {
+    literals: BTreeMap<&'static str, TrieNode>,
+    parameter: Option<Box<TrieNode>>,
     routes: Vec<Route>,
 }
 
@@ -48,12 +48,13 @@ pub(crate) struct Operation {
     pub(crate) body: Body,
     /// The default expansion of patterns.
     pub(crate) options: Options,
-    /// Whether names may replace the patterns in `index`, and a node reads `ignore_unavailable`.
-    pub(crate) takes_names: bool,
+    /// Whether `index` may be forwarded with names in place of its patterns, and a node reads
+    /// `ignore_unavailable`.
+    pub(crate) patterns_are_replaceable: bool,
     /// Whether a node reads `-name` in the list as a name, and not as an exclusion.
-    pub(crate) takes_nothing_out: bool,
+    pub(crate) exclusions_are_names: bool,
     /// Whether a node does not split the list.
-    pub(crate) takes_one_name: bool,
+    pub(crate) is_unsplit: bool,
 }
 
 /// A need of an operation, before its target is read from a request.
@@ -72,11 +73,11 @@ pub(crate) struct RouteNeed {
 pub(crate) enum Place {
     Cluster,
     /// The cluster, if the request may name all points in time. Their indices are unknown.
-    ClusterIfAll,
+    ClusterIfAllPits,
     /// All indices, whatever the request says.
     All,
     /// All indices, if the request names all points in time, in its path or its body.
-    AllIfAll,
+    AllIfAllPits,
     /// The indices of an open scroll: all indices, unless the cluster checks the owner of the
     /// scroll.
     OpenScroll,
@@ -113,13 +114,13 @@ pub(crate) enum Body {
     Aliases,
     Bulk,
     Create,
-    /// The query of a search. The deleted documents may be refreshed.
+    /// The query of a search. `refresh` needs one more action.
     DeleteByQuery,
     Mget,
     Msearch,
     MsearchTemplate,
     Mtermvectors,
-    /// Points in time: for [`Place::AllIfAll`] and [`Place::ClusterIfAll`].
+    /// Points in time: for [`Place::AllIfAllPits`] and [`Place::ClusterIfAllPits`].
     PointsInTime,
     Reindex,
     Restore,
@@ -151,13 +152,14 @@ pub(crate) struct RouteMatch<'a> {
     path: &'a str,
 }
 
-/// The parameters that a walk may take. A node tries all modes until a route has the method.
+/// The segments at which a walk may take a parameter (`TrieMatchingMode` in OpenSearch). OpenSearch
+/// tries all modes in this order until a route has the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
-    LiteralsOnly,
-    ParameterFirst,
-    ParameterLast,
-    AnyParameter,
+    NoSegment,
+    FirstSegment,
+    LastSegment,
+    AnySegment,
 }
 
 impl<'a> RouteMatch<'a> {
@@ -172,13 +174,12 @@ impl<'a> RouteMatch<'a> {
     }
 }
 
-impl Node {
+impl TrieNode {
     /// The route of a method and a raw path. Empty segments at the end of the path are ignored.
     pub(crate) fn find<'a>(&'static self, method: &str, path: &'a str) -> Option<RouteMatch<'a>> {
         let method = parse_word(method)?;
         let segments = path.strip_prefix('/').map(|_| path.trim_end_matches('/').split('/'))?;
-        let modes =
-            [Mode::LiteralsOnly, Mode::ParameterFirst, Mode::ParameterLast, Mode::AnyParameter];
+        let modes = [Mode::NoSegment, Mode::FirstSegment, Mode::LastSegment, Mode::AnySegment];
         let route = modes.into_iter().find_map(|mode| {
             let mut segments = segments.clone();
             segments.next();
@@ -188,24 +189,26 @@ impl Node {
         Some(RouteMatch { route, path })
     }
 
-    /// The node at the end of a path below this node, if it has routes.
-    fn walk(&self, mut path: Split<'_, char>, is_first: bool, mode: Mode) -> Option<&Node> {
+    /// The node at the end of a path below this node, if it has routes. The order of attempts is that
+    /// of `PathTrie.retrieve` in OpenSearch.
+    fn walk(&self, mut path: Split<'_, char>, is_first: bool, mode: Mode) -> Option<&TrieNode> {
         let Some(segment) = path.next() else {
             return (!self.routes.is_empty()).then_some(self);
         };
         let is_last = path.clone().next().is_none();
         let parameter = self.parameter.as_deref();
-        // In a node, `*` is the key of the parameter: a segment `*` finds it like a literal.
+        // In OpenSearch's trie, `*` is the key of the parameter: a segment `*` finds it like a literal.
         let literal = self.literals.get(segment).or(parameter.filter(|_| segment == "*"));
         let may_be_parameter = match mode {
-            Mode::LiteralsOnly => false,
-            Mode::ParameterFirst => is_first,
-            Mode::ParameterLast => is_last,
-            Mode::AnyParameter => true,
+            Mode::NoSegment => false,
+            Mode::FirstSegment => is_first,
+            Mode::LastSegment => is_last,
+            Mode::AnySegment => true,
         };
-        let may_skip_literal = may_be_parameter && (is_last || mode == Mode::ParameterFirst);
+        // A literal without routes gives way: `/_ingest` is a path of `/{index}`.
+        let prefers_parameter = may_be_parameter && (is_last || mode == Mode::FirstSegment);
         let (child, is_parameter) = match (literal, parameter) {
-            (Some(literal), Some(parameter)) if may_skip_literal && literal.routes.is_empty() => {
+            (Some(literal), Some(parameter)) if prefers_parameter && literal.routes.is_empty() => {
                 (parameter, true)
             }
             (Some(literal), _) => (literal, segment == "*"),
@@ -213,15 +216,15 @@ impl Node {
             (None, _) => return None,
         };
         let end = child.walk(path.clone(), false, mode);
-        if end.is_some() || is_last || is_parameter || mode == Mode::LiteralsOnly {
+        if end.is_some() || is_last || is_parameter || mode == Mode::NoSegment {
             return end;
         }
         parameter?.walk(path, false, mode)
     }
 
     /// The routes of a table. Lines with errors are left out: a test holds that there are none.
-    fn parse(table: &'static str) -> Node {
-        let mut root = Node::default();
+    fn parse(table: &'static str) -> TrieNode {
+        let mut root = TrieNode::default();
         let mut operation = None;
         for line in table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
             match (line.strip_prefix("  "), operation) {
@@ -258,7 +261,7 @@ impl Node {
     #[cfg(test)]
     pub(crate) fn all(&self) -> Vec<&Route> {
         let children = self.literals.values().chain(self.parameter.as_deref());
-        self.routes.iter().chain(children.flat_map(Node::all)).collect()
+        self.routes.iter().chain(children.flat_map(TrieNode::all)).collect()
     }
 }
 
@@ -273,9 +276,9 @@ impl Operation {
             needs: Vec::new(),
             body: Body::Ignored,
             options: Options::OPEN,
-            takes_names: false,
-            takes_nothing_out: false,
-            takes_one_name: false,
+            patterns_are_replaceable: false,
+            exclusions_are_names: false,
+            is_unsplit: false,
         };
         for word in words.split_whitespace().filter(|_| denied.is_none()) {
             match word.split_once('=').unwrap_or((word, "")) {
@@ -283,9 +286,9 @@ impl Operation {
                 ("expand", states) => {
                     operation.options = operation.options.expanding(states).ok()?
                 }
-                ("takes-names", _) => operation.takes_names = true,
-                ("takes-nothing-out", _) => operation.takes_nothing_out = true,
-                ("takes-one-name", _) => operation.takes_one_name = true,
+                ("replaceable-patterns", _) => operation.patterns_are_replaceable = true,
+                ("exclusions-are-names", _) => operation.exclusions_are_names = true,
+                ("unsplit", _) => operation.is_unsplit = true,
                 (place, parameter) => match Action::named(word) {
                     Some(action) => operation.needs.last_mut()?.actions.push(action),
                     None => {

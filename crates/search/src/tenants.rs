@@ -122,12 +122,10 @@ impl Tenants<'_> {
         &self.dashboards.index
     }
 
-    /// The numbers of the names that [begin](Self::begins) with the index.
-    fn numbers(&self, inventory: &Inventory) -> Range<u32> {
+    /// The ids of the names that are [names of the index](Self::is_index_name).
+    fn ids(&self, inventory: &Inventory) -> Range<u32> {
         match self.evaluation {
-            EvaluationType::Legacy => {
-                inventory.number(self.index()).map_or(0..0, |number| number..number + 1)
-            }
+            EvaluationType::Legacy => inventory.id(self.index()).map_or(0..0, |id| id..id + 1),
             EvaluationType::V4 => inventory.with_prefix(self.index()),
         }
     }
@@ -142,10 +140,10 @@ impl Tenants<'_> {
             return RoaringBitmap::new();
         }
         let is_permitted = in_turn.all(|action| access.permits(*action));
-        self.numbers(inventory)
-            .filter(|number| {
-                let is_visible = is_permitted && self.is_of_global_tenant(inventory, *number);
-                inventory.is_index(*number) && !is_visible
+        self.ids(inventory)
+            .filter(|id| {
+                let is_visible = is_permitted && self.is_of_global_tenant(inventory, *id);
+                inventory.is_index(*id) && !is_visible
             })
             .collect()
     }
@@ -154,12 +152,12 @@ impl Tenants<'_> {
     pub(crate) fn is_about_index(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         match target {
             Target::Cluster => false,
-            Target::Name(name) | Target::Missing(name) => self.is_named(name),
+            Target::Name(name) | Target::Missing(name) => self.is_index_or_alias(name),
             // An added name must be the whole name.
             Target::AddedName(name) => {
-                Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_named(name)
+                Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_index_or_alias(name)
             }
-            Target::Fixed(expression) if self.is_unseen(expression) => true,
+            Target::Fixed(expression) if self.may_include_index(expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
                 self.is_in(expression) || (names.unknown.is_empty() && self.is_all_of(&names.known))
             }
@@ -186,9 +184,9 @@ impl Tenants<'_> {
         };
         is_alone
             && (self.inventory.is_some_and(|inventory| {
-                names.known.iter().any(|number| {
-                    inventory.name(number).starts_with(self.index())
-                        && !self.is_of_global_tenant(inventory, number)
+                names.known.iter().any(|id| {
+                    inventory.name(id).starts_with(self.index())
+                        && !self.is_of_global_tenant(inventory, id)
                 })
             }) || names.unknown.iter().any(|unknown| match unknown {
                 Unknown::Name(name) => name.starts_with(self.index()) && *name != self.index(),
@@ -198,9 +196,9 @@ impl Tenants<'_> {
 
     /// Whether a name that begins with the name of the index belongs to the global tenant: it is
     /// the index, or an index whose only alias that begins so is the index.
-    fn is_of_global_tenant(&self, inventory: &Inventory, number: u32) -> bool {
-        let groups = inventory.groups(number).iter().map(|group| inventory.name(*group));
-        inventory.name(number) == self.index()
+    fn is_of_global_tenant(&self, inventory: &Inventory, id: u32) -> bool {
+        let groups = inventory.groups(id).iter().map(|group| inventory.name(*group));
+        inventory.name(id) == self.index()
             || groups.filter(|group| group.starts_with(self.index())).eq([self.index()])
     }
 
@@ -210,16 +208,16 @@ impl Tenants<'_> {
         else {
             return false;
         };
-        let numbers = self.numbers(inventory);
-        numbers.contains(&first) && numbers.contains(&last)
+        let ids = self.ids(inventory);
+        ids.contains(&first) && ids.contains(&last)
     }
 
-    /// Whether an unseen query may read the index.
-    pub(crate) fn is_unseen(&self, expression: &Expression<'_>) -> bool {
+    /// Whether an expression stands for unknown indices, and the index may be among them.
+    pub(crate) fn may_include_index(&self, expression: &Expression<'_>) -> bool {
         expression.is_empty_or_all()
             && expression.options.closed
             && expression.options.hidden
-            && self.inventory.is_none_or(|inventory| !self.numbers(inventory).is_empty())
+            && self.inventory.is_none_or(|inventory| !self.ids(inventory).is_empty())
     }
 
     /// Whether a part of an expression stands for this index, or the plugin may read it so.
@@ -233,36 +231,36 @@ impl Tenants<'_> {
             && expression.parts().any(|part| part == Part::Pattern("*"))
             && self.inventory.is_none_or(|inventory| {
                 let aliases = &inventory.aliases;
-                aliases.len() == 1 && aliases.min() == inventory.number(self.index())
+                aliases.len() == 1 && aliases.min() == inventory.id(self.index())
             })
     }
 
     /// Whether a part of an expression stands for this index. `*` does not.
     pub(crate) fn is_part(&self, part: Part<'_>) -> bool {
         match part {
-            Part::Name(name) => self.is_named(name),
+            Part::Name(name) => self.is_index_or_alias(name),
             Part::Pattern("*") | Part::Except(_) => false,
             Part::Pattern(pattern) => match self.inventory {
-                Some(inventory) if inventory.number(self.index()).is_none() => false,
+                Some(inventory) if inventory.id(self.index()).is_none() => false,
                 None if self.evaluation == EvaluationType::V4 => may_begin(pattern, self.index()),
                 Some(_) | None => crate::expression::matches(pattern, self.index()),
             },
         }
     }
 
-    /// Whether a name [begins](Self::begins) with the index, or is an alias of this index alone.
-    pub(crate) fn is_named(&self, name: &str) -> bool {
-        self.begins(name)
+    /// Whether a name is a [name of the index](Self::is_index_name), or an alias of this index alone.
+    pub(crate) fn is_index_or_alias(&self, name: &str) -> bool {
+        self.is_index_name(name)
             || self.inventory.is_some_and(|inventory| {
-                match (inventory.number(self.index()), inventory.number(name)) {
-                    (Some(index), Some(number)) => inventory.members(number) == [index],
+                match (inventory.id(self.index()), inventory.id(name)) {
+                    (Some(index), Some(id)) => inventory.members(id) == [index],
                     (None, _) | (_, None) => false,
                 }
             })
     }
 
-    /// Whether a name is the index, or for `v4` begins with its name.
-    pub(crate) fn begins(&self, name: &str) -> bool {
+    /// Whether a name is the name of the index, or for `v4` begins with it.
+    pub(crate) fn is_index_name(&self, name: &str) -> bool {
         match self.evaluation {
             EvaluationType::Legacy => name == self.index(),
             EvaluationType::V4 => name.starts_with(self.index()),

@@ -415,12 +415,12 @@ fn an_unseen_body_is_not_an_empty_one() {
         ("GET", "/a/_search"),
         ("POST", "/a/_termvectors"),
     ] {
-        let request = Request { body: RequestBody::Unseen, ..request(method, target, "") };
+        let request = Request { body: RequestBody::Unavailable, ..request(method, target, "") };
         assert_eq!(needs_of(&request), Err(Problem::BodyNeeded), "{method} {target}");
     }
     assert!(Problem::BodyNeeded.to_string().contains("with_request_body"));
     // An update without its body may have a script.
-    let update = Request { body: RequestBody::Unseen, ..request("POST", "/a/_update/1", "") };
+    let update = Request { body: RequestBody::Unavailable, ..request("POST", "/a/_update/1", "") };
     assert!(
         needs_of(&update)
             .expect("it is read")
@@ -428,7 +428,7 @@ fn an_unseen_body_is_not_an_empty_one() {
     );
     // A body that can be had is waited for only where it matters.
     let awaited =
-        |method, target| Request { body: RequestBody::Awaited, ..request(method, target, "") };
+        |method, target| Request { body: RequestBody::Pending, ..request(method, target, "") };
     assert_eq!(needs_of(&awaited("POST", "/a/_update/1")), Err(Problem::BodyNeeded));
     for (method, target) in [("PUT", "/a/_doc/1"), ("GET", "/a/_doc/1"), ("POST", "/a/_refresh")] {
         assert_eq!(

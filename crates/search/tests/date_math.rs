@@ -25,10 +25,13 @@ fn date_math_is_decided_once_the_request_is_complete() {
         let whole = request("GET", target, "");
         assert!(needs_of(&whole).is_ok(), "{target}");
         assert_eq!(
-            needs_of(&Request { body: RequestBody::Awaited, ..whole }),
+            needs_of(&Request { body: RequestBody::Pending, ..whole }),
             Err(Problem::BodyNeeded)
         );
-        assert!(needs_of(&Request { body: RequestBody::Unseen, ..whole }).is_err(), "{target}");
+        assert!(
+            needs_of(&Request { body: RequestBody::Unavailable, ..whole }).is_err(),
+            "{target}"
+        );
         // The end of each is waited for, and only the body of a search says what it needs.
         assert_eq!(depends_on_body(&whole), !target.contains("_doc"), "{target}");
     }

@@ -250,7 +250,7 @@ fn all_points_in_time_need_rights_on_the_cluster() {
         assert!(is_permitted(&on_indices, EvaluationType::V4, method, target, body), "{target}");
         // The body is not there, or of another type.
         for request in [
-            Request { body: RequestBody::Unseen, ..request(method, target, "") },
+            Request { body: RequestBody::Unavailable, ..request(method, target, "") },
             Request { content_type: Some("application/yaml"), ..request(method, target, body) },
             Request { content_encoding: Some("gzip"), ..request(method, target, body) },
         ] {

@@ -63,7 +63,7 @@ impl Denials {
         DenialScratch { body, detail }: &'a mut DenialScratch,
     ) -> Denied<'a> {
         // The request is decided again with its body: nobody reads this answer.
-        if request.body == RequestBody::Awaited && reason == Reason::Cluster(Problem::BodyNeeded) {
+        if request.body == RequestBody::Pending && reason == Reason::Cluster(Problem::BodyNeeded) {
             [&mut *detail, &mut *body].into_iter().for_each(String::clear);
         } else {
             write_detail(reason, answer, detail);

@@ -300,7 +300,7 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
     // looked up once.
     let (mut distinct_needs, mut distinct_texts) = (HashSet::new(), HashSet::new());
     for need in needs {
-        if !explain::asks_for(privileges, need)
+        if !explain::is_checked(privileges, need)
             || !distinct_needs.insert((need.actions, &need.target))
         {
             continue;
@@ -343,7 +343,7 @@ fn grants(
     needs: &[Need<'_>],
 ) -> Vec<ExplainedGrant> {
     let mut grants: Vec<ExplainedGrant> = Vec::new();
-    let checked = needs.iter().filter(|need| explain::asks_for(privileges, need));
+    let checked = needs.iter().filter(|need| explain::is_checked(privileges, need));
     for need in checked.take(MAX_GRANTED) {
         let mut names: Vec<Option<&str>> = Vec::new();
         names.extend((need.target == Target::Cluster).then_some(None));

@@ -98,7 +98,7 @@ impl LoggedDecision {
             path: path.as_bytes(),
             headers: &borrowed_headers(&headers),
             client: self.client.as_deref().unwrap_or_default().as_bytes(),
-            body: if is_unseen { RequestBody::Unseen } else { body.whole() },
+            body: if is_unseen { RequestBody::Unavailable } else { body.whole() },
             ..Request::default()
         };
         let (mut notes, mut removed) = (Vec::new(), None);

@@ -89,8 +89,8 @@ impl DecidedRequest {
             .iter()
             .any(|policy| matches!(policy.backend(request.host), Backend::Cluster(_)));
         let (body, body_bytes) = match request.body {
-            RequestBody::Unseen => (RequestBody::Unseen, &b""[..]),
-            RequestBody::Awaited => (RequestBody::Awaited, &b""[..]),
+            RequestBody::Unavailable => (RequestBody::Unavailable, &b""[..]),
+            RequestBody::Pending => (RequestBody::Pending, &b""[..]),
             RequestBody::Whole(bytes) => (RequestBody::Whole(b""), bytes),
         };
         let (path, client, headers, body_bytes) = if for_cluster {
@@ -152,7 +152,7 @@ impl DecidedRequest {
             self.texts();
         let body = match self.body {
             RequestBody::Whole(_) => RequestBody::Whole(body),
-            unknown @ (RequestBody::Unseen | RequestBody::Awaited) => unknown,
+            unknown @ (RequestBody::Unavailable | RequestBody::Pending) => unknown,
         };
         let (headers, is_changeable) = (&*headers, self.is_changeable);
         let request = Request { method, host, path, headers, id, client, body, is_changeable };
@@ -164,7 +164,7 @@ impl DecidedRequest {
         let verdict = candidate.check_again(&request, caller, scratch, self.received);
         let decision = Decision::new(&verdict);
         // Like the active policy, the candidate would have waited for the body.
-        let is_unknown = self.body == RequestBody::Awaited && verdict.needs_body();
+        let is_unknown = self.body == RequestBody::Pending && verdict.needs_body();
         let difference =
             if is_unknown { Difference::NotCompared } else { self.decision().difference(decision) };
         report(difference, decision)

@@ -103,8 +103,8 @@ impl Privileges {
     }
 
     fn steps_of_name(&self, name: &str, actions: usize) -> usize {
-        match self.inventory.number(name) {
-            Some(number) => 1 + steps_of_members(self.inventory.related(number).len()),
+        match self.inventory.id(name) {
+            Some(id) => 1 + steps_of_members(self.inventory.related(id).len()),
             None => self.steps_of_unknown(name.len(), actions),
         }
     }

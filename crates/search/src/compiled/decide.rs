@@ -15,7 +15,7 @@ use crate::answer::{
 };
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
-use crate::resolve::{Names, Unknown, asks_for, hidden_outside};
+use crate::resolve::{Names, Unknown, hidden_outside, is_checked};
 use crate::tenants::{TenantAccess, Tenants};
 
 /// `Ok(None)` if a need is permitted as it is, or else the names to which it must be reduced.
@@ -44,10 +44,10 @@ impl Privileges {
         let (answer, filtered) = (Answer::default(), BTreeMap::new());
         let mut evaluation = Evaluation { privileges: self, caller, answer, filtered };
         let (mut parts, mut is_denied) = (Vec::new(), false);
-        for (number, need) in needs.iter().enumerate() {
+        for (position, need) in needs.iter().enumerate() {
             match evaluation.evaluate(need) {
                 Ok(None) => {}
-                Ok(Some(names)) => parts.push(PermittedPart { need: number, names }),
+                Ok(Some(names)) => parts.push(PermittedPart { need: position, names }),
                 Err(Denied) => is_denied = true,
             }
         }
@@ -97,7 +97,7 @@ impl Privileges {
         names: &RoaringBitmap,
     ) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
-        let mut granted = (allowed.known.names() & names) | (&allowed.blocked & names);
+        let mut granted = (allowed.known.names() & names) | (&allowed.insufficient & names);
         for rendered in caller.rendered(&allowed.templates) {
             granted |= &rendered.with_members & names;
         }
@@ -105,10 +105,10 @@ impl Privileges {
     }
 
     /// Why an action is not permitted on a name of the inventory.
-    fn reason(&self, caller: &Caller, number: u32) -> Reason {
-        let is_system = self.special.system.contains(number);
-        let name = RoaringBitmap::from_iter([number]);
-        if self.special.security.contains(number) {
+    fn reason(&self, caller: &Caller, id: u32) -> Reason {
+        let is_system = self.special.system.contains(id);
+        let name = RoaringBitmap::from_iter([id]);
+        if self.special.security.contains(id) {
             Reason::SecurityIndex
         } else if is_system && self.granted(caller, SYSTEM_INDEX, &name).is_empty() {
             Reason::SystemIndex
@@ -155,7 +155,7 @@ impl Privileges {
 
 impl Evaluation<'_> {
     fn evaluate(&mut self, need: &Need<'_>) -> Outcome {
-        if !asks_for(self.privileges.evaluation(), need) {
+        if !is_checked(self.privileges.evaluation(), need) {
             return Ok(None);
         }
         let reduced = match self.privileges.names(need) {
@@ -173,7 +173,7 @@ impl Evaluation<'_> {
         let (is_service, cluster) = (*is_service, &roles.cluster);
         let missing = need.actions.iter().filter(|a| is_service || !cluster.contains(**a));
         let reason = if is_service { Reason::ServiceAccount } else { Reason::NotGranted };
-        self.answer.deny(missing, "", reason).map(|()| None)
+        self.answer.deny_if_any(missing, "", reason).map(|()| None)
     }
 
     fn evaluate_names(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
@@ -189,9 +189,9 @@ impl Evaluation<'_> {
             self.permitted_names(need, names);
         let keeps_unknown = unknown.len() == names.unknown.len();
         let is_permitted = known.len() == names.known.len() && keeps_unknown;
-        // The plugin possibly does not ask about names that are never forwarded. In that case it
-        // does not reduce the request.
-        let plugin_may_reduce_nothing =
+        // The plugin possibly does not check the names that are never forwarded. If only such names
+        // are denied, it may forward the request as it is.
+        let plugin_may_forward_as_is =
             keeps_unknown && (&names.known - &known).is_subset(&names.never_forwarded);
         let left_out = privileges.dashboards_left_out(need, caller.tenant);
         if is_permitted && known.is_disjoint(&left_out) {
@@ -205,10 +205,12 @@ impl Evaluation<'_> {
             return Ok(None);
         }
         known -= left_out;
+        // The plugin leaves the patterns of a permitted request to the cluster, which resolves them
+        // to all of `known`, except for the names that it may exclude.
         known -= if is_permitted { &names.excluded_by_cluster } else { &names.never_forwarded };
-        // `legacy` checks hidden indices, too. The request as it is would not show them, so the
-        // reduced request must not.
-        if let Some(inventory) = privileges.inventory().filter(|_| plugin_may_reduce_nothing) {
+        // The request as it is would not show hidden indices, which `legacy` checks, too. So the
+        // reduced request must not name them.
+        if let Some(inventory) = privileges.inventory().filter(|_| plugin_may_forward_as_is) {
             known -= hidden_outside(inventory, &need.target);
         }
         let count = known.len().saturating_add(unknown.len() as u64);
@@ -220,7 +222,7 @@ impl Evaluation<'_> {
         }
         // Aliases are replaced by their indices.
         self.filter_names(need, (&known, &RoaringBitmap::new()), &unknown)?;
-        let known = known.iter().map(|number| privileges.inventory.name(number));
+        let known = known.iter().map(|id| privileges.inventory.name(id));
         let unknown = unknown.iter().map(|unknown| unknown.text());
         Ok(Some(known.chain(unknown).map(str::to_owned).collect()))
     }
@@ -243,9 +245,9 @@ impl Evaluation<'_> {
                 .take(MAX_MISSING)
                 .map(|name| (privileges.inventory.name(name), privileges.reason(caller, name)))
                 .collect();
-            for (number, unknown) in names.unknown.iter().enumerate() {
+            for (position, unknown) in names.unknown.iter().enumerate() {
                 if let Err(reason) = privileges.permits_unknown(caller, *action, *unknown) {
-                    denied_unknown.insert(number);
+                    denied_unknown.insert(position);
                     denies_special |= matches!(reason, Reason::SystemIndex | Reason::SecurityIndex);
                     if reasons.len() < MAX_MISSING {
                         reasons.push((unknown.text(), reason));
@@ -259,12 +261,12 @@ impl Evaluation<'_> {
             }));
         }
         let unknown = names.unknown.iter().enumerate();
-        let unknown = unknown.filter(|(number, _)| !denied_unknown.contains(number));
+        let unknown = unknown.filter(|(position, _)| !denied_unknown.contains(position));
         PermittedNames { known, unknown: unknown.map(|(_, name)| *name).collect(), denies_special }
     }
 
     fn deny_all(&mut self, need: &Need<'_>, reason: Reason) -> Outcome {
-        self.answer.deny(need.actions, need.target.text(), reason).and(Err(Denied))
+        self.answer.deny_if_any(need.actions, need.target.text(), reason).and(Err(Denied))
     }
 
     /// A need that names no index: `legacy` permits it, `v4` if a role grants it on any index.
@@ -278,7 +280,7 @@ impl Evaluation<'_> {
         if settings.evaluation == EvaluationType::V4 {
             let mut missing = need.actions.to_vec();
             missing.retain(|action| !caller.is_granted_anywhere(privileges, *action));
-            self.answer.deny(&missing, "", Reason::NotGranted)?;
+            self.answer.deny_if_any(&missing, "", Reason::NotGranted)?;
         }
         match names.is_emptied {
             false => Ok(None),
@@ -301,9 +303,9 @@ impl Evaluation<'_> {
             // The tenant does not matter: `missing` is now empty, and denies nothing.
             remaining.append(&mut missing);
         }
-        let mut result = self.answer.deny(missing, index, Reason::TenantNotGranted);
+        let mut result = self.answer.deny_if_any(missing, index, Reason::TenantNotGranted);
         if tenants.is_of_other_tenant(&need.target, names) {
-            result = result.and(self.answer.deny(remaining, index, Reason::OtherTenant));
+            result = result.and(self.answer.deny_if_any(remaining, index, Reason::OtherTenant));
         }
         result
     }
@@ -324,6 +326,8 @@ impl Evaluation<'_> {
                 EvaluationType::Legacy => {
                     settings.do_not_fail_on_forbidden
                         && actions.all(|action| settings.reduces(*action))
+                        // The plugin denies special indices that are named, but leaves them out of
+                        // a request for all indices.
                         && (!denies_special || names.is_all)
                         && (!is_empty || settings.do_not_fail_on_forbidden_empty)
                 }

@@ -10,9 +10,9 @@ use super::{Caller, Grant, Privileges, RenderedPattern};
 use crate::action::Action;
 use crate::answer::{Answer, Denied, Filter, MAX_FILTERS, Reason};
 use crate::config::{IndexPattern, IndexPermission, Variables};
-use crate::filtering::{Filtering, denied_by_all, may_show_by_new_name, strictest};
+use crate::filtering::{Filtering, denied_by_hidden, may_show_by_new_name, strictest_filtering};
 use crate::need::Need;
-use crate::pattern::{Pattern, is_odd};
+use crate::pattern::{Pattern, has_astral_or_control};
 use crate::resolve::Unknown;
 use crate::settings::EvaluationSettings;
 
@@ -157,19 +157,20 @@ impl Evaluation<'_> {
         unknown: &[Unknown<'_>],
     ) -> Result<(), Denied> {
         let Self { privileges, caller, answer, filtered } = self;
-        let Some((action, filtering)) = strictest(need) else { return Ok(()) };
+        let Some((action, filtering)) = strictest_filtering(need) else { return Ok(()) };
         if caller.roles.is_unrestricted {
             return Ok(());
         }
         let inventory = &privileges.inventory;
         // If a role hides something of every index, operations that read in order to write are
         // denied, even if another role shows all.
-        let hides_of_all = caller.roles.hides_of_all;
-        if let Some(reason) = hides_of_all.and_then(|documents| denied_by_all(filtering, documents))
+        let hidden_everywhere = caller.roles.hidden_everywhere;
+        if let Some(reason) =
+            hidden_everywhere.and_then(|hidden| denied_by_hidden(filtering, hidden))
         {
-            let name = known.min().map(|number| inventory.name(number));
+            let name = known.min().map(|id| inventory.name(id));
             let name = name.or_else(|| unknown.first().map(|unknown| unknown.text()));
-            return name.map_or(Ok(()), |name| answer.deny([&action], name, reason));
+            return name.map_or(Ok(()), |name| answer.deny_if_any([&action], name, reason));
         }
         let restricted = caller.restricted.as_ref().unwrap_or(&caller.roles.restricted);
         let filtered = filtered.entry(filtering).or_default();
@@ -179,21 +180,20 @@ impl Evaluation<'_> {
         for group in (known & restricted) - &filtered.groups {
             let members = inventory.members(group);
             // A filter is added for the alias or data stream, too: it may have newer indices.
-            for number in std::iter::once(&group).chain(members).copied() {
-                if filtered.names.contains(number) {
+            for id in std::iter::once(&group).chain(members).copied() {
+                if filtered.names.contains(id) {
                     continue;
                 }
-                let applies =
-                    |grant: &Grant| match privileges.applies_to_known(caller, grant, number) {
-                        true => Some(true),
-                        // Its indices show whether something may be hidden.
-                        false if number == group && !members.is_empty() => None,
-                        false => privileges.may_hide(caller, grant, number).then_some(false),
-                    };
-                if !add((inventory.name(number), true), &applies)? {
+                let applies = |grant: &Grant| match privileges.applies_to_known(caller, grant, id) {
+                    true => Some(true),
+                    // Its indices show whether something may be hidden.
+                    false if id == group && !members.is_empty() => None,
+                    false => privileges.may_hide(caller, grant, id).then_some(false),
+                };
+                if !add((inventory.name(id), true), &applies)? {
                     return Ok(());
                 }
-                filtered.names.insert(number);
+                filtered.names.insert(id);
             }
             filtered.groups.insert(group);
         }
@@ -266,33 +266,31 @@ impl Privileges {
         }
         match restrictions.filter(name, &self.settings, filtering, is_known) {
             Ok(filter) => answer.filters.extend(filter),
-            Err(reason) => answer.deny([&action], name, reason)?,
+            Err(reason) => answer.deny_if_any([&action], name, reason)?,
         }
         Ok(true)
     }
 
     /// Whether a permission applies to a name of the inventory, or to its alias or data stream.
-    pub(crate) fn applies_to_known(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
-        self.with_parents(number).any(|number| {
+    pub(crate) fn applies_to_known(&self, caller: &Caller, grant: &Grant, id: u32) -> bool {
+        self.with_parents(id).any(|id| {
             let mut patterns = grant.patterns.iter().filter_map(|id| self.patterns.matches(*id));
-            patterns.any(|names| names.contains(number))
-                || rendered_for(&caller.templates, grant)
-                    .any(|pattern| pattern.direct.contains(number))
+            patterns.any(|names| names.contains(id))
+                || rendered_for(&caller.templates, grant).any(|pattern| pattern.direct.contains(id))
         })
     }
 
     /// Whether the plugin, unlike this evaluator, may apply a restricting permission to a name.
-    pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, number: u32) -> bool {
+    pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, id: u32) -> bool {
         grant.is_restricted()
-            && (self.special.odd.contains(number)
-                || rendered_for(&caller.widened, grant).any(|pattern| {
-                    self.with_parents(number).any(|number| pattern.direct.contains(number))
-                }))
+            && (self.special.astral_or_control.contains(id)
+                || rendered_for(&caller.widened, grant)
+                    .any(|pattern| self.with_parents(id).any(|id| pattern.direct.contains(id))))
     }
 
     /// A name and, for an index, its aliases and data streams.
-    fn with_parents(&self, number: u32) -> impl Iterator<Item = u32> {
-        std::iter::once(number).chain(self.inventory.groups(number).iter().copied())
+    fn with_parents(&self, id: u32) -> impl Iterator<Item = u32> {
+        std::iter::once(id).chain(self.inventory.groups(id).iter().copied())
     }
 
     /// Whether a permission may apply to a name that the inventory lacks. Without an inventory, the
@@ -306,7 +304,7 @@ impl Privileges {
         !self.has_inventory
             || self.any_pattern(caller, grant, |pattern| unknown.may_match(pattern))
             || (grant.is_restricted()
-                && (is_odd(unknown.text())
+                && (has_astral_or_control(unknown.text())
                     || rendered_for(&caller.widened, grant)
                         .any(|widened| unknown.may_match(&widened.pattern))))
     }
@@ -328,8 +326,8 @@ impl Privileges {
 
     /// The permission of the configuration.
     pub(crate) fn permission(&self, grant: &Grant) -> Option<&IndexPermission> {
-        let (role, number) = &grant.permission;
-        self.config.roles.get(role)?.index_permissions.get(*number)
+        let (role, position) = &grant.permission;
+        self.config.roles.get(role)?.index_permissions.get(*position)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
 use crate::answer::{Missing, Reason};
 use crate::expression::{Expression, Part};
-use crate::filtering::{may_show_by_new_name, strictest};
+use crate::filtering::{may_show_by_new_name, strictest_filtering};
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
 use crate::reading::Request;
@@ -62,7 +62,8 @@ impl Privileges {
         if needs.iter().any(may_reach_all) {
             return None;
         }
-        let matched = find(request).filter(|matched| matched.route.operation.takes_names)?;
+        let matched =
+            find(request).filter(|matched| matched.route.operation.patterns_are_replaceable)?;
         let expanded = self.expanded(inventory, expression, uses_cache).or_else(|| {
             let target = Target::Indices(expression.clone());
             let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
@@ -116,7 +117,7 @@ impl Privileges {
             && need.actions.iter().all(|action| self.grants_unknown(caller, *action, unknown))
             && (!is_system() || self.grants_unknown(caller, SYSTEM_INDEX, unknown))
             // A newer alias may match, for an index of which a role hides something.
-            && caller.is_unfiltered(need)
+            && caller.is_unfiltered_anywhere(need)
             && !tenants.is_some_and(|tenants| {
                 Tenants { inventory: None, ..tenants }.is_part(Part::Pattern(pattern))
             })
@@ -131,6 +132,7 @@ fn may_reach_all(need: &Need<'_>) -> bool {
 /// The action by which a pattern of a need may show hidden documents of a newer index.
 pub(crate) fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
     let Target::Indices(expression) = &need.target else { return None };
-    let (action, _) = strictest(need).filter(|(action, _)| may_show_by_new_name(*action))?;
+    let (action, _) =
+        strictest_filtering(need).filter(|(action, _)| may_show_by_new_name(*action))?;
     expression.has_pattern().then_some(action)
 }

@@ -2,7 +2,7 @@
 
 use roaring::RoaringBitmap;
 
-/// Names of the inventory, by their numbers. Never changed once it is made.
+/// Names of the inventory, by their ids. Never changed once it is made.
 ///
 /// A bitmap keeps up to 4,096 of 65,536 numbers as an array and searches it: among 2,000 names a
 /// look-up took 17 ns longer than among 2, a quarter of a decision (November 2026). The names of a
@@ -13,11 +13,11 @@ pub(super) struct NameSet {
     bits: Option<Bits>,
 }
 
-/// A bit per number.
+/// A bit per id.
 #[derive(Debug)]
 struct Bits {
     words: Box<[u64]>,
-    /// The first number divided by 64.
+    /// The first id divided by 64.
     first: u32,
 }
 
@@ -28,10 +28,10 @@ impl NameSet {
         Self { bits: Bits::new(&names), names }
     }
 
-    pub(super) fn contains(&self, number: u32) -> bool {
-        let Some(Bits { words, first }) = &self.bits else { return self.names.contains(number) };
-        let word = (number / 64).checked_sub(*first).and_then(|word| words.get(word as usize));
-        word.is_some_and(|word| word >> (number % 64) & 1 == 1)
+    pub(super) fn contains(&self, id: u32) -> bool {
+        let Some(Bits { words, first }) = &self.bits else { return self.names.contains(id) };
+        let word = (id / 64).checked_sub(*first).and_then(|word| words.get(word as usize));
+        word.is_some_and(|word| word >> (id % 64) & 1 == 1)
     }
 
     pub(super) const fn names(&self) -> &RoaringBitmap {
@@ -47,8 +47,8 @@ impl Bits {
             return None;
         }
         let mut words = vec![0; (last - first) as usize + 1];
-        for number in names {
-            *words.get_mut((number / 64 - first) as usize)? |= 1 << (number % 64);
+        for id in names {
+            *words.get_mut((id / 64 - first) as usize)? |= 1 << (id % 64);
         }
         Some(Self { words: words.into(), first })
     }
@@ -65,7 +65,7 @@ mod tests {
             (vec![0], true),
             (vec![u32::MAX], true),
             ((70_000..72_000).collect(), true),
-            ((0..200).filter(|number| number % 3 > 0).collect(), true),
+            ((0..200).filter(|id| id % 3 > 0).collect(), true),
             (vec![63, 65], false),
             (vec![1, 90_000, u32::MAX], false),
         ];
@@ -76,12 +76,8 @@ mod tests {
             assert_eq!(set.names(), &bitmap);
             let near =
                 numbers.iter().flat_map(|one| [one.wrapping_sub(1), *one, one.wrapping_add(1)]);
-            for number in near.chain(0..300) {
-                assert_eq!(
-                    set.contains(number),
-                    bitmap.contains(number),
-                    "{number} in {numbers:?}"
-                );
+            for id in near.chain(0..300) {
+                assert_eq!(set.contains(id), bitmap.contains(id), "{id} in {numbers:?}");
             }
         }
     }
@@ -93,8 +89,8 @@ mod tests {
             let (count, below) = (random.usize(..400), random.u32(1..600));
             let bitmap: RoaringBitmap = (0..count).map(|_| random.u32(..below)).collect();
             let set = NameSet::new(bitmap.clone());
-            for number in 0..1_300 {
-                assert_eq!(set.contains(number), bitmap.contains(number), "{number} in {bitmap:?}");
+            for id in 0..1_300 {
+                assert_eq!(set.contains(id), bitmap.contains(id), "{id} in {bitmap:?}");
             }
         }
     }

@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use crate::inventory::Inventory;
 use crate::pattern::{Matcher, Pattern};
 
-/// The number of a pattern.
+/// The id of a pattern.
 pub(super) type PatternId = u32;
 
 /// The patterns, indexed so that the matches of a name are found without comparing each pattern.
@@ -95,16 +95,16 @@ impl Patterns {
 }
 
 /// The names of the inventory that a pattern matches. Names with the same prefix are a range of
-/// numbers.
+/// ids.
 pub(super) fn matching_names(pattern: &Pattern, inventory: &Inventory) -> RoaringBitmap {
     let range = inventory.with_prefix(pattern.literal_prefix().collect::<Vec<u8>>());
     let mut names = RoaringBitmap::new();
     match pattern.matcher() {
         Matcher::Nothing => {}
         Matcher::Anything | Matcher::Prefix(_) => drop(names.insert_range(range)),
-        Matcher::Exact(text) => names.extend(inventory.number(text)),
+        Matcher::Exact(text) => names.extend(inventory.id(text)),
         Matcher::Glob(_) | Matcher::Regex(_) => {
-            names.extend(range.filter(|number| pattern.matches(inventory.name(*number))));
+            names.extend(range.filter(|id| pattern.matches(inventory.name(*id))));
         }
     }
     names.optimize();

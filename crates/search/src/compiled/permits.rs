@@ -11,11 +11,11 @@ use super::{Caller, Privileges};
 use crate::answer::Missing;
 use crate::config::EvaluationType;
 use crate::expression::{Expression, Part};
-use crate::filtering::{denied_by_all, missing_on_new_names, strictest};
+use crate::filtering::{denied_by_hidden, missing_on_new_names, strictest_filtering};
 use crate::inventory::Inventory;
 use crate::need::{Need, Target};
 use crate::resolve::{
-    NOTHING, Unknown, alias_pattern, asks_for, is_unresolved, names_of, resolve, shows_members,
+    NOTHING, Unknown, alias_pattern, is_checked, is_unresolved, names_of, resolve, shows_members,
 };
 use crate::tenants::{TenantAccess, Tenants};
 
@@ -86,8 +86,8 @@ impl Caller {
     }
 
     /// Whether the roles hide nothing that a need may show, on any name.
-    pub(super) fn is_unfiltered(&self, need: &Need<'_>) -> bool {
-        self.roles.is_unrestricted || strictest(need).is_none()
+    pub(super) fn is_unfiltered_anywhere(&self, need: &Need<'_>) -> bool {
+        self.roles.is_unrestricted || strictest_filtering(need).is_none()
     }
 }
 
@@ -100,10 +100,10 @@ impl LookUp<'_> {
         match &need.target {
             Target::Cluster => {
                 let cluster = &caller.roles.cluster;
-                !asks_for(privileges.evaluation(), need)
+                !is_checked(privileges.evaluation(), need)
                     || (!caller.is_service && need.actions.iter().all(|a| cluster.contains(*a)))
             }
-            Target::Missing(name) if privileges.inventory.number(name).is_some() => true,
+            Target::Missing(name) if privileges.inventory.id(name).is_some() => true,
             Target::Name(name) | Target::Missing(name) => self.permits_name(name),
             Target::AddedName(name) => {
                 privileges.evaluation() == EvaluationType::Legacy
@@ -114,7 +114,7 @@ impl LookUp<'_> {
             }
             Target::Indices(expression) => self.permits_expression(expression),
             Target::Fixed(expression) => {
-                !tenants.is_some_and(|tenants| tenants.is_unseen(expression))
+                !tenants.is_some_and(|tenants| tenants.may_include_index(expression))
                     && self.permits_expression(expression)
             }
         }
@@ -172,8 +172,8 @@ impl LookUp<'_> {
             LazyCell::new(|| is_legacy && is_unresolved(self.privileges.inventory(), expression));
         expression.parts().all(|part| match part {
             Part::Name(name) => {
-                let number = inventory.number(name);
-                let is_alias = number.is_some_and(|number| inventory.aliases.contains(number));
+                let id = inventory.id(name);
+                let is_alias = id.is_some_and(|id| inventory.aliases.contains(id));
                 // An alias of an unresolved expression is not replaced by its members.
                 !(is_alias && *is_unresolved) && self.permits_name(name)
             }
@@ -189,23 +189,23 @@ impl LookUp<'_> {
         let Self { privileges, caller, need, .. } = self;
         let mut actions = need.actions.iter();
         actions.all(|action| privileges.permits_unknown(caller, *action, unknown).is_ok())
-            && caller.is_unfiltered(need)
+            && caller.is_unfiltered_anywhere(need)
     }
 
     /// Whether the actions are permitted on a name, without a filter.
     fn permits_name(self, name: &str) -> bool {
         let Self { privileges, caller, need, tenants } = self;
         let Privileges { inventory, special, .. } = privileges;
-        if tenants.is_some_and(|tenants| tenants.begins(name)) {
+        if tenants.is_some_and(|tenants| tenants.is_index_name(name)) {
             return false;
         }
-        let Some(number) = inventory.number(name) else {
+        let Some(id) = inventory.id(name) else {
             return self.permits_unknown(Unknown::Name(name));
         };
-        if caller.is_service || (tenants.is_some() && special.dashboards.contains(number)) {
+        if caller.is_service || (tenants.is_some() && special.dashboards.contains(id)) {
             return false;
         }
-        let names = names_of(inventory, privileges.evaluation(), &number);
+        let names = names_of(inventory, privileges.evaluation(), &id);
         need.actions.iter().all(|action| {
             let Some(allowed) = caller.roles.allowed(privileges, *action) else { return false };
             names.iter().all(|name| {
@@ -218,17 +218,17 @@ impl LookUp<'_> {
                             .any(|rendered| rendered.with_members.contains(*name)))
             })
         }) && self.is_unfiltered(|restricted| {
-            names.iter().chain([&number]).any(|name| restricted.contains(*name))
+            names.iter().chain([&id]).any(|name| restricted.contains(*name))
         })
     }
 
-    /// Whether nothing must be filtered. `touches` returns whether the need has any of these names.
+    /// Whether the roles hide nothing of the names of the need. `touches` returns whether the need has any of these names.
     fn is_unfiltered(self, touches: impl Fn(&RoaringBitmap) -> bool) -> bool {
         let roles = &self.caller.roles;
         roles.is_unrestricted
-            || strictest(self.need).is_none_or(|(_, filtering)| {
-                let hides_of_all = roles.hides_of_all;
-                hides_of_all.is_none_or(|documents| denied_by_all(filtering, documents).is_none())
+            || strictest_filtering(self.need).is_none_or(|(_, filtering)| {
+                let hidden = roles.hidden_everywhere;
+                hidden.is_none_or(|hidden| denied_by_hidden(filtering, hidden).is_none())
                     && roles.restricting_templates.is_empty()
                     && !touches(&roles.restricted)
             })

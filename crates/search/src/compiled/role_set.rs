@@ -8,6 +8,7 @@ use super::name_set::NameSet;
 use super::{CompiledRole, Grant, Privileges};
 use crate::action::Action;
 use crate::action_set::{ActionSet, SYSTEM_INDEX};
+use crate::filtering::HiddenEverywhere;
 use crate::pattern::Pattern;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
@@ -17,8 +18,8 @@ pub(crate) struct RoleSet {
     roles: Box<[u32]>,
     pub(super) cluster: ActionSet,
     pub(super) tenant: TenantAccess,
-    /// `Some` if a role hides something of every index: `Some(true)` if it hides documents.
-    pub(super) hides_of_all: Option<bool>,
+    /// The worst part that a role hides of every index.
+    pub(super) hidden_everywhere: Option<HiddenEverywhere>,
     /// Their privileges for each action, made when first needed.
     allowed: Box<[OnceLock<Box<Allowed>>]>,
     /// The templates of their patterns.
@@ -37,7 +38,7 @@ pub(crate) struct Allowed {
     /// Names of the inventory on which it is permitted.
     pub(super) known: NameSet,
     /// Names of the inventory on which it is granted, but not permitted: a grant does not suffice.
-    pub(super) blocked: RoaringBitmap,
+    pub(super) insufficient: RoaringBitmap,
     /// Patterns of the permissions that grant it.
     pub(super) patterns: RoaringBitmap,
     /// The patterns among them that must be compared with each name that the inventory lacks.
@@ -59,7 +60,7 @@ impl RoleSet {
             roles: roles.into(),
             cluster: ActionSet::default(),
             tenant: TenantAccess::None,
-            hides_of_all: None,
+            hidden_everywhere: None,
             allowed: Action::all().map(|_| OnceLock::new()).collect(),
             templates: RoaringBitmap::new(),
             restricted: RoaringBitmap::new(),
@@ -73,8 +74,11 @@ impl RoleSet {
                 if grant.is_restricted() {
                     let mut patterns = grant.patterns.iter();
                     if patterns.any(|id| privileges.patterns.is_anything(*id)) {
-                        set.hides_of_all =
-                            Some(grant.hides_documents() || set.hides_of_all.unwrap_or_default());
+                        let hidden = match grant.hides_documents() {
+                            true => HiddenEverywhere::Documents,
+                            false => HiddenEverywhere::Fields,
+                        };
+                        set.hidden_everywhere = set.hidden_everywhere.max(Some(hidden));
                     }
                     set.is_unrestricted &= !grant.has_patterns();
                     set.restricting_templates.extend(&*grant.templates);
@@ -90,7 +94,7 @@ impl RoleSet {
         let inventory = &privileges.inventory;
         set.restricted = inventory.with_groups(set.restricted_by_patterns(privileges));
         if !set.is_unrestricted {
-            set.restricted |= inventory.with_groups(privileges.special.odd.clone());
+            set.restricted |= inventory.with_groups(privileges.special.astral_or_control.clone());
         }
         set
     }
@@ -144,10 +148,10 @@ impl RoleSet {
             templates.extend(&*grant.templates);
         }
         let granted = privileges.matching(&patterns);
-        let blocked = &granted & self.blocked(privileges, action);
+        let insufficient = &granted & self.insufficient(privileges, action);
         Allowed {
-            known: NameSet::new(granted - &blocked),
-            blocked,
+            known: NameSet::new(granted - &insufficient),
+            insufficient,
             complex: privileges.patterns.complex(&patterns),
             patterns,
             templates,
@@ -155,18 +159,18 @@ impl RoleSet {
     }
 
     /// Names for which a grant of the action does not suffice.
-    fn blocked(&self, privileges: &Privileges, action: Action) -> RoaringBitmap {
+    fn insufficient(&self, privileges: &Privileges, action: Action) -> RoaringBitmap {
         let special = &privileges.special;
         if action == SYSTEM_INDEX {
             return RoaringBitmap::new();
         }
-        let mut blocked = special.system.clone();
-        if !blocked.is_empty()
+        let mut names = special.system.clone();
+        if !names.is_empty()
             && let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX)
         {
-            blocked -= explicit.known.names();
+            names -= explicit.known.names();
         }
-        blocked | &special.security
+        names | &special.security
     }
 }
 

@@ -14,10 +14,10 @@ use crate::action_set::SYSTEM_INDEX;
 use crate::answer::Reason;
 use crate::compiled::{Caller, CompiledRole, Grant, Privileges, shown_by_pattern};
 use crate::config::{EvaluationType, Template};
-use crate::filtering::{may_show_by_new_name, missing_on_new_names, strictest};
+use crate::filtering::{may_show_by_new_name, missing_on_new_names, strictest_filtering};
 use crate::need::{Need, Target};
 use crate::reading::Request;
-use crate::resolve::{Names, Unknown, asks_for};
+use crate::resolve::{Names, Unknown, is_checked};
 use crate::steps::Steps;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
@@ -47,7 +47,7 @@ pub fn requirement(
     }
     let requirement = Requirement::default();
     let mut finder = Finder { privileges, is_server, roles, steps, requirement };
-    for need in needs.iter().filter(|need| asks_for(privileges.evaluation(), need)) {
+    for need in needs.iter().filter(|need| is_checked(privileges.evaluation(), need)) {
         let names = privileges.names(need);
         if names.as_ref().is_some_and(|names| finder.is_for_nobody(need, names)) {
             return Some(Requirement { all: vec![Vec::new()], none: Vec::new() });
@@ -240,7 +240,7 @@ impl<'p> Finder<'p, '_> {
                 self.require_unknown(*action, *unknown)?;
             }
         }
-        match strictest(need) {
+        match strictest_filtering(need) {
             Some((action, _)) => self.refuse_restrictions(action, names),
             None => Some(()),
         }
@@ -252,8 +252,8 @@ impl<'p> Finder<'p, '_> {
         let known: BTreeSet<u32> = names
             .known
             .iter()
-            .flat_map(|number| match privileges.inventory.members(number) {
-                [] => vec![number],
+            .flat_map(|id| match privileges.inventory.members(id) {
+                [] => vec![id],
                 members => members.to_vec(),
             })
             .collect();
@@ -265,9 +265,9 @@ impl<'p> Finder<'p, '_> {
             let patterns = 1 + grant.patterns.len() + grant.templates.len();
             let names_count = known.len() + names.unknown.len();
             self.steps.take(patterns.saturating_mul(names_count) + self.requirement.none.len())?;
-            let hides = known.iter().any(|number| {
-                privileges.applies_to_known(&nobody, grant, *number)
-                    || privileges.may_hide(&nobody, grant, *number)
+            let hides = known.iter().any(|id| {
+                privileges.applies_to_known(&nobody, grant, *id)
+                    || privileges.may_hide(&nobody, grant, *id)
             }) || names.unknown.iter().any(|unknown| {
                 may_show_by_new_name(action) || privileges.matches_unknown(&nobody, grant, *unknown)
             });
@@ -278,7 +278,7 @@ impl<'p> Finder<'p, '_> {
             for id in &grant.templates {
                 let Some(template) = privileges.templates.get(*id as usize) else { continue };
                 let widest = template.widest();
-                let rows = known.iter().map(|number| row(privileges, *number));
+                let rows = known.iter().map(|id| row(privileges, *id));
                 let rows = rows.chain(names.unknown.iter().map(|unknown| Row::new(*unknown)));
                 let names: Vec<Row> = rows.filter(|row| row.may_match(&widest)).collect();
                 if !names.is_empty() {
@@ -304,7 +304,7 @@ impl<'p> Finder<'p, '_> {
             for template in templates(self.privileges, &role.caller, action) {
                 self.steps.take(count(names.len()))?;
                 let widest = template.widest();
-                let may_match = |number: &u32| row(self.privileges, *number).may_match(&widest);
+                let may_match = |id: &u32| row(self.privileges, *id).may_match(&widest);
                 let matched = remaining.iter().filter(may_match).collect();
                 candidates.push(((role.name, Some(template)), matched));
             }
@@ -314,9 +314,9 @@ impl<'p> Finder<'p, '_> {
         self.steps.take(candidates.len().saturating_mul(count(names.len())) / 8)?;
         // Names with the same candidates share a condition.
         let mut groups: BTreeMap<Vec<usize>, Vec<u32>> = BTreeMap::new();
-        for number in names {
-            let granting = (0..).zip(&candidates).filter(|(_, (_, names))| names.contains(number));
-            groups.entry(granting.map(|(index, _)| index).collect()).or_default().push(number);
+        for id in names {
+            let granting = (0..).zip(&candidates).filter(|(_, (_, names))| names.contains(id));
+            groups.entry(granting.map(|(index, _)| index).collect()).or_default().push(id);
         }
         for (granting, mut numbers) in groups {
             let granting: Vec<Candidate<'p>> =
@@ -327,8 +327,7 @@ impl<'p> Finder<'p, '_> {
             if templates == 0 {
                 numbers.truncate(1);
             }
-            let rows: Vec<Row> =
-                numbers.into_iter().map(|number| row(self.privileges, number)).collect();
+            let rows: Vec<Row> = numbers.into_iter().map(|id| row(self.privileges, id)).collect();
             // Several patterns may together match names that none matches alone.
             let is_each = templates > 1 && rows.len() <= MAX_NAMES;
             for rows in rows.chunks(if is_each { 1 } else { rows.len() }) {
@@ -379,10 +378,10 @@ fn templates<'p>(privileges: &'p Privileges, caller: &Caller, action: Action) ->
 }
 
 /// A name of the inventory, with the aliases and data streams of an index.
-fn row(privileges: &Privileges, number: u32) -> Row {
-    let groups = privileges.inventory.groups(number).iter();
+fn row(privileges: &Privileges, id: u32) -> Row {
+    let groups = privileges.inventory.groups(id).iter();
     let parents = groups.map(|group| privileges.inventory.name(*group).to_owned()).collect();
-    Row { name: privileges.inventory.name(number).to_owned(), parents, is_pattern: false }
+    Row { name: privileges.inventory.name(id).to_owned(), parents, is_pattern: false }
 }
 
 fn count(names: u64) -> usize {

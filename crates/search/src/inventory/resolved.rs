@@ -90,13 +90,13 @@ mod tests {
           "aliases": [{ "name": "logs", "indices": ["logs-1"] }],
           "data_streams": [{ "name": "app", "backing_indices": ".ds-app-1", "timestamp_field": "@timestamp" }] }"#;
         let inventory = Inventory::from_resolved(json).unwrap();
-        let kind = |name| inventory.number(name).and_then(|number| inventory.kind(number));
+        let kind = |name| inventory.id(name).and_then(|id| inventory.kind(id));
         assert_eq!(kind("old"), Some(Kind::ClosedIndex));
         assert_eq!(kind("logs"), Some(Kind::Alias));
         assert_eq!(kind("app"), Some(Kind::DataStream));
-        let backing = inventory.number(".ds-app-1").unwrap();
+        let backing = inventory.id(".ds-app-1").unwrap();
         assert!(inventory.hidden.contains(backing));
-        assert_eq!(inventory.related(inventory.number("app").unwrap()), [backing]);
+        assert_eq!(inventory.related(inventory.id("app").unwrap()), [backing]);
     }
 
     #[test]

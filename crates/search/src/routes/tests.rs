@@ -22,7 +22,11 @@ fn each_route_of_the_specification_is_mapped_or_denied_by_name() {
         assert!(!need.actions.is_empty(), "{need:?}");
         let has_no_parameter = matches!(
             need.place,
-            Place::Cluster | Place::ClusterIfAll | Place::All | Place::AllIfAll | Place::OpenScroll
+            Place::Cluster
+                | Place::ClusterIfAllPits
+                | Place::All
+                | Place::AllIfAllPits
+                | Place::OpenScroll
         );
         assert_eq!(need.parameter.is_empty(), has_no_parameter, "{need:?}");
     }
@@ -138,7 +142,7 @@ fn a_path_is_matched_as_a_node_matches_it() {
 /// Names take the place of patterns only where `index` is the one list, and where a node would not
 /// refuse the patterns.
 #[test]
-fn what_takes_names_has_one_list_and_is_not_destructive() {
+fn operations_with_replaceable_patterns_have_one_list_and_are_not_destructive() {
     let destructive = [
         "indices:admin/delete",
         "indices:admin/close",
@@ -147,9 +151,10 @@ fn what_takes_names_has_one_list_and_is_not_destructive() {
     ];
     let routes = ROUTES.all();
     let operations = routes.iter().map(|route| route.operation);
-    let taking: Vec<_> = operations.filter(|operation| operation.takes_names).collect();
-    assert!(taking.len() > 40, "{}", taking.len());
-    for operation in taking {
+    let replaceable: Vec<_> =
+        operations.filter(|operation| operation.patterns_are_replaceable).collect();
+    assert!(replaceable.len() > 40, "{}", replaceable.len());
+    for operation in replaceable {
         let places = operation.needs.iter().map(|need| (need.place, need.parameter));
         let is_list = |place| place == (Place::List, "index");
         assert!(

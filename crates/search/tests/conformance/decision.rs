@@ -194,9 +194,7 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
 /// What a request with this name finds documents in.
 fn indices(world: &World, name: String) -> Vec<String> {
     let inventory = &world.inventory;
-    let group = inventory
-        .number(&name)
-        .filter(|number| !inventory.kind(*number).is_some_and(Kind::is_index));
+    let group = inventory.id(&name).filter(|id| !inventory.kind(*id).is_some_and(Kind::is_index));
     match group {
         Some(group) => {
             inventory.related(group).iter().map(|index| inventory.name(*index).to_owned()).collect()

@@ -19,7 +19,7 @@ pub(super) fn visible_body<'a>(
     headers: &[Header<'a>],
 ) -> RequestBody<'a> {
     if request.has_text_body || (request.body.is_empty() && !request.buffers_body) {
-        return RequestBody::Unseen;
+        return RequestBody::Unavailable;
     }
     let mut partial = headers.iter().filter(|line| line.name.eq_ignore_ascii_case(PARTIAL));
     match (partial.next().map(|line| line.value), partial.next()) {
@@ -27,7 +27,7 @@ pub(super) fn visible_body<'a>(
         (None, _) if request.body.is_empty() && !may_have_body(request, headers) => {
             RequestBody::Whole(b"")
         }
-        (Some(_) | None, _) => RequestBody::Unseen,
+        (Some(_) | None, _) => RequestBody::Unavailable,
     }
 }
 
@@ -91,7 +91,7 @@ mod tests {
             .collect();
         match visible_body(&request, &headers) {
             RequestBody::Whole(body) => Some(body.to_vec()),
-            RequestBody::Unseen | RequestBody::Awaited => None,
+            RequestBody::Unavailable | RequestBody::Pending => None,
         }
     }
 
