@@ -17,9 +17,9 @@ pub(crate) enum Trust {
     Verified,
     /// It is assumed. It gets no identity header.
     Assumed,
-    /// It is assumed, to explain a decision: it takes no place in a shared cache, and no lock that
-    /// other decisions wait for.
-    Explained,
+    /// It is assumed, to explain a decision. As [`Trust::Assumed`], but it takes no place in a
+    /// shared cache, and no lock that other decisions wait for.
+    AssumedUncached,
 }
 
 /// A way to know the caller of a request.

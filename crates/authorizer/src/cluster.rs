@@ -125,9 +125,9 @@ impl Cluster {
             ),
             Err(problem) => ("", Err((Reason::Cluster(*problem), search::Answer::default()))),
         };
-        let ((reason, answer), cluster) = match forwarded {
+        let ((reason, privileges), cluster_request) = match forwarded {
             Ok(Forwarded { target, names, filters, bulk }) => {
-                let cluster = ClusterRequest::new(operation, needs, names, bulk);
+                let cluster_request = ClusterRequest::new(operation, needs, names, bulk);
                 let ForwardScratch { target: forwarded_target, document_security } =
                     &mut scratch.forward;
                 *forwarded_target = target;
@@ -147,14 +147,17 @@ impl Cluster {
                     Err(Reason::DocumentSecurityTooLong)
                 };
                 match allowed {
-                    Ok(allowed) => return Verdict::Allowed(Allowed { cluster, ..allowed }),
-                    Err(reason) => ((reason, search::Answer::default()), cluster),
+                    Ok(allowed) => {
+                        return Verdict::Allowed(Allowed { cluster: cluster_request, ..allowed });
+                    }
+                    Err(reason) => ((reason, search::Answer::default()), cluster_request),
                 }
             }
             Err(denial) => (denial, ClusterRequest::new(operation, needs, Vec::new(), None)),
         };
-        let denied = self.denials.forbidden(request, reason, caller, &answer, &mut scratch.denial);
-        Verdict::Denied(Denied { cluster, ..denied })
+        let denied =
+            self.denials.forbidden(request, reason, caller, &privileges, &mut scratch.denial);
+        Verdict::Denied(Denied { cluster: cluster_request, ..denied })
     }
 
     /// Decides how a request is forwarded: unchanged, reduced to the permitted indices, or without
@@ -170,10 +173,12 @@ impl Cluster {
         let prepared = with_address.as_ref().unwrap_or(&caller.prepared);
         let denial = match self.decide(prepared, needs) {
             Ok(filters) => {
-                let target = self.privileges().forwarded(prepared, search_request, needs);
+                let target =
+                    self.privileges().with_names_for_patterns(prepared, search_request, needs);
+                // Patterns that stay may match a newer index, of which a role hides a part.
                 let missing = match &target {
                     Some(_) => None,
-                    None => self.privileges().shown_by_patterns(prepared, needs),
+                    None => self.privileges().missing_if_patterns_stay(prepared, needs),
                 };
                 let Some(missing) = missing else {
                     let target = target.unwrap_or_default();
@@ -203,9 +208,6 @@ impl Cluster {
             // More filters do not fit into the header, and each has a copy of the role's query.
             if filters.len() > MAX_FILTERS {
                 return Err((Reason::DocumentSecurityTooLong, search::Answer::default()));
-            }
-            if self.privileges().permits(caller, chunk) {
-                continue;
             }
             let mut answer = self.privileges().decide(caller, chunk);
             match &answer.verdict {
@@ -255,9 +257,9 @@ impl Cluster {
         ClusterCaller {
             prepared: match trust {
                 Trust::Verified | Trust::Assumed => self.privileges().caller(&cluster_subject),
-                Trust::Explained => self.privileges().uncached_caller(&cluster_subject),
+                Trust::AssumedUncached => self.privileges().uncached_caller(&cluster_subject),
             },
-            headers: responder.caller_headers(Some(subject), &roles, trust == Trust::Verified),
+            headers: responder.caller_headers(Some(subject), &roles, trust),
             subject: cluster_subject,
         }
     }
@@ -269,7 +271,7 @@ impl Cluster {
             return None;
         }
         let subject = self.subject_at(caller.subject.clone(), request.client);
-        Some(if caller.prepared.is_cached() {
+        Some(if caller.prepared.uses_caches() {
             self.privileges().caller(&subject)
         } else {
             self.privileges().uncached_caller(&subject)

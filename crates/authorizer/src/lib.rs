@@ -128,7 +128,7 @@ impl Authorizer {
         let unchanged = unchanged.map(|unchanged| &unchanged.rules);
         let rules = Rules::compile(Arc::clone(&loaded), authenticator, &responder, unchanged);
         let cluster = cluster.map(|(mut cluster, more)| {
-            cluster.authenticator.share_keys(&rules.authenticator);
+            cluster.authenticator.share_hasher(&rules.authenticator);
             warnings.extend(more);
             cluster
         });
@@ -139,16 +139,17 @@ impl Authorizer {
         Ok((this, warnings))
     }
 
-    /// Carries over the Basic credentials that `previous` has verified, if this was compiled
-    /// without `previous`. [`Authenticator::carry_over`] says why that may be a separate step.
+    /// Carries over the Basic credentials that `previous` has verified. A caller that passed no
+    /// `previous` to [`Self::compile`] does this as a separate step: [`Authenticator::carry_over`]
+    /// says why.
     pub fn carry_over(&mut self, previous: &Self) {
         self.rules.authenticator.carry_over(&previous.rules.authenticator);
         if let Some(cluster) = &mut self.cluster {
             if let Some(before) = &previous.cluster {
                 cluster.authenticator.carry_over(&before.authenticator);
             }
-            // The carried-over credentials have these keys already: all clusters share them.
-            cluster.authenticator.share_keys(&self.rules.authenticator);
+            // The carried-over entries were hashed with these keys: clusters share those of the rules.
+            cluster.authenticator.share_hasher(&self.rules.authenticator);
         }
     }
 
@@ -195,13 +196,13 @@ impl Authorizer {
                 Subject { source, ..subject }
             })
         });
-        let assumed = Authentication::Assumed(caller, Trust::Explained);
+        let assumed = Authentication::Assumed(caller, Trust::AssumedUncached);
         self.check_with(assumed, request, scratch, now).verdict()
     }
 
     /// Authorizes a request for a caller whom another policy has authenticated, to compare the two
     /// policies.
-    pub fn check_again<'a>(
+    pub fn check_authenticated<'a>(
         &'a self,
         request: &Request<'a>,
         subject: Result<Option<Subject>, CredentialsError>,
@@ -242,7 +243,7 @@ impl Authorizer {
         match self.backend_of(request.host, &mut scratch.host) {
             Backend::Rules(_) => {
                 let reason = Reason::Limit(limit);
-                Verdict::Denied(self.responder.deny(request, reason, None, false, body))
+                Verdict::Denied(self.responder.deny(request, reason, body))
             }
             Backend::Cluster(cluster) => cluster.denials.over_limit(request, limit, body),
         }

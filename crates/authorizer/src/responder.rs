@@ -7,9 +7,10 @@ use document::Problem;
 use identity::{Subject, UnixTime};
 
 use crate::answer::{self, Denials, TemplateValues, Values};
+use crate::authentication::Trust;
 use crate::identity_header::{IdentitySigner, NotSigned, SignedIdentity};
 use crate::reason::{Limit, Reason};
-use crate::request::Request;
+use crate::request::{self, Request};
 use crate::sanitizer::{Changes, HeaderSanitizer};
 use crate::scratch::{AnswerScratch, ChangeScratch};
 use crate::verdict::{Allowed, Denied, Outcome, Verdict};
@@ -67,16 +68,16 @@ impl Responder {
         })
     }
 
-    /// The headers of a caller with these roles; `None` if it is anonymous. A caller that is not
-    /// verified gets no identity header.
+    /// The headers of a caller with these roles; `None` if it is anonymous. Only a verified caller
+    /// gets an identity header.
     pub(crate) fn caller_headers(
         &self,
         subject: Option<&Subject>,
         roles: &[&str],
-        is_verified: bool,
+        trust: Trust,
     ) -> CallerHeaders {
         let template = TemplateValues { subject, roles, revision: &self.revision };
-        let signer = self.signer.as_ref().zip(subject).filter(|_| is_verified);
+        let signer = self.signer.as_ref().zip(subject).filter(|_| trust == Trust::Verified);
         CallerHeaders {
             values: answer::render(&self.loaded.policy.allow_response.set_headers, template),
             signed: signer.map(|(signer, subject)| signer.prepare(subject, roles)),
@@ -131,22 +132,33 @@ impl Responder {
         reason: Reason,
         scratch: &'a mut AnswerScratch,
     ) -> Outcome<'a> {
-        let denied = self.deny(request, reason, None, false, &mut scratch.denial.body);
+        let denied = self.deny(request, reason, &mut scratch.denial.body);
         Outcome::Decided(Verdict::Denied(denied))
     }
 
-    /// The answer to a denied request, as the policy configures it. Writes its body. `is_bearer`:
-    /// the credentials are a token.
+    /// The answer to a request that is denied whatever its credentials and the rules are.
     pub(crate) fn deny<'a>(
         &'a self,
         request: &Request<'a>,
         reason: Reason,
+        body: &'a mut String,
+    ) -> Denied<'a> {
+        self.deny_caller(request, reason, None, None, body)
+    }
+
+    /// The answer to a denied request, as the policy configures it. Writes its body.
+    /// `authorization` is the value of the `Authorization` header.
+    pub(crate) fn deny_caller<'a>(
+        &'a self,
+        request: &Request<'a>,
+        reason: Reason,
+        authorization: Option<&[u8]>,
         rule: Option<&'a str>,
-        is_bearer: bool,
         body: &'a mut String,
     ) -> Denied<'a> {
         self.denials.write_body(reason, rule, request.id, body);
-        Denied { rule, ..Denied::new(reason, self.denials.headers(reason, is_bearer), body) }
+        let headers = self.denials.headers(reason, request::is_bearer(authorization));
+        Denied { rule, ..Denied::new(reason, headers, body) }
     }
 }
 

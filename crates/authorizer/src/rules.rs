@@ -56,7 +56,7 @@ impl Rules {
             None => (Engine::compile(policy).into(), labels(policy)),
         };
         let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
-        let anonymous = responder.caller_headers(None, &roles, false);
+        let anonymous = responder.caller_headers(None, &roles, Trust::Assumed);
         Self { engine, authenticator, anonymous, labels, loaded }
     }
 
@@ -83,18 +83,18 @@ impl Rules {
             callers,
             |subject, trust| self.caller(responder, subject, trust),
         );
-        let is_valid = reads_credentials && caller.is_ok();
-        debug_assert!(!is_valid || request::validate_authorization(authorization).is_ok());
-        if !is_valid && let Err(reason) = request::validate_authorization(authorization) {
+        // `validate_authorization` need not run for accepted credentials: it says why.
+        let is_well_formed = reads_credentials && caller.is_ok();
+        debug_assert!(!is_well_formed || request::validate_authorization(authorization).is_ok());
+        if !is_well_formed && let Err(reason) = request::validate_authorization(authorization) {
             return responder.deny_invalid(request, reason, answer);
         }
         Outcome::Decided(match caller {
             Ok(caller) => self.evaluate(responder, request, &parsed, caller, now, answer),
             Err(NotAuthenticated::Invalid(error)) => {
                 let reason = Reason::InvalidCredentials(error);
-                let is_bearer = request::is_bearer(authorization);
-                let denied =
-                    responder.deny(request, reason, None, is_bearer, &mut answer.denial.body);
+                let body = &mut answer.denial.body;
+                let denied = responder.deny_caller(request, reason, authorization, None, body);
                 Verdict::Denied(Denied { path: parsed.paths.first(), ..denied })
             }
             Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
@@ -140,8 +140,8 @@ impl Rules {
             Decision::NotAllowed => (Reason::NotAllowed, None),
         };
         let rule = rule.map(|rule| self.label(rule));
-        let is_bearer = request::is_bearer(parsed.authorization);
-        let denied = responder.deny(request, reason, rule, is_bearer, &mut scratch.denial.body);
+        let body = &mut scratch.denial.body;
+        let denied = responder.deny_caller(request, reason, parsed.authorization, rule, body);
         Verdict::Denied(Denied { subject, path, ..denied })
     }
 
@@ -198,7 +198,7 @@ impl Rules {
         let prefix = subject.source.map_or("", |source| identity.user_prefix(source));
         RulesCaller {
             user_prefix_len: prefix.len(),
-            headers: responder.caller_headers(Some(subject), &names, trust == Trust::Verified),
+            headers: responder.caller_headers(Some(subject), &names, trust),
             roles,
         }
     }

@@ -44,25 +44,26 @@ pub(crate) struct Globs {
 impl Globs {
     /// Whether some globs may need a scan of the segment. Otherwise they have only a first and a
     /// last piece, and trying each costs at most its length.
-    pub(crate) fn scan_needed(&self) -> bool {
+    pub(crate) fn may_need_scan(&self) -> bool {
         self.start != StepId::NONE
     }
 
     /// Matches a non-empty segment with globs that can be tried separately, and calls `visit` with
     /// the node of each match. Returns the step at which the scan for the other globs starts, or
-    /// `None` if all have been tried. `nodes` is the number of nodes that match this segment.
+    /// `None` if all have been tried. `node_count` counts the nodes whose globs are matched with this
+    /// segment: with many, no globs are tried separately, which bounds how often a byte is read.
     pub(crate) fn match_cheap_or_defer(
         &self,
         segment: &[u8],
-        nodes: usize,
+        node_count: usize,
         visit: impl FnMut(NodeId),
     ) -> Option<StepId> {
-        if !self.few.is_empty() && segment.len() <= MAX_TRIED_LENGTH && nodes <= MAX_TRIED {
+        if !self.few.is_empty() && segment.len() <= MAX_TRIED_LENGTH && node_count <= MAX_TRIED {
             try_each(&self.few, segment, visit);
             return None;
         }
         try_each(&self.always, segment, visit);
-        self.scan_needed().then_some(self.start)
+        self.may_need_scan().then_some(self.start)
     }
 
     /// Matches the globs that are tried separately on every segment.
@@ -133,7 +134,8 @@ impl GlobsBuilder {
         let characters =
             self.alphabet.add(text.as_bytes()).filter(|characters| !characters.is_empty())?;
         let length = narrow(text.len());
-        let id = self.pieces.push(NewPiece { characters, length, middle: false, last: false });
+        let id =
+            self.pieces.push(NewPiece { characters, length, is_middle: false, is_last: false });
         self.piece_ids.insert(text.into(), id);
         Some(id)
     }
@@ -144,24 +146,24 @@ impl GlobsBuilder {
             step = self.steps.after(step, Kind::First, first);
         }
         for piece in &pieces.middle {
-            self.pieces.at_mut(*piece).middle = true;
+            self.pieces.at_mut(*piece).is_middle = true;
             step = self.steps.after(step, Kind::Middle, *piece);
         }
         match pieces.last {
             None => self.steps.steps.at_mut(step).accept = to,
             Some(last) => {
-                self.pieces.at_mut(last).last = true;
+                self.pieces.at_mut(last).is_last = true;
                 self.steps.accept_after(step, last, to);
             }
         }
     }
 
     pub(crate) fn finish(self) -> GlobSet {
-        let last_pieces = self.pieces.iter().filter(|piece| piece.last);
-        let longest_last = last_pieces.map(|piece| piece.length as usize).max().unwrap_or(0);
+        let last_pieces = self.pieces.iter().filter(|piece| piece.is_last);
+        let last_piece_max = last_pieces.map(|piece| piece.length as usize).max().unwrap_or(0);
         let automaton = Automaton::new(&self.pieces, self.alphabet.count());
         let (steps, edges) = self.steps.finish(self.pieces.next_id());
-        GlobSet { alphabet: self.alphabet, automaton, steps, edges, longest_last }
+        GlobSet { alphabet: self.alphabet, automaton, steps, edges, last_piece_max }
     }
 }
 

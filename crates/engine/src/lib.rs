@@ -118,7 +118,7 @@ impl Engine {
     ) -> Decision {
         let mut search = Search::new(roles, self.actions.find(request.action));
         if let Some(mut walk) = Walk::new(request.resource, subject) {
-            self.scopes.roots(request.scope, |roots| walk.start(roots));
+            self.scopes.roots(request.scope, |roots| walk.add_roots(roots));
             self.trie.walk(&mut walk, &mut |row| self.rows.search(row, &mut search));
         }
         search.decision()

@@ -59,11 +59,12 @@ impl Literals {
     #[cold]
     #[inline(never)]
     fn find_long(&self, from: NodeId, prefix: Prefix, resource: &[u8], start: usize) -> NodeId {
-        if prefix.length() > self.longest {
+        if prefix.full_length() > self.longest {
             return NodeId::NONE;
         }
-        cost::add(prefix.length() as usize / 16);
-        let segment = resource.get(start..start + prefix.length() as usize).unwrap_or_default();
+        cost::add(prefix.full_length() as usize / 16);
+        let segment =
+            resource.get(start..start + prefix.full_length() as usize).unwrap_or_default();
         self.edge(from, prefix, segment, |edge| self.text(edge) == segment).1.to
     }
 

@@ -35,7 +35,8 @@ impl Prefix {
         (self.bytes, self.length)
     }
 
-    pub(crate) const fn length(self) -> u32 {
+    /// The length of the whole byte string.
+    pub(crate) const fn full_length(self) -> u32 {
         self.length
     }
 
@@ -124,7 +125,7 @@ mod tests {
             wanted[..end].copy_from_slice(&bytes[..end]);
             let prefix = Prefix::new(&bytes[..length]);
             assert_eq!(sixteen(prefix.parts().0).to_le_bytes(), wanted);
-            assert_eq!(prefix.length() as usize, length);
+            assert_eq!(prefix.full_length() as usize, length);
         }
     }
 }

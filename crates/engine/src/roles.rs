@@ -60,7 +60,7 @@ impl RoleSet {
         let parts = words.first().copied().unwrap_or(0);
         (0..parts).flat_map(move |part| {
             let words = Arc::clone(&words);
-            let (blocks, first) = part_of(&words, size(part)).unwrap_or((0, 0));
+            let (blocks, first) = part_of(&words, to_usize(part)).unwrap_or((0, 0));
             bits(blocks).enumerate().flat_map(move |(nth, block)| {
                 let base = part * 4096 + u64::from(block) * 64;
                 let word = words.get(first + nth).copied().unwrap_or(0);
@@ -88,7 +88,7 @@ impl RoleRules {
     pub(crate) fn new(roles: &[(RoleId, RuleId)]) -> Self {
         let mut words = Words::new();
         pack(roles.iter().map(|(role, _)| *role), &mut words);
-        let first_block = words.first().map_or(0, |parts| 1 + 2 * size(*parts));
+        let first_block = words.first().map_or(0, |parts| 1 + 2 * to_usize(*parts));
         let mut sum = 0;
         let before = words.iter().enumerate().map(|(place, word)| {
             let count = sum;
@@ -109,7 +109,7 @@ impl RoleRules {
     /// gives: a set needs no entry for roles that it does not have, and nothing is searched.
     pub(crate) fn lowest_common(&self, roles: &RoleSet) -> Option<RuleId> {
         let (ours, theirs) = (&*self.words, roles.words());
-        let parts = size((*ours.first()?).min(*theirs.first()?));
+        let parts = to_usize((*ours.first()?).min(*theirs.first()?));
         (0..parts).find_map(|part| self.lowest_in_part(theirs, part))
     }
 
@@ -138,7 +138,7 @@ pub(crate) fn pack(roles: impl Iterator<Item = RoleId> + Clone, words: &mut Word
     words.clear();
     let parts = roles.clone().last().map_or(0, |highest| u64::from(highest.0 / 4096) + 1);
     words.push(parts);
-    words.resize(1 + 2 * size(parts), 0);
+    words.resize(1 + 2 * to_usize(parts), 0);
     let mut last_block = None;
     for RoleId(role) in roles {
         let block = role / 64;
@@ -160,14 +160,14 @@ pub(crate) fn pack(roles: impl Iterator<Item = RoleId> + Clone, words: &mut Word
 /// The bitmap of a part's stored blocks, and the index of the first of them.
 fn part_of(words: &[u64], part: usize) -> Option<(u64, usize)> {
     match words.get(1 + 2 * part..3 + 2 * part)? {
-        [blocks, first] => Some((*blocks, size(*first))),
+        [blocks, first] => Some((*blocks, to_usize(*first))),
         _ => None,
     }
 }
 
 fn contains(words: &[u64], RoleId(role): RoleId) -> Option<bool> {
     let part = (role / 4096) as usize;
-    if part >= size(*words.first()?) {
+    if part >= to_usize(*words.first()?) {
         return Some(false);
     }
     let (blocks, first) = part_of(words, part)?;
@@ -192,7 +192,7 @@ fn rank(bits_below: u64) -> usize {
     bits_below.count_ones() as usize
 }
 
-fn size(word: u64) -> usize {
+fn to_usize(word: u64) -> usize {
     usize::try_from(word).unwrap_or(usize::MAX)
 }
 

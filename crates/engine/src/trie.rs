@@ -53,7 +53,8 @@ pub(crate) struct Roots {
 pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
-    /// The targets of `{user.id}` for each identity source. Few nodes have any.
+    /// The targets of `{user.id}` for each identity source, which is never `None`. Few nodes have
+    /// any.
     user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     globs: IdVec<GlobsId, Globs>,
     /// Matches the globs of several nodes in a single pass.
@@ -67,7 +68,8 @@ pub(crate) struct Walk<'q> {
     subject: Option<PatternSubject<'q>>,
     /// The first start node.
     first: NodeId,
-    /// The nodes reached by the segments so far, except for the node that is kept in a register.
+    /// The nodes reached by the segments so far, except for one in a local variable of
+    /// [`Trie::walk`].
     current: SmallVec<[NodeId; 16]>,
     /// The nodes to which the current segment leads, with the same exception.
     next: SmallVec<[NodeId; 16]>,
@@ -116,7 +118,7 @@ impl<'q> Walk<'q> {
 
     /// Adds the tries of a scope to the start of the walk.
     #[inline]
-    pub(crate) fn start(&mut self, roots: Roots) {
+    pub(crate) fn add_roots(&mut self, roots: Roots) {
         let root = if self.is_absolute() { roots.absolute } else { roots.relative };
         if self.first == NodeId::NONE {
             self.first = root;
@@ -178,7 +180,7 @@ impl Trie {
                 }
                 return;
             };
-            let end = start + prefix.length() as usize;
+            let end = start + prefix.full_length() as usize;
             let mut forked = false;
             node = self.step(node, prefix, start, end, walk, &mut forked, visit);
             if forked || !alone {
@@ -278,7 +280,7 @@ impl Trie {
             let globs = self.globs.at(at.globs);
             // Cheap globs read only the ends of the segment. The other globs of all nodes share a
             // scan of it.
-            if globs.scan_needed() {
+            if globs.may_need_scan() {
                 walk.globs.push(at.globs);
             } else {
                 globs.match_cheap(segment, |node| walk.next.push(node));
@@ -303,11 +305,11 @@ impl Trie {
     fn match_globs(&self, start: usize, end: usize, walk: &mut Walk<'_>) {
         let Walk { resource, next, globs, .. } = walk;
         let segment = resource.get(start..end).unwrap_or_default();
-        let nodes = globs.len();
+        let node_count = globs.len();
         let mut starts: SmallVec<[StepId; 16]> = SmallVec::new();
         for id in globs.drain(..) {
             starts.extend(
-                self.globs.at(id).match_cheap_or_defer(segment, nodes, |node| next.push(node)),
+                self.globs.at(id).match_cheap_or_defer(segment, node_count, |node| next.push(node)),
             );
         }
         if !starts.is_empty() {

@@ -115,7 +115,7 @@ impl<T: HeapSize> Authenticator<T> {
     /// Hashes credentials with the keys of `other`, so that both can cache the result of the same
     /// verification. Call it before this authenticator serves requests, and after
     /// [`Authenticator::carry_over`] only if `previous` had the same keys.
-    pub fn share_keys<U>(&mut self, other: &Authenticator<U>) {
+    pub fn share_hasher<U>(&mut self, other: &Authenticator<U>) {
         self.hasher = other.hasher.clone();
     }
 

@@ -129,7 +129,7 @@ impl Caller {
     /// Whether its decisions use caches. Those of an [uncached
     /// caller](Privileges::uncached_caller) do not.
     #[must_use]
-    pub const fn is_cached(&self) -> bool {
+    pub const fn uses_caches(&self) -> bool {
         self.uses_caches
     }
 

@@ -102,9 +102,13 @@ fn a_request_with_names_in_place_of_patterns_allocates_its_path_only() {
         };
         let mut needs = Vec::new();
         search::read(&request, &mut needs).unwrap();
-        assert_eq!(privileges.forwarded(&caller, &request, &needs).as_deref(), wanted);
-        let counted =
-            allocation_counter::measure(|| drop(privileges.forwarded(&caller, &request, &needs)));
+        assert_eq!(
+            privileges.with_names_for_patterns(&caller, &request, &needs).as_deref(),
+            wanted
+        );
+        let counted = allocation_counter::measure(|| {
+            drop(privileges.with_names_for_patterns(&caller, &request, &needs))
+        });
         assert_eq!(counted.count_total, u64::from(wanted.is_some()), "{target}");
     }
 }

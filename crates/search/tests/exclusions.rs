@@ -64,7 +64,9 @@ fn forwarded(
         privileges.caller(&Subject { roles: vec!["writer".to_owned()], ..Subject::default() });
     match privileges.decide(&caller, &needs).verdict {
         Verdict::Permitted => Some(
-            privileges.forwarded(&caller, &request, &needs).unwrap_or_else(|| target.to_owned()),
+            privileges
+                .with_names_for_patterns(&caller, &request, &needs)
+                .unwrap_or_else(|| target.to_owned()),
         ),
         Verdict::PermittedInPart(parts) => {
             let target = narrowed(&request, &parts)?;

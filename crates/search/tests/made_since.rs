@@ -59,8 +59,9 @@ fn is_permitted(roles: &[&str], method: &str, target: &str, body: &str) -> bool 
         let held = subject.roles.iter().map(|role| role.as_str().into()).collect();
         let is_met = requirement.is_met_by(&held, &subject.variables(&held, evaluation));
         assert_eq!(is_met, is_permitted, "{method} {target} {body}");
-        let is_replaced = privileges.forwarded(&caller, &request, &needs).is_some();
-        is_permitted && (is_replaced || privileges.shown_by_patterns(&caller, &needs).is_none())
+        let is_replaced = privileges.with_names_for_patterns(&caller, &request, &needs).is_some();
+        is_permitted
+            && (is_replaced || privileges.missing_if_patterns_stay(&caller, &needs).is_none())
     });
     assert!(
         permitted.iter().all(|one| *one == permitted[0]),

@@ -144,7 +144,7 @@ fn many_unknown_names_are_denied_with_the_first_of_them() {
         let answer = privileges.decide(&caller, &needs);
         assert_eq!(answer.missing.len(), wanted, "{evaluation:?}");
         assert_eq!(answer.verdict == Verdict::Permitted, wanted == 0, "{evaluation:?}");
-        let forwarded = privileges.forwarded(&caller, &request, &needs);
+        let forwarded = privileges.with_names_for_patterns(&caller, &request, &needs);
         assert_eq!(forwarded, None, "{evaluation:?}");
     }
 }

@@ -54,11 +54,11 @@ pub(crate) struct State {
     /// The length of this prefix, in characters.
     pub(crate) depth: u32,
     /// The piece that equals this prefix, or `NONE`.
-    pub(crate) piece: PieceId,
+    pub(crate) whole: PieceId,
     /// The longest middle piece that is a suffix of this prefix, or `NONE`.
-    pub(crate) middle: PieceId,
+    pub(crate) longest_middle: PieceId,
     /// The longest last piece that is a suffix of this prefix, or `NONE`.
-    pub(crate) last: PieceId,
+    pub(crate) longest_last: PieceId,
 }
 
 /// A piece, as input for building the automaton.
@@ -67,9 +67,9 @@ pub(crate) struct NewPiece {
     /// In bytes.
     pub(crate) length: u32,
     /// Whether the piece occurs in the middle of a glob.
-    pub(crate) middle: bool,
+    pub(crate) is_middle: bool,
     /// Whether the piece occurs at the end of a glob.
-    pub(crate) last: bool,
+    pub(crate) is_last: bool,
 }
 
 /// A piece of the finished automaton.
@@ -164,7 +164,7 @@ impl Automaton {
             {
                 let Some((id, piece)) = chunk.first() else { continue };
                 match piece.characters.get(depth) {
-                    None => self.states.at_mut(state).piece = *id,
+                    None => self.states.at_mut(state).whole = *id,
                     Some(character) => {
                         let shorter = match state {
                             StateId::ROOT => StateId::ROOT,
@@ -187,7 +187,9 @@ impl Automaton {
 
     fn push(&mut self, shorter: StateId, depth: u32, character: CharId) {
         let (children, none) = (StateId::ROOT, PieceId::NONE);
-        self.states.push(State { children, shorter, depth, piece: none, middle: none, last: none });
+        let (whole, longest_middle, longest_last) = (none, none, none);
+        let state = State { children, shorter, depth, whole, longest_middle, longest_last };
+        self.states.push(state);
         self.characters.push(character);
     }
 
@@ -208,17 +210,17 @@ impl Automaton {
     /// Sets the pieces that a state ends in: the piece that equals its prefix, and the pieces of
     /// its failure link, which has been linked before.
     fn link(&mut self, state: StateId, pieces: &IdVec<PieceId, NewPiece>) {
-        let id = self.state(state).piece;
+        let id = self.state(state).whole;
         let shorter = *self.state(self.state(state).shorter);
-        let (mut middle, mut last) = (shorter.middle, shorter.last);
+        let (mut middle, mut last) = (shorter.longest_middle, shorter.longest_last);
         if let Some(piece) = pieces.get(id.index()) {
             let links = self.pieces.at_mut(id);
             (links.shorter_middle, links.shorter_last) = (middle, last);
-            middle = if piece.middle { id } else { middle };
-            last = if piece.last { id } else { last };
+            middle = if piece.is_middle { id } else { middle };
+            last = if piece.is_last { id } else { last };
         }
         let state = self.states.at_mut(state);
-        (state.middle, state.last) = (middle, last);
+        (state.longest_middle, state.longest_last) = (middle, last);
     }
 
     /// Fills the table for as many of the first states as fit, at least for the root, where every

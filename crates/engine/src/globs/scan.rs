@@ -50,7 +50,7 @@ pub(crate) struct GlobSet {
     pub(super) steps: IdVec<StepId, Step>,
     pub(super) edges: Edges,
     /// The length of the longest last piece, in bytes.
-    pub(super) longest_last: usize,
+    pub(super) last_piece_max: usize,
 }
 
 /// The state shared by globs that have matched the same pieces so far.
@@ -125,13 +125,15 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
     fn run(&mut self, segment: &[u8]) {
         let set = self.set;
         let (mut at, mut read, mut state) = (0, 0, StateId::ROOT);
-        let mut may_start = !self.waiting(Kind::First).is_empty();
-        let mut may_skip = true;
+        // Whether all bytes so far are the beginning of a first piece that a step waits for.
+        let mut may_be_first_piece = !self.waiting(Kind::First).is_empty();
+        let mut has_jumped = false;
         while at < segment.len() {
-            let waits = !self.waiting(Kind::Middle).is_empty();
-            if may_skip && !waits && !may_start {
-                may_skip = false;
-                let tail = tail(segment, set.longest_last);
+            let waits_for_middle = !self.waiting(Kind::Middle).is_empty();
+            // Only last pieces are awaited: the scan jumps to the bytes in which they can stand.
+            if !has_jumped && !waits_for_middle && !may_be_first_piece {
+                has_jumped = true;
+                let tail = tail(segment, set.last_piece_max);
                 if tail > at {
                     (at, state) = (tail, StateId::ROOT);
                     continue;
@@ -142,25 +144,25 @@ impl<F: FnMut(NodeId)> Scan<'_, F> {
             read += 1;
             state = set.automaton.next(state, character);
             if state == StateId::ROOT {
-                may_start = false;
+                may_be_first_piece = false;
                 continue;
             }
-            let prefix = set.automaton.state(state);
-            may_start &= prefix.depth == read;
-            if may_start && prefix.piece != PieceId::NONE {
+            let found = set.automaton.state(state);
+            may_be_first_piece &= found.depth == read;
+            if may_be_first_piece && found.whole != PieceId::NONE {
                 let starting = self.waiting(Kind::First).len();
-                self.advance(prefix.piece, Kind::First, 0..starting, at);
+                self.advance(found.whole, Kind::First, 0..starting, at);
             }
-            if waits && prefix.middle != PieceId::NONE {
-                self.match_middle(prefix.middle, at);
+            if waits_for_middle && found.longest_middle != PieceId::NONE {
+                self.match_middle(found.longest_middle, at);
             }
         }
-        self.match_last(set.automaton.state(state).last, segment.len());
+        self.match_last(set.automaton.state(state).longest_last, segment.len());
     }
 
-    /// Matches a middle piece that ends at `at`, and the shorter pieces that end there, too. If a
-    /// piece has been tried on all waiting steps, so have the shorter pieces: they ended wherever
-    /// it ended before.
+    /// Matches a middle piece that ends at `at`, and the shorter pieces that end there, too.
+    /// Wherever the longer piece ended before, the shorter ones ended, too, and were tried then. So
+    /// if it has been tried on all waiting steps, they have.
     fn match_middle(&mut self, mut id: PieceId, at: usize) {
         while id != PieceId::NONE {
             cost::add(1);

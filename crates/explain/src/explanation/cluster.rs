@@ -285,8 +285,8 @@ fn decide<'n>(
             filtered = Some((chunk, answer));
         }
     }
-    match privileges.shown_by_patterns(caller, needs) {
-        Some(missing) if privileges.forwarded(caller, request, needs).is_none() => {
+    match privileges.missing_if_patterns_stay(caller, needs) {
+        Some(missing) if privileges.with_names_for_patterns(caller, request, needs).is_none() => {
             Some((needs, denied_for(missing)))
         }
         Some(_) | None => filtered,

@@ -161,7 +161,7 @@ impl DecidedRequest {
             Backend::Rules(rules) => verify(rules.authenticator(), caller, received),
             Backend::Cluster(cluster) => verify(cluster.authenticator(), caller, received),
         };
-        let verdict = candidate.check_again(&request, caller, scratch, self.received);
+        let verdict = candidate.check_authenticated(&request, caller, scratch, self.received);
         let decision = Decision::new(&verdict);
         // Like the active policy, the candidate would have waited for the body.
         let is_unknown = self.body == RequestBody::Pending && verdict.needs_body();

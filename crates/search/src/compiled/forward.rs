@@ -30,7 +30,7 @@ impl Privileges {
     /// The new path has the same route, and only names that were checked, so it is not checked
     /// again.
     #[must_use]
-    pub fn forwarded(
+    pub fn with_names_for_patterns(
         &self,
         caller: &Caller,
         request: &Request<'_>,
@@ -87,7 +87,7 @@ impl Privileges {
     /// match a newer index or alias, of which a role hides something from the caller. (Patterns
     /// that are never replaced are checked with the needs.)
     #[must_use]
-    pub fn shown_by_patterns(&self, caller: &Caller, needs: &[Need<'_>]) -> Option<Missing> {
+    pub fn missing_if_patterns_stay(&self, caller: &Caller, needs: &[Need<'_>]) -> Option<Missing> {
         if caller.roles.is_unrestricted {
             return None;
         }

@@ -54,7 +54,7 @@ fn forwarded(
                 Verdict::Permitted,
                 "{method} {target}"
             );
-            privileges.forwarded(&caller, &request, &needs)
+            privileges.with_names_for_patterns(&caller, &request, &needs)
         });
     assert_eq!(callers[0], callers[1], "{method} {target}: with and without caches");
     callers[0].clone()

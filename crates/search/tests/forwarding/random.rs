@@ -284,7 +284,7 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
             }
             let asked = expression(&needs[0]);
             let named: BTreeSet<&str> = asked.parts().filter_map(name).collect();
-            let Some(target) = privileges.forwarded(&caller, &first, &needs) else {
+            let Some(target) = privileges.with_names_for_patterns(&caller, &first, &needs) else {
                 seen[1] += 1;
                 if with_aliases || !asked.options.expands() {
                     continue;
@@ -356,8 +356,9 @@ fn an_inventory_that_leaves_indices_of_aliases_out_permits_no_more() {
             if privileges.decide(&caller, &needs).verdict != Verdict::Permitted {
                 continue;
             }
-            let forwarded =
-                privileges.forwarded(&caller, &asked, &needs).unwrap_or_else(|| target.clone());
+            let forwarded = privileges
+                .with_names_for_patterns(&caller, &asked, &needs)
+                .unwrap_or_else(|| target.clone());
             let again = request("GET", &forwarded, "");
             let mut again_needs = Vec::new();
             read(&again, &mut again_needs).unwrap();
