@@ -85,7 +85,7 @@ impl Cluster {
         let Scratch { answer, cluster_callers, .. } = scratch;
         let authorization = match any_request::parse_without_path(request) {
             Ok(authorization) => authorization,
-            Err(reason) => return responder.deny_invalid(request, reason, answer),
+            Err(reason) => return Outcome::Decided(responder.deny_early(request, reason, answer)),
         };
         let caller = authentication.caller(
             &self.authenticator,
@@ -125,9 +125,9 @@ impl Cluster {
             ),
             Err(problem) => ("", Err((Reason::Cluster(*problem), search::Answer::default()))),
         };
-        let ((reason, privileges), cluster_request) = match forwarded {
+        let ((reason, missing), logged) = match forwarded {
             Ok(Forwarded { target, names, filters, bulk }) => {
-                let cluster_request = ClusterRequest::new(operation, needs, names, bulk);
+                let logged = ClusterRequest::new(operation, needs, names, bulk);
                 let ForwardScratch { target: forwarded_target, document_security } =
                     &mut scratch.forward;
                 *forwarded_target = target;
@@ -147,17 +147,14 @@ impl Cluster {
                     Err(Reason::DocumentSecurityTooLong)
                 };
                 match allowed {
-                    Ok(allowed) => {
-                        return Verdict::Allowed(Allowed { cluster: cluster_request, ..allowed });
-                    }
-                    Err(reason) => ((reason, search::Answer::default()), cluster_request),
+                    Ok(allowed) => return Verdict::Allowed(Allowed { cluster: logged, ..allowed }),
+                    Err(reason) => ((reason, search::Answer::default()), logged),
                 }
             }
             Err(denial) => (denial, ClusterRequest::new(operation, needs, Vec::new(), None)),
         };
-        let denied =
-            self.denials.forbidden(request, reason, caller, &privileges, &mut scratch.denial);
-        Verdict::Denied(Denied { cluster: cluster_request, ..denied })
+        let denied = self.denials.forbidden(request, reason, caller, &missing, &mut scratch.denial);
+        Verdict::Denied(Denied { cluster: logged, ..denied })
     }
 
     /// Decides how a request is forwarded: unchanged, reduced to the permitted indices, or without

@@ -239,13 +239,12 @@ impl Authorizer {
         limit: Limit,
         scratch: &'a mut Scratch,
     ) -> Verdict<'a> {
-        let body = &mut scratch.answer.denial.body;
+        let answer = &mut scratch.answer;
         match self.backend_of(request.host, &mut scratch.host) {
-            Backend::Rules(_) => {
-                let reason = Reason::Limit(limit);
-                Verdict::Denied(self.responder.deny(request, reason, body))
+            Backend::Rules(_) => self.responder.deny_early(request, Reason::Limit(limit), answer),
+            Backend::Cluster(cluster) => {
+                cluster.denials.over_limit(request, limit, &mut answer.denial.body)
             }
-            Backend::Cluster(cluster) => cluster.denials.over_limit(request, limit, body),
         }
     }
 

@@ -13,7 +13,7 @@ use crate::reason::{Limit, Reason};
 use crate::request::{self, Request};
 use crate::sanitizer::{Changes, HeaderSanitizer};
 use crate::scratch::{AnswerScratch, ChangeScratch};
-use crate::verdict::{Allowed, Denied, Outcome, Verdict};
+use crate::verdict::{Allowed, Denied, Verdict};
 
 /// Answers requests by the settings of a policy.
 #[derive(Debug)]
@@ -126,29 +126,18 @@ impl Responder {
     }
 
     /// Denies a request before its caller is authenticated.
-    pub(crate) fn deny_invalid<'a>(
+    pub(crate) fn deny_early<'a>(
         &'a self,
         request: &Request<'a>,
         reason: Reason,
         scratch: &'a mut AnswerScratch,
-    ) -> Outcome<'a> {
-        let denied = self.deny(request, reason, &mut scratch.denial.body);
-        Outcome::Decided(Verdict::Denied(denied))
-    }
-
-    /// The answer to a request that is denied whatever its credentials and the rules are.
-    pub(crate) fn deny<'a>(
-        &'a self,
-        request: &Request<'a>,
-        reason: Reason,
-        body: &'a mut String,
-    ) -> Denied<'a> {
-        self.deny_caller(request, reason, None, None, body)
+    ) -> Verdict<'a> {
+        Verdict::Denied(self.deny(request, reason, None, None, &mut scratch.denial.body))
     }
 
     /// The answer to a denied request, as the policy configures it. Writes its body.
-    /// `authorization` is the value of the `Authorization` header.
-    pub(crate) fn deny_caller<'a>(
+    /// `authorization` is the value of the header.
+    pub(crate) fn deny<'a>(
         &'a self,
         request: &Request<'a>,
         reason: Reason,

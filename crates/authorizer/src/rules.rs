@@ -72,7 +72,7 @@ impl Rules {
         let Scratch { parse, answer, callers, .. } = scratch;
         let parsed = match request::parse(request, parse) {
             Ok(parsed) => parsed,
-            Err(reason) => return responder.deny_invalid(request, reason, answer),
+            Err(reason) => return Outcome::Decided(responder.deny_early(request, reason, answer)),
         };
         let authorization = parsed.authorization;
         let reads_credentials = authentication.reads_credentials();
@@ -87,14 +87,14 @@ impl Rules {
         let is_well_formed = reads_credentials && caller.is_ok();
         debug_assert!(!is_well_formed || request::validate_authorization(authorization).is_ok());
         if !is_well_formed && let Err(reason) = request::validate_authorization(authorization) {
-            return responder.deny_invalid(request, reason, answer);
+            return Outcome::Decided(responder.deny_early(request, reason, answer));
         }
         Outcome::Decided(match caller {
             Ok(caller) => self.evaluate(responder, request, &parsed, caller, now, answer),
             Err(NotAuthenticated::Invalid(error)) => {
                 let reason = Reason::InvalidCredentials(error);
                 let body = &mut answer.denial.body;
-                let denied = responder.deny_caller(request, reason, authorization, None, body);
+                let denied = responder.deny(request, reason, authorization, None, body);
                 Verdict::Denied(Denied { path: parsed.paths.first(), ..denied })
             }
             Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
@@ -141,7 +141,7 @@ impl Rules {
         };
         let rule = rule.map(|rule| self.label(rule));
         let body = &mut scratch.denial.body;
-        let denied = responder.deny_caller(request, reason, parsed.authorization, rule, body);
+        let denied = responder.deny(request, reason, parsed.authorization, rule, body);
         Verdict::Denied(Denied { subject, path, ..denied })
     }
 

@@ -50,8 +50,7 @@ impl Globs {
 
     /// Matches a non-empty segment with globs that can be tried separately, and calls `visit` with
     /// the node of each match. Returns the step at which the scan for the other globs starts, or
-    /// `None` if all have been tried. `node_count` counts the nodes whose globs are matched with this
-    /// segment: with many, no globs are tried separately, which bounds how often a byte is read.
+    /// `None` if all have been tried. With a high `node_count`, few are tried: see [`MAX_TRIED`].
     pub(crate) fn match_cheap_or_defer(
         &self,
         segment: &[u8],

@@ -53,8 +53,7 @@ pub(crate) struct Roots {
 pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
-    /// The targets of `{user.id}` for each identity source, which is never `None`. Few nodes have
-    /// any.
+    /// The targets of `{user.id}` by identity source (never `None`). Few nodes have any.
     user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     globs: IdVec<GlobsId, Globs>,
     /// Matches the globs of several nodes in a single pass.
@@ -68,8 +67,7 @@ pub(crate) struct Walk<'q> {
     subject: Option<PatternSubject<'q>>,
     /// The first start node.
     first: NodeId,
-    /// The nodes reached by the segments so far, except for one in a local variable of
-    /// [`Trie::walk`].
+    /// The nodes reached by the segments so far, except for one in a variable of [`Trie::walk`].
     current: SmallVec<[NodeId; 16]>,
     /// The nodes to which the current segment leads, with the same exception.
     next: SmallVec<[NodeId; 16]>,

@@ -40,7 +40,7 @@ impl Action {
 
     /// The action of this name, for constants: an unknown name fails to compile.
     #[expect(clippy::indexing_slicing, reason = "it runs when constants are compiled")]
-    pub(crate) const fn of(name: &str) -> Action {
+    pub(crate) const fn new(name: &str) -> Action {
         let mut number: u16 = 0;
         while !is_same(ACTIONS[number as usize].as_bytes(), name.as_bytes()) {
             number += 1;

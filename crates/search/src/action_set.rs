@@ -14,7 +14,7 @@ const WORDS: usize = 4;
 const _: () = assert!(Action::COUNT <= WORDS * 64, "there are more actions than bits");
 
 /// The privilege for system indices, needed in addition to the action. `*` does not grant it.
-pub(crate) const SYSTEM_INDEX: Action = Action::of("system:admin/system_index");
+pub(crate) const SYSTEM_INDEX: Action = Action::new("system:admin/system_index");
 
 /// A set of actions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

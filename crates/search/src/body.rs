@@ -20,21 +20,21 @@ use crate::reading::{Reading, RequestBody};
 use crate::routes::Body;
 use documents::DocumentForm;
 
-const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
+const ALIASES: &[Action] = &[Action::new("indices:admin/aliases")];
 const ALIASES_AND_DELETE: &[Action] =
-    &[Action::of("indices:admin/aliases"), Action::of("indices:admin/delete")];
+    &[Action::new("indices:admin/aliases"), Action::new("indices:admin/delete")];
 const DELETE_DOCUMENTS: &[Action] =
-    &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/delete")];
+    &[Action::new("indices:data/write/bulk[s]"), Action::new("indices:data/write/delete")];
 const REFRESH: &[Action] =
-    &[Action::of("indices:admin/refresh"), Action::of("indices:admin/refresh[s]")];
-const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
+    &[Action::new("indices:admin/refresh"), Action::new("indices:admin/refresh[s]")];
+const SEARCH: &[Action] = &[Action::new("indices:data/read/search")];
 /// The actions of a script that moves documents to other indices.
 const WRITE_ANYWHERE: &[Action] = &[
-    Action::of("indices:data/write/bulk[s]"),
-    Action::of("indices:data/write/index"),
-    Action::of("indices:data/write/delete"),
-    Action::of("indices:admin/mapping/put"),
-    Action::of("indices:admin/create"),
+    Action::new("indices:data/write/bulk[s]"),
+    Action::new("indices:data/write/index"),
+    Action::new("indices:data/write/delete"),
+    Action::new("indices:admin/mapping/put"),
+    Action::new("indices:admin/create"),
 ];
 
 const UNKNOWN_KEY: Problem = Problem::Invalid("its body has an unknown key");

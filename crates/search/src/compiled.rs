@@ -29,6 +29,7 @@ use crate::action_set::{ActionSet, ActionSets};
 use crate::config::{
     EvaluationType, IndexPattern, IndexPermission, SecurityConfig, Template, Variables,
 };
+use crate::filtering::HiddenPart;
 use crate::inventory::Inventory;
 use crate::need::Need;
 use crate::pattern::{Pattern, has_astral_or_control};
@@ -357,8 +358,9 @@ impl Grant {
         self.restricts.contains(&true)
     }
 
-    fn hides_documents(&self) -> bool {
-        self.restricts[0]
+    /// The worst part that it hides, if it restricts anything.
+    fn hidden(&self) -> HiddenPart {
+        if self.restricts[0] { HiddenPart::Documents } else { HiddenPart::Fields }
     }
 }
 

@@ -61,7 +61,7 @@ impl NamesInPlace {
         let mut forwarded = &names & &reached;
         let mut covered = forwarded.clone();
         for alias in &names & &inventory.aliases {
-            let members = inventory.related(alias);
+            let members = inventory.members(alias);
             let members_reached =
                 || members.iter().copied().filter(|member| reached.contains(*member));
             if !named.contains(alias)
@@ -130,7 +130,7 @@ impl<'e> ReachedNames<'e> {
                         Some(Kind::Alias | Kind::DataStream) | None => true,
                     };
                     let mut streams = (&matched & &inventory.data_streams).into_iter();
-                    if !streams.all(|stream| inventory.related(stream).iter().all(is_reached)) {
+                    if !streams.all(|stream| inventory.members(stream).iter().all(is_reached)) {
                         return None;
                     }
                     names.matched |= matched & (&reached | &inventory.aliases);
@@ -157,7 +157,7 @@ impl<'e> ReachedNames<'e> {
         // The name of a data stream cannot stand for only a part of it.
         let mut streams = (&names.reached & &inventory.data_streams).into_iter();
         let is_whole =
-            |stream: u32| !inventory.related(stream).iter().any(|index| excluded.contains(*index));
+            |stream: u32| !inventory.members(stream).iter().any(|index| excluded.contains(*index));
         streams.all(is_whole).then_some(names)
     }
 
@@ -172,7 +172,7 @@ impl<'e> ReachedNames<'e> {
         let Some(id) = inventory.id(name) else { return self.unknown.push(name) };
         self.named.insert(id);
         match inventory.aliases.contains(id) {
-            true => self.reached.extend(inventory.related(id)),
+            true => self.reached.extend(inventory.members(id)),
             false => drop(self.reached.insert(id)),
         }
     }

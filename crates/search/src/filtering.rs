@@ -22,17 +22,17 @@ pub(crate) enum Filtering {
 
 /// The part of every index that a role hides, the worse part last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum HiddenEverywhere {
+pub(crate) enum HiddenPart {
     /// Fields or their values, but no documents.
     Fields,
     Documents,
 }
 
 /// Adds an alias to an index, or removes it.
-const ALIASES: Action = Action::of("indices:admin/aliases");
+const ALIASES: Action = Action::new("indices:admin/aliases");
 
 /// Creates an index, and moves the alias or data stream of the request to it.
-const ROLLOVER: Action = Action::of("indices:admin/rollover");
+const ROLLOVER: Action = Action::new("indices:admin/rollover");
 
 /// The effect on actions by name. The first pattern that matches applies.
 const FILTERINGS: &[(&str, Filtering)] = &[
@@ -95,10 +95,10 @@ pub(crate) fn strictest_filtering(need: &Need<'_>) -> Option<(Action, Filtering)
 
 /// Why a request is denied to a caller from whom a role hides a part of every index, whatever other
 /// roles show.
-pub(crate) fn denied_by_hidden(filtering: Filtering, hidden: HiddenEverywhere) -> Option<Reason> {
+pub(crate) fn denied_by_hidden(filtering: Filtering, hidden: HiddenPart) -> Option<Reason> {
     match filtering {
         Filtering::Impossible => Some(Reason::CannotFilter),
-        Filtering::PossibleForFields if hidden == HiddenEverywhere::Documents => {
+        Filtering::PossibleForFields if hidden == HiddenPart::Documents => {
             Some(Reason::HiddenTerms)
         }
         Filtering::NotNeeded | Filtering::Possible | Filtering::PossibleForFields => None,

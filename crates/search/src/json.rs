@@ -49,13 +49,13 @@ impl<'a> Json<'a> {
     ) -> Result<T, Problem> {
         let mut json = Self::new(text);
         let value = read(&mut json)?;
-        json.space();
+        json.skip_space();
         if json.at == text.len() { Ok(value) } else { Err(INVALID) }
     }
 
     /// The kind of the next value.
     pub(crate) fn peek(&mut self) -> Result<Value, Problem> {
-        self.space();
+        self.skip_space();
         Ok(match self.byte()? {
             b'{' => Value::Object,
             b'[' => Value::Array,
@@ -154,11 +154,11 @@ impl<'a> Json<'a> {
 
     /// Reads any value and returns its text.
     pub(crate) fn skip(&mut self) -> Result<&'a [u8], Problem> {
-        self.space();
+        self.skip_space();
         let start = self.at;
         match self.peek()? {
             Value::Object => self.list(b'{', b'}', |json| {
-                json.space();
+                json.skip_space();
                 json.raw_string()?;
                 json.expect(b':')?;
                 json.ignore()
@@ -181,17 +181,17 @@ impl<'a> Json<'a> {
         if self.depth > MAX_DEPTH {
             return Err(Problem::Invalid("its body has too many objects within each other"));
         }
-        self.space();
+        self.skip_space();
         if self.byte()? != close {
             loop {
                 item(self)?;
-                self.space();
+                self.skip_space();
                 match self.byte()? {
                     b',' => self.at += 1,
                     byte if byte == close => break,
                     _ => return Err(INVALID),
                 }
-                self.space();
+                self.skip_space();
             }
         }
         self.at += 1;
@@ -201,7 +201,7 @@ impl<'a> Json<'a> {
 
     /// A string with its quotes, without control characters, and whether it has escapes.
     fn raw_string(&mut self) -> Result<(&'a [u8], bool), Problem> {
-        self.space();
+        self.skip_space();
         let (start, mut has_escapes) = (self.at, false);
         self.expect(b'"')?;
         loop {
@@ -234,7 +234,7 @@ impl<'a> Json<'a> {
     }
 
     fn expect(&mut self, wanted: u8) -> Result<(), Problem> {
-        self.space();
+        self.skip_space();
         if self.byte()? != wanted {
             return Err(INVALID);
         }
@@ -242,7 +242,7 @@ impl<'a> Json<'a> {
         Ok(())
     }
 
-    fn space(&mut self) {
+    fn skip_space(&mut self) {
         while let Some(b' ' | b'\t' | b'\r' | b'\n') = self.text.get(self.at) {
             self.at += 1;
         }
@@ -302,38 +302,13 @@ mod tests {
             assert!(is_valid(text), "{text}");
         }
         for text in [
-            "",
-            " ",
-            "{",
-            "{]",
-            "[1,]",
-            "{,}",
-            "{\"a\"}",
-            "{\"a\":}",
-            "{'a':1}",
-            "{a:1}",
-            "[01]",
-            "[1.]",
-            "[.5]",
-            "[+1]",
-            "[NaN]",
-            "[1e]",
-            "{}{}",
-            "{} x",
-            "/**/{}",
-            "[1]//",
-            "#\n{}",
-            "\u{feff}{}",
-            "\"\n\"",
-            "\"\u{0}\"",
-            "{\0\"",
-            "nul",
-            "\"a",
-            "\"\\",
-            &deep(101),
+            "", " ", "{", "{]", "[1,]", "{,}", "{\"a\"}", "{\"a\":}", "{'a':1}", "{a:1}", "[01]",
+            "[1.]", "[.5]", "[+1]", "[NaN]", "[1e]", "{}{}", "{} x", "/**/{}", "[1]//", "#\n{}",
+            "\"\n\"", "\"\0\"", "{\0\"", "nul", "\"a", "\"\\",
         ] {
             assert!(!is_valid(text), "{text}");
         }
+        assert!(!is_valid("\u{feff}{}") && !is_valid(&deep(101)));
     }
 
     #[test]

@@ -25,26 +25,26 @@ use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::{MAX_NAMES, Reading};
 
-pub(crate) const CREATE: &[Action] = &[Action::of("indices:admin/create")];
+pub(crate) const CREATE: &[Action] = &[Action::new("indices:admin/create")];
 pub(crate) const INDEX_DOCUMENTS: &[Action] = &[
-    Action::of("indices:data/write/bulk[s]"),
-    Action::of("indices:data/write/index"),
-    Action::of("indices:admin/mapping/put"),
+    Action::new("indices:data/write/bulk[s]"),
+    Action::new("indices:data/write/index"),
+    Action::new("indices:admin/mapping/put"),
 ];
-pub(crate) const GET: &[Action] = &[Action::of("indices:data/read/get")];
+pub(crate) const GET: &[Action] = &[Action::new("indices:data/read/get")];
 const SEARCH: &[Action] =
-    &[Action::of("indices:data/read/search"), Action::of("indices:monitor/settings/get")];
-const TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv[shard]")];
-const MULTI_TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv")];
-const PREDICT: &[Action] = &[Action::of("cluster:admin/opensearch/ml/predict")];
+    &[Action::new("indices:data/read/search"), Action::new("indices:monitor/settings/get")];
+const TERM_VECTORS: &[Action] = &[Action::new("indices:data/read/mtv[shard]")];
+const MULTI_TERM_VECTORS: &[Action] = &[Action::new("indices:data/read/mtv")];
+const PREDICT: &[Action] = &[Action::new("cluster:admin/opensearch/ml/predict")];
 /// The index in which the plugin `user-behavior-insights` records queries, as the caller.
 const RECORDED_QUERIES: &str = "ubi_queries";
 /// The actions that a query may perform whose text is not known here.
 const ANY_LOOKUP: &[Action] = &[
-    Action::of("indices:data/read/get"),
-    Action::of("indices:data/read/mtv[shard]"),
-    Action::of("indices:data/read/search"),
-    Action::of("indices:monitor/settings/get"),
+    Action::new("indices:data/read/get"),
+    Action::new("indices:data/read/mtv[shard]"),
+    Action::new("indices:data/read/search"),
+    Action::new("indices:monitor/settings/get"),
 ];
 const NO_TEXT: Problem = Problem::Invalid("the index of a look-up is not text");
 
@@ -187,7 +187,7 @@ fn is_positive(value: &[u8]) -> bool {
 
 /// Whether a search pipeline has only [`SAFE_PROCESSORS`]. Another processor may replace the
 /// search.
-fn has_only_processors(pipeline: &[u8]) -> bool {
+fn has_only_safe_processors(pipeline: &[u8]) -> bool {
     let unknown = Err(Problem::Unsupported("an unknown part of a search pipeline"));
     Json::whole(pipeline, |json| {
         json.object(|json, key| match &*key {
@@ -345,7 +345,7 @@ impl<'a> Lookups<'a> {
                 // A script may ask for a `profile`. These parts are looked for in any text.
                 let texts: [&[u8]; 4] = [b"script", b"profile", b"min_doc_count", b"\\u"];
                 self.shows_hidden_terms |= contains_any(pipeline, &texts);
-                !has_only_processors(pipeline)
+                !has_only_safe_processors(pipeline)
             }
         };
         if is_unseen {

@@ -60,10 +60,10 @@ pub(crate) fn with_values(
     let added: usize =
         values.iter().map(|(name, value)| name.len() + value.as_ref().len() + 2).sum();
     let mut changed = String::with_capacity(target.len() + added);
-    for (number, segment) in path.split('/').enumerate() {
-        let value = values.iter().find(|(name, _)| route.position(name) == Some(number));
+    for (position, segment) in path.split('/').enumerate() {
+        let value = values.iter().find(|(name, _)| route.position(name) == Some(position));
         let segment = value.map_or(segment, |(_, value)| value.as_ref());
-        changed.extend([if number > 0 { "/" } else { "" }, segment]);
+        changed.extend([if position > 0 { "/" } else { "" }, segment]);
     }
     let in_query = values.iter().filter(|(name, _)| route.position(name).is_none());
     let mut separator = "?";

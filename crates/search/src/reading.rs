@@ -279,8 +279,8 @@ pub(crate) const MAX_NAMES: usize = 50_000;
 /// The media types of bodies that are read.
 const JSON_TYPES: [&str; 3] =
     ["application/json", "application/x-ndjson", "application/vnd.opensearch+json"];
-const SEARCH: Action = Action::of("indices:data/read/search");
-const CREATE: Action = Action::of("indices:admin/create");
+const SEARCH: Action = Action::new("indices:data/read/search");
+const CREATE: Action = Action::new("indices:admin/create");
 const NEW_INDEX: &str = "<???>";
 pub(crate) const SEVERAL: Problem =
     Problem::Invalid("it names several indices, where the cluster reads the list as a single name");

@@ -115,7 +115,7 @@ pub(crate) fn shows_members(evaluation: EvaluationType, actions: &[Action]) -> b
     evaluation == EvaluationType::V4 && actions.contains(&RESOLVE_INDEX)
 }
 
-const RESOLVE_INDEX: Action = Action::of("indices:admin/resolve/index");
+const RESOLVE_INDEX: Action = Action::new("indices:admin/resolve/index");
 
 /// The names that a target stands for; `None` for the cluster, and for a target that this
 /// evaluation does not check.
@@ -160,8 +160,8 @@ pub(crate) fn is_checked(evaluation: EvaluationType, need: &Need<'_>) -> bool {
 
 /// Actions on the cluster that only `v4` checks.
 const CLUSTER_ONLY_IN_V4: [Action; 2] = [
-    Action::of("cluster:monitor/point_in_time/segments/_all"),
-    Action::of("indices:data/read/point_in_time/readall"),
+    Action::new("cluster:monitor/point_in_time/segments/_all"),
+    Action::new("indices:data/read/point_in_time/readall"),
 ];
 
 /// The pattern of an alias argument, if it is one. It is checked as a pattern: the aliases that

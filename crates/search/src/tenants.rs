@@ -43,8 +43,10 @@ static READING: LazyLock<ActionSet> = LazyLock::new(|| {
     ])
 });
 /// Actions that are performed on each index in turn.
-const IN_TURN: &[Action] =
-    &[Action::of("indices:data/read/field_caps"), Action::of("indices:admin/mappings/fields/get")];
+const IN_TURN: &[Action] = &[
+    Action::new("indices:data/read/field_caps"),
+    Action::new("indices:admin/mappings/fields/get"),
+];
 const WRITING: &str = "kibana:saved_objects/*/write";
 /// The built-in role of people who use Dashboards.
 pub(crate) const KIBANA_USER: &str = "kibana_user";
@@ -159,7 +161,8 @@ impl Tenants<'_> {
             }
             Target::Fixed(expression) if self.may_include_index(expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
-                self.is_in(expression) || (names.unknown.is_empty() && self.is_all_of(&names.known))
+                self.may_be_named_by(expression)
+                    || (names.unknown.is_empty() && self.is_alone_in(&names.known))
             }
         }
     }
@@ -178,7 +181,7 @@ impl Tenants<'_> {
             None => {
                 // Only certain exclusions were applied. The plugin may find fewer names.
                 let excludes = target.expression().is_some_and(Expression::excludes);
-                names.known.len() == 1 || (excludes && self.is_all_of(&names.known))
+                names.known.len() == 1 || (excludes && self.is_alone_in(&names.known))
             }
             Some(first) => names.known.is_empty() && names.unknown.iter().all(|name| name == first),
         };
@@ -203,7 +206,7 @@ impl Tenants<'_> {
     }
 
     /// Whether these names are this index alone; for `v4`, whether all begin with the index.
-    pub(crate) fn is_all_of(&self, names: &RoaringBitmap) -> bool {
+    pub(crate) fn is_alone_in(&self, names: &RoaringBitmap) -> bool {
         let (Some(inventory), Some(first), Some(last)) = (self.inventory, names.min(), names.max())
         else {
             return false;
@@ -221,8 +224,8 @@ impl Tenants<'_> {
     }
 
     /// Whether a part of an expression stands for this index, or the plugin may read it so.
-    pub(crate) fn is_in(&self, expression: &Expression<'_>) -> bool {
-        if expression.parts().any(|part| self.is_part(part)) {
+    pub(crate) fn may_be_named_by(&self, expression: &Expression<'_>) -> bool {
+        if expression.parts().any(|part| self.is_named_by(part)) {
             return true;
         }
         // `legacy` uses the aliases that match any part, even excluded aliases, but not for `_all`.
@@ -236,7 +239,7 @@ impl Tenants<'_> {
     }
 
     /// Whether a part of an expression stands for this index. `*` does not.
-    pub(crate) fn is_part(&self, part: Part<'_>) -> bool {
+    pub(crate) fn is_named_by(&self, part: Part<'_>) -> bool {
         match part {
             Part::Name(name) => self.is_index_or_alias(name),
             Part::Pattern("*") | Part::Except(_) => false,

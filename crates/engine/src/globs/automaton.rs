@@ -186,10 +186,8 @@ impl Automaton {
     }
 
     fn push(&mut self, shorter: StateId, depth: u32, character: CharId) {
-        let (children, none) = (StateId::ROOT, PieceId::NONE);
-        let (whole, longest_middle, longest_last) = (none, none, none);
-        let state = State { children, shorter, depth, whole, longest_middle, longest_last };
-        self.states.push(state);
+        let (children, [whole, longest_middle, longest_last]) = (StateId::ROOT, [PieceId::NONE; 3]);
+        self.states.push(State { children, shorter, depth, whole, longest_middle, longest_last });
         self.characters.push(character);
     }
 

@@ -124,10 +124,9 @@ struct Scan<'s, F> {
 impl<F: FnMut(NodeId)> Scan<'_, F> {
     fn run(&mut self, segment: &[u8]) {
         let set = self.set;
-        let (mut at, mut read, mut state) = (0, 0, StateId::ROOT);
+        let (mut at, mut read, mut state, mut has_jumped) = (0, 0, StateId::ROOT, false);
         // Whether all bytes so far are the beginning of a first piece that a step waits for.
         let mut may_be_first_piece = !self.waiting(Kind::First).is_empty();
-        let mut has_jumped = false;
         while at < segment.len() {
             let waits_for_middle = !self.waiting(Kind::Middle).is_empty();
             // Only last pieces are awaited: the scan jumps to the bytes in which they can stand.

@@ -11,6 +11,7 @@ use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
 
+/// The kinds of work on an index, as bits.
 const INDEXES: u8 = 1;
 const DELETES: u8 = 2;
 const UPDATES: u8 = 4;
@@ -142,11 +143,11 @@ fn read_action<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
 
 /// The actions of the operations in `work`.
 fn actions_for(work: u8) -> &'static [Action] {
-    const BULK: Action = Action::of("indices:data/write/bulk[s]");
-    const INDEX: Action = Action::of("indices:data/write/index");
-    const DELETE: Action = Action::of("indices:data/write/delete");
-    const UPDATE: Action = Action::of("indices:data/write/update");
-    const MAP: Action = Action::of("indices:admin/mapping/put");
+    const BULK: Action = Action::new("indices:data/write/bulk[s]");
+    const INDEX: Action = Action::new("indices:data/write/index");
+    const DELETE: Action = Action::new("indices:data/write/delete");
+    const UPDATE: Action = Action::new("indices:data/write/update");
+    const MAP: Action = Action::new("indices:admin/mapping/put");
     match (work & INDEXES != 0, work & DELETES != 0, work & UPDATES != 0) {
         (false, false, false) => &[BULK],
         (true, false, false) => &[BULK, INDEX, MAP],

@@ -10,9 +10,9 @@ use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
 
-const TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/tv")];
-const MULTI_TERM_VECTORS: &[Action] = &[Action::of("indices:data/read/mtv[shard]")];
-const MULTI_GET: &[Action] = &[Action::of("indices:data/read/mget[shard]")];
+const TERM_VECTORS: &[Action] = &[Action::new("indices:data/read/tv")];
+const MULTI_TERM_VECTORS: &[Action] = &[Action::new("indices:data/read/mtv[shard]")];
+const MULTI_GET: &[Action] = &[Action::new("indices:data/read/mget[shard]")];
 
 /// The form of an object that names a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

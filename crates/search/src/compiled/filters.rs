@@ -37,8 +37,8 @@ pub(super) struct FilteredNames {
 #[derive(Debug, Default)]
 pub(super) struct Restrictions<'p> {
     filter: Filter,
-    /// A query has a variable that the subject lacks.
-    is_missing: bool,
+    /// Whether a query has a variable that the subject lacks.
+    lacks_variable: bool,
     /// The restrictions of documents, of fields, and of their values (masks).
     kinds: [Restriction<'p>; 3],
 }
@@ -86,7 +86,7 @@ impl<'p> Restrictions<'p> {
         match document_query.as_ref().map(|query| query.query(variables)) {
             None => {}
             Some(Some(query)) => drop(self.filter.queries.insert(query)),
-            Some(None) => self.is_missing = true,
+            Some(None) => self.lacks_variable = true,
         }
         self.filter.fields.extend(fields.iter().cloned());
         self.filter.masked_fields.extend(masked_fields.iter().cloned());
@@ -111,7 +111,7 @@ impl<'p> Restrictions<'p> {
         let [documents, fields, values] = &self.kinds;
         if documents.shows_all {
             filter.queries.clear();
-            self.is_missing = false;
+            self.lacks_variable = false;
         }
         if fields.shows_all {
             filter.fields.clear();
@@ -124,7 +124,7 @@ impl<'p> Restrictions<'p> {
             filter.fields.retain(|field| field.starts_with('~'));
         }
         let hides_documents = !filter.queries.is_empty();
-        if !self.is_missing
+        if !self.lacks_variable
             && !hides_documents
             && filter.fields.is_empty()
             && filter.masked_fields.is_empty()
@@ -133,7 +133,7 @@ impl<'p> Restrictions<'p> {
         }
         if filtering == Filtering::Impossible {
             Err(Reason::CannotFilter)
-        } else if self.is_missing {
+        } else if self.lacks_variable {
             Err(Reason::MissingVariable)
         } else if !settings.hands_over_filters || !is_known {
             Err(Reason::NeedsFilter)

@@ -119,7 +119,7 @@ impl Privileges {
             // A newer alias may match, for an index of which a role hides something.
             && caller.is_unfiltered_anywhere(need)
             && !tenants.is_some_and(|tenants| {
-                Tenants { inventory: None, ..tenants }.is_part(Part::Pattern(pattern))
+                Tenants { inventory: None, ..tenants }.is_named_by(Part::Pattern(pattern))
             })
     }
 }

@@ -61,9 +61,9 @@ impl Privileges {
         if !names.unknown.is_empty() {
             return None;
         }
-        let is_of_dashboards = self
-            .tenants()
-            .is_some_and(|tenants| tenants.is_in(expression) || tenants.is_all_of(&names.known));
+        let is_of_dashboards = self.tenants().is_some_and(|tenants| {
+            tenants.may_be_named_by(expression) || tenants.is_alone_in(&names.known)
+        });
         Some(ExpandedNames::new(names.known, names.replaced, is_of_dashboards))
     }
 
@@ -131,7 +131,7 @@ impl LookUp<'_> {
             return self.permits_parts(expression);
         }
         let Some(inventory) = privileges.inventory() else {
-            return !tenants.is_some_and(|tenants| tenants.is_in(expression))
+            return !tenants.is_some_and(|tenants| tenants.may_be_named_by(expression))
                 && self.permits_parts(expression);
         };
         if shows_members(evaluation, need.actions)

@@ -8,7 +8,7 @@ use super::name_set::NameSet;
 use super::{CompiledRole, Grant, Privileges};
 use crate::action::Action;
 use crate::action_set::{ActionSet, SYSTEM_INDEX};
-use crate::filtering::HiddenEverywhere;
+use crate::filtering::HiddenPart;
 use crate::pattern::Pattern;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
@@ -19,7 +19,7 @@ pub(crate) struct RoleSet {
     pub(super) cluster: ActionSet,
     pub(super) tenant: TenantAccess,
     /// The worst part that a role hides of every index.
-    pub(super) hidden_everywhere: Option<HiddenEverywhere>,
+    pub(super) hidden_everywhere: Option<HiddenPart>,
     /// Their privileges for each action, made when first needed.
     allowed: Box<[OnceLock<Box<Allowed>>]>,
     /// The templates of their patterns.
@@ -74,11 +74,7 @@ impl RoleSet {
                 if grant.is_restricted() {
                     let mut patterns = grant.patterns.iter();
                     if patterns.any(|id| privileges.patterns.is_anything(*id)) {
-                        let hidden = match grant.hides_documents() {
-                            true => HiddenEverywhere::Documents,
-                            false => HiddenEverywhere::Fields,
-                        };
-                        set.hidden_everywhere = set.hidden_everywhere.max(Some(hidden));
+                        set.hidden_everywhere = set.hidden_everywhere.max(Some(grant.hidden()));
                     }
                     set.is_unrestricted &= !grant.has_patterns();
                     set.restricting_templates.extend(&*grant.templates);

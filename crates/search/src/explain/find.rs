@@ -164,7 +164,7 @@ impl<'p> Finder<'p, '_> {
             }
             return self.require_of_role(need, |role, action| role.cluster.contains(action));
         };
-        self.steps.take(1 + count(names.known.len()) + names.unknown.len())?;
+        self.steps.take(1 + to_usize(names.known.len()) + names.unknown.len())?;
         if names.is_nothing() {
             return match self.privileges.evaluation() {
                 EvaluationType::Legacy => Some(()),
@@ -302,7 +302,7 @@ impl<'p> Finder<'p, '_> {
             let remaining = names - &granted;
             candidates.push(((role.name, None), granted));
             for template in templates(self.privileges, &role.caller, action) {
-                self.steps.take(count(names.len()))?;
+                self.steps.take(to_usize(names.len()))?;
                 let widest = template.widest();
                 let may_match = |id: &u32| row(self.privileges, *id).may_match(&widest);
                 let matched = remaining.iter().filter(may_match).collect();
@@ -310,24 +310,24 @@ impl<'p> Finder<'p, '_> {
             }
         }
         candidates.retain(|(_, granted)| !granted.is_empty());
-        // Finding a number in a bitmap takes an eighth of the time of other steps.
-        self.steps.take(candidates.len().saturating_mul(count(names.len())) / 8)?;
+        // Finding an id in a bitmap takes an eighth of the time of other steps.
+        self.steps.take(candidates.len().saturating_mul(to_usize(names.len())) / 8)?;
         // Names with the same candidates share a condition.
         let mut groups: BTreeMap<Vec<usize>, Vec<u32>> = BTreeMap::new();
         for id in names {
             let granting = (0..).zip(&candidates).filter(|(_, (_, names))| names.contains(id));
             groups.entry(granting.map(|(index, _)| index).collect()).or_default().push(id);
         }
-        for (granting, mut numbers) in groups {
+        for (granting, mut ids) in groups {
             let granting: Vec<Candidate<'p>> =
                 granting.into_iter().filter_map(|index| Some(candidates.get(index)?.0)).collect();
             // Names are listed only for templates, and for each template.
             let templates = granting.iter().filter(|(_, template)| template.is_some()).count();
-            self.steps.take(numbers.len().saturating_mul(templates) + granting.len())?;
+            self.steps.take(ids.len().saturating_mul(templates) + granting.len())?;
             if templates == 0 {
-                numbers.truncate(1);
+                ids.truncate(1);
             }
-            let rows: Vec<Row> = numbers.into_iter().map(|id| row(self.privileges, id)).collect();
+            let rows: Vec<Row> = ids.into_iter().map(|id| row(self.privileges, id)).collect();
             // Several patterns may together match names that none matches alone.
             let is_each = templates > 1 && rows.len() <= MAX_NAMES;
             for rows in rows.chunks(if is_each { 1 } else { rows.len() }) {
@@ -384,6 +384,6 @@ fn row(privileges: &Privileges, id: u32) -> Row {
     Row { name: privileges.inventory.name(id).to_owned(), parents, is_pattern: false }
 }
 
-fn count(names: u64) -> usize {
+fn to_usize(names: u64) -> usize {
     usize::try_from(names).unwrap_or(usize::MAX)
 }

@@ -13,9 +13,9 @@ use crate::{
     Subject, Verdict,
 };
 
-const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
-const MAPPINGS: &[Action] = &[Action::of("indices:admin/mappings/get")];
-const DELETE: &[Action] = &[Action::of("indices:admin/delete")];
+const SEARCH: &[Action] = &[Action::new("indices:data/read/search")];
+const MAPPINGS: &[Action] = &[Action::new("indices:admin/mappings/get")];
+const DELETE: &[Action] = &[Action::new("indices:admin/delete")];
 
 /// Each of these roles may do everything on every index. Tried on a node, as all of these
 /// decisions.
@@ -125,7 +125,7 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
 /// in place of the expression had what the expression takes out by aliases, and a closed index.
 #[test]
 fn what_a_request_takes_out_stays_out_beside_the_index_of_dashboards() {
-    const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
+    const FIELDS: &[Action] = &[Action::new("indices:data/read/field_caps")];
     let privileges = privileges(CONFIG, |all| {
         let _ = all
             .index(".kibana", true, false)
@@ -155,7 +155,7 @@ fn what_a_request_takes_out_stays_out_beside_the_index_of_dashboards() {
 /// matches a pattern is not.
 #[test]
 fn a_hidden_index_of_an_alias_stays_beside_the_index_of_dashboards() {
-    const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
+    const FIELDS: &[Action] = &[Action::new("indices:data/read/field_caps")];
     let privileges = privileges(CONFIG, |all| {
         let _ = all.index(".kibana", true, false).index("gen", true, true).index(
             "other-gen",
@@ -368,7 +368,7 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
         ("ann", "write", vec![".kibana_1", "public"]),
         ("kibanaserver", "none", Vec::new()),
     ] {
-        const FIELDS: &[Action] = &[Action::of("indices:data/read/field_caps")];
+        const FIELDS: &[Action] = &[Action::new("indices:data/read/field_caps")];
         let target = Target::Indices(Expression::new("*", Options::OPEN));
         let needs = [Need {
             actions: FIELDS,

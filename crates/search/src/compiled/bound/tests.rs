@@ -37,7 +37,7 @@ fn of(roles: &str, inventory: Option<Inventory>) -> Privileges {
 }
 
 fn search<'a>(target: Target<'a>) -> Need<'a> {
-    const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
+    const SEARCH: &[Action] = &[Action::new("indices:data/read/search")];
     Need { actions: SEARCH, target, is_copied: false, shows_hidden_terms: false, adds_names: false }
 }
 
@@ -116,10 +116,10 @@ fn with_globs(globs: usize, inventory: Option<Inventory>) -> Privileges {
 }
 
 const OF_LOOK_UP: &[Action] = &[
-    Action::of("indices:data/read/get"),
-    Action::of("indices:data/read/mget[shard]"),
-    Action::of("indices:data/read/search"),
-    Action::of("indices:data/read/tv"),
+    Action::new("indices:data/read/get"),
+    Action::new("indices:data/read/mget[shard]"),
+    Action::new("indices:data/read/search"),
+    Action::new("indices:data/read/tv"),
 ];
 
 fn named(length: usize) -> Need<'static> {
@@ -144,7 +144,7 @@ fn names_are_bounded_by_their_length_and_by_what_is_done_to_them() {
 /// Each makes an index and writes to it. Most patterns are prefixes.
 #[test]
 fn ordinary_bulk_requests_are_not_bounded() {
-    const CREATE: &[Action] = &[Action::of("indices:admin/create")];
+    const CREATE: &[Action] = &[Action::new("indices:admin/create")];
     let items = |count| {
         let name = |number: usize| format!("logs-2026.11.{number:07}");
         let of_item = |number: usize| {

@@ -18,13 +18,13 @@ use crate::pattern::Pattern;
 use crate::settings::EvaluationSettings;
 use crate::{Need, Privileges, Subject, Target};
 
-const SEARCH: &[Action] = &[Action::of("indices:data/read/search")];
-const BULK: &[Action] = &[Action::of("indices:data/write/bulk")];
+const SEARCH: &[Action] = &[Action::new("indices:data/read/search")];
+const BULK: &[Action] = &[Action::new("indices:data/write/bulk")];
 const WRITE: &[Action] =
-    &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/index")];
+    &[Action::new("indices:data/write/bulk[s]"), Action::new("indices:data/write/index")];
 const UPDATE: &[Action] =
-    &[Action::of("indices:data/write/bulk[s]"), Action::of("indices:data/write/update")];
-const CREATE: &[Action] = &[Action::of("indices:admin/create")];
+    &[Action::new("indices:data/write/bulk[s]"), Action::new("indices:data/write/update")];
+const CREATE: &[Action] = &[Action::new("indices:admin/create")];
 
 const ROLES: &str = r#"_meta: { type: roles, config_version: 2 }
 reader:
@@ -363,8 +363,8 @@ fn without_an_inventory_a_name_may_be_an_alias_of_what_a_role_hides() {
 /// by that name until the inventory had the alias.
 #[test]
 fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
-    const ALIASES: &[Action] = &[Action::of("indices:admin/aliases")];
-    const GET: &[Action] = &[Action::of("indices:admin/get")];
+    const ALIASES: &[Action] = &[Action::new("indices:admin/aliases")];
+    const GET: &[Action] = &[Action::new("indices:admin/get")];
     for (evaluation, hands_over_filters) in [
         (EvaluationType::Legacy, false),
         (EvaluationType::Legacy, true),
@@ -470,7 +470,7 @@ fn a_name_that_a_request_makes_is_needed_where_it_matters() {
 /// `legacy` if such indices are protected.
 #[test]
 fn the_results_of_tasks_need_the_privilege_of_system_indices() {
-    const DELETE: &[Action] = &[Action::of("indices:admin/delete")];
+    const DELETE: &[Action] = &[Action::new("indices:admin/delete")];
     let roles = "_meta: { type: roles, config_version: 2 }\n\
         tasks: { index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*', 'system:admin/system_index'] }] }\n";
     let config = config(roles);
