@@ -1,8 +1,8 @@
 //! Samples of the counters, for the rates, percentiles and charts of the last minutes.
 //!
 //! The counters count since the start. A sample is taken every few seconds on the admin's thread,
-//! and kept for fifteen minutes: of the histograms only the buckets that have something, so that
-//! all samples together take about 300 KiB.
+//! and kept for fifteen minutes. Of the histograms it has only the buckets that are not empty: all
+//! samples together take about 300 KiB.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -52,7 +52,7 @@ pub struct Sources {
     pub runs_in: RunsIn,
 }
 
-/// Where rolegate runs. The hints depend on it, because a request without a decision ends otherwise.
+/// Where rolegate runs. It decides how a request without a decision ends, and so the hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RunsIn {
     /// In a process of its own, which Envoy calls over ext_authz.

@@ -37,8 +37,8 @@ pub(crate) struct ConsoleState {
     pub(crate) last_comparison: LastComparison,
 }
 
-/// The counters and the status now. The admin's thread reads them: the thread that renders has a low
-/// priority, and must not hold locks that worker threads take, too.
+/// The counters and the status now. The admin's thread reads them: the thread that renders has a
+/// low priority, and must not hold locks that worker threads take, too.
 #[derive(Debug)]
 pub(crate) struct Current {
     sample: Sample,

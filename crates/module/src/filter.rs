@@ -290,7 +290,7 @@ impl Exchange<'_, '_> {
         else {
             return self.fail(ErrorKind::Unanswerable);
         };
-        let network = ClientNetwork::of(worker::client(&self.stream));
+        let network = ClientNetwork::from_address(worker::client(&self.stream));
         let wait = match verification.kind() {
             VerificationKind::Password => {
                 let result = Arc::new(Mutex::new(None));

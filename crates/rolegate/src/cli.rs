@@ -218,8 +218,8 @@ pub(crate) struct CallerArgs {
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
     /// A role that the token of `--user` (required) names, in addition to the roles that the policy
-    /// grants. Repeat the flag for more than one. A role that the issuer may not give is an error, as
-    /// is any role of a Basic user, who has no token.
+    /// grants. Repeat the flag for more than one. A role that the issuer may not give is an error,
+    /// as is any role of a Basic user, who has no token.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub(crate) roles: Vec<String>,
     /// Another group of `--user` (required). The name includes the prefix that the policy sets, if
@@ -255,28 +255,29 @@ pub struct WhoCanArgs {
 /// The arguments of `what-can`.
 #[derive(Args, Debug)]
 pub struct WhatCanArgs {
-    /// A role of the caller, defined by the policy, or by the search cluster of `--host`. Repeat the
-    /// flag for more than one. With `--user` the flag means a role that the user's token names. Then
-    /// a role of the policy that the issuer may not give is an error, as is any for a Basic user.
+    /// A role of the caller, defined by the policy, or by the search cluster of `--host`. Repeat
+    /// the flag for more than one. With `--user` the flag means a role that the user's token names.
+    /// Then a role of the policy that the issuer may not give is an error, as is any for a Basic
+    /// user.
     #[arg(long = "role", value_name = "NAME")]
     pub(crate) roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that
-    /// the policy grants; a Basic user of the policy has its groups too.
+    /// the policy grants. A Basic user of the policy also has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// The issuer of the user's token. By default `basic`, if it has this user; otherwise the
-    /// identity source (`basic` or a JWT issuer) with the longest `user_prefix` that the name begins
-    /// with. If two fit equally, such as two without a prefix, the source is unknown. Then rules
-    /// with `{user.id}` (the user name without its prefix) are left out.
+    /// identity source (`basic` or a JWT issuer) with the longest `user_prefix` that the name
+    /// begins with. If two fit equally, such as two without a prefix, the source is unknown. Then
+    /// rules with `{user.id}` (the user name without its prefix) are left out.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
     /// A group of the caller, or its backend role on a search cluster. The name includes the prefix
     /// that the policy sets, if any. Repeat the flag for more than one.
     #[arg(long = "group", value_name = "NAME")]
     pub(crate) groups: Vec<String>,
-    /// Lists only rules for this host. For a host of a search cluster, lists the caller's privileges
-    /// by the cluster's own roles. By default the rules for all hosts are listed, or the privileges
-    /// if all hosts are the cluster's.
+    /// Lists only rules for this host. For a host of a search cluster, lists the caller's
+    /// privileges by the cluster's own roles. By default the rules for all hosts are listed, or the
+    /// privileges if all hosts are the cluster's.
     #[arg(long)]
     pub(crate) host: Option<String>,
     #[command(flatten)]

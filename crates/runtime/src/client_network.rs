@@ -12,7 +12,7 @@ pub struct ClientNetwork(Option<IpAddr>);
 
 impl ClientNetwork {
     /// The network of an address, as text in the form that Envoy writes.
-    pub fn of(address: &[u8]) -> Self {
+    pub fn from_address(address: &[u8]) -> Self {
         let address =
             std::str::from_utf8(address).ok().and_then(|text| IpAddr::from_str(text).ok());
         Self(address.map(|address| match address.to_canonical() {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn addresses_of_one_network_are_equal() {
-        let network = |text: &str| ClientNetwork::of(text.as_bytes());
+        let network = |text: &str| ClientNetwork::from_address(text.as_bytes());
         assert_eq!(network("2001:db8:1:2::1"), network("2001:db8:1:2:ffff::9"));
         assert_ne!(network("2001:db8:1:2::1"), network("2001:db8:1:3::1"));
         assert_eq!(network("::ffff:192.0.2.1"), network("192.0.2.1"));

@@ -87,8 +87,8 @@ impl Decisions {
         }
     }
 
-    /// Whether to make a line for a decision, else counts it. Decided before the line is made: even
-    /// masking it costs more than the decision.
+    /// Whether to make a line for a decision. Counts a decision that gets none. Decided before the
+    /// line is made: even masking it costs more than the decision.
     fn admit(&self, reason: Option<&str>) -> bool {
         if !self.logs(reason.is_none()) {
             return false;

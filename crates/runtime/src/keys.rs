@@ -1,4 +1,4 @@
-//! UrlFetcher the keys of issuers and the inventory of a search cluster, off the request path.
+//! Fetches the keys of issuers and the inventory of a search cluster, off the request path.
 //!
 //! Each URL has a task: it fetches, sends the result to the policy thread, and sleeps. A token with
 //! an unknown `kid` causes an early fetch, so that a key rotation is noticed at once;
@@ -49,7 +49,7 @@ pub(crate) struct Fetcher {
 }
 
 impl Fetcher {
-    /// UrlFetcher from these URLs, following their changes. Never returns.
+    /// Fetches from these URLs, following their changes. Never returns.
     pub(crate) async fn run(self, urls: watch::Receiver<KeyUrls>) {
         keep_running_task(
             "fetching",

@@ -42,7 +42,7 @@ use folders::Folders;
 use from_files::FileLoader;
 
 /// How often the `policy` thread checks ages.
-const TICK: Duration = Duration::from_secs(1);
+const AGE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Work for the `policy-load` thread.
 #[derive(Debug)]
@@ -170,7 +170,7 @@ fn keep_current(current: &SharedPolicy, events: &Receiver<KeyEvent>) {
         current.lock().tick(Instant::now());
         // Done here because this thread wakes every second.
         give_memory_back();
-        match events.recv_timeout(TICK) {
+        match events.recv_timeout(AGE_CHECK_INTERVAL) {
             Ok(KeyEvent::Keys(url, keys, outcome)) => {
                 // Fails only if the fetch task has ended.
                 let _ = outcome.send(current.lock().take_keys(&url, keys));

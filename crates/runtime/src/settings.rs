@@ -114,8 +114,8 @@ pub struct PolicySettings {
     /// Whether the inventory of a search cluster is needed to be ready for the first time.
     ///
     /// Without an inventory, a pattern in a request is permitted only where one pattern of a role
-    /// covers it, and an alias only by its own name. `false`: a cluster that is down keeps no
-    /// instance from becoming ready. A later failure does not matter.
+    /// covers it, and an alias only by its own name. With `false`, instances become ready even
+    /// while the cluster is down. A later failure does not matter.
     #[arg(
         long, help_heading = "Policy",
         value_name = "BOOL",
@@ -196,17 +196,16 @@ pub struct BundleSettings {
 
     /// Folder that keeps the last good bundle, for a start without the server.
     ///
-    /// The cached bundle has mode 0600 and is verified again when it is used. A restart then
-    /// accepts no older bundle, if it can read the folder, which the user of rolegate must own.
-    /// Several processes with the same `bundle-public-key` and `bundle-max-size` may share a
-    /// folder.
+    /// The user of rolegate must own the folder. The cached bundle has mode 0600 and is verified
+    /// again when it is used. A restart that can read the folder accepts no older bundle. Several
+    /// processes with the same `bundle-public-key` and `bundle-max-size` may share a folder.
     #[arg(id = "bundle-cache", long = "bundle-cache", value_name = "DIR")]
     pub cache: Option<PathBuf>,
 
-    /// File with the certificate authorities (PEM) that alone are trusted for bundles.
+    /// File with the only certificate authorities (PEM) that are trusted for bundles.
     ///
-    /// They are also needed for the servers that give credentials for a store. By default those of
-    /// the system are trusted.
+    /// They are also the only ones for servers that give credentials for a store. By default the
+    /// authorities of the system are trusted.
     #[arg(id = "bundle-ca", long = "bundle-ca", value_name = "FILE")]
     pub ca: Option<PathBuf>,
 
@@ -270,14 +269,14 @@ pub enum OnStale {
 /// Which issuers' keys must be fetched before the process is ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum KeysNeeded {
-    /// No keys: an issuer that is down costs only its own tokens, which get 401, even while
-    /// instances restart.
+    /// No keys: instances become ready even while an issuer is down, and only its tokens get 401.
     #[default]
     None,
-    /// Those of at least one issuer, if there are any: a rollout stops where no issuer can be
+    /// The keys of at least one issuer, if there are any: a rollout stops where no issuer can be
     /// reached.
     Any,
-    /// Those of every issuer: one that is down keeps every new instance from becoming ready.
+    /// The keys of every issuer: an issuer that is down keeps all new instances from becoming
+    /// ready.
     All,
 }
 
@@ -287,8 +286,8 @@ pub enum KeysNeeded {
 pub struct HashingSettings {
     /// Number of threads that hash passwords; 0 means half the cores, from 1 to 8.
     ///
-    /// They have niceness 5. Each takes the memory that the hash names: 19 MiB for one of `rolegate
-    /// hash-password`.
+    /// The threads have niceness 5. Each takes as much memory as its hash demands: 19 MiB for a
+    /// hash of `rolegate hash-password`.
     #[arg(long, value_name = "N", default_value = "0", value_parser = units::count)]
     pub hash_threads: u16,
 

@@ -1,9 +1,10 @@
 //! The gRPC server. `Check` has a fast path directly on `h2`; health and reflection are served on
 //! the same connections.
 //!
-//! `server` starts and stops it, `worker` and `connection` serve connections, `exchange` and `check`
-//! serve requests. Threads: an acceptor, N workers and a few that hash passwords. Each worker has its own current-thread runtime, counters and buffers, so that
-//! requests of cached callers write to nothing that workers share.
+//! `server` starts and stops it, `worker` and `connection` serve connections, `exchange` and
+//! `check` serve requests. Threads: an acceptor, N workers and a few that hash passwords. Each
+//! worker has its own current-thread runtime, counters and buffers, so that requests of cached
+//! callers write to nothing that workers share.
 
 mod acceptor;
 mod age;

@@ -11,7 +11,7 @@ use crate::history::{Counts, Window, count_of, percentile};
 use crate::times::{latency, tenths};
 
 pub(super) fn section(minute: &Window, five_minutes: &Window, charts: &Markup) -> Markup {
-    // Soon after the start, both are the time since then.
+    // While the process is younger than a minute, both windows are the same.
     let windows: Vec<&Window> = if minute.length < five_minutes.length {
         vec![minute, five_minutes]
     } else {

@@ -32,7 +32,7 @@ pub(crate) enum BundleCommand {
     Sign(BundleSign),
     /// Verifies the signature and the files of a bundle.
     Verify(BundleVerify),
-    /// Shows what is in a bundle, who has signed it, and whether its policy compiles.
+    /// Shows the contents of a bundle, who has signed it, and whether its policy compiles.
     #[command(mut_arg("public_key", |arg| arg.help(INSPECT_KEY)))]
     Inspect(BundleInspect),
     /// Makes a key pair: a file with the private key, and one with the public key (`FILE.pub`).
@@ -47,11 +47,11 @@ pub(crate) struct BundleBuild {
     /// The bundle.
     #[arg(long, short, value_name = "BUNDLE")]
     pub(crate) out: PathBuf,
-    /// The revision of the bundle; by default the time in milliseconds. A rolegate accepts only a
-    /// higher revision than it has, or the same bundle again.
+    /// The revision of the bundle; by default the time in milliseconds. A server accepts only a
+    /// higher revision than that of its bundle, or the same bundle again.
     #[arg(long, value_name = "N")]
     pub(crate) revision: Option<u64>,
-    /// Replace a file that is no bundle, or a bundle that is newer or has the same revision.
+    /// Replace a file that is not a bundle, or a bundle that is newer or has the same revision.
     #[arg(long)]
     pub(crate) force: bool,
 }
@@ -97,7 +97,7 @@ pub(crate) struct BundleInspect {
 /// The arguments of `bundle new-key`.
 #[derive(Args, Debug)]
 pub(crate) struct BundleNewKey {
-    /// The file of the private key. Neither file may exist.
+    /// The file of the private key. Neither FILE nor `FILE.pub` may exist.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 }

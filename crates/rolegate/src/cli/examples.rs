@@ -73,9 +73,9 @@ Examples:
   rolegate what-can --policy policies/people                     without credentials
 
 It lists the rules of all roles of the caller, of the roles that these extend, and of the built-in
-roles `anyone` (every caller) and `authenticated` (every caller with valid
-credentials). A rule that denies wins over those that allow. User and group names include the
-prefix of their identity source (`basic` or a JWT issuer).";
+roles `anyone` (every caller) and `authenticated` (every caller with valid credentials). A rule
+that denies wins over those that allow. User and group names include the prefix of their identity
+source (`basic` or a JWT issuer).";
 
 pub(super) const DIFF_EXAMPLES: &str = "\
 Examples:

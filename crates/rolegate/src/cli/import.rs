@@ -48,8 +48,8 @@ pub(crate) struct ImportIstioArgs {
     /// The namespace of the workload, if the resources are in several.
     #[arg(long, value_name = "NAME")]
     pub(crate) namespace: Option<String>,
-    /// The root namespace of the mesh (`rootNamespace` of its `MeshConfig`): resources in it count
-    /// for the workloads of each.
+    /// The root namespace of the mesh (`rootNamespace` of its `MeshConfig`): resources in it apply
+    /// to the workloads of all namespaces.
     #[arg(long, value_name = "NAME", default_value = import::ROOT_NAMESPACE)]
     pub(crate) root_namespace: String,
     /// A label of the workload, if the resources select several; repeat the flag for more than one.
@@ -59,17 +59,17 @@ pub(crate) struct ImportIstioArgs {
     pub(crate) import: ImportOptions,
 }
 
-/// What every import has.
+/// The options of every import.
 #[derive(Args, Debug)]
 pub(crate) struct ImportOptions {
-    /// Print the policy also if it is stricter than the original because something cannot be
-    /// expressed. Each such thing is named on standard error and at the top of the policy.
+    /// Print the policy even if it is stricter than the original because something cannot be
+    /// expressed. Standard error and the top of the policy name each such thing.
     #[arg(long)]
     pub(crate) partial: bool,
-    /// Also import what rolegate compares less strictly: hosts, which match with any port and in
-    /// any case; path templates, in place of which any characters within a segment match, such as
-    /// `=`; paths that are not in canonical form; and of Envoy, tokens on paths where `jwt_authn`
-    /// requires none. Each is named.
+    /// Also import conditions that rolegate compares less strictly, and name each: hosts (any port
+    /// and any case match), path templates (any characters within a segment match, such as `=`),
+    /// paths that are not in canonical form, and with Envoy, tokens on paths where `jwt_authn`
+    /// requires none.
     #[arg(long)]
     pub(crate) allow_wider: bool,
     /// An audience to accept from issuers for which the original names none; repeat the flag for
@@ -77,8 +77,8 @@ pub(crate) struct ImportOptions {
     #[arg(long = "audience", value_name = "NAME")]
     pub(crate) audiences: Vec<String>,
     /// Write the policy to this file, which must not exist, and key sets to files beside it.
-    /// Without this the policy goes to standard output, and key sets, which you must then put into
-    /// files yourself, to standard error.
+    /// Without this flag the policy goes to standard output, and key sets go to standard error: put
+    /// them into files yourself.
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

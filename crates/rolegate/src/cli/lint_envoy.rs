@@ -12,9 +12,10 @@ use crate::error::InvalidValue;
 #[derive(Args, Debug)]
 pub struct LintEnvoyArgs {
     /// The configuration, in YAML or JSON: a bootstrap, a listener, an HTTP connection manager, a
-    /// filter, what `/config_dump` prints, an `EnvoyFilter`, or a `ConfigMap` in YAML with some of
-    /// these as blocks (`|`); `-` reads standard input. A route configuration, a virtual host or a
-    /// route is checked only with its listener: as a further document (`---`) in one file.
+    /// filter, the output of `/config_dump`, an `EnvoyFilter`, or a `ConfigMap` in YAML with some
+    /// of these as blocks (`|`). `-` reads standard input. To check a route configuration, a
+    /// virtual host or a route, put it into the file of its listener, as a further document
+    /// (`---`).
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Accept findings with this name; repeat the flag for more than one. A YAML file accepts one

@@ -24,7 +24,7 @@ pub struct HashArgs {
 pub struct PasswdArgs {
     /// The file, which a policy names as `users_file`.
     pub(crate) file: PathBuf,
-    /// The user, who is added if the file does not have one of this name.
+    /// The user. Added if the file does not have a user with this name.
     pub(crate) user: String,
     #[command(flatten)]
     pub(crate) hashing: HashingArgs,
@@ -33,11 +33,11 @@ pub struct PasswdArgs {
 /// How a password is hashed.
 #[derive(Args, Debug)]
 pub(crate) struct HashingArgs {
-    /// Hash algorithm [default: argon2id, or that of the file].
+    /// Hash algorithm [default: the algorithm of the file, else argon2id].
     #[arg(long, value_enum)]
     pub(crate) algorithm: Option<Algorithm>,
-    /// Its cost: of bcrypt a number from 4 to 16, of PBKDF2 the rounds, of argon2id
-    /// `m=19456,t=2,p=1` (memory in KiB, passes, lanes).
+    /// The cost: for bcrypt a number from 4 to 16, for PBKDF2 the number of rounds, for argon2id
+    /// such as `m=19456,t=2,p=1` (memory in KiB, passes, lanes).
     #[arg(long)]
     pub(crate) cost: Option<String>,
 }

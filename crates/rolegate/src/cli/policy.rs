@@ -32,8 +32,9 @@ pub(crate) struct PolicyArgs {
 #[derive(Args, Debug)]
 pub(crate) struct PublicKeys {
     /// A public key, in PEM. Repeat the flag for more than one. One of the given keys must have
-    /// signed the bundle. Without this flag only the hashes of the bundle's files are verified. With
-    /// a policy file that is not a bundle the flag is an error, and with a folder it has no effect.
+    /// signed the bundle. Without this flag only the hashes of the bundle's files are verified.
+    /// With a policy file that is not a bundle the flag is an error, and with a folder it has no
+    /// effect.
     #[arg(long, value_name = "FILE")]
     pub(crate) public_key: Vec<PathBuf>,
 }

@@ -276,8 +276,8 @@ fn read(path: &Path, max: usize) -> Result<Vec<u8>, CommandError> {
     files::bytes(path, max).map_err(|error| CommandError::failed_at(path, error))
 }
 
-/// Writes a bundle as a [`NewFile`], which only its owner can read: a bundle has password hashes, and
-/// may have keys.
+/// Writes a bundle as a [`NewFile`], which only its owner can read: a bundle has password hashes,
+/// and may have keys.
 fn write(path: &Path, bytes: &[u8], output: &Output) -> Result<(), CommandError> {
     let new = NewFile::write(path, bytes).map_err(|error| CommandError::failed_at(path, error))?;
     if let Some(lost_owner) = &new.lost_owner {

@@ -69,7 +69,7 @@ fn explain_logged(
     }
     let denials = Denials::read(lines, authorizer)?.ok_or_else(|| {
         CommandError::arguments(format_args!(
-            "`{}`: has no line of rolegate's decision log: each is a JSON object on one line",
+            "`{}` has no line of rolegate's decision log: each line is a JSON object",
             log.display()
         ))
     })?;

@@ -111,8 +111,8 @@ fn wrong_cost(algorithm: HashAlgorithm) -> CommandError {
     CommandError::arguments(format_args!("`--cost`: {syntax}"))
 }
 
-/// Reads the first line of standard input. On a terminal, which does not show it, the password is
-/// typed twice: nobody could see why a mistyped password is wrong.
+/// Reads the first line of standard input. A terminal does not show the password, so it is typed
+/// twice there: nobody would notice a typing error.
 fn read_password(output: &Output) -> io::Result<String> {
     if !io::stdin().is_terminal() {
         return read_line();
@@ -122,7 +122,7 @@ fn read_password(output: &Output) -> io::Result<String> {
     if password.is_empty() || prompt("password again: ", output)? == password {
         return Ok(password);
     }
-    Err(io::Error::other("the two that were typed differ"))
+    Err(io::Error::other("the two passwords differ"))
 }
 
 fn prompt(text: &str, output: &Output) -> io::Result<String> {

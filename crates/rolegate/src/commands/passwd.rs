@@ -31,7 +31,7 @@ pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandErr
         let file = file.display();
         CommandError::failed(format_args!("cannot replace `{file}`, which is unchanged: {error}"))
     };
-    // Not the link to it.
+    // A symbolic link stays: its target is replaced.
     let real_file = fs::canonicalize(file).map_err(cannot_replace)?;
     // Somebody else may have changed the file while the password was typed.
     let _locked = lock_folder(&real_file).map_err(cannot_replace)?;
@@ -94,7 +94,7 @@ fn read_users(file: &Path, bytes: &[u8]) -> Result<Vec<BasicUser>, Vec<Problem>>
     if problems.is_empty() { Ok(users) } else { Err(problems) }
 }
 
-/// Whether a line that begins with this name has the user of this name.
+/// Whether a user in the file can have this name.
 fn is_user_name(file: &Path, user: &str) -> bool {
     let users = read_users(file, format!("{user}:$6$x$y\n").as_bytes());
     users.is_ok_and(|users| users.iter().map(|read| &*read.name).eq([user]))

@@ -62,7 +62,7 @@ impl PolicyFiles {
         if !is_bundle(path) {
             if !keys.public_key.is_empty() && path.is_file() {
                 return Err(CommandError::arguments(format_args!(
-                    "`{}` is no bundle, and nothing else is signed: `--public-key`",
+                    "`--public-key` is only for bundles, and `{}` is not a bundle",
                     path.display()
                 )));
             }

@@ -100,10 +100,10 @@ fn may_have_a_token(case: &Case) -> bool {
         || has_header(&case.request.headers, "authorization")
 }
 
-/// Adds the names that the policy does not have: to the failures of a case that fails, because
-/// `bad_password` alone would not say so; to the warnings of a case that passes, if they are
-/// probably mistakes. A case with a user that no caller can have fails: it would test nothing. Also
-/// warns if nobody can sign in.
+/// Reports the names that the policy does not have. In a case that fails they are failures, because
+/// `bad_password` alone would not explain it. In a case that passes they are warnings, if they are
+/// probably mistakes. A case with a user name that no caller can have fails: it would test nothing.
+/// Also warns if nobody can sign in.
 fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcome) {
     let mut warnings: Vec<String> = outcome.warning.take().into_iter().collect();
     let host = &case.request.host;

@@ -337,7 +337,7 @@ fn a_terminal_is_asked_for_the_password_twice() {
 
     let (code, out, err) = hash_on_terminal(&["correct horse", "correct hrose"]);
     assert_eq!((code, out.as_str()), (5, ""));
-    assert!(err.ends_with("cannot read the password: the two that were typed differ\n"), "{err}");
+    assert!(err.ends_with("cannot read the password: the two passwords differ\n"), "{err}");
     assert!(!err.contains("correct"), "{err}");
     let (code, _, err) = hash_on_terminal(&[""]);
     assert!(code == 2 && !err.contains("again"), "{err}");

@@ -133,7 +133,8 @@ impl BundleObject {
     }
 
     fn amazon(&self, connector: Connector) -> Result<Arc<dyn ObjectStore>, StoreError> {
-        let builder = settings("AWS_", AmazonS3Builder::new(), AmazonS3Builder::with_config);
+        let builder =
+            from_environment("AWS_", AmazonS3Builder::new(), AmazonS3Builder::with_config);
         for (name, key) in [
             ("AWS_ENDPOINT_URL", AmazonS3ConfigKey::Endpoint),
             ("AWS_ENDPOINT_URL_S3", AmazonS3ConfigKey::S3Endpoint),
@@ -143,11 +144,11 @@ impl BundleObject {
         }
         let builder =
             builder.with_bucket_name(&self.bucket).with_client_options(ClientOptions::new());
-        made(builder.with_retry(no_retry()).with_http_connector(connector).build())
+        shared_store(builder.with_retry(no_retry()).with_http_connector(connector).build())
     }
 
     fn google(&self, connector: Connector) -> Result<Arc<dyn ObjectStore>, StoreError> {
-        let builder = settings(
+        let builder = from_environment(
             "GOOGLE_",
             GoogleCloudStorageBuilder::new(),
             GoogleCloudStorageBuilder::with_config,
@@ -155,12 +156,15 @@ impl BundleObject {
         check_endpoint("GOOGLE_BASE_URL", builder.get_config_value(&GoogleConfigKey::BaseUrl))?;
         let builder =
             builder.with_bucket_name(&self.bucket).with_client_options(ClientOptions::new());
-        made(builder.with_retry(no_retry()).with_http_connector(connector).build())
+        shared_store(builder.with_retry(no_retry()).with_http_connector(connector).build())
     }
 
     fn azure(&self, connector: Connector) -> Result<Arc<dyn ObjectStore>, StoreError> {
-        let mut builder =
-            settings("AZURE_", MicrosoftAzureBuilder::new(), MicrosoftAzureBuilder::with_config);
+        let mut builder = from_environment(
+            "AZURE_",
+            MicrosoftAzureBuilder::new(),
+            MicrosoftAzureBuilder::with_config,
+        );
         // Variables that the Azure command line reads, and `object_store` does not.
         for (name, key) in [
             ("AZURE_STORAGE_ACCOUNT", AzureConfigKey::AccountName),
@@ -186,7 +190,7 @@ impl BundleObject {
         }
         let builder =
             builder.with_container_name(&self.bucket).with_client_options(ClientOptions::new());
-        made(builder.with_retry(no_retry()).with_http_connector(connector).build())
+        shared_store(builder.with_retry(no_retry()).with_http_connector(connector).build())
     }
 }
 
@@ -200,7 +204,7 @@ impl fmt::Debug for BundleObject {
 /// A builder with the variables of the environment that have this prefix. The `from_env` of
 /// `object_store` also reads variables without a prefix, such as `SERVICE_ACCOUNT`, which may be
 /// for something else. An empty variable counts as not set, as for the SDKs.
-fn settings<B, K: std::str::FromStr>(
+fn from_environment<B, K: std::str::FromStr>(
     prefix: &str,
     builder: B,
     with: impl Fn(B, K, String) -> B,
@@ -230,7 +234,9 @@ fn no_retry() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
 }
 
-fn made(store: object_store::Result<impl ObjectStore>) -> Result<Arc<dyn ObjectStore>, StoreError> {
+fn shared_store(
+    store: object_store::Result<impl ObjectStore>,
+) -> Result<Arc<dyn ObjectStore>, StoreError> {
     match store {
         Ok(store) => Ok(Arc::new(store)),
         Err(error) => Err(StoreError::from_store(&error)),

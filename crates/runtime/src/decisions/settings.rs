@@ -42,7 +42,7 @@ pub struct DecisionLogSettings {
     )]
     pub file: PathBuf,
 
-    /// Size at which the file is renamed to FILE.1, that to FILE.2 and so on.
+    /// Size at which the file is renamed to FILE.1, FILE.1 to FILE.2 and so on.
     ///
     /// By default it is never renamed.
     #[arg(id = "decision-log-max-size", long = "decision-log-max-size", value_name = "SIZE", value_parser = units::size)]
@@ -54,9 +54,9 @@ pub struct DecisionLogSettings {
 
     /// Shares of decisions that are logged, such as `allowed=0.01`.
     ///
-    /// A share is from 0 to 1: of `allowed` decisions, of all `denied` ones, or of the denials with
-    /// one reason (`bad_password=0.1`), which wins over `denied`. Decisions without a share are all
-    /// logged, if `decision-log` selects them.
+    /// NAME is `allowed`, `denied`, or a reason for denials (`bad_password=0.1`), which wins over
+    /// `denied`. SHARE is a number from 0 to 1. Without a share, all decisions that `decision-log`
+    /// selects are logged.
     #[arg(
         id = "decision-log-sample",
         long = "decision-log-sample",

@@ -1,4 +1,4 @@
-//! UrlFetcher a key set, or the inventory of a search cluster, over HTTP.
+//! Fetches a key set, or the inventory of a search cluster, over HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPTED: HeaderValue =
     HeaderValue::from_static("application/jwk-set+json, application/json");
 
-/// UrlFetcher key sets.
+/// Fetches key sets.
 #[derive(Clone, Debug, Default)]
 pub struct Client(HttpsClient);
 
@@ -66,7 +66,7 @@ impl Client {
         url.trusted_ca().map_or_else(|| self.clone(), |ca| Self(HttpsClient::trusting(ca.clone())))
     }
 
-    /// UrlFetcher the key set at this URL, or the key set that the discovery document there names.
+    /// Fetches the key set at this URL, or the key set that the discovery document there names.
     /// Use a client [`for_url`](Self::for_url).
     ///
     /// # Errors

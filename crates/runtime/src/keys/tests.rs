@@ -7,8 +7,8 @@ use tracing::subscriber::with_default;
 use super::*;
 use crate::threads::panicking_log;
 
-/// UrlFetcher of a URL where nothing listens, while the log panics at lines with this text, so many
-/// times. Returns the facts about its keys once this many fetches have failed, panics included.
+/// Fetches from a URL where nothing listens, while the log panics `times` times at lines with this
+/// text. Returns the facts about its keys once `failures` fetches have failed, panics included.
 fn facts_with_panics_at(text: &'static str, times: u32, failures: u64) -> KeyFacts {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let url = KeyUrl::from("http://127.0.0.1:1/keys");

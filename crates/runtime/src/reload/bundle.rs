@@ -174,11 +174,11 @@ impl BundleLoader {
         {
             return result;
         }
-        // Without an active policy, `result` has just checked it.
+        // Without an active policy, `result` has just checked the cache.
         if self.active.is_some() {
             self.check_cache();
         }
-        // Left empty by a panic: the bundle may be active or not, and is then fetched whole.
+        // Stays empty after a panic: the bundle may or may not be active, so it is fetched again.
         self.last = None;
         let result = self.verify_and_activate(bytes, &keys).unwrap_or_else(|error| {
             self.log_not_accepted(&error);

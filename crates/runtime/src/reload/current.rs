@@ -49,8 +49,8 @@ pub(super) struct CurrentPolicy {
     pub(super) fetched_at: HashMap<KeyUrl, Instant>,
     /// When the `policy-load` thread started the current load; `None` while it is idle.
     reading_since: Option<Instant>,
-    /// Whether unchanged files are loaded, too: after a hang or a panic the status does not have the
-    /// errors of the files.
+    /// Whether unchanged files are loaded, too: after a hang or a panic the status does not have
+    /// the errors of the files.
     pub(super) must_load: bool,
     conditions: ConditionLog,
     pub(super) max_read_time: Duration,

@@ -75,8 +75,18 @@ fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
         ("decision-log-max-size", settings.max_size != default.max_size),
         ("decision-log-keep", settings.keep != default.keep),
     ];
+    let rows = is_set
+        .into_iter()
+        .filter_map(|(setting, is_set)| Some((setting, is_set, reason(settings, setting)?)));
+    let is_key_unused = settings.mask_key.is_some() && settings.mask_users != MaskUsers::Hash;
+    let unhashed = "no user is hashed without `decision-log-mask-users: hash`";
+    rows.chain([("decision-log-mask-key", is_key_unused, unhashed)]).collect()
+}
+
+/// Why a setting of the decision log has no effect; `None` if it has one.
+fn reason(settings: &DecisionLogSettings, setting: &str) -> Option<&'static str> {
     let is_standard = settings.is_standard_stream();
-    let why = |setting| match setting {
+    match setting {
         _ if settings.which == DecisionLog::Off => Some("`decision-log` is `off`"),
         "decision-log-sample" => settings
             .samples_unlogged()
@@ -92,12 +102,7 @@ fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
             Some("no file is renamed without `decision-log-max-size`")
         }
         _ => None,
-    };
-    let rows =
-        is_set.into_iter().filter_map(|(setting, is_set)| Some((setting, is_set, why(setting)?)));
-    let is_key_unused = settings.mask_key.is_some() && settings.mask_users != MaskUsers::Hash;
-    let unhashed = "no user is hashed without `decision-log-mask-users: hash`";
-    rows.chain([("decision-log-mask-key", is_key_unused, unhashed)]).collect()
+    }
 }
 
 fn otlp_rows(settings: &OtlpSettings, exports_log: bool) -> Vec<WithoutEffect> {

@@ -143,8 +143,8 @@ impl Checker {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Answers a request without evaluating the policy. `message` is the part that has been received,
-    /// possibly nothing.
+    /// Answers a request without evaluating the policy. `message` is the part that has been
+    /// received, possibly nothing.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], call: Call<'_>) -> Answer {
         let limit = match failure {
             Failure::Error(kind) => return self.error(kind),
@@ -201,7 +201,7 @@ impl Checker {
         };
         match outcome {
             Outcome::Pending(verification) => {
-                let network = ClientNetwork::of(decoded.source_ip());
+                let network = ClientNetwork::from_address(decoded.source_ip());
                 Ok(Err(Box::new(Unverified(verification, network))))
             }
             Outcome::Decided(verdict) => {

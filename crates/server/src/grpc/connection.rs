@@ -41,8 +41,8 @@ const BATCH: usize = 64;
 /// others.
 const LONG_TURN: Duration = Duration::from_micros(100);
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of
-/// small messages. It limits the memory that unfinished messages of one connection occupy. Chosen, not
-/// measured.
+/// small messages. It limits the memory that unfinished messages of one connection occupy. Chosen,
+/// not measured.
 const CONNECTION_WINDOW: u32 = 1 << 20;
 /// HTTP/2 flow-control window of a stream, in bytes. A usual message has some hundred bytes to a
 /// few kilobytes. It arrives without a WINDOW_UPDATE, even with a body of 250 KB. Chosen, not
@@ -193,9 +193,9 @@ struct Connection<I> {
     h2: server::Connection<MeteredSocket<I>, Bytes>,
     meter: Rc<Meter>,
     batch: Vec<Stream>,
-    /// Requests whose message is not complete yet. A task with a timer for each would cost more than
-    /// its answer: 3 % of the checks per second where an eighth of the messages came in two reads
-    /// (November 2026).
+    /// Requests whose message is not complete yet. A task with a timer for each would cost more
+    /// than its answer: 3 % of the checks per second where an eighth of the messages came in two
+    /// reads (November 2026).
     unfinished: Vec<Receiving>,
     /// Fires when the first of them has waited for [`super::message::GRACE`].
     grace_timer: Option<Pin<Box<Sleep>>>,

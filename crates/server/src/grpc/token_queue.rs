@@ -74,7 +74,7 @@ mod tests {
 
     /// A different network for each number.
     fn network(number: u8) -> ClientNetwork {
-        ClientNetwork::of(format!("192.0.2.{number}").as_bytes())
+        ClientNetwork::from_address(format!("192.0.2.{number}").as_bytes())
     }
 
     #[tokio::test]

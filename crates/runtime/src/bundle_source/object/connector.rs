@@ -22,10 +22,10 @@ use crate::https::{HttpsClient, HttpsError, body_error, is_allowed};
 const METADATA_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum size of the body of an error, in bytes.
 const MAX_ERROR: usize = 64 << 10;
-/// The variable that tells the SDKs of Amazon not to ask [`MACHINE`].
+/// The variable that tells the SDKs of Amazon not to ask [`EC2_METADATA_HOSTS`].
 const METADATA_DISABLED: &str = "AWS_EC2_METADATA_DISABLED";
-/// The metadata service of a machine of Amazon.
-const MACHINE: [&str; 2] = ["169.254.169.254", "[fd00:ec2::254]"];
+/// The metadata service of a virtual machine of Amazon.
+const EC2_METADATA_HOSTS: [&str; 2] = ["169.254.169.254", "[fd00:ec2::254]"];
 /// The metadata service of Google in networks without IPv4.
 const GOOGLE_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254);
 
@@ -100,7 +100,7 @@ impl Connector {
     ) -> Result<Response<Incoming>, StoreError> {
         let is_disabled = std::env::var_os(METADATA_DISABLED)
             .is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let reason = if is_disabled && MACHINE.contains(&host) {
+        let reason = if is_disabled && EC2_METADATA_HOSTS.contains(&host) {
             format!("not asked, because of `{METADATA_DISABLED}`")
         } else {
             match timeout(METADATA_TIMEOUT, self.https.send(request)).await {

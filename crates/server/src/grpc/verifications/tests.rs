@@ -3,7 +3,7 @@
 use super::*;
 
 fn network(text: &str) -> ClientNetwork {
-    ClientNetwork::of(text.as_bytes())
+    ClientNetwork::from_address(text.as_bytes())
 }
 
 #[test]
