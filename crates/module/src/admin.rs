@@ -63,11 +63,11 @@ struct SampledConsole {
 }
 
 /// The counters of the threads that authorize requests with a shared policy.
-pub(crate) type Threads = Arc<Mutex<Vec<Arc<ThreadCounters>>>>;
+pub(crate) type ThreadCounterList = Arc<Mutex<Vec<Arc<ThreadCounters>>>>;
 
 /// The counters of a shared policy.
 pub(crate) struct Counters {
-    pub(crate) threads: Threads,
+    pub(crate) thread_counters: ThreadCounterList,
     pub(crate) hashing: Arc<Hashing>,
 }
 
@@ -156,9 +156,9 @@ impl Drop for SampledConsole {
 }
 
 impl AdminView {
-    /// Makes it the newest again: an update of a listener goes back to these settings while
-    /// requests still use them.
-    pub(crate) fn renew(&self) {
+    /// Makes these settings the newest again: a listener is updated back to them while requests
+    /// still use them.
+    pub(crate) fn make_newest(&self) {
         let mut views = self.listener.views.lock();
         if let Some(place) = views.iter().position(|view| view.number == self.number) {
             let view = views.remove(place);
@@ -230,7 +230,7 @@ impl AuthorizationStats for Counters {
     fn decisions(&self) -> Totals {
         // Copied, to hold the lock for a moment only: a worker of Envoy takes it before its first
         // request.
-        let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let threads = self.thread_counters.lock().unwrap_or_else(PoisonError::into_inner).clone();
         Totals::sum(threads.iter().map(|counters| &**counters))
     }
 

@@ -45,8 +45,9 @@ pub struct OwnPolicy(Option<Arc<SharedPolicy>>);
 pub struct State {
     /// Boxed: most requests do not wait, and each has a state.
     paused: Option<Box<Paused>>,
-    /// Number of passwords that it has waited for: two if its user was changed meanwhile.
-    passwords: u64,
+    /// The number of hashes that it has waited for: two if a reload changed its user's hash
+    /// meanwhile.
+    hash_waits: u64,
     /// The errors to add to the response of a bulk request that was forwarded without some items.
     bulk_errors: Option<Arc<BulkErrors>>,
 }
@@ -93,7 +94,7 @@ impl Drop for PasswordWait {
 
 /// The event that says that the hashing of a password has ended, with a result or not.
 const HASHED: u64 = 1;
-/// The event `TIMEOUT | passwords` says that the time for the hashing has passed. Each wait of a
+/// The event `TIMEOUT | hash_waits` says that the time for the hashing has passed. Each wait of a
 /// request has its own event, because the event of a wait that has ended may still arrive.
 const TIMEOUT: u64 = 1 << 32;
 
@@ -103,7 +104,7 @@ const ERROR: Reply<'static> = Reply { details: "rolegate_error", ..Reply::FAILUR
 /// The body in place of a response to which the errors of a bulk request cannot be added.
 const NO_BULK_RESPONSE: &str = concat!(
     r#"{"error":{"root_cause":[],"type":"status_exception","reason":"the response of the "#,
-    r#"cluster is not one to the permitted items, which may have been performed"},"status":502}"#,
+    r#"cluster does not match the forwarded items, which may have been performed"},"status":502}"#,
 );
 
 impl Filter for Authorization {
@@ -141,8 +142,8 @@ impl Filter for Authorization {
             self.count(&stream, ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
-        // It counts as received once its body is: how long a client takes to send that is no
-        // latency of this filter.
+        // The request counts as received when the body has arrived: the time that a client takes to
+        // send it is no latency of this filter.
         let (worker, received) = (Worker::get_or_create(&policy), Received::now());
         let exchange = Exchange { filter: self, state, stream, worker: &worker, received };
         if exchange.stream.is_complete() {
@@ -160,7 +161,7 @@ impl Filter for Authorization {
             self.count(&stream, ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
-        let (worker, received) = (Worker::get_or_create(&policy), received.waited());
+        let (worker, received) = (Worker::get_or_create(&policy), received.after_wait());
         let exchange = Exchange { filter: self, state, stream, worker: &worker, received };
         match (wait, event) {
             (Wait::Password(wait), HASHED) => {
@@ -171,7 +172,7 @@ impl Filter for Authorization {
                     Some(Err(NotHashed::Failed)) | None => exchange.fail(ErrorKind::Internal),
                 }
             }
-            (Wait::Password(_), event) if event == TIMEOUT | exchange.state.passwords => {
+            (Wait::Password(_), event) if event == TIMEOUT | exchange.state.hash_waits => {
                 exchange.deny(Limit::Deadline)
             }
             (Wait::Token(admission), ADMITTED) => {
@@ -197,7 +198,7 @@ impl Filter for Authorization {
         changed.ok_or_else(|| {
             abi::log(
                 Level::Warn,
-                "rolegate: a response to a bulk request is not one to its permitted items: 502",
+                "rolegate: a response to a bulk request does not match the forwarded items: 502",
             );
             NO_BULK_RESPONSE.into()
         })
@@ -278,7 +279,7 @@ impl Exchange<'_, '_> {
         let Ok(Checked::Pending(verification)) = checked else { return self.conclude(checked) };
         match self.worker.thread.verify(verification) {
             Ok(verified) => {
-                Self { received: self.received.waited(), ..self }.authorize(Some(&verified))
+                Self { received: self.received.after_wait(), ..self }.authorize(Some(&verified))
             }
             Err(kind) => self.fail(kind),
         }
@@ -300,8 +301,8 @@ impl Exchange<'_, '_> {
                     waker.commit(HASHED);
                 });
                 let registration = policy.hashing.submit_with(verification, network, on_result);
-                self.state.passwords += 1;
-                let event = TIMEOUT | self.state.passwords;
+                self.state.hash_waits += 1;
+                let event = TIMEOUT | self.state.hash_waits;
                 let timeout = policy.after(policy.settings.hash_timeout, scheduler, event);
                 Wait::Password(PasswordWait { result, timeout, _registration: registration })
             }
@@ -319,7 +320,7 @@ impl Exchange<'_, '_> {
     /// default.
     fn buffer(mut self) -> Handled {
         let (size, max) = (self.stream.body_size(), self.worker.max_request_body);
-        // `Worker::check` reads a complete body unless it is over the limit. So this body is.
+        // `Worker::check` did not read this body: if it is complete, it is over the limit.
         if self.stream.is_complete() || size > max {
             return self.deny(Limit::BodySize);
         }
@@ -343,21 +344,22 @@ impl Exchange<'_, '_> {
     /// Forwards the request, or answers it. If the verdict cannot be applied, the request gets an
     /// error and is counted as an error, too: the decision was counted and logged already.
     fn apply_verdict(mut self, decided: Decided) -> Handled {
-        let Decided { mut verdict, at } = decided;
+        let Decided { mut verdict, decided_at } = decided;
         let bulk = verdict.take_bulk();
-        let latency = self.worker.thread.record_latency(self.received, at).unwrap_or_default();
+        let latency =
+            self.worker.thread.record_latency(self.received, decided_at).unwrap_or_default();
         if !verdict.change(&mut self.stream, bulk.as_ref()) {
             return self.fail(ErrorKind::Unanswerable);
         }
         self.state.bulk_errors = bulk.map(|bulk| bulk.errors);
         if let Some(stats) = &self.filter.stats {
             stats.decided(&self.stream, verdict.reason(), latency);
-            let now = self.received.arrived;
-            if self.worker.is_time_for_gauges(now)
-                && !SharedPolicy::try_all()
-                    .is_some_and(|policies| stats.set_gauges(&self.stream, &policies))
-            {
-                self.worker.retry_gauges(now);
+            if self.worker.take_due_gauges(decided_at) {
+                let is_set = SharedPolicy::try_all()
+                    .is_some_and(|policies| stats.set_gauges(&self.stream, &policies));
+                if !is_set {
+                    self.worker.retry_gauges(decided_at);
+                }
             }
         }
         let handled = verdict.apply(self.stream);

@@ -64,7 +64,7 @@ impl OwnedVerdict {
                         SetHeader { name: self.copy(name), value: self.copy(value), replaces };
                     self.set.push(header);
                 }
-                // For each name Envoy makes a hash map of all headers: only for those that it has.
+                // Only names that the request has: for each, Envoy makes a hash map of all headers.
                 for name in allowed.remove().filter(|name| allowed.is_in_request(name)) {
                     let name = self.copy(name);
                     self.remove.push(name);

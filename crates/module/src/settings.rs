@@ -1,5 +1,5 @@
-//! The configuration of the filter and of a route, as JSON: Envoy passes a `Struct` or a string as
-//! such.
+//! The configuration of the filter and of a route, as JSON: Envoy passes a `Struct` as JSON, and a
+//! string as it is.
 //!
 //! Settings that `rolegate serve` also has are declared for both in [`runtime::settings`] and
 //! [`server::admin`], with the same names, values and messages. The defaults are those of `rolegate
@@ -61,8 +61,7 @@ pub(crate) enum SettingsError {
     /// There is none.
     #[error("`filter_config` is missing: it needs at least `policy`")]
     Missing,
-    /// It has these problems. Their places say nothing to people: Envoy has made the text from
-    /// YAML.
+    /// It has these problems. Their places are not shown: Envoy has made the text from YAML.
     #[error("{}", .0.iter().map(without_place).collect::<Vec<_>>().join("; "))]
     Wrong(Vec<Problem>),
     /// The configuration of a route says neither that it is disabled nor which policy it has.

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::abi::{self, Scheduler};
-use crate::admin::{self, AdminView, Counters, Threads};
+use crate::admin::{self, AdminView, Counters, ThreadCounterList};
 use crate::settings::FilterSettings;
 use crate::start_error::StartError;
 
@@ -40,7 +40,7 @@ pub(crate) struct SharedPolicy {
     /// The snapshot that worker threads decide with.
     pub(crate) active: ActivePolicy,
     /// The counters of the threads that use it.
-    pub(crate) threads: Threads,
+    pub(crate) thread_counters: ThreadCounterList,
     /// Its admin pages, if it has any.
     admin: Option<AdminView>,
     /// The threads that keep it current. `None` only while this is dropped.
@@ -67,7 +67,7 @@ impl SharedPolicy {
         let mut running = policies.iter().filter_map(Weak::upgrade);
         if let Some(policy) = running.find(|policy| policy.settings == settings) {
             if let Some(view) = &policy.admin {
-                view.renew();
+                view.make_newest();
             }
             return Ok(policy);
         }
@@ -105,26 +105,28 @@ impl SharedPolicy {
             ("console-host", !console && !console_host.is_empty(), "`console` is `false`"),
         ]);
         if *console && !is_off {
-            loaded = loaded.with_denials();
+            loaded = loaded.keeping_last_denials();
         }
         let runtime = run_bounded(move || loaded.start())??;
         let caching = runtime.policy.clone();
         let cache_result =
             Box::new(move |verified: &VerificationResult| caching.cache_result(verified));
-        let threads = hashing::threads(settings.hashing.hash_threads.into());
-        let hashing = Hashing::start(threads, settings.hashing.hash_queue.into(), cache_result)?;
-        let hashing = Arc::new(hashing);
-        let threads = Threads::default();
+        let hash_threads = hashing::threads(settings.hashing.hash_threads.into());
+        let hash_queue = settings.hashing.hash_queue.into();
+        let hashing = Arc::new(Hashing::start(hash_threads, hash_queue, cache_result)?);
+        let thread_counters = ThreadCounterList::default();
         let admin = match address {
             AdminAddress::On(address) => {
-                let counters =
-                    Counters { threads: Arc::clone(&threads), hashing: Arc::clone(&hashing) };
+                let counters = Counters {
+                    thread_counters: Arc::clone(&thread_counters),
+                    hashing: Arc::clone(&hashing),
+                };
                 Some(admin::show(address, &settings, &runtime, counters)?)
             }
             AdminAddress::Off => None,
         };
         let (timers, fetching) = fetch_keys(&runtime, settings.policy.keys_wait)?;
-        runtime.status.set_listening();
+        runtime.status.set_answering();
         Ok(Self {
             settings,
             hashing,
@@ -133,7 +135,7 @@ impl SharedPolicy {
             caches: runtime.caches(),
             lines: Arc::clone(&runtime.decision_lines),
             active: runtime.policy.clone(),
-            threads,
+            thread_counters,
             admin,
             runtime: Mutex::new(Some(runtime)),
             timers,
@@ -182,8 +184,9 @@ extern "C" fn finish() {
 /// Loads the policy. This thread, Envoy's main thread, waits, but only for some time.
 fn load(settings: &FilterSettings) -> Result<LoadedPolicy, StartError> {
     let settings = settings.policy.clone();
+    // This thread warns: a load that does not end in time must not warn after its rejection.
     settings.warn();
-    let loaded = run_bounded(move || LoadedPolicy::load_unwarned(settings))??;
+    let loaded = run_bounded(move || LoadedPolicy::load_without_warnings(settings))??;
     loaded.warn();
     Ok(loaded)
 }

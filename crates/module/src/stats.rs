@@ -20,14 +20,14 @@ pub(crate) struct Stats {
     denied: Box<[(&'static str, Counter)]>,
     errors: Box<[(ErrorKind, Counter)]>,
     time: Histogram,
-    /// Those of [`FACTS`].
+    /// The gauges of [`FACTS`].
     facts: Box<[Gauge]>,
-    /// Those of [`COUNTS`].
+    /// The gauges of [`COUNTS`].
     counts: Box<[Gauge]>,
     policy_loaded: Gauge,
     keys_fetched: Gauge,
     hash_queue: Gauge,
-    /// Those of [`ShadowStats::RESULTS`].
+    /// The gauges of [`ShadowStats::RESULTS`].
     shadow: Box<[Gauge]>,
     shadow_dropped: Gauge,
 }

@@ -14,8 +14,8 @@ use crate::abi::Scheduler;
 #[derive(Debug, Default)]
 pub(crate) struct TokenQueue {
     queue: RefCell<FairQueue<Entry>>,
-    /// Whether a request is admitted now.
-    busy: Cell<bool>,
+    /// Whether an admitted request has not verified its token yet.
+    is_busy: Cell<bool>,
 }
 
 /// A request's place in the queue until its token is verified. Dropping it leaves the queue or, if
@@ -34,6 +34,7 @@ struct Entry {
 }
 
 impl Entry {
+    /// Whether the request still exists: then it has the [`Admission`].
     fn waits(&self) -> bool {
         Rc::strong_count(&self.admitted) > 1
     }
@@ -62,7 +63,7 @@ impl TokenQueue {
             displaced.scheduler.commit(DISPLACED);
         }
         let admission = Admission { queue: Rc::clone(self), admitted };
-        if !self.busy.get() {
+        if !self.is_busy.get() {
             self.admit_next();
         }
         Ok(admission)
@@ -70,12 +71,12 @@ impl TokenQueue {
 
     /// Admits the next request that still waits.
     fn admit_next(&self) {
-        self.busy.set(false);
+        self.is_busy.set(false);
         loop {
             let Some(entry) = self.queue.borrow_mut().pop() else { return };
             if entry.waits() && entry.scheduler.commit(ADMITTED) {
                 entry.admitted.set(true);
-                self.busy.set(true);
+                self.is_busy.set(true);
                 return;
             }
         }

@@ -34,7 +34,7 @@ pub(crate) struct Worker {
     /// A body that Envoy has in several pieces.
     body: RefCell<Vec<u8>>,
     /// When the gauges are set again.
-    gauges: Cell<Option<Instant>>,
+    next_gauges: Cell<Option<Instant>>,
 }
 
 /// The result of [`Worker::check`].
@@ -44,7 +44,8 @@ pub(crate) enum Checked {
     Decided(Decided),
     /// The credentials must be verified first.
     Pending(Verification),
-    /// They are valid, and the body counts, which has not arrived as a whole or is too large.
+    /// The caller is authenticated, and the decision depends on the body, which has not arrived as
+    /// a whole or is too large.
     BodyNeeded,
 }
 
@@ -52,7 +53,7 @@ pub(crate) enum Checked {
 #[derive(Debug)]
 pub(crate) struct Decided {
     pub(crate) verdict: Box<OwnedVerdict>,
-    pub(crate) at: Instant,
+    pub(crate) decided_at: Instant,
 }
 
 /// Maximum number of header lines that are read, as by `rolegate serve`. Envoy accepts 100 by
@@ -96,7 +97,11 @@ impl Worker {
     #[inline(never)]
     fn new(policy: &Arc<SharedPolicy>) -> Rc<Self> {
         let counters = Arc::<ThreadCounters>::default();
-        policy.threads.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&counters));
+        policy
+            .thread_counters
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(Arc::clone(&counters));
         let thread = ThreadAuthorizer::new(policy.active.clone(), counters);
         Rc::new(Self {
             thread,
@@ -106,7 +111,7 @@ impl Worker {
             metadata: policy.settings.metadata,
             policy: Arc::downgrade(policy),
             body: RefCell::default(),
-            gauges: Cell::default(),
+            next_gauges: Cell::default(),
         })
     }
 
@@ -116,19 +121,19 @@ impl Worker {
         self.policy.upgrade()
     }
 
-    /// Whether this thread has not set the gauges for a while. Then it must do so.
-    pub(crate) fn is_time_for_gauges(&self, now: Instant) -> bool {
-        let due = self.gauges.get().is_none_or(|at| now >= at);
-        if due {
-            self.gauges.set(Some(now + GAUGE_INTERVAL));
+    /// Whether this thread must set the gauges now. Schedules the next time.
+    pub(crate) fn take_due_gauges(&self, now: Instant) -> bool {
+        let is_due = self.next_gauges.get().is_none_or(|next| now >= next);
+        if is_due {
+            self.next_gauges.set(Some(now + GAUGE_INTERVAL));
         }
-        due
+        is_due
     }
 
     /// Sets the gauges again soon, as another thread was changing some of their values. Not with
     /// the next request: each attempt allocates.
     pub(crate) fn retry_gauges(&self, now: Instant) {
-        self.gauges.set(Some(now + GAUGE_INTERVAL / 10));
+        self.next_gauges.set(Some(now + GAUGE_INTERVAL / 10));
     }
 
     /// Authorizes a request with the active snapshot. A body over [`Self::max_request_body`] is not
@@ -147,7 +152,7 @@ impl Worker {
             stream.read_headers(&mut headers);
             let mut request = read(&headers, &mut lines);
             let has_shadow = self.thread.has_shadow();
-            // Bytes after an upgrade stay unseen, even once they have ended.
+            // Not `Unseen`: the bytes after an upgrade are no body, even if the stream has ended.
             let reads_body = (authorizer.cluster().is_some() || has_shadow)
                 && request.body == RequestBody::Pending
                 && stream.is_complete()
@@ -179,7 +184,7 @@ impl Worker {
                         .record_evaluation(decided_at.saturating_duration_since(received.resumed));
                     let verdict =
                         self.record(&verdict, authorizer, &request, stream, received, decided_at);
-                    Checked::Decided(Decided { verdict, at: decided_at })
+                    Checked::Decided(Decided { verdict, decided_at })
                 }
             };
             if let Some(mut copy) = copy.filter(|copy| copy.capacity() > MAX_KEPT) {
@@ -209,7 +214,7 @@ impl Worker {
             let verdict = authorizer.deny_over_limit(&request, limit, scratch);
             let decided_at = Instant::now();
             let verdict = self.record(&verdict, authorizer, &request, stream, received, decided_at);
-            Ok(Decided { verdict, at: decided_at })
+            Ok(Decided { verdict, decided_at })
         })
     }
 

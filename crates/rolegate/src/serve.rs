@@ -195,7 +195,7 @@ impl Server {
 
     async fn begin(self) -> Result<Serving, ServeError> {
         let Self { settings, logs, policy, tls, listeners, pages, files } = self;
-        let policy = if settings.admin.console { policy.with_denials() } else { policy };
+        let policy = if settings.admin.console { policy.keeping_last_denials() } else { policy };
         let runtime = policy.start()?;
         let grpc_counters = Arc::new(GrpcCounters::default());
         let (status, decisions) = (runtime.status.clone(), runtime.decision_lines.clone());
@@ -228,7 +228,7 @@ impl Server {
             grpc::Options { tls, ..options(&settings) },
         )?;
         grpc_counters.set(running.counters());
-        runtime.status.set_listening();
+        runtime.status.set_answering();
         for address in addresses {
             tracing::info!(%address, "listening");
             if let Some(warning) = warning_of_listener(&address, has_tls) {

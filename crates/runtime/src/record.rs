@@ -174,7 +174,7 @@ impl Received {
 
     /// The same request after a wait. Credentials and dates must be valid when it is decided,
     /// however long a client makes the wait. The latency still counts from its arrival.
-    pub fn waited(self) -> Self {
+    pub fn after_wait(self) -> Self {
         Self { resumed: Instant::now(), resumed_time: clock::now(), ..self }
     }
 }

@@ -108,14 +108,14 @@ impl LoadedPolicy {
     /// have no effect.
     pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         settings.warn();
-        let policy = Self::load_unwarned(settings)?;
+        let policy = Self::load_without_warnings(settings)?;
         policy.warn();
         Ok(policy)
     }
 
     /// Like [`Self::load`] without warnings, for a thread: its caller calls
     /// [`PolicySettings::warn`] and [`Self::warn`].
-    pub fn load_unwarned(settings: PolicySettings) -> Result<Self, LoadError> {
+    pub fn load_without_warnings(settings: PolicySettings) -> Result<Self, LoadError> {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut policy = Self::load_policy(settings)?;
         if let Some(shadow) = policy.settings.shadow_settings() {
@@ -146,7 +146,7 @@ impl LoadedPolicy {
     }
 
     /// Keeps the last denials, for the console.
-    pub fn with_denials(self) -> Self {
+    pub fn keeping_last_denials(self) -> Self {
         Self { keeps_denials: true, ..self }
     }
 

@@ -19,7 +19,7 @@ use crate::settings::KeysNeeded;
 pub struct Status {
     facts: Mutex<Facts>,
     /// Whether requests are answered.
-    listening: AtomicBool,
+    answering: AtomicBool,
     draining: AtomicBool,
     keys_needed: KeysNeeded,
     /// Whether the inventory of a search cluster must be fetched.
@@ -247,8 +247,8 @@ impl Status {
     }
 
     /// Marks the process as answering requests.
-    pub fn set_listening(&self) {
-        self.listening.store(true, Ordering::Relaxed);
+    pub fn set_answering(&self) {
+        self.answering.store(true, Ordering::Relaxed);
     }
 
     /// Marks the process as draining.
@@ -261,7 +261,7 @@ impl Status {
         if self.draining.load(Ordering::Relaxed) {
             return Err(NotReady::Draining);
         }
-        if !self.listening.load(Ordering::Relaxed) {
+        if !self.answering.load(Ordering::Relaxed) {
             return Err(NotReady::Starting);
         }
         let facts = self.lock();
@@ -332,7 +332,7 @@ mod tests {
     /// A status with a policy and the keys of these URLs, loaded or not.
     fn status(needed: KeysNeeded, keys: &[(&str, bool)]) -> Status {
         let status = Status::new(needed, true);
-        status.set_listening();
+        status.set_answering();
         status.update(|facts| {
             facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
             for (name, loaded) in keys {
@@ -378,7 +378,7 @@ mod tests {
     fn an_inventory_that_was_never_fetched_is_missing_unless_it_is_not_needed() {
         let new = |inventory_needed, loaded: Option<bool>| {
             let status = Status::new(KeysNeeded::None, inventory_needed);
-            status.set_listening();
+            status.set_answering();
             status.update(|facts| {
                 facts.policy.revision = Some(Revision { policy: "r".into(), keys: None });
                 facts.inventory = loaded.map(|loaded| KeyFacts { loaded, ..KeyFacts::default() });

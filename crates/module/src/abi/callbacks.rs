@@ -183,7 +183,7 @@ callbacks! {
         c"envoy_dynamic_module_callback_http_received_buffered_response_body";
     /// Stream: how many bytes of a body are buffered at most.
     buffer_limit: fn(Object) -> u64 = c"envoy_dynamic_module_callback_http_get_buffer_limit";
-    /// Stream, how many that shall be.
+    /// Stream, new limit.
     set_buffer_limit: fn(Object, u64) = c"envoy_dynamic_module_callback_http_set_buffer_limit";
     /// Stream, attribute, where its value goes: whether its value is a string.
     attribute: fn(Object, u32, *mut Buffer) -> bool =

@@ -81,8 +81,8 @@ pub(crate) unsafe extern "C" fn config_new<F: Filter>(
     created(|| F::new(name, config, &mut setup))
 }
 
-/// Drops a filter. Envoy calls this once, after `filter_destroy` of each of its streams: they share
-/// its ownership.
+/// Drops the object of a filter configuration. Each stream of Envoy keeps it alive, so Envoy calls
+/// this once, after the last `filter_destroy`.
 pub(crate) unsafe extern "C" fn config_destroy<F: Filter>(filter: *const c_void) {
     // SAFETY: `config_new` has leaked it as this type, and nobody uses it any more.
     unsafe { free(filter.cast::<F>()) };
@@ -241,9 +241,10 @@ unsafe fn within<F: Filter>(
 ) -> Phase {
     let pointer = slot.cast::<Slot<F>>();
     let Some(callbacks) = callbacks::loaded() else { return Phase::Replied };
-    // SAFETY: says the caller; no hook has entered it before.
+    // SAFETY: the stream has not ended, so the slot is not freed. If a hook has entered it, that
+    // hook frees it, but only after this call.
     match unsafe { pointer.as_ref() } {
-        // SAFETY: the same.
+        // SAFETY: the stream has not ended, and this is the outermost hook.
         Some(slot) if !slot.entered.get() => unsafe {
             entering(pointer, |slot| {
                 let phase = run(&RunningHook { envoy, callbacks, slot });

@@ -17,9 +17,8 @@ pub(super) struct Message {
     side: Side,
 }
 
-/// Which of the two messages of a stream. The number is that of its headers, and that of the part
-/// of its body that the hook for bodies is called with. The part that was buffered before has the
-/// next.
+/// Which of the two messages of a stream. Envoy uses this number for the headers, and for the part
+/// of the body with which it calls the hook. The part that was buffered before has the next number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Side {
@@ -144,25 +143,25 @@ impl Message {
         }
     }
 
-    /// The parts of the body. If an earlier filter has buffered it and passes it on as a whole,
-    /// both parts are the same bytes, and this returns only the buffered part.
+    /// The parts of the body, first the buffered one. If an earlier filter has buffered the body
+    /// and passes it on as a whole, both parts are the same bytes: then only the buffered part.
     fn parts(&self) -> impl Iterator<Item = u32> + use<> {
-        let are_the_same = match self.side {
+        let is_body_buffered = match self.side {
             Side::Request => self.callbacks.is_request_body_buffered,
             Side::Response => self.callbacks.is_response_body_buffered,
         };
         // SAFETY: `envoy` is alive.
-        let are_the_same = unsafe { are_the_same(self.envoy) };
+        let is_received_buffered = unsafe { is_body_buffered(self.envoy) };
         let received = self.side as u32;
-        std::iter::once(received + 1).chain((!are_the_same).then_some(received))
+        std::iter::once(received + 1).chain((!is_received_buffered).then_some(received))
     }
 }
 
-/// The lines of headers that need no allocation.
+/// The number of header lines that need no allocation.
 const INLINE: usize = 64;
 
-/// The headers of a request or a response: names in lower case, and values. They are read into it
-/// and not returned: its 2 KiB would be copied for each request.
+/// The headers of a request or a response: names in lower case, and values. Functions fill it
+/// instead of returning it: its 2 KiB would be copied for each request.
 #[derive(Default)]
 pub struct Headers<'a> {
     pairs: SmallVec<[Pair; INLINE]>,

@@ -91,7 +91,7 @@ impl<F: Filter> Response<'_, F> {
             self.fail(b"");
             return CONTINUE;
         }
-        // They describe another body. Beside trailers there is no length.
+        // These headers describe the original body. Before trailers, no length is set later.
         self.message.set_header(b"content-length", b"");
         self.message.set_header(b"etag", b"");
         self.message.raise_buffer_limit(limit);
@@ -114,7 +114,7 @@ impl<F: Filter> Response<'_, F> {
 
     fn trailers(&mut self) -> u32 {
         if self.slot.response.get() == ResponsePhase::Buffering {
-            // Envoy takes no body here that has not begun.
+            // Envoy appends to a body here only if there is one.
             if self.message.body_size() > 0 {
                 self.change();
             } else {
@@ -157,7 +157,7 @@ impl<F: Filter> Response<'_, F> {
         Some(body.len())
     }
 
-    /// Makes it a 502 with this body, without the headers that describe another body.
+    /// Makes the response a 502 with this body, without headers that describe the original body.
     fn fail(&mut self, body: &[u8]) {
         let content_type: &[u8] = if body.is_empty() { b"" } else { b"application/json" };
         for (name, value) in [

@@ -41,7 +41,7 @@ impl Scheduler {
         true
     }
 
-    /// Ends it, with its stream.
+    /// Ends the scheduler, because its stream ends.
     pub(super) fn close(&self) {
         self.object.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

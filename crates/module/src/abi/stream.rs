@@ -169,14 +169,15 @@ impl<F: Filter> Stream<'_, F> {
     /// an empty header. Returns false, and changes nothing, if `value` has a line break or a zero
     /// byte.
     pub fn set_header(&mut self, name: &[u8], value: &[u8]) -> bool {
-        fits(value) && self.message.set_header(name, value)
+        is_valid_value(value) && self.message.set_header(name, value)
     }
 
     /// Adds a line. Returns false as [`Self::set_header`] does, or if `value` is empty.
     pub fn add_header(&mut self, name: &[u8], value: &[u8]) -> bool {
         let (message, name, line) = (&self.message, Buffer::new(name), Buffer::new(value));
         // SAFETY: `envoy` is alive; both are copied before the call returns.
-        fits(value) && unsafe { (message.callbacks.add_header)(message.envoy, REQUEST, name, line) }
+        is_valid_value(value)
+            && unsafe { (message.callbacks.add_header)(message.envoy, REQUEST, name, line) }
     }
 
     /// Removes all lines of the header `name`. If it returns false, the request must not go on.
@@ -218,7 +219,7 @@ impl<F: Filter> Stream<'_, F> {
         unsafe { (callbacks.record)(envoy, histogram.0, ptr::null(), 0, value) };
     }
 
-    /// Wakes this request when it is paused. `None` if Envoy gives no scheduler.
+    /// The scheduler that wakes this request when it is paused. `None` if Envoy gives none.
     #[must_use]
     pub fn scheduler(&self) -> Option<Scheduler> {
         if self.slot.scheduler.get().is_none() {
@@ -258,8 +259,8 @@ impl<F: Filter> Stream<'_, F> {
             // A setter has ended it, as when Envoy buffers more than it may.
             return Handled(Phase::Replied);
         }
-        let unfit = reply.headers.iter().any(|(_, value)| !fits(value));
-        let reply = if unfit { &Reply::FAILURE } else { reply };
+        let is_valid = reply.headers.iter().all(|(_, value)| is_valid_value(value));
+        let reply = if is_valid { reply } else { &Reply::FAILURE };
         let mut headers: SmallVec<[Pair; 8]> =
             reply.headers.iter().map(|(name, value)| Pair::new(name, value)).collect();
         if is_grpc(&self.headers()) {
@@ -279,10 +280,11 @@ impl<F: Filter> Stream<'_, F> {
     }
 }
 
-/// Envoy's HTTP/1.1 codec writes values as they are.
-fn fits(value: &[u8]) -> bool {
+/// Whether a header's value has no line break and no zero byte: Envoy's HTTP/1.1 codec writes
+/// values as they are.
+fn is_valid_value(value: &[u8]) -> bool {
     // There is no early exit, so that the compiler vectorizes the loop: a signed identity is long.
-    !value.iter().fold(false, |unfit, byte| unfit | matches!(byte, b'\r' | b'\n' | 0))
+    !value.iter().fold(false, |invalid, byte| invalid | matches!(byte, b'\r' | b'\n' | 0))
 }
 
 /// Whether Envoy takes these for the headers of a gRPC request: the content type is

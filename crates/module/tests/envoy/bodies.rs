@@ -61,7 +61,7 @@ async fn a_body_is_decided_about_in_whatever_pieces_it_arrives() {
                 for end in [End::Data, End::Trailers] {
                     let body = bulk(items, "logs-2026-12");
                     let answer =
-                        send(&stack, version, "/_bulk", Pieces::of(&body, size, end)).await;
+                        send(&stack, version, "/_bulk", Pieces::split(&body, size, end)).await;
                     assert_eq!(answer.status, 200, "{version:?} {items} {size} {end:?}");
                     let echo = answer.json();
                     assert_eq!(
@@ -76,7 +76,7 @@ async fn a_body_is_decided_about_in_whatever_pieces_it_arrives() {
                     let before = stack.app.requests();
                     let body = bulk(items, "salaries");
                     let answer =
-                        send(&stack, version, "/_bulk", Pieces::of(&body, size, end)).await;
+                        send(&stack, version, "/_bulk", Pieces::split(&body, size, end)).await;
                     assert_eq!(answer.status, 403, "{version:?} {items} {size} {end:?}");
                     assert_eq!(stack.app.requests(), before);
                 }
@@ -91,12 +91,12 @@ async fn a_body_over_the_bound_gets_413() {
     let stack = start(&search.file, &with(&["max-request-body: 64KiB", "hash-timeout: 15s"])).await;
     for version in VERSIONS {
         for end in [End::Data, End::Trailers, End::Never] {
-            let body = Pieces::of(&bulk(400, "logs-2026-12"), 5_000, end);
+            let body = Pieces::split(&bulk(400, "logs-2026-12"), 5_000, end);
             let answer = send(&stack, version, "/_bulk", body).await;
             assert_eq!(answer.status, 413, "{version:?} {end:?}");
             assert_eq!(answer.json()["status"], 413, "{version:?} {end:?}");
             // A caller who is not authenticated does not learn of the bound.
-            let body = Pieces::of(&bulk(400, "logs-2026-12"), 5_000, End::Data);
+            let body = Pieces::split(&bulk(400, "logs-2026-12"), 5_000, End::Data);
             let answer = send_as(&stack, version, "shipper:wrong", "/_bulk", body).await;
             assert_eq!(answer.status, 401, "{version:?} {end:?}");
         }
@@ -121,7 +121,7 @@ async fn a_body_that_fills_the_buffers_while_its_password_is_hashed_is_answered(
                 let stack = start(&search.file, &options).await;
                 let body = bulk(items, "logs-2026-12");
                 let answer =
-                    send(&stack, version, "/_bulk", Pieces::of(&body, 60_000, End::Data)).await;
+                    send(&stack, version, "/_bulk", Pieces::split(&body, 60_000, End::Data)).await;
                 assert_eq!(answer.status, status, "{version:?} {max}: {} bytes", body.len());
             }
         }
@@ -137,7 +137,7 @@ async fn a_body_that_never_ends_is_never_passed_on() {
     for version in VERSIONS {
         for items in [0, 100, 15_000] {
             let before = stack.app.requests();
-            let body = Pieces::of(&bulk(items, "logs-2026-12"), 10_000, End::Never);
+            let body = Pieces::split(&bulk(items, "logs-2026-12"), 10_000, End::Never);
             let never = tokio::time::timeout(
                 Duration::from_millis(300),
                 send(&stack, version, "/_bulk", body),
@@ -161,7 +161,7 @@ async fn a_body_that_does_not_count_is_not_buffered() {
     let stack = start(&search.file, &with(&["max-request-body: 1KiB", "hash-timeout: 15s"])).await;
     let document = format!("{{\"text\": \"{}\"}}", "x".repeat(3 << 20));
     for version in VERSIONS {
-        let body = Pieces::of(document.as_bytes(), 50_000, End::Data);
+        let body = Pieces::split(document.as_bytes(), 50_000, End::Data);
         let answer = send(&stack, version, "/logs-2026-11/_doc", body).await;
         assert_eq!(answer.status, 200, "{version:?}");
         assert_eq!(answer.json()["body"].as_str().map(str::len), Some(document.len()));

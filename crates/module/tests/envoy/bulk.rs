@@ -84,7 +84,7 @@ async fn each_item_gets_its_own_result() {
                     let (body, wanted) = bulk(items);
                     let before = stack.app.requests();
                     let answer =
-                        send(&stack, version, Pieces::of(body.as_bytes(), size, end)).await;
+                        send(&stack, version, Pieces::split(body.as_bytes(), size, end)).await;
                     let shown = format!("{version:?} {items} {size} {end:?}");
                     assert_eq!((answer.status, stack.app.requests()), (200, before + 1), "{shown}");
                     let said = answer.json();
@@ -120,7 +120,7 @@ async fn nearly_all_items_may_be_denied() {
         for version in [Version::Http1, Version::Http2] {
             for end in [End::Data, End::Trailers] {
                 let answer =
-                    send(&stack, version, Pieces::of(body.as_bytes(), usize::MAX, end)).await;
+                    send(&stack, version, Pieces::split(body.as_bytes(), usize::MAX, end)).await;
                 assert_eq!(answer.status, 200, "{version:?} {end:?}");
                 assert!(answer.body.len() > 2 << 20, "{version:?} {end:?}: {}", answer.body.len());
                 let said = answer.json();

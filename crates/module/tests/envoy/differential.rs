@@ -68,7 +68,7 @@ async fn the_library_and_the_sidecar_give_the_same_answers() {
             listener("public-normalized", true, vec![rolegate.listen.clone()], None),
             listener("inside-normalized", true, Vec::new(), Some(module)),
         ];
-        let envoy = Envoy::start_all(folder.path(), app.address, &listeners).await.unwrap();
+        let envoy = Envoy::start(folder.path(), app.address, &listeners).await.unwrap();
         for pair in envoy.addresses.chunks(2) {
             for version in [Version::Http1, Version::Http2] {
                 let mut both = Both::open(pair[0], pair[1], version).await;

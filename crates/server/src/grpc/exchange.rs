@@ -252,14 +252,14 @@ impl Exchange {
                     let result =
                         self.in_time(deadline, async { wait.hashed().await.map_err(not_hashed) });
                     let result = result.await?;
-                    self.received = self.received.waited();
+                    self.received = self.received.after_wait();
                     result
                 }
                 VerificationKind::Token => {
                     let turn = context.token_queue.enqueue(network)?;
                     let turn = async { turn.await.map_err(|_| Overload::TokenQueue.into()) };
                     self.in_time(deadline, turn).await?;
-                    self.received = self.received.waited();
+                    self.received = self.received.after_wait();
                     // Another request with the same token may have been verified meanwhile.
                     match self.check(message, None) {
                         Ok(()) => return Ok(()),

@@ -41,7 +41,7 @@ impl AuthorizationStats for Counted {
 
 fn metrics() -> Arc<Metrics> {
     let status = Status::default();
-    status.set_listening();
+    status.set_answering();
     let revision = Revision { policy: "p1".into(), keys: None };
     status.update(|facts| facts.policy.revision = Some(revision));
     status.update(|facts| {
