@@ -126,7 +126,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
             Some(Kind::BasicAuth) => basic_auth::users(&filter.config, original),
             Some(Kind::Rbac) => {}
             None if !filter.is_unreadable() => note_http(filter, original),
-            // The loop over disabled filters below notes it.
+            // The loop over disabled filters below adds its note.
             None if filter.is_disabled => {}
             None => {
                 let message = "a filter that may deny requests cannot be imported in this form";
@@ -176,7 +176,7 @@ fn retain_first(filters: &mut Vec<Filter<'_>>, original: &mut Original) {
         Some(kind @ (Kind::JwtAuthn | Kind::BasicAuth)) if !filter.is_disabled => {
             let is_first = !kinds.contains(&kind);
             if !is_first {
-                // A source has no filter: the callers of both filters would be mixed up.
+                // Sources do not name their filter: the callers of both would be mixed up.
                 let message = "only the first filter of this kind is imported";
                 original.require(&filter.view, "several", filter.view.inexpressible(message));
             }

@@ -15,12 +15,12 @@ pub(crate) enum Expr {
     Not(Box<Expr>),
     /// A part of the request or the caller is in a set.
     Is(Literal),
-    /// A condition that cannot be expressed: `under` implies it, and it implies `over`. But with
-    /// the effect `Wider`, the user has accepted an `under` that holds slightly too often. With the
-    /// effect `Same`, another note describes the requests that `under` lacks.
+    /// A condition that cannot be expressed: `under` implies it, and it implies `over`.
     Between {
         under: Box<Expr>,
         over: Box<Expr>,
+        /// With the effect `Wider`, the user has accepted an `under` that holds slightly too often.
+        /// With `Same`, `under` needs no note: another one describes the requests that it lacks.
         note: Note,
         /// Whether `--allow-wider` would import a wider `under`.
         allow_wider_helps: bool,
@@ -98,8 +98,8 @@ impl Expr {
 #[derive(Clone, Debug)]
 pub(crate) struct Lost {
     pub(crate) note: Note,
-    /// Wider terms that can be expressed. If other rules allow all of any of them, the policy is
-    /// not stricter.
+    /// Wider terms that can be expressed. If other rules allow all requests of at least one of
+    /// them, nothing is lost.
     pub(crate) over: Vec<Term>,
 }
 
@@ -294,9 +294,9 @@ pub(crate) trait Notes {
         self.between(Expr::never(), Expr::always(), message)
     }
 
-    /// A condition that cannot be expressed, if there are fields other than `known`, which may
+    /// A condition that cannot be expressed, if there are fields other than `known`: they may
     /// narrow the match.
-    fn unknown(&self, known: &str) -> Option<Expr> {
+    fn unknown_fields(&self, known: &str) -> Option<Expr> {
         let unknown = self.view().values_except(known);
         let conditions = unknown.iter().map(|field| field.inexpressible(reason::UNKNOWN_FIELD));
         (!unknown.is_empty()).then(|| Expr::all(conditions))
@@ -309,7 +309,7 @@ pub(crate) trait Notes {
         if items.is_empty() {
             return self.inexpressible(format!("`{key}` are expected here"));
         }
-        self.unknown(key).unwrap_or_else(|| combine(&items))
+        self.unknown_fields(key).unwrap_or_else(|| combine(&items))
     }
 
     /// A condition that is approximated by the slightly wider `nearly`, but only with

@@ -8,6 +8,7 @@
 //! because rolegate compares canonical paths. A note mentions spellings for Envoy; for Istio, which
 //! normalizes most paths, only `import istio --help` does. Each approximation is a [`Note`] with
 //! its place.
+//!
 //! `envoy` and `istio` read the originals. `matcher`, `paths` and `regex` turn string matchers into
 //! patterns, and `term` combines conditions. `sources` has the identity sources. `lower` turns the
 //! condition into rules and roles, and `write` writes them as a policy.

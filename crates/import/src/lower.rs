@@ -80,11 +80,11 @@ pub(crate) fn roles(
     let mut rules: Vec<(Rule, Caller)> = Vec::new();
     let requirements = add_deny_rules(original, &mut rules, notes)?;
     let allowed = allowed_terms(original, &requirements, notes)?;
-    let mut allowing: Vec<NamedTerm> = Vec::new();
+    let mut kept: Vec<NamedTerm> = Vec::new();
     for named in &allowed {
         match deny_rules_for_exclusions(named, &allowed) {
             Ok(denials) => {
-                allowing.push(named.clone());
+                kept.push(named.clone());
                 rules.extend(denials);
             }
             Err(Conflict(name)) => {
@@ -100,11 +100,11 @@ pub(crate) fn roles(
                     )
                 };
                 notes.insert(Note::new(&named.origin, Effect::Stricter, message));
-                allowing.extend(limited);
+                kept.extend(limited);
             }
         }
     }
-    for NamedTerm { name, term, .. } in allowing {
+    for NamedTerm { name, term, .. } in kept {
         rules.push((Rule::new(&term, &name, false), term.caller));
     }
     Ok(roles_of_callers(merged(rules)))
@@ -137,8 +137,10 @@ fn add_deny_rules(
             if term.not.is_empty() {
                 rules.push((Rule { is_exact, ..Rule::new(&term, name, true) }, term.caller));
             } else if has_effect(&term) {
-                let not = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
-                requirements.push(Expr::any(term.not.iter().cloned().map(Expr::Is).chain(not)));
+                // The negation of the term: an excluded literal holds, or a limit does not.
+                let excluded = term.not.iter().cloned().map(Expr::Is);
+                let outside = term.limits().into_iter().map(|limit| Expr::Is(limit).negated());
+                requirements.push(Expr::any(excluded.chain(outside)));
             } else {
                 // Matters to a person who allows more later.
                 let message =
@@ -191,7 +193,7 @@ fn is_allowed(lost: &Lost, allowed: &[NamedTerm]) -> bool {
         .any(|mut over| !over.simplify() || allowed.iter().any(|named| named.term.covers(&over)))
 }
 
-/// Another alternative allows requests that a term excludes: its name.
+/// The name of another alternative, which allows requests that a term excludes.
 struct Conflict(String);
 
 /// The `deny` rules for the literals that a term excludes.

@@ -120,11 +120,12 @@ fn prefix(text: &str) -> PathSet {
     let Some((folder, start)) = parts.filter(|_| !text.contains(['?', '#'])) else {
         return PathSet::exactly(Vec::new());
     };
-    // A path in the folder is canonical if and only if the folder is.
+    // A path in the folder has a canonical form if and only if the folder has one.
     let Some(path) = canonical(&format!("{folder}/x")) else {
         return PathSet::exactly(Vec::new());
     };
     let canonical_folder = path.strip_suffix("/x").unwrap_or_default();
+    // The ASCII characters that have a single spelling and mean nothing in a pattern.
     let is_plain_start =
         start.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_~!&',=@.".contains(&byte))
             && ![".", ".."].contains(&start);
@@ -145,7 +146,7 @@ fn template(text: &str) -> Option<PathSet> {
                            `=` that a template excludes";
     let text = without_variables(text)?;
     let mut segments = Vec::new();
-    let (mut is_near, mut has_operator) = (true, false);
+    let (mut is_acceptable, mut has_operator) = (true, false);
     let mut parts = text.split('/').peekable();
     while let Some(part) = parts.next() {
         let is_last = parts.peek().is_none();
@@ -168,7 +169,7 @@ fn template(text: &str) -> Option<PathSet> {
         } else if end.starts_with(|first: char| first.is_ascii_hexdigit()) {
             // To Envoy, `A9` may be the end of `%C3%A9`; a glob does not split a triplet.
             segments.push(any_segment());
-            is_near = false;
+            is_acceptable = false;
         } else if is_canonical(&format!("/x{end}")) {
             segments.push(Segment::Glob(Glob(vec!["".into(), end.into()])));
         } else {
@@ -177,7 +178,7 @@ fn template(text: &str) -> Option<PathSet> {
     }
     let patterns = vec![Pattern { absolute: true, segments, open_ended: false }];
     Some(if has_operator {
-        PathSet::inexact(Some(patterns), is_near, MESSAGE)
+        PathSet::inexact(Some(patterns), is_acceptable, MESSAGE)
     } else {
         PathSet::exactly_if(true, patterns)
     })

@@ -153,16 +153,16 @@ impl Sources {
     }
 
     /// Callers with a verified token of this issuer that has a subject. rolegate answers 401 to
-    /// tokens without one only where the subject is the user name.
-    pub(crate) fn any_subject(&self, view: &View<'_>, source: usize) -> Expr {
+    /// tokens without one only where the subject is the user name: so `sub` becomes the user claim.
+    pub(crate) fn use_any_subject(&self, view: &View<'_>, source: usize) -> Expr {
         if !self.try_use_claim(source, &["sub"], |source| &source.user_claim) {
             return view.inexpressible(OTHER_USER_CLAIM);
         }
         self.any_verified(view, source)
     }
 
-    /// The caller whose claim equals `value`.
-    pub(crate) fn claim_is(
+    /// The caller whose claim equals `value`. The claim becomes the user claim of the source.
+    pub(crate) fn use_claim_as_user(
         &self,
         view: &View<'_>,
         source: usize,
@@ -182,8 +182,8 @@ impl Sources {
         self.if_verified(view, source, Expr::caller(Caller::User(source, value.to_owned())))
     }
 
-    /// The callers whose claim is a list with `value`.
-    pub(crate) fn claim_has(
+    /// The callers whose claim is a list with `value`. The claim becomes the source's group claim.
+    pub(crate) fn use_claim_as_groups(
         &self,
         view: &View<'_>,
         source: usize,

@@ -117,6 +117,7 @@ impl Term {
                         self.methods.as_ref().is_none_or(|methods| methods.contains("OPTIONS"));
                     let paths = self.paths.get_or_insert_with(|| ANY.to_vec());
                     paths.retain(|path| {
+                        // The only pattern that is not absolute is `*`, of `OPTIONS *`.
                         (path.absolute || has_options) && !not.iter().any(|not| not.covers(path))
                     });
                     paths_may_overlap(paths, not)

@@ -1,6 +1,5 @@
 //! The text of the imported policy.
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
@@ -108,8 +107,8 @@ fn write_issuer(
         Keys::Inline(_) => format!("file: {}", quoted(key_set_file.unwrap_or_default())),
     };
     let _ = writeln!(text, "      keys: {{ {keys} }}");
-    let user = pointer(&source.user_claim).unwrap_or_else(|| quoted("sub"));
-    let groups = pointer(&source.group_claim);
+    let user = pointer(source.user_claim.borrow().as_deref()).unwrap_or_else(|| quoted("sub"));
+    let groups = pointer(source.group_claim.borrow().as_deref());
     let groups = groups.map(|claim| format!(", groups: {claim}")).unwrap_or_default();
     let _ = writeln!(text, "      claims: {{ user: {user}{groups} }}");
     if let Some(skew) = &issuer.clock_skew {
@@ -143,8 +142,8 @@ fn key_set_file(source: &str, files: &mut BTreeSet<String>) -> String {
 }
 
 /// A claim, written as its name or as a JSON pointer.
-fn pointer(claim: &RefCell<Option<Vec<String>>>) -> Option<String> {
-    Some(match claim.borrow().as_deref()? {
+fn pointer(claim: Option<&[String]>) -> Option<String> {
+    Some(match claim? {
         [name] if !name.starts_with('/') => quoted(name),
         names => {
             let names = names.iter().map(|name| name.replace('~', "~0").replace('/', "~1"));
@@ -290,7 +289,7 @@ pub(crate) fn accept_warnings(
             .iter()
             .filter(|warning| warning.at.line == number)
             .filter_map(|warning| Some((warning.at.column, warning.kind()?)))
-            // Weak hashes are not checked here, so `accept: weak-hash` looks unused.
+            // `lint::load` checks no hashes, so it reports `accept: weak-hash` as unused.
             .filter(|(_, kind)| *kind != Warning::Acceptance)
             // Nothing was imported: the person should see this warning.
             .filter(|(_, kind)| *kind != Warning::NoRoles)

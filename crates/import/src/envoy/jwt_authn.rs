@@ -82,22 +82,22 @@ pub(crate) fn requirements(filter: &View<'_>, options: &Options, original: &mut 
             requires.map(|requires| Requirement::new(&requires, filter, &original.sources));
         // Envoy does not start with both, or with another field.
         let key = if rule.get("requires").is_some() { "requires" } else { "requirement_name" };
-        let condition = match (rule.unknown(&format!("match {key}")), &requirement) {
-            (Some(unknown), _) => unknown,
+        let condition = match (rule.unknown_fields(&format!("match {key}")), &requirement) {
+            (Some(inexpressible), _) => inexpressible,
             (None, Some(requirement)) => requirement.condition.clone(),
             (None, None) => match rule.get("requirement_name") {
                 Some(name) => name.inexpressible("unknown requirement"),
                 None => Expr::always(),
             },
         };
-        let here: Vec<Expr> =
+        let decides: Vec<Expr> =
             earlier.iter().cloned().map(Expr::negated).chain([route.clone()]).collect();
         if let Some(requirement) = requirement {
             for (source, verified) in verified.iter_mut().enumerate() {
-                verified.extend(requirement.verified(source, Expr::All(here.clone())));
+                verified.extend(requirement.verified(source, Expr::All(decides.clone())));
             }
         }
-        let condition = Expr::all(here.into_iter().chain([condition.negated()]));
+        let condition = Expr::all(decides.into_iter().chain([condition.negated()]));
         original.deny.push(Alternative::new(rule, "jwt_authn", condition));
         earlier.push(route);
     }

@@ -21,8 +21,8 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
                        `rolegate serve --shadow`";
         original.notes.push(shadow.note(Effect::Same, message));
     }
-    if let Some(unknown) = filter.unknown(KNOWN) {
-        original.require(filter, "unknown", unknown);
+    if let Some(condition) = filter.unknown_fields(KNOWN) {
+        original.require(filter, "unknown", condition);
     }
     match (filter.get("rules"), filter.get("matcher")) {
         // Envoy ignores `rules` beside `matcher`.
@@ -37,8 +37,8 @@ pub(crate) fn read(filter: &View<'_>, options: &Options, original: &mut Original
 }
 
 fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
-    if let Some(unknown) = rules.unknown("action policies audit_logging_options") {
-        original.require(rules, "unknown", unknown);
+    if let Some(condition) = rules.unknown_fields("action policies audit_logging_options") {
+        original.require(rules, "unknown", condition);
     }
     let policies = rules.get("policies");
     let mut alternatives = Vec::new();
@@ -46,6 +46,7 @@ fn rules(rules: &View<'_>, options: &Options, original: &mut Original) {
         let condition = self::policy(&policy, options, &original.sources);
         alternatives.push(Alternative::new(&policy, &name, condition));
     }
+    // The loop leaves out policies without a value.
     if let Some(policies) =
         policies.filter(|policies| !policies.is_mapping() || policies.lacks_a_value())
     {
@@ -86,8 +87,9 @@ fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     for condition in ["condition", "checked_condition"].iter().filter_map(|key| policy.get(key)) {
         conditions.push(condition.inexpressible("a condition in CEL cannot be expressed"));
     }
-    conditions
-        .extend(policy.unknown("permissions principals condition checked_condition cel_config"));
+    conditions.extend(
+        policy.unknown_fields("permissions principals condition checked_condition cel_config"),
+    );
     Expr::All(conditions)
 }
 
@@ -109,7 +111,7 @@ impl Reader<'_> {
             "sourced_metadata" => Some("metadata_matcher metadata_source"),
             _ => None,
         };
-        if let Some(unknown) = known.and_then(|known| value.unknown(known)) {
+        if let Some(unknown) = known.and_then(|known| value.unknown_fields(known)) {
             return unknown;
         }
         let reason = match key.as_str() {
@@ -164,7 +166,7 @@ impl Reader<'_> {
         let (Some(config), Some(template)) = (config, template) else {
             return extension.inexpressible(UNKNOWN_MATCHER);
         };
-        config.unknown("@type path_template").unwrap_or_else(|| {
+        config.unknown_fields("@type path_template").unwrap_or_else(|| {
             let text = template.text().unwrap_or_default().to_owned();
             matcher::path(&template, &Matcher::Template(text), false, self.options)
         })
@@ -196,6 +198,7 @@ impl Reader<'_> {
         let expr = match name.as_str() {
             ":method" => matcher::method(header, &matcher, ignore_case),
             ":path" => matcher::path_with_query(header, &matcher, ignore_case, self.options),
+            // rolegate always ignores the case of hosts. A note says so.
             ":authority" | "host" => matcher::host(header, &matcher, self.options),
             _ => self.user_header(header, &name, &matcher, ignore_case),
         };
@@ -221,7 +224,7 @@ impl Reader<'_> {
         match matcher {
             // `Bob` is another user than `bob`.
             Matcher::Exact(user) if !ignore_case => {
-                self.sources.claim_is(header, source, &["sub"], user)
+                self.sources.use_claim_as_user(header, source, &["sub"], user)
             }
             Matcher::Any => self.sources.any_verified(header, source),
             _ => header.inexpressible("a grant names users exactly, not by a pattern"),
@@ -241,7 +244,7 @@ impl Reader<'_> {
     /// Claims. `jwt_authn` writes them to the provider's `payload_in_metadata`.
     fn claims(&self, metadata: &View<'_>) -> Expr {
         let path = metadata.list("path");
-        if let Some(unknown) = path.iter().find_map(|segment| segment.unknown("key")) {
+        if let Some(unknown) = path.iter().find_map(|segment| segment.unknown_fields("key")) {
             return unknown;
         }
         let keys: Option<Vec<&str>> = path.iter().map(|segment| segment.text_of("key")).collect();
@@ -253,7 +256,7 @@ impl Reader<'_> {
         if claim.is_empty() {
             return metadata.inexpressible("a claim is expected here");
         }
-        if let Some(unknown) = metadata.unknown("filter path value invert") {
+        if let Some(unknown) = metadata.unknown_fields("filter path value invert") {
             return unknown;
         }
         let sources =
@@ -287,10 +290,10 @@ impl Reader<'_> {
                     }
                 }
                 Some((Matcher::Exact(text), false)) => {
-                    self.sources.claim_is(value, source, claim, &text)
+                    self.sources.use_claim_as_user(value, source, claim, &text)
                 }
                 Some((Matcher::Any, _)) if claim == ["sub"] => {
-                    self.sources.any_subject(value, source)
+                    self.sources.use_any_subject(value, source)
                 }
                 _ => value.inexpressible(PATTERN),
             },
@@ -300,10 +303,12 @@ impl Reader<'_> {
                 let (Some(item), Some(text)) = (item, text) else {
                     return value.inexpressible(UNKNOWN_VALUE);
                 };
-                let unknown = matcher.unknown("one_of").or_else(|| item.unknown("string_match"));
+                let unknown = matcher
+                    .unknown_fields("one_of")
+                    .or_else(|| item.unknown_fields("string_match"));
                 unknown.unwrap_or_else(|| match text_matcher::string_matcher(&text) {
                     Some((Matcher::Exact(text), false)) => {
-                        self.sources.claim_has(value, source, claim, &text)
+                        self.sources.use_claim_as_groups(value, source, claim, &text)
                     }
                     _ => value.inexpressible(PATTERN),
                 })

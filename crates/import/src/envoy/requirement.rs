@@ -47,7 +47,7 @@ impl<'n> Requirement<'n> {
     /// Reads a requirement of a filter.
     pub(super) fn new(requires: &View<'n>, filter: &View<'n>, sources: &Sources) -> Self {
         let mut reader = Reader { filter, sources, unclear: None };
-        // Basic users have no token.
+        // For requests without a token, such as those of Basic users.
         let without = reader.outcome(requires, None);
         let mut outcomes = Vec::new();
         for (number, source) in sources.all.iter().enumerate() {
@@ -74,13 +74,13 @@ impl<'n> Requirement<'n> {
     }
 
     /// The condition under which Envoy has verified tokens of this source, if the requirement
-    /// applies to requests that meet `here`.
-    pub(super) fn verified(&self, source: usize, here: Expr) -> Option<Expr> {
+    /// applies to requests that meet `applies`.
+    pub(super) fn verified(&self, source: usize, applies: Expr) -> Option<Expr> {
         match ((*self.outcomes.get(source)?)?, &self.unclear) {
-            (Outcome::Met { is_verified: Some(true) }, _) => Some(here),
+            (Outcome::Met { is_verified: Some(true) }, _) => Some(applies),
             (Outcome::Met { is_verified: None } | Outcome::Unclear, Some(unclear)) => {
                 let message = "tokens of any provider may be verified here";
-                Some(unclear.between(Expr::never(), here, message))
+                Some(unclear.between(Expr::never(), applies, message))
             }
             _ => None,
         }

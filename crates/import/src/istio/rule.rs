@@ -32,7 +32,7 @@ pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -
         Ok(items) => conditions.extend(items.iter().map(|when| reader.when(when))),
         Err(wrong) => conditions.push(wrong),
     }
-    conditions.extend(rule.unknown("from to when"));
+    conditions.extend(rule.unknown_fields("from to when"));
     Expr::All(conditions)
 }
 
@@ -61,7 +61,7 @@ impl Reader<'_> {
             let name = key.strip_prefix("not_");
             self.values(&values, name.unwrap_or(&key), name.is_some())
         });
-        Expr::all(item.unknown(inner).into_iter().chain([Expr::all(fields)]))
+        Expr::all(item.unknown_fields(inner).into_iter().chain([Expr::all(fields)]))
     }
 
     /// An item of `when`: one of `values` and none of `notValues`. Istio refuses an item without
@@ -79,7 +79,7 @@ impl Reader<'_> {
         if conditions.is_empty() {
             conditions.push(when.inexpressible("`values` or `notValues` are expected here"));
         }
-        conditions.extend(when.unknown("key values not_values"));
+        conditions.extend(when.unknown_fields("key values not_values"));
         Expr::All(conditions)
     }
 
@@ -144,7 +144,7 @@ impl Reader<'_> {
         }
         Expr::any(issuers.into_iter().map(|source| match subject {
             "*" => self.sources.any_verified(item, source),
-            subject => self.sources.claim_is(item, source, &["sub"], subject),
+            subject => self.sources.use_claim_as_user(item, source, &["sub"], subject),
         }))
     }
 
@@ -167,8 +167,8 @@ impl Reader<'_> {
             return self.sources.missing_issuer(item, ANY_ISSUER, message);
         }
         Expr::any(sources.into_iter().map(|source| match path.as_slice() {
-            ["sub"] => self.sources.claim_is(item, source, &path, text),
-            _ => self.sources.claim_has(item, source, &path, text),
+            ["sub"] => self.sources.use_claim_as_user(item, source, &path, text),
+            _ => self.sources.use_claim_as_groups(item, source, &path, text),
         }))
     }
 }
