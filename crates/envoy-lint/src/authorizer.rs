@@ -16,7 +16,7 @@ pub(crate) const HTTP_SERVICE: &str = "checks are sent without gRPC, and rolegat
     with 405, or 415 for a `POST`: every request is denied";
 pub(crate) const STATUS_ON_ERROR: &str = "an error is answered with 403 and looks like a denial";
 pub(crate) const CLOSED_MODULE: &str =
-    "Envoy can unload the library while its threads run, and crash";
+    "Envoy can unload the dynamic module while its threads run, and crash";
 pub(crate) const HIDDEN_HEADERS: &str = "headers that rolegate does not see cannot be checked or \
     removed: a client can send one that the application reads as an identity header";
 pub(crate) const HIDDEN_HEADERS_FIX: &str = "leave this out: rolegate then sees every header";
@@ -58,9 +58,10 @@ impl<'n> Authorizer<'n> {
                 configs.extend(filter.default.as_ref().map(Config::parse));
             }
         } else if filter.configs.is_empty() {
+            // The value may itself be a configuration, as in a patch.
             configs.push(Config::parse(&filter.view));
         } else if filter.configs.iter().any(|config| Config::parse(config).is_some()) {
-            // A default alone does not make a filter of another type authorize.
+            // Not if only the default authorizes: a configuration that does not replaces it.
             configs.extend(filter.all_configs().map(Config::parse));
         }
         let configs = configs.into_iter().flatten();
@@ -174,7 +175,7 @@ fn lint_presence(authorizer: &Authorizer<'_>, findings: &mut Findings) {
     let message = "the filter is off, except on routes that enable it: other requests pass without \
                    authorization";
     findings.add_if_on(filter, "disabled", Kind::DisabledFilter, message, "disabled: false");
-    findings.report_if_on(filter, "is_optional", Kind::OptionalFilter);
+    findings.add_kind_if_on(filter, "is_optional", Kind::OptionalFilter);
     if authorizer.has_matcher {
         let message = "a matcher decides for which requests the filter runs: the others pass \
                        without authorization";
@@ -218,11 +219,11 @@ fn is_always(enabled: &View<'_>) -> bool {
 fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
     let fix = "failure_mode_allow: false";
     findings.add_if_on(config, "failure_mode_allow", Kind::FailsOpen, FAILS_OPEN, fix);
-    findings.report_if_on(config, "shadow_mode", Kind::ShadowMode);
+    findings.add_kind_if_on(config, "shadow_mode", Kind::ShadowMode);
     lint_mutation_rules(config, findings);
     let limit = config.get("max_denied_response_body_bytes");
     if let Some(limit) = limit.filter(|limit| limit.text() != Some("0")) {
-        findings.report(&limit, Kind::TruncatedDenials);
+        findings.add_kind(&limit, Kind::TruncatedDenials);
     }
     let status = config.get("status_on_error");
     let code = status.as_ref().map(|status| status.text_of("code").unwrap_or_default());
@@ -236,7 +237,7 @@ fn lint_ext_authz(config: &View<'_>, findings: &mut Findings) {
         findings.add(status.as_ref().unwrap_or(config), Kind::StatusOnError, message, fix);
     }
     if !config.is_true("validate_mutations") {
-        findings.report(config, Kind::UnvalidatedMutations);
+        findings.add_kind(config, Kind::UnvalidatedMutations);
     }
 }
 
@@ -248,7 +249,7 @@ fn lint_mutation_rules(config: &View<'_>, findings: &mut Findings) {
     let is_error = rules.is_true("disallow_is_error");
     let kind = if is_error { Kind::RejectedMutations } else { Kind::IgnoredMutations };
     for key in ["disallow_all", "disallow_system", "disallow_expression"] {
-        findings.report_if_on(&rules, key, kind);
+        findings.add_kind_if_on(&rules, key, kind);
     }
 }
 
@@ -263,7 +264,7 @@ fn is_server_error(code: &str) -> bool {
 
 fn lint_headers(config: &View<'_>, findings: &mut Findings) {
     if !config.is_true("encode_raw_headers") {
-        findings.report(config, Kind::JoinedHeaders);
+        findings.add_kind(config, Kind::JoinedHeaders);
     }
     for key in ["allowed_headers", "disallowed_headers"] {
         let Some(list) = config.get(key) else { continue };
@@ -292,9 +293,9 @@ fn matches_authorization(pattern: &View<'_>) -> bool {
 
 fn lint_bodies(config: &View<'_>, findings: &mut Findings) {
     let Some(bodies) = config.get("with_request_body") else { return };
-    findings.report_if_on(&bodies, "allow_partial_message", Kind::PartialBodies);
+    findings.add_kind_if_on(&bodies, "allow_partial_message", Kind::PartialBodies);
     if !bodies.is_true("pack_as_bytes") {
-        findings.report(&bodies, Kind::BodyAsText);
+        findings.add_kind(&bodies, Kind::BodyAsText);
     }
 }
 
@@ -320,9 +321,9 @@ fn lint_grpc_service(config: &View<'_>, findings: &mut Findings) {
     }
     if service.get("envoy_grpc").is_some() {
         match service.get("retry_policy") {
-            None => findings.report(&service, Kind::NoRetries),
+            None => findings.add_kind(&service, Kind::NoRetries),
             Some(retries) if retries.get("retry_back_off").is_none() => {
-                findings.report(&retries, Kind::SlowRetries);
+                findings.add_kind(&retries, Kind::SlowRetries);
             }
             Some(_) => {}
         }

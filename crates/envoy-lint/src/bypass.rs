@@ -53,12 +53,12 @@ impl<'a, 'n> Protected<'a, 'n> {
                 Target::Header(header) => {
                     let message = "without authorization, this listener routes to any cluster that \
                                    a client names in a header";
-                    report(&header, message, findings);
+                    add_bypass(&header, message, findings);
                 }
                 Target::Plugin(plugin) => {
                     let message = "without authorization, this listener routes to a cluster that a \
                                    plugin chooses, and another listener may protect that cluster";
-                    report(&plugin, message, findings);
+                    add_bypass(&plugin, message, findings);
                 }
             }
         }
@@ -72,7 +72,7 @@ impl<'a, 'n> Protected<'a, 'n> {
         if type_of(&config).is_some_and(|kind| kind.ends_with(".sni_cluster.v3.SniCluster")) {
             let message = "without authorization, this listener routes to any cluster that a \
                            client names in the SNI";
-            report(filter, message, findings);
+            add_bypass(filter, message, findings);
         }
         for state in client_routing::states(&config) {
             if state.text_of("object_key") != Some("envoy.tcp_proxy.cluster") {
@@ -82,7 +82,7 @@ impl<'a, 'n> Protected<'a, 'n> {
             } else {
                 let message = "without authorization, this listener routes to any cluster that \
                                this format gives";
-                report(&state, message, findings);
+                add_bypass(&state, message, findings);
             }
         }
         for target in routes::targets(filter) {
@@ -135,7 +135,7 @@ impl<'a, 'n> Protected<'a, 'n> {
                     "this listener routes to `{part}` without authorization; another listener \
                      protects `{part}`"
                 );
-                report(at, &message, findings);
+                add_bypass(at, &message, findings);
                 continue;
             }
             if let Some(name) = self.cluster_with_address(&self.addresses_of(part)) {
@@ -143,16 +143,16 @@ impl<'a, 'n> Protected<'a, 'n> {
                     "this listener routes to `{part}` without authorization; `{part}` has an \
                      address of `{name}`, which another listener protects"
                 );
-                report(at, &message, findings);
+                add_bypass(at, &message, findings);
             } else {
                 self.lint_endpoints(at, part, findings);
             }
-            if self.clusters.get(part).is_some_and(cluster::has_any_address) {
+            if self.clusters.get(part).is_some_and(cluster::client_chooses_address) {
                 let message = format!(
                     "without authorization, this listener routes to any address that a client \
                      names (`{part}`)"
                 );
-                report(at, &message, findings);
+                add_bypass(at, &message, findings);
             }
         }
     }
@@ -222,13 +222,13 @@ impl<'a, 'n> Protected<'a, 'n> {
     }
 }
 
-fn report(at: &View<'_>, message: &str, findings: &mut Findings) {
+fn add_bypass(at: &View<'_>, message: &str, findings: &mut Findings) {
     let fix = "add the filter here, or route to another cluster";
     findings.add(at, Kind::BypassListener, message, fix);
 }
 
-/// A host in canonical form. All addresses of this machine become `localhost`, also `0.0.0.0`, to
-/// which connections are possible.
+/// A host in canonical form. Loopback addresses become `localhost`, and so does `0.0.0.0`: a
+/// connection to it reaches this machine.
 fn canonical(host: &str) -> String {
     match host.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         Ok(ip) if ip.is_loopback() || ip.is_unspecified() => "localhost".to_owned(),

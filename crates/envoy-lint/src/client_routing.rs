@@ -69,6 +69,6 @@ pub(crate) fn lint_plugin(plugin: &View<'_>, findings: &mut Findings) {
         Some(LUA) if config.is_some_and(reads_headers) => {
             report("headers that this code reads", plugin, findings);
         }
-        Some(_) | None => findings.report(plugin, Kind::PluginRouting),
+        Some(_) | None => findings.add_kind(plugin, Kind::PluginRouting),
     }
 }

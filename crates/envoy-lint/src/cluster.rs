@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use document::{View, closest};
 
-use crate::{Findings, Kind, LINT_DUMP, client_routing, transport, unless_off};
+use crate::{Findings, Kind, LINT_DUMP, client_routing, setting_unless_false, transport};
 
 /// Envoy's defaults: the maximum numbers of requests in flight, and of retries.
 const DEFAULT_MAX_REQUESTS: u64 = 1024;
@@ -70,7 +70,7 @@ pub(crate) fn endpoints_name<'n>(cluster: &View<'n>) -> Option<&'n str> {
 }
 
 /// Whether a client can choose the address: with the authority, the SNI, or a header.
-pub(crate) fn has_any_address(cluster: &View<'_>) -> bool {
+pub(crate) fn client_chooses_address(cluster: &View<'_>) -> bool {
     let kind = cluster.text_of("cluster_type/typed_config/@type");
     kind.is_some_and(|kind| kind.contains(".dynamic_forward_proxy."))
         || address_header(cluster).is_some()
@@ -85,7 +85,7 @@ pub(crate) fn filters<'n>(cluster: &View<'n>) -> Vec<View<'n>> {
 /// The setting that takes the address from a request header, and the name of the header.
 fn address_header<'n>(cluster: &View<'n>) -> Option<(View<'n>, &'n str)> {
     let config = cluster.get("original_dst_lb_config")?;
-    let setting = unless_off(&config, "use_http_header")?;
+    let setting = setting_unless_false(&config, "use_http_header")?;
     let name = config.text_of("http_header_name").filter(|name| !name.is_empty());
     Some((setting, name.unwrap_or("x-envoy-original-dst-host")))
 }
@@ -146,7 +146,7 @@ pub(crate) fn lint<'n>(
             lint_protocol(cluster, findings);
             lint_limits(cluster, has_retries, findings);
             if cluster.list("health_checks").is_empty() {
-                findings.report(cluster, Kind::NoHealthChecks);
+                findings.add_kind(cluster, Kind::NoHealthChecks);
             }
             transport::lint(cluster, clusters.endpoints_of(cluster), secrets, findings);
         }
@@ -159,7 +159,7 @@ fn lint_protocol(cluster: &View<'_>, findings: &mut Findings) {
     if !options.iter().any(|(_, options)| options.get(http2).is_some())
         && cluster.get("http2_protocol_options").is_none()
     {
-        findings.report(cluster, Kind::Http1Cluster);
+        findings.add_kind(cluster, Kind::Http1Cluster);
     }
 }
 

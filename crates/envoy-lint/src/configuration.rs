@@ -180,7 +180,7 @@ impl<'n> Configuration<'n> {
         findings: &mut Findings,
     ) {
         for source in self.listener_sources.iter().filter(|_| !self.has_listeners) {
-            findings.report(source, Kind::UnseenListeners);
+            findings.add_kind(source, Kind::UnseenListeners);
         }
         let protected = Protected::new(authorized, &self.clusters, &self.route_tables);
         protected.lint_clusters(discovered, findings);

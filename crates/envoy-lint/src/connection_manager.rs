@@ -61,7 +61,7 @@ impl<'n> Manager<'n> {
         self.lint_metadata(findings);
         credentials::lint(&self.view, findings);
         if !self.view.is_true("use_remote_address") {
-            findings.report(&self.view, Kind::ClientAddress);
+            findings.add_kind(&self.view, Kind::ClientAddress);
         }
         self.lint_bodies(findings);
     }
@@ -74,7 +74,7 @@ impl<'n> Manager<'n> {
         for protocol in ["http2", "http3"] {
             let setting = self.view.get(&format!("{protocol}_protocol_options/allow_metadata"));
             if let Some(setting) = setting.filter(|setting| setting.boolean() == Some(true)) {
-                findings.report(&setting, Kind::MetadataFrames);
+                findings.add_kind(&setting, Kind::MetadataFrames);
             }
         }
     }
@@ -88,7 +88,7 @@ impl<'n> Manager<'n> {
             let Config::ExtAuthz(config) = &authorizer.config else { continue };
             match config.get("with_request_body") {
                 Some(bodies) if !are_announced && self.view.get("route_config").is_some() => {
-                    findings.report(&bodies, Kind::BufferedBodies);
+                    findings.add_kind(&bodies, Kind::BufferedBodies);
                 }
                 None if are_announced && !routes::have_bodies_sent(&self.view) => {
                     let message = "a route says that Envoy sends each body, but \

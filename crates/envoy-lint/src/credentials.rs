@@ -39,6 +39,6 @@ fn lint_format(format: &View<'_>, findings: &mut Findings) {
         operator == "cookie" || names.any(|name| HEADERS.contains(&name))
     };
     if HEADERS.contains(&&*text) || text.split('%').any(reads_credentials) {
-        findings.report(format, Kind::LoggedCredentials);
+        findings.add_kind(format, Kind::LoggedCredentials);
     }
 }

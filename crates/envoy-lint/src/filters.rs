@@ -83,7 +83,7 @@ impl<'n> Filters<'n> {
         let has_ext_authz = self.authorizers().any(|authorizer| authorizer.ext_authz().is_some());
         let library = self.filters.iter().find(|filter| filter.kind() == "dynamic_modules");
         if let Some(library) = library.filter(|_| has_ext_authz) {
-            findings.report(&library.view, Kind::StalledBodies);
+            findings.add_kind(&library.view, Kind::StalledBodies);
         }
     }
 
@@ -125,12 +125,12 @@ impl<'n> Filters<'n> {
             let mut by_routes = by_routes.iter().map(|(_, config)| config);
             let is_off = filter.view.is_true("disabled")
                 && by_routes.clone().all(|config| config.is_true("disabled"));
-            // rolegate's library keeps the route.
-            let is_library = self
+            // rolegate's module keeps the route.
+            let is_module = self
                 .authorizers
                 .iter()
                 .any(|(at, authorizer)| *at == position && authorizer.ext_authz().is_none());
-            if is_off || is_library {
+            if is_off || is_module {
                 continue;
             }
             let at = if route_cache::may_clear(filter) {

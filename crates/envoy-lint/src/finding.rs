@@ -136,7 +136,7 @@ kinds! {
     /// `host_rewrite_header`, `use_http_header`, formats, Lua).
     ClientRouting = Unsafe "client-routing",
         "name the cluster and the host, or have the policy set or remove that header";
-    /// Envoy can unload the library while its threads run, and crash.
+    /// Envoy can unload the dynamic module while its threads run, and crash.
     ClosedModule = Slow "closed-module", "`do_not_close: true`";
     /// `filter_enabled`, a matcher or `default_config` exempts requests from authorization.
     ConditionalFilter = Unsafe "conditional-filter", "remove it, or `deny_at_disable: true`";
@@ -272,8 +272,8 @@ kinds! {
     /// With `ext_authz` and a library in one list, large bodies over HTTP/2 may stall.
     StalledBodies = Note "stalled-bodies", "only one of them, where you can":
         "users of Envoy report that large bodies over HTTP/2 wait until a timeout where \
-         `ext_authz` and a library both run"
-        => "try such a request; where rolegate can be the library, leave `ext_authz` out";
+         `ext_authz` and a dynamic module both run"
+        => "try such a request; where rolegate can be the dynamic module, leave `ext_authz` out";
     /// An error does not look like one, but like a denial.
     StatusOnError = Slow "status-on-error", "`status_on_error: { code: ServiceUnavailable }`";
     /// The body of a denial is cut off.

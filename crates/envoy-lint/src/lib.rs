@@ -113,20 +113,20 @@ fn parse(file: &Arc<Path>, bytes: &[u8]) -> Result<Vec<Node>, Vec<Problem>> {
 struct Findings(Vec<Finding>);
 
 impl Findings {
-    /// Adds a finding about this value, with the text of its kind.
-    fn report(&mut self, view: &View<'_>, kind: Kind) {
+    /// Adds a finding about this value, with the message and the fix of its kind.
+    fn add_kind(&mut self, view: &View<'_>, kind: Kind) {
         let (message, fix) = kind.text();
         self.add(view, kind, message, fix);
     }
 
-    /// Adds a finding about the setting at this path, unless it is off.
-    fn report_if_on(&mut self, view: &View<'_>, path: &str, kind: Kind) {
+    /// Adds such a finding about the setting at this path, unless it is missing or `false`.
+    fn add_kind_if_on(&mut self, view: &View<'_>, path: &str, kind: Kind) {
         let (message, fix) = kind.text();
         self.add_if_on(view, path, kind, message, fix);
     }
 
     fn add_if_on(&mut self, view: &View<'_>, path: &str, kind: Kind, message: &str, fix: &str) {
-        if let Some(setting) = unless_off(view, path) {
+        if let Some(setting) = setting_unless_false(view, path) {
             self.add(&setting, kind, message, fix);
         }
     }
@@ -181,9 +181,9 @@ fn visible(text: &str) -> String {
     visible
 }
 
-/// The setting at this path, unless it is missing or off. A value that cannot be read is assumed to
-/// be on, which is the unsafe state.
-fn unless_off<'n>(view: &View<'n>, path: &str) -> Option<View<'n>> {
+/// The setting at this path, unless it is missing or `false`. A value that cannot be read counts as
+/// `true`, which is the unsafe one.
+fn setting_unless_false<'n>(view: &View<'n>, path: &str) -> Option<View<'n>> {
     view.get(path).filter(|value| value.boolean() != Some(false))
 }
 

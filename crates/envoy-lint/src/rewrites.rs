@@ -173,13 +173,13 @@ fn lint_code(at: &View<'_>, code: &View<'_>, findings: &mut Findings) {
 
 fn lint_route(route: &View<'_>, findings: &mut Findings) {
     let Some(action) = route.get("route") else { return };
-    let any_case = case_insensitive_setting(route);
+    let case_setting = case_insensitive_setting(route);
     let rewrite = REWRITES.iter().find_map(|key| Some((*key, action.get(key)?)));
     let Some((key, rewrite)) = rewrite.filter(|(_, rewrite)| rewrite.text() != Some("")) else {
-        any_case.iter().for_each(|at| findings.report(at, Kind::IgnoredCase));
+        case_setting.iter().for_each(|at| findings.add_kind(at, Kind::IgnoredCase));
         return;
     };
-    if let Some(at) = any_case.or_else(|| rewrite.get("pattern/regex").filter(has_any_case)) {
+    if let Some(at) = case_setting.or_else(|| rewrite.get("pattern/regex").filter(ignores_case)) {
         let message = "paths that differ only in case become the same here, but rules distinguish \
                        them: a rule about `/api/x` does not match `/API/x`";
         let fix = "leave this out: match one case only";
@@ -241,6 +241,7 @@ fn merges_paths(key: &str, rewrite: &View<'_>, route: &View<'_>) -> bool {
     }
     let separated = route.text_of("match/path_separated_prefix");
     let prefix = route.text_of("match/prefix").or(separated);
+    // A patch may have a `route` without the `match`: nothing is known about its paths then.
     let has_match = route.get("match").is_some();
     match key {
         "prefix_rewrite" => prefix.is_none() && has_match,
@@ -261,7 +262,8 @@ fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     else {
         return false;
     };
-    let (group, may_split_segment) = match (end.strip_suffix('$').unwrap_or(end), is_separated) {
+    // `takes_slashes`: whether the pattern also matches the slashes after the prefix.
+    let (group, takes_slashes) = match (end.strip_suffix('$').unwrap_or(end), is_separated) {
         ("", _) => ("", false),
         ("(.*)", _) => ("\\1", false),
         // Envoy Gateway and Istio write these where `/` replaces a prefix: adjacent slashes are
@@ -273,7 +275,7 @@ fn keeps_apart(rewrite: &View<'_>, prefix: &str, is_separated: bool) -> bool {
     };
     let to = rewrite.text_of("substitution").unwrap_or_default();
     to.strip_suffix(group).is_some_and(|to| {
-        !to.contains('\\') && (may_split_segment || prefix.ends_with('/') || !to.ends_with('/'))
+        !to.contains('\\') && (takes_slashes || prefix.ends_with('/') || !to.ends_with('/'))
     })
 }
 
@@ -295,14 +297,14 @@ fn keeps_variables(route: &View<'_>, rewrite: &View<'_>) -> bool {
 /// The setting that makes a route ignore the case of the path.
 fn case_insensitive_setting<'n>(route: &View<'n>) -> Option<View<'n>> {
     if let Some(regex) = route.get("match/safe_regex/regex") {
-        return Some(regex).filter(has_any_case);
+        return Some(regex).filter(ignores_case);
     }
     // A value that cannot be read is assumed to be unsafe.
     route.get("match/case_sensitive").filter(|value| value.boolean() != Some(true))
 }
 
 /// Whether at least a part of this RE2 expression ignores case.
-fn has_any_case(regex: &View<'_>) -> bool {
+fn ignores_case(regex: &View<'_>) -> bool {
     regex.text().is_some_and(|text| text.contains("(?i"))
 }
 

@@ -4,7 +4,7 @@
 use document::View;
 
 use crate::filter::Filter;
-use crate::{has_text, is_among, unless_off};
+use crate::{has_text, is_among, setting_unless_false};
 
 /// Filters that clear the route, or run code that may.
 const CLEARING: &str = "\
@@ -30,7 +30,7 @@ pub(crate) fn may_clear(filter: &Filter<'_>) -> bool {
 pub(crate) fn may_clear_by(filter: &Filter<'_>, config: Option<&View<'_>>) -> bool {
     let any =
         |condition: &dyn Fn(&View<'_>) -> bool| config.is_some_and(|view| view.any(condition));
-    if any(&|view| unless_off(view, "clear_route_cache").is_some()) {
+    if any(&|view| setting_unless_false(view, "clear_route_cache").is_some()) {
         return true;
     }
     match filter.kind() {

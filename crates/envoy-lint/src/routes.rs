@@ -4,7 +4,7 @@ use document::View;
 use serde_json::Value;
 
 use crate::filter::type_of;
-use crate::{Findings, Kind, client_routing, unless_off};
+use crate::{Findings, Kind, client_routing, setting_unless_false};
 
 /// The target of a route.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ pub(crate) fn lint_unseen(manager: &View<'_>, tables: &[View<'_>], findings: &mu
         tables.is_empty() || names.is_empty() || !names.iter().all(is_table)
     });
     unseen.extend(manager.get("route_config/vhds"));
-    unseen.iter().for_each(|source| findings.report(source, Kind::UnseenRoutes));
+    unseen.iter().for_each(|source| findings.add_kind(source, Kind::UnseenRoutes));
 }
 
 /// The targets of the routes below this value, including mirrors of requests.
@@ -177,8 +177,8 @@ pub(crate) fn check_settings<'n>(view: &View<'n>, names: &[&str]) -> Vec<View<'n
     configs.filter_map(|config| config.get("check_settings")).collect()
 }
 
-/// Whether a route, virtual host or weighted cluster turns on this disabled filter, as any
-/// configuration does.
+/// Whether a route, virtual host or weighted cluster turns on this disabled filter: each
+/// configuration of the filter does, unless it is `disabled` itself.
 pub(crate) fn enable(view: &View<'_>, name: &str) -> bool {
     filter_configs(view, &[name]).iter().any(|(_, config)| !config.is_true("disabled"))
 }
@@ -239,7 +239,8 @@ fn is_of_authorizer(config: &View<'_>) -> bool {
 /// configuration of rolegate's library.
 fn disabled<'n>(config: &View<'n>) -> Option<View<'n>> {
     unwrapped(config).into_iter().find_map(|view| {
-        unless_off(&view, "disabled").or_else(|| view.get("filter_config").filter(is_off))
+        setting_unless_false(&view, "disabled")
+            .or_else(|| view.get("filter_config").filter(turns_module_off))
     })
 }
 
@@ -251,9 +252,9 @@ fn unwrapped<'n>(config: &View<'n>) -> Vec<View<'n>> {
     [config.clone()].into_iter().chain(inner).collect()
 }
 
-/// Whether this `filter_config` of a route turns the library off. A value that cannot be read is
-/// assumed to. The caller reads the fields of a `Struct`.
-fn is_off(filter_config: &View<'_>) -> bool {
+/// Whether this `filter_config` of a route turns rolegate's module off. A value that cannot be read
+/// counts as off, also a `Struct` that is a text: [`unwrapped`] returns the fields of others.
+fn turns_module_off(filter_config: &View<'_>) -> bool {
     let text = filter_config.text_of("value");
     match type_of(filter_config) {
         Some("google.protobuf.StringValue") => match text.map(serde_json::from_str) {

@@ -64,7 +64,7 @@ pub(crate) fn lint<'n>(
         }
     }
     if is_plain {
-        remote.iter().for_each(|address| findings.report(address, Kind::Plaintext));
+        remote.iter().for_each(|address| findings.add_kind(address, Kind::Plaintext));
     }
     if is_plain && !has_endpoints {
         let message = "the endpoints of this cluster are not in this file: whether checks are sent \
@@ -81,13 +81,13 @@ pub(crate) fn lint_google(google: &View<'_>, findings: &mut Findings) {
     // The library sends the path of a Unix socket as authority, which is no host.
     let authority = google.get("channel_args/args/grpc.default_authority");
     if text.starts_with("unix:") && authority.is_none() {
-        findings.report(&target, Kind::GoogleGrpc);
+        findings.add_kind(&target, Kind::GoogleGrpc);
     }
     let has_credentials = ["ssl_credentials", "google_default", "local_credentials"]
         .iter()
         .any(|key| google.get(&format!("channel_credentials/{key}")).is_some());
     if !has_credentials && !is_local_target(text) {
-        findings.report(&target, Kind::Plaintext);
+        findings.add_kind(&target, Kind::Plaintext);
     }
 }
 
