@@ -1,5 +1,6 @@
-//! Why a request is answered as it is, with the name and place of every rule. This code reads the
-//! policy itself, and is slow.
+//! Why a request is answered as it is, with the name and place of every rule. The answer and its
+//! rule come from the authorizer. The caller's roles, the missing rules and the near rules are
+//! found in the policy itself, which is slow.
 
 mod cluster;
 mod nearly;
@@ -27,11 +28,11 @@ use crate::subjects::unverified_subject;
 use crate::{Explainer, is_false, lossy, notes};
 use nearly::RequestOfSubject;
 
-pub(crate) use cluster::cluster_roles;
 pub use cluster::{
     ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, MissingPrivilege,
     PermittingRole,
 };
+pub(crate) use cluster::{cluster_roles, steps_to_decide};
 pub use nearly::NearRule;
 
 /// The maximum number of notes about roles that would not help.
@@ -194,6 +195,8 @@ impl Explainer<'_> {
             Backend::Rules(rules) => {
                 explanation.notes = notes::notes(request);
                 let mut parse_scratch = ParseScratch::default();
+                // A malformed `Authorization` makes a request invalid, too. For a cluster,
+                // `parse_without_path` includes this.
                 let parsed = authorizer::parse(request, &mut parse_scratch)
                     .and_then(|parsed| authorizer::authorization(request.headers).map(|_| parsed));
                 let parsed = match parsed {
@@ -207,7 +210,8 @@ impl Explainer<'_> {
                     explanation.caller = ExplainedCaller::by_rules(policy, subject);
                     self.add_decision(rules, &parsed, subject, &mut explanation);
                 }
-                // A bearer token cannot be verified without keys: say that there are none.
+                // A request without a token needs no keys. For a bearer token they were needed, and
+                // there are none.
                 if explanation.keys_note.is_some() && authorization.is_some_and(is_bearer) {
                     explanation.keys_note = Some("none fetched".to_owned());
                 }
@@ -344,7 +348,7 @@ impl Explanation {
         let extending = ExtendingRoles::new(policy);
         let denials = denials(policy, parsed, subject, &extending);
         // Every role but `anyone` needs credentials, and credentials also give `authenticated`.
-        let denial_of_authenticated = denials.get(AUTHENTICATED).filter(|_| subject.is_none());
+        let denial_of_authenticated = denials.get(AUTHENTICATED);
         for (_, role, rule, effect) in policy.rules() {
             if effect != Effect::Allow
                 || !is_for(rule, parsed.method, parsed.host)

@@ -101,7 +101,8 @@ impl Explainer<'_> {
                     !self.token_may_have(host, name, group) || is_misspelled(group, &defined_groups)
                 });
                 let groups: Vec<String> = groups.map(ToString::to_string).collect();
-                // Separate calls: with both, there would be a note if the user is not in a group.
+                // Separate calls: a call with both would note that Basic does not put the user in a
+                // group.
                 let mut messages = self.unknown_name_messages(host, user, (&[], &[]));
                 messages.extend(self.unknown_name_messages(host, None, (&groups, &[])));
                 messages

@@ -50,7 +50,7 @@ pub struct CallerRule {
     pub rule: ExplainedRule,
     /// Its methods, joined by `|`; `*` is any.
     pub methods: String,
-    /// Its hosts; none means any.
+    /// Its hosts; empty for any.
     pub hosts: Vec<String>,
     /// Its paths that can match a request of the caller.
     pub paths: Vec<String>,

@@ -88,8 +88,8 @@ pub enum Attribute {
     Name(String),
     /// An address of the client that this pattern matches.
     Address(String),
-    /// An attribute that applies only to callers with whose values the pattern of a role matches
-    /// the names.
+    /// An attribute that counts only if the pattern of a role, with the caller's values for its
+    /// variables, matches the names.
     Where {
         /// The attribute.
         attribute: Box<Attribute>,

@@ -21,6 +21,9 @@ const MAX_ROLES: usize = 20;
 /// The maximum number of needs, and of names of each, whose permissions are looked up.
 const MAX_GRANTED: usize = 20;
 
+/// The maximum number of permissions that are listed as permitting a request.
+const MAX_LISTED_GRANTS: usize = 20;
+
 /// The maximum number of names that a pattern or an alias is said to stand for.
 const MAX_NAMES: usize = 5;
 
@@ -40,7 +43,8 @@ pub struct ExplainedCluster {
     /// The first privileges of each need that are not permitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
-    /// If it is denied: the first roles that would permit it if the caller also had one of them.
+    /// If it is denied: the first roles with each of which the caller would be permitted the denied
+    /// chunk of needs ([`NEEDS_PER_CHUNK`]). Few requests have more than one chunk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
     /// Whether further roles may permit it: there are too many roles to try each.
@@ -205,7 +209,7 @@ impl ExplainedCluster {
         if decided.as_ref().is_none_or(|(_, answer)| answer.verdict == Verdict::Permitted) {
             self.granted = grants(privileges, &caller, needs);
         }
-        let Some((needs, answer)) = decided else { return };
+        let Some((chunk, answer)) = decided else { return };
         let missing = answer.missing.iter();
         let missing = missing.map(|Missing { action, name, reason }| MissingPrivilege {
             action: action.name(),
@@ -221,13 +225,14 @@ impl ExplainedCluster {
         let missing = answer.missing.iter().filter(|missing| is_about_filter(missing.reason));
         let mut restricted: Vec<&str> =
             filtered.chain(missing.map(|missing| &*missing.name)).collect();
-        restricted.dedup();
+        let mut seen = HashSet::new();
+        restricted.retain(|name| seen.insert(*name));
         for name in restricted {
             let restrictions = explain::restrictions(privileges, &caller, name).into_iter();
             self.filters.extend(restrictions.map(|restriction| explain_filter(name, restriction)));
         }
         if answer.verdict != Verdict::Permitted {
-            self.add_permitting_roles(cluster, subject, needs, &answer);
+            self.add_permitting_roles(cluster, subject, chunk, &answer);
         }
     }
 
@@ -241,8 +246,7 @@ impl ExplainedCluster {
         answer: &Answer,
     ) {
         let privileges = cluster.privileges();
-        let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
-        let steps_per_role = STEPS_PER_ROLE + needs.len().saturating_mul(1 + names / 64);
+        let steps_per_role = STEPS_PER_ROLE + steps_to_decide(privileges, needs);
         let mut steps = Steps::new(STEPS_PER_PAGE);
         let mut answers = explain::with_each_role(privileges, subject, needs).peekable();
         let mut roles = Vec::new();
@@ -266,8 +270,15 @@ impl ExplainedCluster {
     }
 }
 
-/// The answer to the first chunk of needs that is denied, as in the authorizer, with this chunk. If
-/// none is denied, the answer to the first chunk for which a role hides something. `None` if
+/// The steps for deciding about needs: each need compares bitmaps of names, 64 names at once.
+pub(crate) fn steps_to_decide(privileges: &Privileges, needs: &[Need<'_>]) -> usize {
+    let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
+    needs.len().saturating_mul(1 + names / 64)
+}
+
+/// The answer to the first chunk of needs that is denied, as in the authorizer, with this chunk. Or
+/// the denial of all needs, if a pattern that stays in the request may match a newer, hidden index.
+/// If nothing is denied, the answer to the first chunk for which a role hides something. `None` if
 /// everything is permitted, and nothing is hidden.
 fn decide<'n>(
     privileges: &Privileges,
@@ -319,7 +330,8 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
             target: match need.target {
                 Target::Cluster => "cluster",
                 Target::Name(_) => "index",
-                // The index is created beside the target, whether its name is free or not.
+                // An index that is created beside another target, such as the new index of a
+                // rollover. Unlike for `new_index`, its name need not be free.
                 Target::AddedName(_) if creates_index => "index",
                 Target::Indices(_) | Target::Fixed(_) => "indices",
                 Target::Missing(_) => "new_index",
@@ -353,7 +365,7 @@ fn grants(
             for name in &names {
                 let grant = ExplainedGrant::new(privileges, caller, *action, *name);
                 let Some(grant) = grant else { continue };
-                let has_room = grants.len() < MAX_ROLES;
+                let has_room = grants.len() < MAX_LISTED_GRANTS;
                 let same = grants.iter_mut().find(|previous| {
                     previous.is_same_permission(&grant) && previous.actions == grant.actions
                 });

@@ -204,11 +204,13 @@ impl RequestOfSubject<'_> {
     /// them.
     fn source_difference(self, sources: &[SourceId], source: Option<SourceId>) -> String {
         let identity = &self.policy.identity;
-        let name = |id: SourceId| identity.sources().find(|(source, ..)| *source == id);
-        let names = sources.iter().filter_map(|id| name(*id));
-        let names: Vec<String> = names.map(|(_, name, _)| format!("`{name}`")).collect();
-        let source = match source.and_then(name) {
-            Some((_, source, _)) => format!("not of `{source}`"),
+        let name_of = |id: SourceId| {
+            identity.sources().find(|(source, ..)| *source == id).map(|(_, name, _)| name)
+        };
+        let names = sources.iter().filter_map(|id| name_of(*id));
+        let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+        let source = match source.and_then(name_of) {
+            Some(name) => format!("not of `{name}`"),
             None => "and the caller's source is not known: `--issuer` names it".to_owned(),
         };
         format!("`{{user.id}}` is for callers of {}, {source}", names.join(" or "))

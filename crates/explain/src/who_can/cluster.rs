@@ -12,7 +12,7 @@ use search::explain::{self, HeldRole, Requirement};
 use search::{Need, Pattern, Steps};
 
 use super::{Attribute, Callers, Condition, WhoCan};
-use crate::explanation::ExplainedCluster;
+use crate::explanation::{ExplainedCluster, steps_to_decide};
 use crate::mappings::Mappings;
 use crate::subjects::unverified_subject;
 use crate::{Explainer, lossy, notes};
@@ -111,14 +111,14 @@ impl<'a> Requirements<'a> {
         let Finder { cluster, needs, mappings, steps, .. } = finder;
         let privileges = cluster.privileges();
         let mapped = mappings.roles();
-        let mut required = |is_dashboards| {
+        let mut requirement = |is_dashboards| {
             let can_be_held = |role: &str| mapped.contains(role);
-            let needs = (*needs, is_dashboards);
-            explain::requirement_for(privileges, request, needs, can_be_held, steps)
+            let needs_of_caller = (*needs, is_dashboards);
+            explain::requirement_for(privileges, request, needs_of_caller, can_be_held, steps)
         };
-        let usual = required(false)?;
+        let usual = requirement(false)?;
         let dashboards = match explain::dashboards_server(privileges, needs) {
-            Some(user) => Some((user, required(true)?)).filter(|(_, special)| *special != usual),
+            Some(user) => Some((user, requirement(true)?)).filter(|(_, special)| *special != usual),
             None => None,
         };
         Some(Self {
@@ -180,7 +180,7 @@ impl<'a> Finder<'a> {
                 .unwrap_or_else(|| unverified_subject(&name, Some(source.id), groups, &[]));
             let subject = cluster.subject(&subject);
             let mut conditions = BTreeSet::new();
-            // A service account may use system indices only, which requirements do not say: decide.
+            // A service account may use system indices only. Requirements do not say so: decide.
             if subject.is_service {
                 if self.permits_service(&subject)? {
                     conditions.insert(Condition::always());
@@ -203,9 +203,7 @@ impl<'a> Finder<'a> {
 
     fn permits_service(&mut self, subject: &search::Subject) -> Option<bool> {
         let privileges = self.cluster.privileges();
-        let names = privileges.inventory().map_or(0, search::Inventory::len) as usize;
-        // Each need compares bitmaps of names, 64 names at once.
-        self.steps.take(self.needs.len().saturating_mul(1 + names / 64))?;
+        self.steps.take(steps_to_decide(privileges, self.needs))?;
         let answer = privileges.decide(&privileges.uncached_caller(subject), self.needs);
         Some(answer.verdict == search::Verdict::Permitted)
     }

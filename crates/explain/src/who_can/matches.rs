@@ -175,7 +175,7 @@ impl<'e> Extend<&'e Effects> for Effects {
     }
 }
 
-/// The segment_indices of segments that must be the name of the user.
+/// The indices of the segments that must be the name of the user.
 fn user_segment_indices(rule: &Rule) -> BTreeSet<usize> {
     let segments = rule.resources.iter().flat_map(|pattern| pattern.segments.iter().enumerate());
     let user = segments.filter(|(_, segment)| match segment {
