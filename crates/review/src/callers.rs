@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::TooComplex;
 use crate::conditions::Attribute;
 use crate::grants::{CallerSource, Grants, Source};
-use crate::segments::{GlobStates, witnesses};
+use crate::segments::{GlobStates, representatives};
 
 /// The maximum number of pairs of patterns that are compared to find [`DistinguishedNames`].
 const MAX_PAIRS: usize = 50_000_000;
@@ -37,7 +37,7 @@ pub(crate) struct Side<'p> {
     pub(crate) policy: &'p Policy,
     grants: Grants<'p>,
     /// Each role with the roles that it extends, directly or not.
-    with_extended: IdVec<RoleId, Vec<RoleId>>,
+    extended_by_role: IdVec<RoleId, Vec<RoleId>>,
 }
 
 /// A caller under one policy; anonymous if the policy does not accept its credentials.
@@ -79,16 +79,16 @@ pub(crate) struct SourceCallers {
 
 impl<'p> Side<'p> {
     pub(crate) fn new(policy: &'p Policy) -> Self {
-        let with_extended = policy.roles.ids().map(|role| with_extended(policy, role)).collect();
-        Self { policy, grants: Grants::new(policy), with_extended }
+        let closures = policy.roles.ids().map(|role| closure_of_role(policy, role));
+        Self { policy, grants: Grants::new(policy), extended_by_role: closures.collect() }
     }
 
-    fn with_extended(&self, roles: impl IntoIterator<Item = RoleId>) -> BTreeSet<RoleId> {
-        roles.into_iter().flat_map(|role| self.with_extended.at(role)).copied().collect()
+    fn add_extended(&self, roles: impl IntoIterator<Item = RoleId>) -> BTreeSet<RoleId> {
+        roles.into_iter().flat_map(|role| self.extended_by_role.at(role)).copied().collect()
     }
 
     fn anonymous(&self) -> SideCaller {
-        SideCaller { roles: self.with_extended(self.grants.anyone), ..SideCaller::default() }
+        SideCaller { roles: self.add_extended(self.grants.anyone), ..SideCaller::default() }
     }
 
     /// The user with this name (given without prefix); anonymous if the source does not have the
@@ -101,12 +101,13 @@ impl<'p> Side<'p> {
         }
         let (prefix, groups) = (source.user_prefix, groups.map_or(&[][..], Vec::as_slice));
         let name = format!("{prefix}{name}");
-        let roles = self.with_extended(self.grants.roles(Some(&name), groups));
+        let roles = self.add_extended(self.grants.roles(Some(&name), groups));
         SideCaller { name: Some(name), prefix: prefix.len(), source: Some(source.id), roles }
     }
 }
 
-fn with_extended(policy: &Policy, role: RoleId) -> Vec<RoleId> {
+/// The role and the roles that it extends, directly or not.
+fn closure_of_role(policy: &Policy, role: RoleId) -> Vec<RoleId> {
     let (mut roles, mut to_visit) = (BTreeSet::from([role]), vec![role]);
     while let Some(role) = to_visit.pop() {
         let extended = policy.roles.at(role).extends.iter().copied();
@@ -172,6 +173,7 @@ fn source_callers(
         prefixes.insert(source.user_prefix);
         names.extend(source.listed.keys().map(|name| (*name).to_owned()));
     }
+    // Both policies accept the same names of users: these depend only on the kind of the source.
     let open = accepting.iter().find(|(_, source)| source.is_open);
     if let Some((_, open)) = open {
         let granted = accepting.iter().flat_map(|(side, source)| {
@@ -248,7 +250,7 @@ fn attributes(
                 .or_insert_with(|| (attribute.clone(), RolesOnSides::default()));
             entry.0 = attribute;
             if let Some(roles_on_side) = entry.1.get_mut(index) {
-                roles_on_side.extend(side.with_extended(roles));
+                roles_on_side.extend(side.add_extended(roles));
             }
         }
     }
@@ -323,7 +325,7 @@ impl<'p> DistinguishedNames<'p> {
             globs.iter().map(|(glob, prefix)| GlobStates::new(glob, &encode(prefix))).collect();
         let listed: Vec<String> =
             names.iter().flat_map(|name| encodings(name.as_bytes())).collect();
-        let texts = witnesses(&states?, &listed.iter().map(String::as_str).collect())?;
+        let texts = representatives(&states?, &listed.iter().map(String::as_str).collect())?;
         let names =
             texts.iter().filter_map(|text| String::from_utf8(decoded(text.as_bytes())).ok());
         let unlisted = names.map(|name| {

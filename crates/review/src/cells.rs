@@ -10,7 +10,7 @@ use policy::pattern::{Glob, Pattern, PatternSubject, Segment};
 
 use crate::TooComplex;
 use crate::callers::encodings;
-use crate::segments::{WitnessCache, unused_segment};
+use crate::segments::{RepresentativeCache, unused_segment};
 
 /// The maximum number of steps of a walk.
 const MAX_STEPS: usize = 2_000_000;
@@ -43,10 +43,15 @@ pub(crate) type Cell = Vec<usize>;
 /// All kinds of paths that a changed pattern matches.
 pub(crate) fn cells(
     patterns: &[CallerPattern<'_>],
-    witnesses: &mut WitnessCache,
+    representatives: &mut RepresentativeCache,
 ) -> Result<BTreeSet<Cell>, TooComplex> {
-    let mut walk =
-        Walk { patterns, witnesses, cells: BTreeSet::new(), visited: HashSet::new(), steps: 0 };
+    let mut walk = Walk {
+        patterns,
+        representatives,
+        cells: BTreeSet::new(),
+        visited: HashSet::new(),
+        steps: 0,
+    };
     // `*` is the only canonical path that does not begin with a slash.
     let indices: Vec<usize> = (0..patterns.len()).collect();
     walk.add(walk.select(&indices, |item| {
@@ -58,7 +63,7 @@ pub(crate) fn cells(
 
 struct Walk<'i, 'p> {
     patterns: &'i [CallerPattern<'p>],
-    witnesses: &'i mut WitnessCache,
+    representatives: &'i mut RepresentativeCache,
     cells: BTreeSet<Cell>,
     visited: HashSet<(usize, Cell)>,
     steps: usize,
@@ -123,7 +128,7 @@ impl<'p> Walk<'_, 'p> {
             let matched =
                 words.iter().filter(|word| globs.iter().any(|glob| glob.matches(word.as_bytes())));
             let matched = matched.cloned().collect();
-            words.extend(self.witnesses.witnesses(&globs, matched)?);
+            words.extend(self.representatives.representatives(&globs, matched)?);
         }
         words.insert(unused);
         Ok(words)
@@ -135,7 +140,7 @@ mod tests {
     use policy::pattern::{Glob, Pattern, Segment};
 
     use super::{CallerPattern, cells};
-    use crate::segments::WitnessCache;
+    use crate::segments::RepresentativeCache;
 
     fn pattern(text: &str) -> Pattern {
         let mut segments: Vec<&str> = text.split('/').skip(1).collect();
@@ -160,7 +165,7 @@ mod tests {
             .iter()
             .map(|pattern| CallerPattern { pattern, subject: None, changed: true })
             .collect();
-        cells(&items, &mut WitnessCache::default()).unwrap().into_iter().collect()
+        cells(&items, &mut RepresentativeCache::default()).unwrap().into_iter().collect()
     }
 
     #[test]
@@ -182,6 +187,6 @@ mod tests {
             .iter()
             .map(|pattern| CallerPattern { pattern, subject: None, changed: true })
             .collect();
-        assert!(cells(&items, &mut WitnessCache::default()).is_err());
+        assert!(cells(&items, &mut RepresentativeCache::default()).is_err());
     }
 }

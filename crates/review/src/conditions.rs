@@ -82,8 +82,8 @@ impl Answer {
 /// which the policies differ although no answer for fewer attributes shows it.
 ///
 /// Pairs are enough. If the policies differ for a set of attributes, one policy allows the request
-/// because of an attribute in the set. The other policy does not allow it because of this
-/// attribute, or denies it because of a second attribute in the set.
+/// because of one attribute in the set. The other policy has no such `allow` rule, or denies the
+/// request because of a second attribute in the set.
 pub(crate) fn answers(old: &Effects, new: &Effects) -> Vec<Answer> {
     let mut attributes = BTreeSet::new();
     for holders in [&old.allow, &old.deny, &new.allow, &new.deny] {

@@ -2,7 +2,7 @@
 //! with the rules that cause the difference.
 //!
 //! A *cell* is a kind of paths: all paths that the same patterns match. A *point* is a kind of
-//! requests: a method, a kind of hosts, and a cell.
+//! requests: a method, a kind of hosts, and a cell. Of each kind, one *representative* is evaluated.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use crate::grants::CallerSource;
 use crate::hosts::Hosts;
 use crate::regions::{Dimensions, Region};
 use crate::rules::{CallerRule, ComparedRules, RuleSets};
-use crate::segments::WitnessCache;
+use crate::segments::RepresentativeCache;
 use crate::settings::{self, SettingChange};
 
 /// The maximum number of kinds of requests that are compared for one kind of callers.
@@ -102,13 +102,13 @@ impl Diff {
 pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
     let sides = [Side::new(old), Side::new(new)];
     let rule_sets = RuleSets::new(&sides);
-    let mut witnesses = WitnessCache::default();
+    let mut representatives = RepresentativeCache::default();
     let mut changes = Changes::default();
     for source in callers::sources(&sides)? {
         let mut differences = Vec::new();
         for kind in &source.kinds {
             differences.push(if rule_sets.may_differ(kind, &source) {
-                find_differences(&sides, &source, kind, &mut witnesses)?
+                find_differences(&sides, &source, kind, &mut representatives)?
             } else {
                 Vec::new()
             });
@@ -138,10 +138,10 @@ fn find_differences(
     sides: &[Side<'_>; 2],
     source: &SourceCallers,
     kind: &CallerKind,
-    witnesses: &mut WitnessCache,
+    representatives: &mut RepresentativeCache,
 ) -> Result<Differences, TooComplex> {
     let compared = ComparedRules::new(sides, kind, source);
-    let cells = cells::cells(&compared.patterns, witnesses)?;
+    let cells = cells::cells(&compared.patterns, representatives)?;
     let rules_by_pattern = compared.rules_by_pattern();
     let rules_by_cell: Vec<BTreeSet<usize>> = cells
         .iter()
@@ -171,7 +171,7 @@ fn find_differences(
         }
     }
     let [method_count, host_count, cell_count] =
-        [methods.len() + 1, hosts.witnesses().count(), cells.len()]
+        [methods.len() + 1, hosts.representatives().count(), cells.len()]
             .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
     let points =
         method_count.checked_mul(host_count).and_then(|points| points.checked_mul(cell_count));
@@ -249,8 +249,8 @@ impl EvaluatedPoints {
         }
     }
 
-    /// The points that are granted or revoked, but not already in the `baseline`, which was
-    /// evaluated without attributes; and all points that the new policy answers like these points.
+    /// The points that are granted or revoked with these attributes, and not without them (the
+    /// `baseline`); and all points that the new policy answers like these points.
     fn changed(
         &self,
         direction: Direction,
@@ -262,6 +262,7 @@ impl EvaluatedPoints {
         if let Some(baseline) = baseline {
             let [_, new_baseline] = &baseline.allowed;
             changed -= baseline.difference(direction);
+            // The attributes do not matter to the other points: they have the baseline's answers.
             allowed |= new_baseline - &self.evaluated;
             evaluated |= &baseline.evaluated;
         }
@@ -287,7 +288,7 @@ impl RuleScope {
             (Actions::These(_), None) => false,
             (actions @ Actions::These(_), Some(method)) => actions.matches(method.as_bytes()),
         });
-        let hosts = (0..).zip(hosts.witnesses()).filter(|(_, host)| {
+        let hosts = (0..).zip(hosts.representatives()).filter(|(_, host)| {
             rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host.as_bytes()))
         });
         Self {
@@ -464,8 +465,8 @@ impl Changes {
             }
         }
         for key in order {
-            // Callers need any one of the single attributes, but both attributes of a pair: they
-            // need at least one attribute of each list.
+            // Each list has alternatives, and callers need one of each list. Single attributes of
+            // the same kinds of callers share a list; a pair of attributes makes two lists.
             let mut needs_by_kinds: Vec<(BTreeSet<usize>, Vec<Vec<usize>>)> = Vec::new();
             for (attributes, kinds) in kinds_by_key.remove(&key).into_iter().flatten() {
                 let same_kinds = needs_by_kinds.iter_mut().find(|(same_kinds, needs)| {

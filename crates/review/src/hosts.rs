@@ -82,7 +82,7 @@ impl Hosts {
     }
 
     /// A host of each kind.
-    pub(crate) fn witnesses(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn representatives(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(|(_, host)| host.as_str())
     }
 
@@ -145,7 +145,7 @@ mod tests {
         let scopes =
             [below("test"), below("a.test"), exact("b.a.test"), exact("x.test"), exact("x")];
         let hosts = Hosts::new(&scopes);
-        let all: Vec<&str> = hosts.witnesses().collect();
+        let all: Vec<&str> = hosts.representatives().collect();
         assert_eq!(all.len(), 6);
         for mask in 0_usize..64 {
             let set: BTreeSet<usize> = (0..6).filter(|kind| mask >> kind & 1 == 1).collect();

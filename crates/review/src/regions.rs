@@ -135,14 +135,14 @@ impl Dimensions<'_> {
             for (host, methods) in methods_by_host {
                 hosts_by_methods.entry(methods).or_default().insert(host as usize);
             }
-            let paths = self.paths(&cells.into_iter().collect(), patterns);
+            let path_regions = self.path_regions(&cells.into_iter().collect(), patterns);
             for (methods, hosts) in &hosts_by_methods {
                 let methods = self.methods(methods);
                 for hosts in self.hosts.regions(hosts) {
-                    regions.extend(paths.iter().map(|paths| Region {
+                    regions.extend(path_regions.iter().map(|region| Region {
                         methods: methods.clone(),
                         hosts: hosts.clone(),
-                        ..paths.clone()
+                        ..region.clone()
                     }));
                 }
             }
@@ -160,8 +160,8 @@ impl Dimensions<'_> {
         if has_unnamed { Methods::AllBut(names) } else { Methods::Only(names) }
     }
 
-    /// Describes the cells of `wanted` that match any of these patterns.
-    fn paths(&self, wanted: &RoaringBitmap, patterns: &[usize]) -> Vec<Region> {
+    /// Describes the cells of `wanted` that match any of these patterns, without methods and hosts.
+    fn path_regions(&self, wanted: &RoaringBitmap, patterns: &[usize]) -> Vec<Region> {
         let mut remaining = wanted.clone();
         let mut whole_patterns = Vec::new();
         let mut regions = Vec::new();
@@ -187,12 +187,13 @@ impl Dimensions<'_> {
                     described -= cells;
                 }
                 remaining -= described;
+                // `described` has the cell: this only makes sure that the loop ends.
                 remaining.remove(cell);
-                regions.push(self.region(&[*pattern], &also, &except).narrowed());
+                regions.push(self.path_region(&[*pattern], &also, &except).narrowed());
             }
         }
         if !whole_patterns.is_empty() {
-            regions.insert(0, self.region(&whole_patterns, &[], &[]));
+            regions.insert(0, self.path_region(&whole_patterns, &[], &[]));
         }
         regions
     }
@@ -247,7 +248,8 @@ impl Dimensions<'_> {
         (also, except)
     }
 
-    fn region(&self, paths: &[usize], also: &[usize], except: &[usize]) -> Region {
+    /// A region without methods and hosts: the caller sets them.
+    fn path_region(&self, paths: &[usize], also: &[usize], except: &[usize]) -> Region {
         let [paths, also_matching, except_paths] = [paths, also, except].map(|indices| {
             let patterns = indices.iter().filter_map(|index| self.patterns.get(*index));
             patterns.map(|pattern| (*pattern).clone()).collect()

@@ -34,7 +34,8 @@ pub(crate) struct ComparedRules<'p> {
     pub(crate) rules: Vec<CallerRule<'p>>,
 }
 
-/// For each role of the two policies, the number of its set of rules: 0 if it has no rules.
+/// For each role of the two policies, an id of its set of rules: equal for equal sets, 0 for the
+/// empty set.
 pub(crate) struct RuleSets {
     by_role: [IdVec<RoleId, usize>; 2],
     /// Whether a rule has `{user}` or `{user.id}`.
@@ -43,7 +44,7 @@ pub(crate) struct RuleSets {
 
 impl RuleSets {
     pub(crate) fn new(sides: &[Side<'_>; 2]) -> Self {
-        let mut numbers: HashMap<BTreeSet<String>, usize> = HashMap::from([(BTreeSet::new(), 0)]);
+        let mut ids: HashMap<BTreeSet<String>, usize> = HashMap::from([(BTreeSet::new(), 0)]);
         let mut have_user = false;
         let by_role = sides.each_ref().map(|side| {
             let policy = side.policy;
@@ -52,8 +53,8 @@ impl RuleSets {
                     .map(|(rule, effect)| rule_key(rule, effect, &policy.identity))
                     .collect();
                 have_user |= rules.iter().any(|rule| rule.contains("{user"));
-                let next = numbers.len();
-                *numbers.entry(rules).or_insert(next)
+                let next = ids.len();
+                *ids.entry(rules).or_insert(next)
             });
             sets.collect()
         });
@@ -75,7 +76,7 @@ impl RuleSets {
 }
 
 fn rule_sets(by_role: &IdVec<RoleId, usize>, roles: &BTreeSet<RoleId>) -> BTreeSet<usize> {
-    roles.iter().map(|role| *by_role.at(*role)).filter(|number| *number != 0).collect()
+    roles.iter().map(|role| *by_role.at(*role)).filter(|id| *id != 0).collect()
 }
 
 fn rules_of(role: &Role) -> impl Iterator<Item = (&Rule, Effect)> {
@@ -160,8 +161,16 @@ fn match_key<'p>(
 
 /// A pattern of a rule, with the properties of the rule that matter: two rules that differ only in
 /// their patterns may share some patterns.
-type PatternUse<'p> =
-    (usize, Effect, Option<BTreeSet<&'p str>>, BTreeSet<&'p Scope>, bool, Vec<usize>);
+#[derive(PartialEq, Eq, Hash)]
+struct PatternUse<'p> {
+    /// Its index in [`ComparedRules::patterns`].
+    pattern: usize,
+    effect: Effect,
+    methods: Option<BTreeSet<&'p str>>,
+    hosts: BTreeSet<&'p Scope>,
+    everyone: bool,
+    attributes: Vec<usize>,
+}
 
 impl<'p> ComparedRules<'p> {
     /// The rules that callers of a kind can have.
@@ -227,7 +236,7 @@ impl<'p> ComparedRules<'p> {
             for pattern_use in rule.pattern_uses() {
                 if sides.get(&pattern_use) != Some(&0b11) {
                     rule.changed = true;
-                    if let Some(pattern) = self.patterns.get_mut(pattern_use.0) {
+                    if let Some(pattern) = self.patterns.get_mut(pattern_use.pattern) {
                         pattern.changed = true;
                     }
                 }
@@ -252,12 +261,14 @@ impl<'p> ComparedRules<'p> {
 impl<'p> CallerRule<'p> {
     fn pattern_uses(&self) -> Vec<PatternUse<'p>> {
         let (methods, hosts) = (methods(self.rule), hosts(self.rule));
-        let patterns = self.patterns.iter().copied();
-        patterns
-            .map(|pattern| {
-                let attributes = self.attributes.clone();
-                (pattern, self.effect, methods.clone(), hosts.clone(), self.everyone, attributes)
-            })
-            .collect()
+        let uses = self.patterns.iter().map(|pattern| PatternUse {
+            pattern: *pattern,
+            effect: self.effect,
+            methods: methods.clone(),
+            hosts: hosts.clone(),
+            everyone: self.everyone,
+            attributes: self.attributes.clone(),
+        });
+        uses.collect()
     }
 }

@@ -100,13 +100,13 @@ impl<'w> WordTree<'w> {
 /// it is incomplete: a canonical path is UTF-8.
 type State = (Vec<u128>, Option<usize>, Vec<u8>);
 
-/// The witnesses of sets of globs and words. Most kinds of callers ask for the same sets.
+/// Representatives for sets of globs and words. Most kinds of callers ask for the same sets.
 #[derive(Default)]
-pub(crate) struct WitnessCache(HashMap<(Vec<Glob>, BTreeSet<String>), Vec<String>>);
+pub(crate) struct RepresentativeCache(HashMap<(Vec<Glob>, BTreeSet<String>), Vec<String>>);
 
-impl WitnessCache {
+impl RepresentativeCache {
     /// One segment for each set of globs that a segment can match, not in `words`.
-    pub(crate) fn witnesses(
+    pub(crate) fn representatives(
         &mut self,
         globs: &BTreeSet<&Glob>,
         words: BTreeSet<String>,
@@ -117,14 +117,14 @@ impl WitnessCache {
         }
         let states: Result<Vec<_>, _> =
             globs.iter().map(|glob| GlobStates::new(glob, "")).collect();
-        let segments = witnesses(&states?, &key.1.iter().map(String::as_str).collect())?;
+        let segments = representatives(&states?, &key.1.iter().map(String::as_str).collect())?;
         self.0.insert(key, segments.clone());
         Ok(segments)
     }
 }
 
 /// One segment for each set of globs that a segment can match, not in `words`.
-pub(crate) fn witnesses(
+pub(crate) fn representatives(
     globs: &[GlobStates<'_>],
     words: &BTreeSet<&str>,
 ) -> Result<Vec<String>, TooComplex> {
@@ -133,10 +133,6 @@ pub(crate) fn witnesses(
     }
     let mut tree = WordTree::default();
     words.iter().for_each(|word| tree.insert(word));
-    let mut children: BTreeMap<usize, BTreeSet<&str>> = BTreeMap::new();
-    for (node, unit) in tree.next.keys() {
-        children.entry(*node).or_default().insert(unit);
-    }
     let mut alphabet: BTreeSet<&str> =
         globs.iter().flat_map(|glob| glob.units.iter().flatten().copied()).collect();
     let word_units: BTreeSet<&str> = tree.next.keys().map(|(_, unit)| *unit).collect();
@@ -157,9 +153,9 @@ pub(crate) fn witnesses(
             let accepted = globs.iter().zip(&states).map(|(glob, states)| glob.accepts(*states));
             segments.entry(accepted.collect()).or_insert_with(|| text.clone());
         }
-        let in_words = node.and_then(|node| children.get(&node)).into_iter().flatten();
+        // To the globs, each further unit of a word is like `unused`.
         let continuing = continuations.iter().map(String::as_str).filter(|_| !partial.is_empty());
-        for unit in alphabet.iter().chain(in_words).copied().chain(continuing) {
+        for unit in alphabet.iter().copied().chain(continuing) {
             let Some(partial) = incomplete_character(&partial, unit) else { continue };
             let states =
                 globs.iter().zip(&states).map(|(glob, states)| glob.step(*states, unit)).collect();
@@ -219,7 +215,7 @@ mod tests {
 
     use policy::pattern::Glob;
 
-    use super::{GlobStates, witnesses};
+    use super::{GlobStates, representatives};
 
     fn glob(text: &str) -> Glob {
         Glob(text.split('*').map(Into::into).collect())
@@ -231,7 +227,7 @@ mod tests {
         let readings: Vec<GlobStates<'_>> =
             globs.iter().map(|glob| GlobStates::new(glob, "").unwrap()).collect();
         let words = words.iter().copied().collect();
-        let found = witnesses(&readings, &words).unwrap();
+        let found = representatives(&readings, &words).unwrap();
         assert!(found.iter().all(|text| !words.contains(text.as_str())), "{found:?}");
         found
             .iter()
@@ -259,7 +255,7 @@ mod tests {
     fn a_part_that_was_read_before_counts() {
         let glob = glob("ab*");
         let after = GlobStates::new(&glob, "a").unwrap();
-        let texts = witnesses(&[after], &BTreeSet::new()).unwrap();
+        let texts = representatives(&[after], &BTreeSet::new()).unwrap();
         assert!(texts.iter().any(|text| text.starts_with('b')), "{texts:?}");
     }
 }

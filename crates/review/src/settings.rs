@@ -153,10 +153,12 @@ impl<'p> SettingsBuilder<'p> {
         self.0.insert(path, Value { shown, compared });
     }
 
+    /// Adds a setting whose value is shown.
     fn show(&mut self, path: &[&str], value: Option<String>) {
         self.add(path, value, Compared::Shown);
     }
 
+    /// Adds a setting whose values are compared, but not shown.
     fn hide(&mut self, path: &[&str], values: impl IntoIterator<Item = &'p [u8]>) {
         self.add(path, None, Compared::Bytes(values.into_iter().collect()));
     }
