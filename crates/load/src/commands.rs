@@ -18,7 +18,7 @@ use crate::{Exit, report, run, screen, units};
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 pub(crate) fn http(args: &HttpArgs) -> Exit {
-    // It would never be true, and a check in CI that can never fail is worse than none.
+    // This threshold would never be true, and a CI job that can never fail is worse than none.
     let mut thresholds = args.run.output.fail_if.iter();
     if let Some(threshold) = thresholds.find(|threshold| threshold.is_of_check()) {
         screen::error(&format!(
@@ -83,7 +83,7 @@ fn with_arguments(plan: Plan, workload: Workload, load: &LoadArgs) -> Plan {
 fn workload(path: &str, args: &RequestArgs) -> Result<Workload, Failed> {
     let mut workload = match &args.workload {
         Some(file) => Workload::read(file)?,
-        None => Workload::of(single(path, args)?),
+        None => Workload::single(single_request(path, args)?),
     };
     let headers = args.headers.iter().map(|header| units::header(header));
     let headers = headers.collect::<Result<Vec<_>, _>>()?;
@@ -107,7 +107,7 @@ fn workload(path: &str, args: &RequestArgs) -> Result<Workload, Failed> {
     Ok(workload)
 }
 
-fn single(path: &str, args: &RequestArgs) -> Result<Request, Failed> {
+fn single_request(path: &str, args: &RequestArgs) -> Result<Request, Failed> {
     let body = match &args.body_file {
         Some(file) => read(file)?,
         None => args.body.clone().unwrap_or_default(),

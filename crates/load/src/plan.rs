@@ -155,7 +155,7 @@ impl Plan {
     pub fn http(url: &str) -> Result<Self, Failed> {
         let target = Target::http(url)?;
         let request = Request::get(&target.path);
-        Ok(Self::new(target, Protocol::Http1, Workload::of(request)))
+        Ok(Self::new(target, Protocol::Http1, Workload::single(request)))
     }
 
     /// Check calls to an address such as `127.0.0.1:9191` or `unix:/run/rolegate.sock`, about `GET
@@ -163,7 +163,7 @@ impl Plan {
     pub fn check(address: &str) -> Result<Self, Failed> {
         let target = Target::check(address)?;
         let request = Request::get("/people");
-        Ok(Self { streams: 32, ..Self::new(target, Protocol::Check, Workload::of(request)) })
+        Ok(Self { streams: 32, ..Self::new(target, Protocol::Check, Workload::single(request)) })
     }
 
     fn new(target: Target, protocol: Protocol, workload: Workload) -> Self {

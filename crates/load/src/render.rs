@@ -31,7 +31,9 @@ struct Recipe {
     path: Template,
     host: Template,
     headers: Vec<(String, Template)>,
+    /// A line of the body.
     body: Template,
+    /// The number of lines.
     repeat: u32,
     gzip: bool,
     expect: Arc<[u16]>,
@@ -77,13 +79,13 @@ pub(crate) struct RequestSequence {
 impl Recipes {
     pub(crate) fn new(plan: &Plan) -> Result<Self, Failed> {
         let variables = Variables::new(&plan.workload.variables);
-        // The first rendering only checks a request, and must not advance a sequence variable.
-        let unused = Variables::new(&plan.workload.variables);
+        // The first rendering only validates a request, and must not advance a sequence variable.
+        let scratch_variables = Variables::new(&plan.workload.variables);
         let authority = plan.target.authority.clone();
         let mut recipes = Vec::new();
         for request in &plan.workload.requests {
             let mut recipe = Recipe::new(request, &variables, &authority)?;
-            let plain = recipe.plain(&mut unused.scope(&mut Rng::with_seed(0)))?;
+            let plain = recipe.plain(&mut scratch_variables.scope(&mut Rng::with_seed(0)))?;
             let rendered = plain.render(plan.protocol, &authority)?;
             recipe.constant = recipe.is_constant().then_some(rendered);
             recipes.push(recipe);
@@ -202,7 +204,7 @@ fn compressed(body: &[u8]) -> Result<Vec<u8>, Failed> {
 
 impl Plain {
     fn render(self, protocol: Protocol, authority: &str) -> Result<Rendered, Failed> {
-        self.check()?;
+        self.validate()?;
         match protocol {
             Protocol::Http1 => {
                 Ok(Rendered::Http1 { bodiless: self.method == "HEAD", bytes: self.http1() })
@@ -214,7 +216,7 @@ impl Plain {
 
     /// Returns an error for text that would not be a single request on the wire. The message does
     /// not repeat a value that may be a secret.
-    fn check(&self) -> Result<(), Failed> {
+    fn validate(&self) -> Result<(), Failed> {
         if Method::from_bytes(self.method.as_bytes()).is_err() {
             return Err(Failed::plan(format!("`{}` is not a method", self.method)));
         }

@@ -41,9 +41,9 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// # Errors
 /// If the plan is invalid, or the server cannot be reached at all.
 pub fn run(plan: &Plan) -> Result<RunResults, Failed> {
-    check(plan)?;
+    validate(plan)?;
     let recipes = Arc::new(Recipes::new(plan)?);
-    let (begin, limits) = watch::channel(None);
+    let (limits_sender, limits_receiver) = watch::channel(None);
     let (ready, readiness) = mpsc::channel();
     let mut threads = Vec::new();
     for number in 0..plan.threads {
@@ -54,7 +54,7 @@ pub fn run(plan: &Plan) -> Result<RunResults, Failed> {
             recipes: Arc::clone(&recipes),
             results: Arc::clone(&results),
             ready: ready.clone(),
-            limits: limits.clone(),
+            limits: limits_receiver.clone(),
         };
         let thread = thread::Builder::new().name(format!("load-{number}"));
         let handle = thread.spawn(move || worker::work(config)).map_err(generator_failed)?;
@@ -67,9 +67,9 @@ pub fn run(plan: &Plan) -> Result<RunResults, Failed> {
             .recv()
             .unwrap_or_else(|_| Err(Failed::Generator("a thread has ended".to_owned())))?;
     }
-    let limits = Arc::new(self::limits(plan, Instant::now() + START_DELAY));
+    let limits = Arc::new(run_limits(plan, Instant::now() + START_DELAY));
     let mut results = RunResults::empty(plan, clock() + START_DELAY + plan.warmup);
-    begin.send_replace(Some(Arc::clone(&limits)));
+    limits_sender.send_replace(Some(Arc::clone(&limits)));
     if let Some(watch) = &plan.watch {
         report(plan, &limits, &threads, watch);
     }
@@ -128,7 +128,7 @@ fn progress(plan: &Plan, limits: &RunLimits, threads: &[Thread], last: &Progress
     }
 }
 
-fn check(plan: &Plan) -> Result<(), Failed> {
+fn validate(plan: &Plan) -> Result<(), Failed> {
     let is_rate = match plan.rate {
         Rate::Constant(rate) => rate.is_finite() && rate > 0.0,
         Rate::Ramp { from, to } => {
@@ -154,7 +154,7 @@ fn check(plan: &Plan) -> Result<(), Failed> {
     Err(Failed::plan(problem))
 }
 
-fn limits(plan: &Plan, epoch: Instant) -> RunLimits {
+fn run_limits(plan: &Plan, epoch: Instant) -> RunLimits {
     let warm = nanoseconds(plan.warmup);
     RunLimits {
         epoch,

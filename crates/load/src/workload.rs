@@ -46,7 +46,7 @@ pub struct Request {
 
 impl Workload {
     /// A workload of a single request.
-    pub fn of(request: Request) -> Self {
+    pub fn single(request: Request) -> Self {
         Self { requests: vec![request], variables: Vec::new() }
     }
 }

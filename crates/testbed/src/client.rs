@@ -175,12 +175,12 @@ const TRAILER: HeaderName = HeaderName::from_static("x-checksum");
 impl Pieces {
     /// A body in a single piece, whose length is announced.
     pub fn whole(body: &[u8]) -> Self {
-        Self::of(body, body.len(), End::Data)
+        Self::split(body, body.len(), End::Data)
     }
 
     /// A body in pieces of this size, each in a frame or chunk of its own. Its length is not
     /// announced if there are several, or it does not end with data.
-    pub fn of(body: &[u8], size: usize, end: End) -> Self {
+    pub fn split(body: &[u8], size: usize, end: End) -> Self {
         let pieces = body.chunks(size.max(1)).map(Bytes::copy_from_slice);
         let mut frames: VecDeque<Frame<Bytes>> = pieces.map(Frame::data).collect();
         let is_announced = frames.len() < 2 && end == End::Data;

@@ -152,16 +152,16 @@ const PROCESS_TIMEOUT: Duration = Duration::from_secs(120);
 
 impl Envoy {
     /// Starts Envoy in `folder`, in front of the application at `app`, with these listeners.
-    pub async fn start_all(
+    pub async fn start(
         folder: &Path,
         app: SocketAddr,
         listeners: &[Listener],
     ) -> Result<Self, Failed> {
-        Self::start_program(&program()?, folder, app, listeners).await
+        Self::start_with_program(&program()?, folder, app, listeners).await
     }
 
-    /// Starts this Envoy with these listeners.
-    pub(crate) async fn start_program(
+    /// Like [`Self::start`], with this program of Envoy.
+    pub(crate) async fn start_with_program(
         program: &Path,
         folder: &Path,
         app: SocketAddr,
@@ -184,8 +184,8 @@ impl Envoy {
         Self::start_with_modules(&program()?, folder, configuration, listeners, folder).await
     }
 
-    /// Starts this Envoy with this configuration, whose dynamic modules are in the folder
-    /// `modules`.
+    /// Like [`Self::start_configured`], with this program of Envoy, and with dynamic modules in the
+    /// folder `modules`.
     pub async fn start_with_modules(
         program: &Path,
         folder: &Path,
@@ -357,6 +357,7 @@ impl Listener {
             *service = json!({ "google_grpc": google(&self.cluster_name(), target) });
         } else {
             service["envoy_grpc"]["cluster_name"] = self.cluster_name().into();
+            // Envoy also limits the time of each try to `max_interval`.
             let max_interval = &mut service["retry_policy"]["retry_back_off"]["max_interval"];
             *max_interval = seconds(settings.timeout);
         }

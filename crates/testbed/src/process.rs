@@ -53,7 +53,7 @@ pub enum Stdout {
     Discarded,
     /// Into a pipe that is never read.
     Unread,
-    /// Into a pipe, as the standard input comes from a pipe.
+    /// Into a pipe. Standard input is a pipe, too.
     Piped,
 }
 
@@ -226,7 +226,7 @@ impl Drop for Process {
     }
 }
 
-/// The part of a log that can be read.
+/// The contents of a log; empty if it cannot be read.
 fn read(log: &Path) -> Vec<u8> {
     std::fs::read(log).unwrap_or_default()
 }

@@ -41,7 +41,7 @@ pub struct Options {
     pub instances: usize,
     /// The folder of `librolegate.so`, if that authorizes inside Envoy.
     pub module: Option<PathBuf>,
-    /// The Envoy that loads it, if not [`envoy::program`].
+    /// The program of Envoy; `None` for [`envoy::program`].
     pub program: Option<PathBuf>,
     /// Further arguments of `rolegate serve`, or lines of the configuration of the module.
     pub arguments: Vec<&'static str>,
@@ -92,7 +92,8 @@ impl Stack {
             listener.targets = rolegates.iter().map(|rolegate| rolegate.listen.clone()).collect();
         }
         let program = options.program.clone().map_or_else(envoy::program, Ok)?;
-        let envoy = Envoy::start_program(&program, folder.path(), app.address, &[listener]).await?;
+        let envoy = Envoy::start_with_program(&program, folder.path(), app.address, &[listener]);
+        let envoy = envoy.await?;
         Ok(Self { envoy, rolegates, app, decisions, folder })
     }
 
@@ -125,8 +126,8 @@ impl Stack {
         }
     }
 
-    /// How many reloads of the policy have succeeded and how many have failed. The module counts
-    /// them as of an earlier request.
+    /// How many reloads of the policy have succeeded and how many have failed. The module updates
+    /// its statistics with requests: they can lag behind.
     pub async fn reloads(&self) -> Result<(u64, u64), Failed> {
         let Some(rolegate) = self.rolegates.first() else {
             let name = "dynamicmodulescustom.rolegate.policy_reloads";

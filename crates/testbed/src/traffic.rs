@@ -68,7 +68,7 @@ impl Traffic {
                 connections: clients,
                 duration: Some(Duration::from_secs(86_400)),
                 timeout: Duration::from_secs(20),
-                workload: Workload::of(request),
+                workload: Workload::single(request),
                 stop: stop.clone(),
                 watch: Some(Arc::new(move |progress| {
                     counter.store(progress.responses + progress.errors, Ordering::SeqCst);

@@ -29,7 +29,7 @@ async fn without_rolegate_every_request_is_denied() {
         let app = App::start().await.unwrap();
         let nobody = Target::Unix(folder.path().join("nobody.sock"));
         let listener = Listener { targets: vec![nobody], settings, ..Listener::new("public") };
-        let envoy = Envoy::start_all(folder.path(), app.address, &[listener]).await.unwrap();
+        let envoy = Envoy::start(folder.path(), app.address, &[listener]).await.unwrap();
         for version in [Version::Http1, Version::Http2] {
             let mut connection = Connection::open(envoy.address, version).await.unwrap();
             for path in ["/people", "/", "/healthz"] {

@@ -19,7 +19,7 @@ pub(super) struct Tick {
     /// Whether the request is measured, or belongs to the warm-up.
     pub(super) is_measured: bool,
     /// Whether a slot was free before the request was due. If not, it could not be sent in time.
-    pub(super) awaited: bool,
+    pub(super) slot_was_free: bool,
 }
 
 /// The limits of a run, shared by its threads.
@@ -50,7 +50,7 @@ pub(super) struct Pacer {
     next: Cell<u64>,
     /// Each thread handles every `stride`th request.
     stride: u64,
-    closed: Cell<bool>,
+    is_closed: Cell<bool>,
 }
 
 impl RunLimits {
@@ -68,7 +68,7 @@ impl Pacer {
             turn: Mutex::new(()),
             next: Cell::new(number),
             stride,
-            closed: Cell::new(false),
+            is_closed: Cell::new(false),
         })
     }
 
@@ -86,7 +86,7 @@ impl Pacer {
     }
 
     pub(super) fn close(&self) {
-        self.closed.set(true);
+        self.is_closed.set(true);
         self.alarm.ring();
     }
 
@@ -100,14 +100,14 @@ impl Pacer {
 
     fn at_once(&self) -> Option<Tick> {
         let now = self.limits.now();
-        if self.closed.get() || now >= self.limits.end {
+        if self.is_closed.get() || now >= self.limits.end {
             return None;
         }
         let is_measured = now >= self.limits.warm;
         if is_measured && self.limits.assigned.fetch_add(1, Relaxed) >= self.limits.requests {
             return None;
         }
-        Some(Tick { intended: now, is_measured, awaited: true })
+        Some(Tick { intended: now, is_measured, slot_was_free: true })
     }
 
     async fn when_due(&self, schedule: Schedule) -> Option<Tick> {
@@ -121,18 +121,18 @@ impl Pacer {
         {
             return None;
         }
-        if self.limits.now() < intended && !self.closed.get() {
+        if self.limits.now() < intended && !self.is_closed.get() {
             // Fails only if the descriptor is bad, which ends the run with the results so far.
             let due = self.limits.epoch + Duration::from_nanos(intended);
             self.alarm.wait(due).await.ok()?;
         }
-        let awaited = free < intended;
-        // A request for which a slot was free in time is sent even if we wake up after the end,
-        // because the server did not cause that.
-        if self.closed.get() || (!awaited && self.limits.now() >= self.limits.end) {
+        let slot_was_free = free < intended;
+        // A request for which a slot was free in time is sent even if this thread wakes up after
+        // the end: the server did not cause that.
+        if self.is_closed.get() || (!slot_was_free && self.limits.now() >= self.limits.end) {
             return None;
         }
         self.next.set(number.saturating_add(self.stride));
-        Some(Tick { intended, is_measured: position.is_some(), awaited })
+        Some(Tick { intended, is_measured: position.is_some(), slot_was_free })
     }
 }

@@ -22,7 +22,7 @@ impl RunResults {
     pub(super) fn record_start(&mut self, tick: Tick, sent: u64) {
         let late = Duration::from_nanos(sent.saturating_sub(tick.intended));
         let generator = &mut self.generator;
-        if tick.awaited {
+        if tick.slot_was_free {
             generator.worst_late = generator.worst_late.max(late);
             generator.late += u64::from(late > LATE_AFTER);
         } else {
@@ -75,8 +75,8 @@ impl RunResults {
         stats.cpu += thread.generator.cpu;
     }
 
-    /// Completes the sum of all threads. Up to now, `elapsed` is the time of the last response
-    /// since the start of the run.
+    /// Completes the sum of all threads. Before, `elapsed` is the time of the last response, and
+    /// includes the warm-up.
     pub(super) fn complete(&mut self, plan: &Plan, limits: &RunLimits) {
         self.interrupted = plan.stop.is_requested();
         if !self.interrupted && plan.requests.is_none() {

@@ -59,7 +59,7 @@ struct ThreadUsage {
     received: u64,
 }
 
-/// The interval at which a thread checks whether to stop.
+/// The interval at which a thread checks whether to stop, and tries to connect at the start.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long a stopping thread waits for requests in progress.

@@ -240,8 +240,9 @@ fn why(case: &Case, outcome: &Outcome) -> String {
         (None, Some(rule)) => rule.to_owned(),
         (None, None) => "denied by Envoy itself".to_owned(),
     }];
+    // Another answer is expected only if Envoy has changed the path.
     if outcome.expected != case.expect.status {
-        parts.push(format!("Envoy turned it into {}", path.unwrap_or_default()));
+        parts.push(format!("Envoy turned the path into {}", path.unwrap_or_default()));
     }
     parts.extend(outcome.wrong.iter().cloned());
     parts.join("; ")
