@@ -92,8 +92,8 @@ impl Stack {
             listener.targets = rolegates.iter().map(|rolegate| rolegate.listen.clone()).collect();
         }
         let program = options.program.clone().map_or_else(envoy::program, Ok)?;
-        let envoy = Envoy::start_with_program(&program, folder.path(), app.address, &[listener]);
-        let envoy = envoy.await?;
+        let (at, listeners) = (folder.path(), [listener]);
+        let envoy = Envoy::start_with_program(&program, at, app.address, &listeners).await?;
         Ok(Self { envoy, rolegates, app, decisions, folder })
     }
 
