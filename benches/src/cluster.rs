@@ -315,7 +315,7 @@ fn plan(
         .header("x-proxy-user", user)
         .header("x-proxy-roles", &backend);
     let variable = Variable { name: "index".to_owned(), values: Values::List(names) };
-    let workload = Workload { variables: vec![variable], ..Workload::of(request) };
+    let workload = Workload { variables: vec![variable], ..Workload::single(request) };
     let plan = Plan::http(&format!("http://{at}/"))?;
     Ok(Plan { workload, rate: Rate::Max, connections: CONNECTIONS, stop: stop.clone(), ..plan })
 }

@@ -267,7 +267,7 @@ impl Comparison {
         let Some(scenario) = self.scenarios.get(number) else { return Ok(None) };
         let Some(url) = running.url(number, scenario) else { return Ok(None) };
         let mut plan = Plan::http(&url)?;
-        plan.workload = Workload::of(running.request(scenario));
+        plan.workload = Workload::single(running.request(scenario));
         (plan.rate, plan.connections) = (rate, CONNECTIONS);
         (plan.duration, plan.warmup) = (Some(duration), self.schedule.warmup);
         plan.stop = stop.clone();

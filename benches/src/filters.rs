@@ -121,9 +121,8 @@ impl Filters {
             .enumerate()
             .map(|(number, variant)| variant.listener(number, &module))
             .collect();
-        let envoy = on(pins.envoy.as_deref(), || {
-            block_on(Envoy::start_all(folder.path(), app, &listeners))
-        })?;
+        let envoy =
+            on(pins.envoy.as_deref(), || block_on(Envoy::start(folder.path(), app, &listeners)))?;
         for (variant, at) in variants.iter().zip(&envoy.addresses) {
             variant.check(*at, &token)?;
         }
@@ -300,7 +299,7 @@ impl Variant {
 
     fn plan(&self, at: SocketAddr, token: &str, stop: &Stop) -> Result<Plan, Failed> {
         let plan = Plan::http(&format!("http://{at}/people"))?;
-        let workload = Workload::of(self.request(token));
+        let workload = Workload::single(self.request(token));
         Ok(Plan { workload, rate: Rate::Max, connections: CONNECTIONS, stop: stop.clone(), ..plan })
     }
 
@@ -349,7 +348,7 @@ impl Own {
         let with = Variant::inside("", Credentials::Basic, people);
         let without = Variant::new(FIRST, Credentials::Basic, String::new()).open();
         for (variant, memory) in [with, without].iter().zip(&mut memory) {
-            let envoy = block_on(Envoy::start_all(folder, app, &[variant.listener(0, module)]))?;
+            let envoy = block_on(Envoy::start(folder, app, &[variant.listener(0, module)]))?;
             variant.check(envoy.address, "")?;
             let plan = variant.plan(envoy.address, "", stop)?;
             load::run(&Plan { requests: Some(requests), ..plan })?;

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &OptionsArgs) -> Result<Exit, Box<dyn Error>> {
     };
     let listeners: Vec<Listener> = targets.into_iter().enumerate().map(listener).collect();
     let envoy =
-        on(pins.envoy.as_deref(), || block_on(Envoy::start_all(folder.path(), app, &listeners)))?;
+        on(pins.envoy.as_deref(), || block_on(Envoy::start(folder.path(), app, &listeners)))?;
     for variant in &variants {
         variant.server.warm_up(&pins);
     }
@@ -188,7 +188,7 @@ impl Variant {
         let request =
             Request { expect: vec![200], ..Request::get("/people") }.basic("alice:wonderland");
         let plan = Plan {
-            workload: Workload::of(request),
+            workload: Workload::single(request),
             rate: Rate::Max,
             connections: CONNECTIONS,
             duration: Some(Duration::from_secs(seconds.into())),

@@ -52,7 +52,7 @@ pub(crate) fn window_after(address: &str, before: Duration, length: Duration) ->
     let mut request = Request::get("/people").basic("bob:builder");
     request.expect = vec![200];
     let mut plan = load::Plan::check(address).unwrap();
-    plan.workload = Workload::of(request);
+    plan.workload = Workload::single(request);
     plan.rate = Rate::Constant(RATE);
     plan.connections = 2;
     plan.warmup = before;

@@ -244,7 +244,7 @@ fn counted(admin: std::net::SocketAddr) -> Counted {
 fn plan(socket: &Path, size: Size) -> Result<Plan, Failed> {
     let mut plan = Plan::check(&format!("unix:{}", socket.display()))?;
     let request = Request { expect: vec![200], ..Request::get("/r0/p0/items/1") };
-    plan.workload = Workload::of(request.basic("u0:x"));
+    plan.workload = Workload::single(request.basic("u0:x"));
     plan.rate = Rate::Constant(RATE);
     (plan.connections, plan.streams) = (2, 32);
     (plan.duration, plan.warmup) = (Some(size.window), Duration::from_millis(300));

@@ -356,7 +356,7 @@ fn proxy(
         .map(|(number, scenario)| listener(number, scenario, servers, places))
         .collect();
     let all: Vec<Listener> = through_envoy.iter().flatten().cloned().collect();
-    let envoy = block_on(Envoy::start_all(&places.folder, app, &all))?;
+    let envoy = block_on(Envoy::start(&places.folder, app, &all))?;
     let mut addresses = envoy.addresses.iter().copied();
     let listeners = through_envoy
         .iter()
