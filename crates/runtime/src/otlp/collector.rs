@@ -133,7 +133,6 @@ impl Collector {
         let timeout = self.settings.timeout;
         let mut request = Request::new(request);
         *request.metadata_mut() = self.metadata()?;
-        request.set_timeout(timeout);
         let mut grpc = match self.grpc.take() {
             Some(grpc) => grpc,
             None => self.connect()?,
