@@ -26,7 +26,7 @@ pub enum BundleError {
 }
 
 impl BundleError {
-    /// The text may repeat something of the bundle only as an excerpt.
+    /// A malformed bundle. The caller passes texts of the bundle through [`quote`] or [`excerpt`].
     pub(crate) fn malformed(text: impl Into<String>) -> Self {
         Self::Malformed(text.into())
     }

@@ -18,6 +18,8 @@ const MAX_MANIFEST: u64 = 4 << 20;
 const MAX_SIGNATURE: u64 = 1 << 10;
 /// The size of a tar block.
 const BLOCK: u64 = 512;
+/// The maximum size of a file's header and padding: a block each.
+const OVERHEAD: u64 = 2 * BLOCK;
 /// Bytes of zeros after the last file: two blocks end an archive, and some programs fill up to
 /// twenty.
 const MAX_END: u64 = 22 * BLOCK;
@@ -38,15 +40,16 @@ pub struct Bundle {
 
 impl Bundle {
     /// Reads a bundle whose files have at most `max_size` bytes. If there are `trusted` keys, one
-    /// of them must have signed it: that is verified when only manifest and signature are read.
+    /// of them must have signed it. The signature is verified before any file is read.
     ///
     /// # Errors
     /// If the bundle is not accepted.
     pub fn open(bytes: &[u8], trusted: &[PublicKey], max_size: u64) -> Result<Self, BundleError> {
-        let remaining = Cell::new(MAX_MANIFEST + MAX_SIGNATURE + 6 * BLOCK);
+        // Manifest, signature, and the header of the first file.
+        let remaining = Cell::new(MAX_MANIFEST + MAX_SIGNATURE + 3 * OVERHEAD);
         let mut archive =
             Archive::new(Bounded { inner: GzDecoder::new(bytes), remaining: &remaining });
-        let mut entries = archive.entries().map_err(malformed)?.raw(true);
+        let mut entries = archive.entries().map_err(read_error)?.raw(true);
         let manifest_bytes = read_file(next_file(&mut entries)?, MANIFEST, MAX_MANIFEST)?;
         let manifest = Manifest::read(&manifest_bytes)?;
         let mut next = next_file(&mut entries)?;
@@ -73,7 +76,7 @@ impl Bundle {
             return Err(BundleError::TooLarge(max_size));
         }
         for file in &manifest.files {
-            remaining.set(remaining.get().saturating_add(file.size).saturating_add(2 * BLOCK));
+            remaining.set(remaining.get().saturating_add(file.size).saturating_add(OVERHEAD));
         }
         remaining.set(remaining.get().saturating_add(MAX_END));
         let mut files = MapFiles::default();
@@ -110,7 +113,7 @@ impl Bundle {
 fn check_end(mut archive: Bounded<'_, GzDecoder<&[u8]>>) -> Result<(), BundleError> {
     let mut padding = Vec::new();
     // gzip verifies the checksum at the end.
-    archive.read_to_end(&mut padding).map_err(malformed)?;
+    archive.read_to_end(&mut padding).map_err(read_error)?;
     if padding.iter().any(|byte| *byte != 0) || !archive.inner.into_inner().is_empty() {
         return Err(BundleError::malformed("something follows its last file"));
     }
@@ -127,7 +130,7 @@ struct ArchivedFile<'a, R: Read> {
 fn next_file<'a, R: Read>(
     entries: &mut Entries<'a, R>,
 ) -> Result<Option<ArchivedFile<'a, R>>, BundleError> {
-    let Some(entry) = entries.next().transpose().map_err(malformed)? else { return Ok(None) };
+    let Some(entry) = entries.next().transpose().map_err(read_error)? else { return Ok(None) };
     let name = String::from_utf8(entry.path_bytes().into_owned())
         .map_err(|_| BundleError::malformed("a name is not UTF-8"))?;
     let kind = entry.header().entry_type();
@@ -147,11 +150,11 @@ fn read_file<R: Read>(
     let Some(mut file) = file.filter(|file| file.name == name) else {
         return Err(BundleError::malformed(format!("{} is not where it must be", quote(name))));
     };
-    if file.entry.header().size().map_err(malformed)? > max {
+    if file.entry.header().size().map_err(read_error)? > max {
         return Err(BundleError::malformed(format!("{} is larger than it may be", quote(name))));
     }
     let mut bytes = Vec::new();
-    file.entry.read_to_end(&mut bytes).map_err(malformed)?;
+    file.entry.read_to_end(&mut bytes).map_err(read_error)?;
     Ok(bytes)
 }
 
@@ -165,15 +168,17 @@ impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
         let remaining = self.remaining.get().checked_sub(read as u64);
-        let too_large = || io::Error::other("it is larger than its manifest says");
-        self.remaining.set(remaining.ok_or_else(too_large)?);
+        let Some(remaining) = remaining else {
+            return Err(io::Error::other("it is larger than its manifest says"));
+        };
+        self.remaining.set(remaining);
         Ok(read)
     }
 }
 
-fn malformed(error: io::Error) -> BundleError {
+fn read_error(error: io::Error) -> BundleError {
     if error.kind() == io::ErrorKind::UnexpectedEof {
         return BundleError::malformed("it is truncated");
     }
-    BundleError::Malformed(excerpt(&error.to_string()))
+    BundleError::malformed(excerpt(&error.to_string()))
 }
