@@ -5,16 +5,16 @@ use document::Warning;
 use policy::model::{Effect, RuleId};
 use policy::pattern::{Pattern, Segment};
 
-use crate::overlap::overlap_but_for_paths;
+use crate::overlap::share_method_and_host;
 use crate::related::RelatedRoles;
 use crate::trie::{Node, NodeId, RoleRule, Trie};
-use crate::warnings::{Budget, Warnings};
+use crate::warnings::{Budget, Steps, Warnings};
 
 /// Warns of each `deny` rule for a path or a depth, if an `allow` rule with a wider path covers
 /// deeper paths, and no other rule is for the deeper paths.
 pub(crate) fn open_below(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
-    let mut budget = Budget::new(2_000_000, 2_000);
+    let mut budget = Budget { total: Steps(2_000_000), max_per_rule: 2_000 };
     for deny in trie.denials() {
         let mut open: Vec<(&Pattern, PathEnd, &RoleRule<'_>)> = Vec::new();
         for pattern in &deny.rule.resources {
@@ -32,7 +32,7 @@ pub(crate) fn open_below(trie: &Trie<'_>, warnings: &mut Warnings) {
         if open.len() > 1 {
             message.push_str(&format!("; {} more of its patterns are like this", open.len() - 1));
         }
-        let help = if *end == PathEnd::File {
+        let help = if *end == PathEnd::NameEnd {
             "a pattern of one segment covers one depth, and `**` is only at the end of a path: \
              write a pattern for each depth, or allow fewer paths"
         } else {
@@ -49,7 +49,7 @@ fn find_open<'s, 'p>(
     pattern: &'p Pattern,
     end: PathEnd,
     related: &mut RelatedRoles<'_>,
-    steps: &mut usize,
+    steps: &mut Steps,
 ) -> Option<&'s RoleRule<'p>> {
     let mut search =
         Search { trie, deny, end, wider_allows: Vec::new(), is_deliberate: false, steps };
@@ -57,14 +57,14 @@ fn find_open<'s, 'p>(
     let Search { wider_allows, is_deliberate, .. } = search;
     let mut wider_allows = wider_allows.into_iter().map(|id| trie.rules.at(id));
     let allow = wider_allows.find(|allow| related.restricts(deny, allow.role_id, steps));
-    allow.filter(|_| *steps > 0 && !is_deliberate)
+    allow.filter(|_| steps.are_left() && !is_deliberate)
 }
 
 /// The end of a path that may have paths below it. A path that ends in a slash, or in a file name
 /// such as `a.html`, has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathEnd {
-    /// The path is `/`. To deny only the home page is probably a mistake, whatever the methods.
+    /// The path is `/`.
     Root,
     /// A name.
     Name,
@@ -73,7 +73,7 @@ enum PathEnd {
     /// Any segment.
     Any,
     /// The end or a part of a name, such as `*.env`: the author means such files in every folder.
-    File,
+    NameEnd,
 }
 
 impl PathEnd {
@@ -83,18 +83,18 @@ impl PathEnd {
             Segment::Literal(name) if name.is_empty() => {
                 (pattern.segments.len() == 1).then_some(Self::Root)
             }
-            Segment::Literal(name) => (!is_file(name)).then_some(Self::Name),
+            Segment::Literal(name) => (!has_extension(name)).then_some(Self::Name),
             Segment::Glob(glob) => match &*glob.0 {
                 [start, .., end] if !start.is_empty() => end.is_empty().then_some(Self::NameStart),
                 // `*` alone gets another warning ([`Warning::SingleSegment`]).
-                pieces => pieces.iter().any(|piece| !piece.is_empty()).then_some(Self::File),
+                pieces => pieces.iter().any(|piece| !piece.is_empty()).then_some(Self::NameEnd),
             },
             Segment::Any(_) | Segment::User | Segment::UserId(_) => Some(Self::Any),
         }
     }
 }
 
-fn is_file(name: &str) -> bool {
+fn has_extension(name: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(name, ending)| {
         !name.is_empty() && ending.starts_with(|letter: char| letter.is_ascii_alphabetic())
     })
@@ -106,42 +106,45 @@ struct Search<'s, 'p> {
     deny: &'s RoleRule<'p>,
     end: PathEnd,
     wider_allows: Vec<RuleId>,
-    /// Whether another rule is for deeper paths, so that the author has considered them.
+    /// Whether another rule is for deeper paths: the author has considered them, so there is no
+    /// warning.
     is_deliberate: bool,
-    steps: &'s mut usize,
+    steps: &'s mut Steps,
 }
 
 impl<'p> Search<'_, 'p> {
     fn walk(&mut self, id: NodeId, segments: &'p [Segment]) {
         let node = self.trie.node(id);
-        *self.steps = self.steps.saturating_sub(1 + node.open_ended.len());
-        if *self.steps == 0 {
+        self.steps.take(1 + node.open_ended.len());
+        if !self.steps.are_left() {
             return;
         }
         for id in &node.open_ended {
             let RoleRule { effect, rule, .. } = self.trie.rules.at(*id);
-            let overlaps = overlap_but_for_paths(rule, self.deny.rule);
+            let overlaps = share_method_and_host(rule, self.deny.rule);
             self.is_deliberate |= *effect == Effect::Deny && overlaps;
             if *effect == Effect::Allow
                 && overlaps
                 // For an `allow` of `/internal/**`, a `deny` of `/internal` is an exception.
                 && !segments.is_empty()
-                // To deny some methods on one path is common, such as `DELETE` of a collection.
+                // To deny some methods on one path is common, such as `DELETE` of a collection. To
+                // deny only `/` is probably a mistake with any method.
                 && (self.end != PathEnd::Name || self.deny.rule.actions.covers(&rule.actions))
             {
                 self.wider_allows.push(*id);
             }
         }
         let Some((segment, further)) = segments.split_first() else {
-            // A rule below `/internal*` or `/*.env` is hardly for all of the names that match.
+            // A rule below `/internal/{id}` shows that the author has considered deeper paths. A rule
+            // below `/internal*` or `/*.env` does not: it is hardly for all names that match.
             let has_rules_below = !node.literals.is_empty()
                 || !node.non_literals.is_empty()
                 || !node.open_ended.is_empty();
             self.is_deliberate |=
-                has_rules_below && !matches!(self.end, PathEnd::NameStart | PathEnd::File);
+                has_rules_below && !matches!(self.end, PathEnd::NameStart | PathEnd::NameEnd);
             return;
         };
-        if self.end == PathEnd::File && further.is_empty() {
+        if self.end == PathEnd::NameEnd && further.is_empty() {
             self.is_deliberate |= self.is_denied_deeper(node, segment);
         }
         if let Segment::Literal(literal) = segment
@@ -150,15 +153,15 @@ impl<'p> Search<'_, 'p> {
             self.walk(next, further);
         }
         for (pattern, next) in &node.non_literals {
-            *self.steps = self.steps.saturating_sub(1);
-            if *self.steps > 0 && pattern.covers(segment) {
+            self.steps.take(1);
+            if self.steps.are_left() && pattern.covers(segment) {
                 self.walk(*next, further);
             }
         }
     }
 
-    /// Whether a rule denies the same file in every folder below this node: that rule gets the
-    /// warning.
+    /// Whether a rule denies the same file one level deeper, in every folder, such as `/{dir}/*.env`
+    /// for `/*.env`. Then only that rule gets the warning.
     fn is_denied_deeper(&mut self, node: &Node<'p>, file: &Segment) -> bool {
         let any_folder = Segment::Any("dir".into());
         let folders = node.non_literals.iter().filter(|(pattern, _)| {
@@ -169,10 +172,10 @@ impl<'p> Search<'_, 'p> {
             .filter(|(pattern, _)| pattern.covers(file))
             .map(|(_, file)| self.trie.node(*file));
         let rules = files.flat_map(|file| file.exact.iter().chain(&file.open_ended));
-        let rules: Vec<RuleId> = rules.take(*self.steps).copied().collect();
-        *self.steps = self.steps.saturating_sub(node.non_literals.len() + rules.len());
+        let rules: Vec<RuleId> = rules.take(self.steps.0).copied().collect();
+        self.steps.take(node.non_literals.len() + rules.len());
         rules.into_iter().map(|id| self.trie.rules.at(id)).any(|rule| {
-            rule.effect == Effect::Deny && overlap_but_for_paths(rule.rule, self.deny.rule)
+            rule.effect == Effect::Deny && share_method_and_host(rule.rule, self.deny.rule)
         })
     }
 }

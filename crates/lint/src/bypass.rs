@@ -6,15 +6,15 @@ use policy::model::{AUTHENTICATED, Effect, Rule};
 use policy::pattern::{Actions, Pattern, Scope, Segment};
 
 use crate::cover::{covers_paths, covers_scopes};
-use crate::overlap::{overlap_but_for_paths, overlapping};
+use crate::overlap::{overlapping, share_method_and_host};
 use crate::related::RelatedRoles;
 use crate::trie::{RoleRule, Trie};
-use crate::warnings::{Budget, Warnings};
+use crate::warnings::{Budget, Steps, Warnings};
 
 /// Warns of each `deny` rule that an `allow` rule lets callers bypass.
 pub(crate) fn bypassed_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
-    let mut budget = Budget::new(2_000_000, 10_000);
+    let mut budget = Budget { total: Steps(2_000_000), max_per_rule: 10_000 };
     for rule in trie.denials() {
         budget.spend(|steps| {
             let mut denial = Denial::new(trie, rule, steps);
@@ -24,7 +24,7 @@ pub(crate) fn bypassed_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
                 denial.warn_with_another_method(&mut related),
             ];
             // If no steps are left, another `deny` rule for the same requests may have been missed.
-            if *steps > 0 {
+            if steps.are_left() {
                 warnings.extend(problems.into_iter().flatten());
             }
         });
@@ -36,11 +36,11 @@ struct Denial<'s, 'p> {
     deny: &'s RoleRule<'p>,
     allowing: Vec<&'s RoleRule<'p>>,
     denying: Vec<&'s RoleRule<'p>>,
-    steps: &'s mut usize,
+    steps: &'s mut Steps,
 }
 
 impl<'s, 'p> Denial<'s, 'p> {
-    fn new(trie: &'s Trie<'p>, deny: &'s RoleRule<'p>, steps: &'s mut usize) -> Self {
+    fn new(trie: &'s Trie<'p>, deny: &'s RoleRule<'p>, steps: &'s mut Steps) -> Self {
         let rules = overlapping(trie, deny.rule, steps).into_iter().map(|id| trie.rules.at(id));
         let (allowing, denying) = rules
             .filter(|rule| !std::ptr::eq(*rule, deny))
@@ -51,8 +51,8 @@ impl<'s, 'p> Denial<'s, 'p> {
     /// Warns if a caller bypasses the rule by sending no credentials, because `anyone` may send the
     /// same requests.
     fn warn_without_credentials(&mut self, related: &RelatedRoles<'_>) -> Option<Problem> {
-        let Self { deny, allowing, denying, steps } = self;
-        let rule = deny.rule;
+        let Self { allowing, denying, steps, .. } = self;
+        let (deny, rule) = (self.deny, self.deny.rule);
         if related.is_everybodys(deny.role_id) {
             return None;
         }
@@ -60,25 +60,16 @@ impl<'s, 'p> Denial<'s, 'p> {
             allowing.iter().copied().filter(|rule| may_match_anonymous(rule, related)).collect();
         let anonymous_denials =
             rules(denying.iter().copied().filter(|rule| may_match_anonymous(rule, related)));
-        let mut reachable = anonymous_allows.clone();
-        reachable.retain(|allow| {
+        let mut bypasses = anonymous_allows.clone();
+        bypasses.retain(|allow| {
             Requests::matching(allow.rule, rule, steps).is_some_and(|common| {
                 !common.is_preflight() && !common.are_covered(&anonymous_denials, steps)
             })
         });
-        let wider = reachable.iter().find(|allow| is_exception(rule, allow.rule));
-        let allow = wider.or(reachable.first())?;
-        if wider.is_none() {
-            // A broad `deny`, such as `/**` for a suspended group, is meant for the requests that
-            // only callers with further roles may send.
-            let open = rules(anonymous_allows.iter().copied());
-            let mut restricted = allowing.iter().filter(|a| !related.is_everybodys(a.role_id));
-            if restricted.any(|allow| {
-                Requests::matching(allow.rule, rule, steps)
-                    .is_some_and(|common| !common.are_covered(&open, steps))
-            }) {
-                return None;
-            }
+        let wider = bypasses.iter().find(|allow| is_exception(rule, allow.rule));
+        let allow = *wider.or(bypasses.first())?;
+        if wider.is_none() && self.takes_more_than(&anonymous_allows, related) {
+            return None;
         }
         let message = format!(
             "`{}` can be bypassed by omitting credentials: `anyone` allows this",
@@ -93,25 +84,38 @@ impl<'s, 'p> Denial<'s, 'p> {
         Some(allow.relate_to(deny.warning(Warning::OpenAnonymous, message, help)))
     }
 
+    /// Whether the `deny` also takes requests from callers that anonymous callers may not send. Such a
+    /// `deny` has an effect, for example `/**` for a suspended group, so there is no warning.
+    fn takes_more_than(
+        &mut self,
+        anonymous_allows: &[&RoleRule<'_>],
+        related: &RelatedRoles<'_>,
+    ) -> bool {
+        let anonymous = rules(anonymous_allows.iter().copied());
+        let mut by_role = self.allowing.iter().filter(|rule| !related.is_everybodys(rule.role_id));
+        by_role.any(|allow| {
+            Requests::matching(allow.rule, self.deny.rule, self.steps)
+                .is_some_and(|common| !common.are_covered(&anonymous, self.steps))
+        })
+    }
+
     /// Warns if the rule is for some hosts, and the same path is allowed on another host: the client
     /// chooses the host.
     fn warn_with_another_host(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
         let (deny, rule) = (self.deny, self.deny.rule);
+        // If nothing is allowed on its hosts, there is another warning ([`Warning::UnmatchedDeny`]).
         if rule.scopes.is_empty()
-            || !self.allowing.iter().any(|allow| overlap_but_for_paths(allow.rule, rule))
+            || !self.allowing.iter().any(|allow| share_method_and_host(allow.rule, rule))
         {
             return None;
         }
         for allow in self.allowing.clone() {
-            let apexes = apexes(rule, allow.rule);
-            if apexes.is_empty() && !allow.rule.scopes.is_empty() {
-                continue;
-            }
-            let apex = apexes.first().map(ToString::to_string);
+            let Some(scopes) = open_scopes(rule, allow.rule) else { continue };
+            let apex = scopes.first().map(ToString::to_string);
             let Some(requests) = Requests::on_any_host(allow.rule, rule, self.steps) else {
                 continue;
             };
-            if !self.is_open(allow, &Requests { scopes: apexes, ..requests }, related) {
+            if !self.is_open(allow, &Requests { scopes, ..requests }, related) {
                 continue;
             }
             let (name, allow_name) = (&rule.name, &allow.rule.name);
@@ -170,8 +174,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         None
     }
 
-    /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and none of the
-    /// roles that such callers certainly have denies these requests.
+    /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and no role that a
+    /// caller with the roles of both rules certainly has denies these requests.
     fn is_open(
         &mut self,
         allow: &RoleRule<'_>,
@@ -183,8 +187,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         }
         let mut denials: Vec<&Rule> = Vec::new();
         for role in [allow.role_id, self.deny.role_id] {
-            related.find_from(role, self.steps);
-            denials.extend(rules(self.denying.iter().copied().filter(|r| related.has(r.role_id))));
+            let roles = related.roles_of(role, self.steps);
+            denials.extend(rules(self.denying.iter().copied().filter(|r| roles.has(r.role_id))));
         }
         !requests.are_covered(&denials, self.steps)
     }
@@ -201,7 +205,8 @@ fn may_match_anonymous(rule: &RoleRule<'_>, related: &RelatedRoles<'_>) -> bool 
         && !segments.any(|segment| matches!(segment, Segment::User | Segment::UserId(_)))
 }
 
-/// Whether a `deny` rule is for some of the paths or hosts of an `allow` rule, but not all.
+/// Whether a `deny` rule is for some of the paths or hosts of an `allow` rule, but not all: a `deny` of
+/// `/internal/**` is an exception to an `allow` of `/**`.
 fn is_exception(deny: &Rule, allow: &Rule) -> bool {
     let is_for_all_hosts = covers_scopes(&deny.scopes, &allow.scopes);
     covers_scopes(&allow.scopes, &deny.scopes)
@@ -213,13 +218,19 @@ fn is_exception(deny: &Rule, allow: &Rule) -> bool {
         })
 }
 
-/// The hosts such as `example.com` in the `allow` rule for which the `deny` rule has only
-/// `*.example.com`. None if the `allow` rule is for the same or fewer paths: that is intended.
-fn apexes(deny: &Rule, allow: &Rule) -> Vec<Scope> {
-    if covers_paths(deny, allow) {
-        return Vec::new();
+/// The hosts that the `deny` rule leaves open, probably by mistake: for an `allow` rule for any host,
+/// any host (an empty list); else its hosts such as `example.com` for which the `deny` rule has only
+/// `*.example.com`. `None` if there are none.
+fn open_scopes(deny: &Rule, allow: &Rule) -> Option<Vec<Scope>> {
+    if allow.scopes.is_empty() {
+        return Some(Vec::new());
     }
-    allow.scopes.iter().filter(|host| is_apex(host, deny)).cloned().collect()
+    // An `allow` rule for the same or fewer paths is intended.
+    if covers_paths(deny, allow) {
+        return None;
+    }
+    let apexes = allow.scopes.iter().filter(|host| is_apex(host, deny)).cloned().collect();
+    Some(apexes).filter(|apexes: &Vec<Scope>| !apexes.is_empty())
 }
 
 fn is_apex(host: &Scope, deny: &Rule) -> bool {
@@ -237,13 +248,13 @@ struct Requests {
 
 impl Requests {
     /// The requests that match both rules.
-    fn matching(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Self> {
+    fn matching(a: &Rule, b: &Rule, steps: &mut Steps) -> Option<Self> {
         let requests = Self::on_any_host(a, b, steps)?;
         Some(Self { scopes: common_scopes(a, b, steps)?, ..requests })
     }
 
     /// The requests that would match both rules if they were for any host.
-    fn on_any_host(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Self> {
+    fn on_any_host(a: &Rule, b: &Rule, steps: &mut Steps) -> Option<Self> {
         let actions = a.actions.intersection(&b.actions)?;
         Some(Self { actions, scopes: Vec::new(), paths: common_paths(a, b, steps)? })
     }
@@ -257,7 +268,7 @@ impl Requests {
 
     /// Whether each combination of a method, a host and a path is matched by one of these rules.
     /// True if no steps are left, so that no warning follows.
-    fn are_covered(&self, rules: &[&Rule], steps: &mut usize) -> bool {
+    fn are_covered(&self, rules: &[&Rule], steps: &mut Steps) -> bool {
         let actions: Vec<Actions> = match &self.actions {
             Actions::Any => vec![Actions::Any],
             Actions::These(actions) => {
@@ -271,8 +282,8 @@ impl Requests {
             actions.iter().all(|action| {
                 hosts.iter().all(|host| {
                     rules.iter().any(|rule| {
-                        *steps = steps.saturating_sub(1 + rule.resources.len() + rule.scopes.len());
-                        *steps == 0
+                        steps.take(1 + rule.resources.len() + rule.scopes.len());
+                        !steps.are_left()
                             || rule.actions.covers(action)
                                 && covers_scopes(&rule.scopes, host)
                                 && rule.resources.iter().any(|pattern| pattern.covers(path))
@@ -284,7 +295,7 @@ impl Requests {
 }
 
 /// The hosts of both rules; an empty list means any host.
-fn common_scopes(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Vec<Scope>> {
+fn common_scopes(a: &Rule, b: &Rule, steps: &mut Steps) -> Option<Vec<Scope>> {
     if a.scopes.is_empty() || b.scopes.is_empty() {
         return Some([&*a.scopes, &*b.scopes].concat());
     }
@@ -292,7 +303,7 @@ fn common_scopes(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Vec<Scope>> {
 }
 
 /// The paths that both rules match.
-fn common_paths(a: &Rule, b: &Rule, steps: &mut usize) -> Option<Vec<Pattern>> {
+fn common_paths(a: &Rule, b: &Rule, steps: &mut Steps) -> Option<Vec<Pattern>> {
     intersections(&a.resources, &b.resources, Pattern::intersection, steps)
 }
 
@@ -301,10 +312,10 @@ fn intersections<T>(
     a: &[T],
     b: &[T],
     intersection: impl Fn(&T, &T) -> Option<T>,
-    steps: &mut usize,
+    steps: &mut Steps,
 ) -> Option<Vec<T>> {
-    *steps = steps.saturating_sub(a.len().saturating_mul(b.len()));
-    let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b))).take(*steps);
+    steps.take(a.len().saturating_mul(b.len()));
+    let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b))).take(steps.0);
     let common: Vec<T> = pairs.filter_map(|(a, b)| intersection(a, b)).collect();
     (!common.is_empty()).then_some(common)
 }

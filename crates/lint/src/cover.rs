@@ -5,26 +5,26 @@ use policy::model::{Effect, Rule, RuleId};
 use policy::pattern::Scope;
 
 use crate::overlap::{Relation, Walk};
-use crate::related::RelatedRoles;
+use crate::related::{RelatedRoles, RolesOf};
 use crate::trie::{RoleRule, Trie};
-use crate::warnings::{Budget, Warnings};
+use crate::warnings::{Budget, Steps, Warnings};
 
 /// Warns of each rule that another rule makes redundant: a rule of the same role, of a role that it
 /// extends, or of `anyone` or `authenticated`.
 pub(crate) fn redundant_rules(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
-    let mut budget = Budget::new(4_000_000, 2_000);
+    let mut budget = Budget { total: Steps(4_000_000), max_per_rule: 2_000 };
     let has_denials = trie.denials().next().is_some();
     for (id, rule) in trie.rules.entries() {
-        related.find_from(rule.role_id, &mut budget.steps);
-        let Some(mut cover) = budget.spend(|steps| find_cover(trie, &related, id, None, steps))
+        let roles = related.roles_of(rule.role_id, &mut budget.total);
+        let Some(mut cover) = budget.spend(|steps| find_cover(trie, &roles, id, None, steps))
         else {
             continue;
         };
         // If the rule is both denied and redundant, the warning is about the `deny`.
         if has_denials && (rule.effect, cover.effect) == (Effect::Allow, Effect::Allow) {
             let deny =
-                budget.spend(|steps| find_cover(trie, &related, id, Some(Effect::Deny), steps));
+                budget.spend(|steps| find_cover(trie, &roles, id, Some(Effect::Deny), steps));
             cover = deny.unwrap_or(cover);
         }
         let (name, cover_name) = (&rule.rule.name, &cover.rule.name);
@@ -44,13 +44,13 @@ pub(crate) fn redundant_rules(trie: &Trie<'_>, warnings: &mut Warnings) {
     }
 }
 
-/// A rule that covers the rule with this id; only rules with this effect, unless it is `None`.
+/// A rule of these roles that covers the rule with this id, and has this effect, unless it is `None`.
 fn find_cover<'s, 'p>(
     trie: &'s Trie<'p>,
-    related: &RelatedRoles<'_>,
+    roles: &RolesOf<'_, '_>,
     id: RuleId,
     effect: Option<Effect>,
-    steps: &mut usize,
+    steps: &mut Steps,
 ) -> Option<&'s RoleRule<'p>> {
     let rule = trie.rules.at(id);
     let pattern = rule.rule.resources.first()?;
@@ -58,18 +58,18 @@ fn find_cover<'s, 'p>(
     let mut walk = Walk {
         trie,
         relation: Relation::Covers,
-        visit: |candidate_id, steps: &mut usize| {
+        visit: |candidate_id, steps: &mut Steps| {
             let candidate = trie.rules.at(candidate_id);
             if candidate_id != id
                 && effect.is_none_or(|effect| effect == candidate.effect)
                 && (rule.effect, candidate.effect) != (Effect::Deny, Effect::Allow)
-                && related.has(candidate.role_id)
+                && roles.has(candidate.role_id)
                 && covers(candidate.rule, rule.rule, steps)
                 // If two rules cover each other, the warning is about the later rule, or about the
                 // rule that is not inherited.
                 && (candidate_id < id
                     || rule.effect != candidate.effect
-                    || !related.are_equal(rule.role_id, candidate.role_id)
+                    || !roles.related.are_equal(rule.role_id, candidate.role_id)
                     || !covers(rule.rule, candidate.rule, steps))
             {
                 cover = Some(candidate);
@@ -82,11 +82,11 @@ fn find_cover<'s, 'p>(
     cover
 }
 
-fn covers(cover: &Rule, rule: &Rule, steps: &mut usize) -> bool {
+fn covers(cover: &Rule, rule: &Rule, steps: &mut Steps) -> bool {
     let resources = cover.resources.len().saturating_mul(rule.resources.len());
     let scopes = cover.scopes.len().saturating_mul(rule.scopes.len());
-    *steps = steps.saturating_sub(resources).saturating_sub(scopes);
-    *steps > 0
+    steps.take(resources.saturating_add(scopes));
+    steps.are_left()
         && cover.actions.covers(&rule.actions)
         && covers_scopes(&cover.scopes, &rule.scopes)
         && covers_paths(cover, rule)

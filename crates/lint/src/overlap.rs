@@ -4,6 +4,7 @@ use policy::model::{Rule, RuleId};
 use policy::pattern::{Pattern, Segment};
 
 use crate::trie::{NodeId, Trie};
+use crate::warnings::Steps;
 
 /// How the paths of a rule relate to the paths of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,12 +21,12 @@ pub(crate) struct Walk<'s, 'p, F> {
     pub(crate) relation: Relation,
     /// Called for each rule, for some rules more than once. The walk ends if it returns true.
     pub(crate) visit: F,
-    /// The number of steps that the walk may still take.
-    pub(crate) steps: &'s mut usize,
+    pub(crate) steps: &'s mut Steps,
 }
 
-impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
-    /// Visits the related rules. True if `visit` ended the walk, or no steps are left.
+impl<'p, F: FnMut(RuleId, &mut Steps) -> bool> Walk<'_, 'p, F> {
+    /// Visits the related rules. True if `visit` ended the walk, or no steps are left: then a check
+    /// gives no warning.
     pub(crate) fn run(&mut self, pattern: &'p Pattern) -> bool {
         self.walk(Trie::root(pattern), &pattern.segments, pattern.open_ended)
     }
@@ -89,18 +90,18 @@ impl<'p, F: FnMut(RuleId, &mut usize) -> bool> Walk<'_, 'p, F> {
 
     /// Takes a step. True if no steps are left.
     fn take_step(&mut self) -> bool {
-        *self.steps = self.steps.saturating_sub(1);
-        *self.steps == 0
+        self.steps.take(1);
+        !self.steps.are_left()
     }
 }
 
 /// The rules whose paths overlap the paths of a rule, in order.
-pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, steps: &mut usize) -> Vec<RuleId> {
+pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, steps: &mut Steps) -> Vec<RuleId> {
     let mut rules: Vec<RuleId> = Vec::new();
     let mut walk = Walk {
         trie,
         relation: Relation::Overlaps,
-        visit: |id, _: &mut usize| {
+        visit: |id, _: &mut Steps| {
             rules.push(id);
             false
         },
@@ -114,8 +115,8 @@ pub(crate) fn overlapping<'p>(trie: &Trie<'p>, rule: &'p Rule, steps: &mut usize
     rules
 }
 
-/// Whether some method and some host match both rules.
-pub(crate) fn overlap_but_for_paths(a: &Rule, b: &Rule) -> bool {
+/// Whether some method and some host match both rules. Their paths are not compared.
+pub(crate) fn share_method_and_host(a: &Rule, b: &Rule) -> bool {
     let mut pairs = a.scopes.iter().flat_map(|a| b.scopes.iter().map(move |b| (a, b)));
     a.actions.intersection(&b.actions).is_some()
         && (a.scopes.is_empty()
@@ -123,7 +124,8 @@ pub(crate) fn overlap_but_for_paths(a: &Rule, b: &Rule) -> bool {
             || pairs.any(|(a, b)| a.intersection(b).is_some()))
 }
 
-/// Whether a name may match both; `pattern` is not literal. Two globs are assumed to overlap.
+/// Whether some segment of a path may match both; `pattern` is not literal. Two globs are assumed to
+/// overlap.
 fn overlap(segment: &Segment, pattern: &Segment) -> bool {
     match segment {
         Segment::Literal(literal) => matches_literal(pattern, literal),

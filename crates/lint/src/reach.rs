@@ -4,21 +4,21 @@
 use document::{Problem, Warning};
 use policy::model::{Effect, Policy};
 
-use crate::overlap::{Relation, Walk, overlap_but_for_paths};
+use crate::overlap::{Relation, Walk, share_method_and_host};
 use crate::trie::Trie;
-use crate::warnings::{Budget, Warnings};
+use crate::warnings::{Budget, Steps, Warnings};
 
 /// Warns of each `deny` rule that overlaps no `allow` rule of any role.
 pub(crate) fn unmatched_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
-    let mut budget = Budget::new(2_000_000, 2_000);
+    let mut budget = Budget { total: Steps(2_000_000), max_per_rule: 2_000 };
     for deny in trie.denials() {
         let overlaps_allow = budget.spend(|steps| {
             let mut walk = Walk {
                 trie,
                 relation: Relation::Overlaps,
-                visit: |id, _: &mut usize| {
+                visit: |id, _: &mut Steps| {
                     let allow = trie.rules.at(id);
-                    allow.effect == Effect::Allow && overlap_but_for_paths(deny.rule, allow.rule)
+                    allow.effect == Effect::Allow && share_method_and_host(deny.rule, allow.rule)
                 },
                 steps,
             };
@@ -32,7 +32,7 @@ pub(crate) fn unmatched_denials(trie: &Trie<'_>, warnings: &mut Warnings) {
     }
 }
 
-/// The maximum number of comparisons of a rule's host with a host of the cluster.
+/// The maximum number of comparisons between hosts of rules and hosts of the cluster.
 const MAX_COMPARISONS: usize = 10_000_000;
 
 /// Warns of rules that are never used, because the search cluster's own roles decide about all of
@@ -47,10 +47,10 @@ pub(crate) fn unused_rules(policy: &Policy, warnings: &mut Warnings) {
         }
         return;
     }
-    let mut steps = MAX_COMPARISONS;
+    let mut steps = Steps(MAX_COMPARISONS);
     for (_, _, rule, _) in policy.rules().filter(|(_, _, rule, _)| !rule.scopes.is_empty()) {
-        steps = steps.saturating_sub(rule.scopes.len().saturating_mul(search.hosts.len()));
-        if steps == 0 {
+        steps.take(rule.scopes.len().saturating_mul(search.hosts.len()));
+        if !steps.are_left() {
             return;
         }
         if rule.scopes.iter().all(|scope| search.hosts.iter().any(|host| host.covers(scope))) {

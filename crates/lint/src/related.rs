@@ -4,6 +4,7 @@ use policy::ids::IdVec;
 use policy::model::{ANYONE, AUTHENTICATED, Policy, RoleId};
 
 use crate::trie::RoleRule;
+use crate::warnings::Steps;
 
 /// The reserved roles that the policy defines.
 pub(crate) fn reserved(policy: &Policy) -> impl Iterator<Item = RoleId> {
@@ -25,12 +26,24 @@ pub(crate) fn with_extended(
     has
 }
 
-/// Computes which further roles a caller with a role certainly has.
+/// The roles that each caller with the role `start` has.
+pub(crate) struct RolesOf<'r, 'p> {
+    pub(crate) related: &'r RelatedRoles<'p>,
+    start: RoleId,
+}
+
+impl RolesOf<'_, '_> {
+    pub(crate) fn has(&self, role: RoleId) -> bool {
+        *self.related.reached_from.at(role) == Some(self.start)
+    }
+}
+
+/// Computes which roles a caller with a role certainly has.
 pub(crate) struct RelatedRoles<'p> {
     policy: &'p Policy,
     anyone: Option<RoleId>,
     authenticated: Option<RoleId>,
-    /// The role of the last [`Self::find_from`].
+    /// The role of the last [`Self::roles_of`].
     start: Option<RoleId>,
     /// For each role, the last start from which it was reached.
     reached_from: IdVec<RoleId, Option<RoleId>>,
@@ -54,30 +67,29 @@ impl<'p> RelatedRoles<'p> {
         }
     }
 
-    /// Computes the roles that each caller with this role has. [`Self::has`] answers for them.
-    pub(crate) fn find_from(&mut self, role: RoleId, steps: &mut usize) {
-        if self.start.replace(role) == Some(role) {
-            return;
+    /// The roles that each caller with this role has. Some are missing if no steps are left.
+    pub(crate) fn roles_of(&mut self, role: RoleId, steps: &mut Steps) -> RolesOf<'_, 'p> {
+        if self.start.replace(role) != Some(role) {
+            self.find_from(role, steps);
         }
+        RolesOf { related: self, start: role }
+    }
+
+    fn find_from(&mut self, role: RoleId, steps: &mut Steps) {
         // An anonymous caller has only the roles of `anyone`: a caller with another role is
         // authenticated.
         let authenticated = self.authenticated.filter(|_| !self.is_everybodys(role));
         let mut unvisited: Vec<RoleId> =
             [role].into_iter().chain(self.anyone).chain(authenticated).collect();
         while let Some(next) = unvisited.pop() {
-            *steps = steps.saturating_sub(1);
-            if *steps == 0 {
+            steps.take(1);
+            if !steps.are_left() {
                 return;
             }
             if self.reached_from.at_mut(next).replace(role) != Some(role) {
                 unvisited.extend(&self.policy.roles.at(next).extends);
             }
         }
-    }
-
-    /// Whether a caller with the role of the last [`Self::find_from`] has this role, too.
-    pub(crate) fn has(&self, role: RoleId) -> bool {
-        self.start.is_some() && *self.reached_from.at(role) == self.start
     }
 
     /// Whether every caller has either both roles or neither.
@@ -93,11 +105,8 @@ impl<'p> RelatedRoles<'p> {
     }
 
     /// Whether each caller with one of these roles has the other role, too.
-    pub(crate) fn one_includes_other(&mut self, a: RoleId, b: RoleId, steps: &mut usize) -> bool {
-        [(a, b), (b, a)].into_iter().any(|(start, role)| {
-            self.find_from(start, steps);
-            self.has(role)
-        })
+    pub(crate) fn one_includes_other(&mut self, a: RoleId, b: RoleId, steps: &mut Steps) -> bool {
+        self.roles_of(a, steps).has(b) || self.roles_of(b, steps).has(a)
     }
 
     /// Whether a `deny` rule restricts callers with the role `allow`. False for two roles that are
@@ -106,7 +115,7 @@ impl<'p> RelatedRoles<'p> {
         &mut self,
         deny: &RoleRule<'_>,
         allow: RoleId,
-        steps: &mut usize,
+        steps: &mut Steps,
     ) -> bool {
         self.one_includes_other(deny.role_id, allow, steps)
             || [ANYONE, AUTHENTICATED].contains(&&*deny.role.name)

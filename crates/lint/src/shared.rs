@@ -15,7 +15,7 @@ use crate::warnings::Warnings;
 const MAX_ROLES: usize = 1000;
 
 /// Warns of rules with `{user}` for callers from two sources who can have the same name. There is
-/// one warning for the same sources, at the last source, so that an `# accept:` comment does not
+/// one warning for each set of sources, at the last of them, so that an `# accept:` comment does not
 /// cover a source that is added later.
 pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &mut Warnings) {
     let roles = policy.roles.entries().filter(|(_, role)| role.allow.iter().any(has_user));
@@ -33,10 +33,13 @@ pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &
     // The places of the rules, by the indices of the sources whose callers they are for.
     let mut rules: BTreeMap<Vec<usize>, Vec<(Place, String)>> = BTreeMap::new();
     for (id, role) in roles {
-        let concerned = pairs.iter().filter(|pair| {
+        let sharing = pairs.iter().filter(|pair| {
             pair.iter().all(|a| roles_of_sources.get(*a).is_some_and(|roles| *roles.at(id)))
         });
-        let mut indices: Vec<usize> = concerned.flatten().copied().collect();
+        let mut indices: Vec<usize> = sharing.flatten().copied().collect();
+        if indices.is_empty() {
+            continue;
+        }
         indices.sort_unstable();
         indices.dedup();
         let with_user = role.allow.iter().filter(|rule| has_user(rule));

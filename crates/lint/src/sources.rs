@@ -9,8 +9,9 @@ use policy::ids::IdVec;
 use policy::model::{Identity, Issuer, Policy, RoleId};
 
 use crate::related::{reserved, with_extended};
+use crate::warnings::Steps;
 
-/// The maximum number of comparisons of a granted name with a source.
+/// The maximum number of comparisons between granted names and sources, in a check.
 pub(crate) const MAX_COMPARISONS: usize = 2_000_000;
 
 /// The maximum number of sources that are compared with each other.
@@ -76,7 +77,7 @@ impl<'i> Source<'i> {
             let by_token = policy.roles.entries().filter(|(_, role)| issuer.may_give(&role.name));
             roles.extend(by_token.map(|(id, _)| id));
         }
-        let mut steps = MAX_COMPARISONS / MAX_SOURCES;
+        let mut steps = Steps(MAX_COMPARISONS / MAX_SOURCES);
         for grant in &policy.grants {
             if self.users.include_any(&grant.users, &mut steps)
                 || self.groups.include_any(&grant.groups, &mut steps)
@@ -100,23 +101,24 @@ impl Names<'_> {
         self.listed.is_some() && self.include(name)
     }
 
-    fn include_any(&self, names: &[Arc<str>], steps: &mut usize) -> bool {
-        *steps = steps.saturating_sub(names.len());
-        *steps > 0 && names.iter().any(|name| self.include(name))
+    fn include_any(&self, names: &[Arc<str>], steps: &mut Steps) -> bool {
+        steps.take(names.len());
+        steps.are_left() && names.iter().any(|name| self.include(name))
     }
 
     /// Whether two sources may provide the same name.
     pub(crate) fn overlap(&self, other: &Self) -> bool {
+        if !self.prefix.starts_with(other.prefix) && !other.prefix.starts_with(self.prefix) {
+            return false;
+        }
         let (a, b) = if other.listed.is_some() { (self, other) } else { (other, self) };
-        let Some(listed) = &b.listed else {
-            return a.prefix.starts_with(b.prefix) || b.prefix.starts_with(a.prefix);
-        };
+        let Some(listed) = &b.listed else { return true };
         match a.prefix.strip_prefix(b.prefix) {
-            // Allocates nothing, because there may be a million users.
-            Some(prefix) if a.listed.is_none() => {
-                listed.iter().any(|name| name.len() > prefix.len() && name.starts_with(prefix))
+            // `a` has any name after its prefix, so a name of `b` must continue the prefix of `b` to
+            // the prefix of `a`. Allocates nothing, because there may be a million users.
+            Some(rest) if a.listed.is_none() => {
+                listed.iter().any(|name| name.len() > rest.len() && name.starts_with(rest))
             }
-            None if !b.prefix.starts_with(a.prefix) => false,
             _ => listed.iter().any(|name| a.include(&format!("{}{name}", b.prefix))),
         }
     }
@@ -131,8 +133,9 @@ pub(crate) fn overlapping<'s, 'i>(sources: &[&'s Source<'i>], kind: &str) -> Vec
     overlapping
 }
 
-/// The help text for two sources with the same name of a user or group. Different prefixes are not enough: with the prefixes
-/// `p` and `pa:` the name `pa:x` is the user `a:x` of the first source and `x` of the second.
+/// The help for two sources that may provide the same name. Different prefixes are not enough: with
+/// the prefixes `p` and `pa:` the name `pa:x` is the user `a:x` of the first source and `x` of the
+/// second.
 pub(crate) fn help_to_keep_apart(kind: &str) -> String {
     format!("give each a `{kind}_prefix` that does not begin with another")
 }

@@ -7,10 +7,10 @@ use document::Warning;
 use policy::model::{Effect, RoleId, Rule};
 use policy::pattern::{Pattern, Scope, Segment};
 
-use crate::overlap::{overlap_but_for_paths, overlapping};
+use crate::overlap::{overlapping, share_method_and_host};
 use crate::related::RelatedRoles;
 use crate::trie::{RoleRule, Trie};
-use crate::warnings::{Budget, Warnings};
+use crate::warnings::{Budget, Steps, Warnings};
 
 /// The maximum number of steps for each `allow` rule.
 const MAX_STEPS: usize = 10_000;
@@ -33,14 +33,14 @@ struct DeniedNames<'s, 'p> {
 pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut related = RelatedRoles::new(trie.policy);
     let mut warned: BTreeSet<RoleId> = BTreeSet::new();
-    let mut budget = Budget::new(2_000_000, MAX_STEPS);
+    let mut budget = Budget { total: Steps(2_000_000), max_per_rule: MAX_STEPS };
     for allow in trie.rules.iter().filter(|rule| rule.effect == Effect::Allow) {
         budget.spend(|steps| {
             let rules =
                 overlapping(trie, allow.rule, steps).into_iter().map(|id| trie.rules.at(id));
             let denying: Vec<&RoleRule<'_>> = rules
                 .filter(|rule| {
-                    rule.effect == Effect::Deny && overlap_but_for_paths(rule.rule, allow.rule)
+                    rule.effect == Effect::Deny && share_method_and_host(rule.rule, allow.rule)
                 })
                 .collect();
             for position in positions(allow.rule) {
@@ -49,7 +49,7 @@ pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
                     continue;
                 };
                 let [a, b] = tenants;
-                if *steps == 0 || !warned.insert(a.role_id) {
+                if !steps.are_left() || !warned.insert(a.role_id) {
                     continue;
                 }
                 let kind = if position == Position::Host { "host" } else { "path" };
@@ -57,8 +57,9 @@ pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
                     "`{}` and `{}` deny each other's {kind}s: `{}` allows each new {kind}",
                     a.role.name, b.role.name, allow.rule.name
                 );
-                related.find_from(allow.role_id, &mut { MAX_STEPS });
-                if !tenants.iter().any(|tenant| related.has(tenant.role_id)) {
+                // With new steps: the message must not depend on how many the search has left.
+                let roles = related.roles_of(allow.role_id, &mut Steps(MAX_STEPS));
+                if !tenants.iter().any(|tenant| roles.has(tenant.role_id)) {
                     message += &format!(", and every {kind} to a caller without these roles");
                 }
                 let help = format!("allow each role its own {kind}s instead");
@@ -106,7 +107,7 @@ fn denied_by_roles<'s, 'p>(
         .collect()
 }
 
-/// The hosts of a `deny` rule that only a pattern of the `allow` rule covers, or the literals in a
+/// The hosts of a `deny` rule that the `allow` rule does not name exactly, or the literals in this
 /// segment of its paths.
 fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> Vec<&'p str> {
     match position {
@@ -136,12 +137,12 @@ fn find_tenants<'s, 'p>(
     denied: &[DeniedNames<'s, 'p>],
     position: Position,
     related: &mut RelatedRoles<'_>,
-    steps: &mut usize,
+    steps: &mut Steps,
 ) -> Option<[&'s RoleRule<'p>; 2]> {
     for (index, a) in denied.iter().enumerate() {
         for b in denied.iter().skip(index + 1) {
-            *steps = steps.saturating_sub(a.names.len() + b.names.len());
-            if *steps == 0 {
+            steps.take(a.names.len() + b.names.len());
+            if !steps.are_left() {
                 return None;
             }
             let is_nested = a.names.is_subset(&b.names) || a.names.is_superset(&b.names);

@@ -144,12 +144,12 @@ impl<'p> Trie<'p> {
             for (literal, child) in &node.literals {
                 let (first, first_child) =
                     *first_by_lowercase.entry(literal.to_lowercase()).or_insert((literal, *child));
-                let rule =
-                    |node: NodeId| self.node(node).added_for.map(|id| self.rules.at(id).rule);
                 if first_child == *child {
                     continue;
                 }
-                if let (Some(rule), Some(first_rule)) = (rule(*child), rule(first_child)) {
+                if let [Some(rule), Some(first_rule)] = [*child, first_child]
+                    .map(|node| self.node(node).added_for.map(|id| self.rules.at(id).rule))
+                {
                     let message = format!(
                         "`{literal}` differs from `{first}` only in case: they are two paths"
                     );

@@ -41,23 +41,33 @@ impl Warnings {
     }
 }
 
-/// The number of steps that a check may take for all rules together, and for each rule.
+/// The steps that a check may still take.
+pub(crate) struct Steps(pub(crate) usize);
+
+impl Steps {
+    /// Takes some of the steps, or all that are left.
+    pub(crate) fn take(&mut self, count: usize) {
+        self.0 = self.0.saturating_sub(count);
+    }
+
+    pub(crate) fn are_left(&self) -> bool {
+        self.0 > 0
+    }
+}
+
+/// The steps that a check may still take for all rules together, and the maximum for each rule.
 pub(crate) struct Budget {
-    pub(crate) steps: usize,
-    max_per_rule: usize,
+    pub(crate) total: Steps,
+    pub(crate) max_per_rule: usize,
 }
 
 impl Budget {
-    pub(crate) const fn new(steps: usize, max_per_rule: usize) -> Self {
-        Self { steps, max_per_rule }
-    }
-
-    /// Checks a rule. The check gets the number of steps that it may take, and counts it down.
-    pub(crate) fn spend<T>(&mut self, check: impl FnOnce(&mut usize) -> T) -> T {
-        let granted = self.max_per_rule.min(self.steps);
-        let mut steps = granted;
+    /// Checks a rule with the steps for one rule. The steps that `check` takes are taken from the total.
+    pub(crate) fn spend<T>(&mut self, check: impl FnOnce(&mut Steps) -> T) -> T {
+        let granted = self.max_per_rule.min(self.total.0);
+        let mut steps = Steps(granted);
         let result = check(&mut steps);
-        self.steps -= granted - steps;
+        self.total.take(granted - steps.0);
         result
     }
 }
