@@ -65,7 +65,8 @@ struct KindOnLine<'f> {
 }
 
 impl FindingKinds<'_> {
-    /// Which of these findings, each with its name and its message, the comments in these texts accept.
+    /// Which of these findings, each with its name and its message, are accepted by the comments in
+    /// these texts.
     ///
     /// A comment accepts one finding. If a line has more findings of a kind than comments for this
     /// kind, none is accepted: if a second entry is added to a list on one line, the comment about
@@ -145,7 +146,7 @@ impl FindingKinds<'_> {
 
 /// The comments of a file that accept findings: the place, the text after [`PREFIX`], and the line
 /// whose findings are accepted: the line of the comment or, if it has nothing but the comment, the
-/// next line with more than a comment.
+/// next line that is not a comment. A blank line is no comment, and has no findings.
 fn comments<'t>(file: &Path, text: &'t str) -> Vec<(Place, &'t str, u32)> {
     let mut comments: Vec<(Place, &str, u32)> = Vec::new();
     // The comments from this index on are directly above the current line.

@@ -66,7 +66,7 @@ impl Reader {
     /// A reader for the file with this name, in a format with these hints.
     #[must_use]
     pub fn with_hints(file: Arc<Path>, hints: Hints) -> Self {
-        let suggestions = Suggestions::for_a_file();
+        let suggestions = Suggestions::with_file_limit();
         Self { file, problems: Vec::new(), errors: 0, omitted: 0, suggestions, hints }
     }
 
@@ -207,13 +207,13 @@ impl Reader {
         message: impl Fn(&str) -> String,
     ) {
         for (key, _) in fields.entries.iter().filter(|(key, _)| !keys.contains(&&*key.text)) {
-            let hint = self.hints.key(&fields.name, &key.text);
+            let foreign = self.hints.foreign_key(&fields.name, &key.text);
             // Problems beyond `MAX_PROBLEMS` are not shown: a search for a similar key would be
             // wasted.
-            let may_search = hint.is_none() && self.problems.len() < MAX_PROBLEMS;
+            let may_search = foreign.is_none() && self.problems.len() < MAX_PROBLEMS;
             let close = may_search.then(|| closest(&key.text, keys.iter().copied())).flatten();
-            let (meant, help) = match (hint, close) {
-                (Some(hint), _) => hint,
+            let (meant, help) = match (foreign, close) {
+                (Some((meant, help)), _) => (meant, help),
                 (None, Some(close)) => (Some(close), format!("did you mean `{close}`?")),
                 (None, None) => (None, format!("{} has {}", fields.name, enumerate(keys, "and"))),
             };
@@ -232,8 +232,8 @@ impl Reader {
 
     /// The value of a required key. If it is missing, `help` says how to add it.
     pub fn required<'n>(&mut self, fields: &Fields<'n>, key: &str, help: &str) -> Option<&'n Node> {
-        // A misspelled key was reported already. So was a key without a value, for fields from
-        // `filled_fields`.
+        // A misspelled key was reported already. So was a key without a value by `filled_fields`;
+        // after `fields`, the caller reports it.
         if fields.lacks(key) {
             self.error_help(fields.at, format!("{} has no `{key}`", fields.name), help);
         }
@@ -353,7 +353,7 @@ impl Reader {
             Value::Map(_) => "a mapping",
         };
         let message = format!("{name} must be {expected}, not {actual}");
-        match self.hints.shape(name, expected).or(help) {
+        match self.hints.wrong_type(name, expected).or(help) {
             Some(help) if actual != "nothing" => self.error_help(node.at, message, help),
             Some(_) | None => self.error(node.at, message),
         }
@@ -378,12 +378,13 @@ impl<'n> Fields<'n> {
     /// missing: it was reported already.
     #[must_use]
     pub fn lacks(&self, key: &str) -> bool {
-        self.field(key).is_none() && !self.means(key)
+        self.field(key).is_none() && !self.has_misspelled(key)
     }
 
-    /// Whether an unknown key probably means this key.
+    /// Whether an unknown key is probably a misspelling of this key, or a name for it in another
+    /// system.
     #[must_use]
-    pub fn means(&self, key: &str) -> bool {
+    pub fn has_misspelled(&self, key: &str) -> bool {
         self.meant.iter().any(|meant| meant == key)
     }
 

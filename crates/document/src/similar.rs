@@ -22,15 +22,15 @@ pub struct Suggestions {
 }
 
 impl Suggestions {
-    /// With the limit for an admin page.
+    /// With the limit on steps for an admin page.
     #[must_use]
-    pub const fn for_a_page() -> Self {
+    pub const fn with_page_limit() -> Self {
         Self { steps: 10_000_000 }
     }
 
-    /// With the limit for reading a file.
+    /// With the limit on steps for reading a file.
     #[must_use]
-    pub const fn for_a_file() -> Self {
+    pub const fn with_file_limit() -> Self {
         Self { steps: 100_000_000 }
     }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn no_more_is_found_than_the_steps_allow() {
-        let mut all = Suggestions::for_a_page();
+        let mut all = Suggestions::with_page_limit();
         let known: Vec<String> = (0..1_000).map(|number| format!("{number:0200}")).collect();
         let known = || known.iter().map(String::as_str);
         let asked: Vec<String> = (0..1_000).map(|number| format!("{number:0199}x")).collect();

@@ -193,15 +193,15 @@ impl<'n> View<'n> {
     }
 
     fn check_spellings_under(&self, key: &str) -> Result<(), Problem> {
-        let is_struct =
-            || self.text_of("@type").is_some_and(|name| name.ends_with("google.protobuf.Struct"));
-        if FREE_FORM.contains(&key) || is_struct() {
+        let type_name = self.text_of("@type").unwrap_or_default();
+        if FREE_FORM.contains(&key) || type_name.ends_with("google.protobuf.Struct") {
             return Ok(());
         }
         let has_names = WITH_NAMES.split(' ').any(|name| name == key);
         let mut keys = BTreeSet::new();
         for (key, value) in self.entries() {
-            // The name `node` is not the field `node`, so its value is checked like any other.
+            // Where keys are names, an entry called `node` is not Envoy's field `node`, and must not
+            // be skipped as free-form.
             value.check_spellings_under(if has_names { "" } else { &key })?;
             if !has_names && !keys.insert(key) {
                 let message = format!("`{}`: this field is here in two spellings", value.path);

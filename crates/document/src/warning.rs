@@ -37,9 +37,9 @@ warnings! {
     /// A comment that should accept a warning, but accepts none.
     Acceptance = "acceptance",
     /// A granted name that two sources can provide; the warning is at the last of the sources. In a
-    /// search cluster: the name of a user, if tokens can have it, too; or the name of Dashboards
-    /// itself (`kibana.server_username`), whose user passes every check of a tenant. Then the
-    /// warning is at the issuer.
+    /// search cluster, with the warning at the issuer: the name of a user that tokens can have, too;
+    /// or the name of Dashboards itself (`kibana.server_username`), which needs no privilege on a
+    /// tenant.
     AmbiguousName = "ambiguous-name",
     /// Paths that differ only in upper and lower case.
     CaseVariant = "case-variant",

@@ -75,7 +75,7 @@ pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &
     // Each name is compared with each source. A policy with very many of both gets only some of
     // these warnings.
     let max_names = MAX_COMPARISONS / sources.len().max(1);
-    let mut suggestions = Suggestions::for_a_file();
+    let mut suggestions = Suggestions::with_file_limit();
     for (at, name, kind) in granted(parsed).take(max_names) {
         if let Some((message, help)) = unknown(&name.name, kind, sources, &mut suggestions) {
             warnings.push(Problem::warning(at, Warning::UnknownName, message).help(help));

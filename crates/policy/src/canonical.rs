@@ -29,10 +29,10 @@ use buffers::{NONE, Texts};
 /// one in `deny_only`.
 #[derive(Clone, Copy, Debug)]
 pub struct PathInterpretations<'a> {
-    /// Not in `all`, so that a canonical path is borrowed, and no buffer is touched. Nearly all
-    /// paths are canonical.
+    /// The canonical path. It has a field of its own so that a request with a canonical path, as
+    /// nearly all have, borrows it and writes to no buffer.
     first: &'a [u8],
-    /// Starts with `first`; empty if `first` is the only interpretation.
+    /// Empty if `first` is the only interpretation; else its first entry is equal to `first`.
     all: &'a Texts,
     deny_only: &'a Texts,
 }
@@ -53,8 +53,8 @@ impl<'a> PathInterpretations<'a> {
 
     /// The interpretations that no `deny` rule may match, although they need not be allowed: the
     /// path with its dot segments kept. Adjacent slashes are merged here, too, and no match is lost:
-    /// only `**` matches an empty segment before the last one, so a pattern that matches a
-    /// path with such segments also matches it without them.
+    /// an empty segment in the middle of a path is matched only by `**`, which matches the merged
+    /// path as well.
     pub fn deny_only(&self) -> impl Iterator<Item = &'a [u8]> {
         self.deny_only.iter()
     }
@@ -99,7 +99,7 @@ pub fn path<'a>(
     }
     match text.first() {
         Some(b'/') if classes == 0 => Ok(PathInterpretations::only(text)),
-        Some(b'/') => unusual(text, classes, buffers),
+        Some(b'/') => interpret(text, classes, buffers),
         Some(_) => Err(PathError::NotAbsolute),
         None => Err(PathError::Empty),
     }
@@ -147,14 +147,15 @@ const CLASS: [u8; 256] = {
 /// canonical. Every request pays for this pass, so there is only this pass.
 fn scan(raw: &[u8]) -> (&[u8], u8) {
     let mut classes = 0;
-    let mut counts = !SHAPE;
+    // The classes that are unusual at the current byte: `/` and `.` only after a `/`.
+    let mut unusual = !SHAPE;
     for (at, byte) in raw.iter().enumerate() {
         let class = CLASS.get(usize::from(*byte)).copied().unwrap_or(BAD);
         if class == END {
             return (raw.get(..at).unwrap_or(raw), classes);
         }
-        classes |= class & counts;
-        counts = if *byte == b'/' { u8::MAX } else { !SHAPE };
+        classes |= class & unusual;
+        unusual = if *byte == b'/' { u8::MAX } else { !SHAPE };
     }
     (raw, classes)
 }
@@ -172,18 +173,18 @@ fn has_long_segment(mut text: &[u8]) -> bool {
 }
 
 /// Interprets a path that contains something unusual.
-fn unusual<'a>(
+fn interpret<'a>(
     text: &'a [u8],
     classes: u8,
     buffers: &'a mut Buffers,
 ) -> Result<PathInterpretations<'a>, PathError> {
     if classes & BAD != 0 {
-        return Err(forbidden(text));
+        return Err(forbidden_byte(text));
     }
-    let as_written = encoding::is_normal(text)?;
-    if as_written
+    let is_normal = encoding::is_normal(text)?;
+    if is_normal
         && classes & PARAMETER == 0
-        && encoding::is_opaque(text)
+        && encoding::is_unambiguous(text)
         && shape::is_resolved(text)
     {
         return Ok(PathInterpretations::only(text));
@@ -191,10 +192,11 @@ fn unusual<'a>(
     if text.len() > interpretations::MAX_LENGTH {
         return Err(PathError::TooLong);
     }
-    interpretations::write(text, buffers)?;
+    interpretations::write_candidates(text, buffers)?;
     let Buffers { candidates, current, result, scratch, all, deny_only } = buffers;
     all.clear();
     deny_only.clear();
+    // Candidate 0 is the path with its triplets normalised; resolved, it is the canonical path.
     candidates.copy(0, current);
     shape::resolve(current, result, scratch)?;
     all.push(result);
@@ -217,7 +219,7 @@ fn unusual<'a>(
 }
 
 /// The error for a path that contains a byte of class [`BAD`].
-fn forbidden(text: &[u8]) -> PathError {
+fn forbidden_byte(text: &[u8]) -> PathError {
     match text.iter().find(|byte| CLASS.get(usize::from(**byte)) == Some(&BAD)) {
         _ if text.first() != Some(&b'/') => PathError::NotAbsolute,
         Some(b'\\') => PathError::Backslash,

@@ -1,10 +1,10 @@
-//! Keys and shapes of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and the help for
+//! Keys and types of values of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and the help for
 //! each.
 
 use document::{Hints, KeyHint};
 
 /// The hints for policies.
-pub(crate) const HINTS: Hints = Hints { keys: KEYS, shapes: SHAPES };
+pub(crate) const HINTS: Hints = Hints { keys: KEYS, wrong_types: WRONG_TYPES };
 
 const KEYS: &[KeyHint] = &[
     (
@@ -125,7 +125,7 @@ const CONDITIONS: &[&str] = &[
 const NO_CONDITIONS: &str =
     "rules have no conditions yet: docs/can-it.md says what can be used instead";
 
-const SHAPES: &[(&str, &str, &str)] = &[
+const WRONG_TYPES: &[(&str, &str, &str)] = &[
     ("`roles`", "a mapping", "write `NAME: { allow: [\"GET /people\"] }`"),
     ("a role", "a mapping", "write `{ allow: [\"GET /people\"] }`"),
     ("`grants`", "a mapping", "write `ROLE: { users: […] }`"),

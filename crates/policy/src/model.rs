@@ -343,7 +343,7 @@ pub enum Piece {
     Groups,
     /// `{rule}`: the rule that allowed the request, as `role: rule`.
     Rule,
-    /// `{revision}`: the revision of the policy, without its keys.
+    /// `{revision}`: the revision of the policy's files. Keys from URLs do not change it.
     Revision,
     /// `{claims./json/pointer}`: this claim if it is a string, a number or a boolean; else empty.
     Claim(ClaimPath),
@@ -372,8 +372,7 @@ pub enum ContentType {
     Html,
 }
 
-/// The name of Basic among the identity sources (`basic` or a JWT issuer); the name of an issuer is
-/// its `iss`.
+/// The name of HTTP Basic as an identity source. The name of an issuer is its `iss`.
 pub const BASIC: &str = "basic";
 
 impl Identity {
@@ -386,7 +385,7 @@ impl Identity {
         basic.chain(issuers)
     }
 
-    /// The prefix that the user names of a source have; empty for a source that is not configured.
+    /// The `user_prefix` of a source; empty for a source that is not configured.
     #[must_use]
     pub fn user_prefix(&self, source: SourceId) -> &str {
         self.sources().find(|(id, ..)| *id == source).map_or("", |(.., prefix)| prefix)

@@ -178,16 +178,18 @@ impl PolicyParser<'_> {
 
     fn read_sections(&mut self, reader: &mut Reader, fields: &Fields<'_>) {
         read_version(reader, fields, self.open.len() == 1);
-        // A section that is indented below another section is not read. The keys of `roles` and
-        // `grants` are names, which may be equal to the name of a section.
-        let mut with_keys =
+        // A section that is indented below another section by mistake is not read. The keys of
+        // `roles` and `grants` are names, which may be equal to the name of a section.
+        let mut sections_without_names =
             fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
-        if fields.means("include") || with_keys.any(|(_, node)| has_section(node)) {
+        if fields.has_misspelled("include")
+            || sections_without_names.any(|(_, node)| has_section(node))
+        {
             self.mark_incomplete();
         }
         let policy = &mut self.policy;
-        policy.roles_incomplete |= fields.means("roles");
-        policy.identity_incomplete |= fields.means("identity");
+        policy.roles_incomplete |= fields.has_misspelled("roles");
+        policy.identity_incomplete |= fields.has_misspelled("identity");
         reader.report_empty(fields, NEVER_EMPTY);
         let errors = reader.errors();
         let mut sections = Sections { reader, files: &mut self.files, fields };
@@ -322,7 +324,7 @@ impl<'f, 'n> Sections<'_, 'f, 'n> {
         read: fn(&mut Reader, &mut CachedFiles<'f>, (&'n Key, &'n Node)) -> Option<T>,
     ) {
         let Some((name, node)) = self.fields.field(key) else { return };
-        // `report_empty` reported it.
+        // An empty section of these was reported by `report_empty`.
         if node.is_nothing() && NEVER_EMPTY.contains(&key) {
             return;
         }

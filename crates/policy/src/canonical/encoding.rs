@@ -50,7 +50,7 @@ pub(super) fn is_normal(text: &[u8]) -> Result<bool, PathError> {
     Ok(normal)
 }
 
-/// Writes the normalised text, as [`is_normal`] defines it.
+/// Writes the normalised text: see [`is_normal`].
 pub(crate) fn normalise(text: &[u8], normal: &mut Vec<u8>) {
     decode_where(text, is_unreserved, normal);
 }
@@ -61,10 +61,10 @@ pub(crate) fn decode_reserved(text: &[u8], decoded: &mut Vec<u8>) {
     decode_where(text, is_visible, decoded);
 }
 
-/// Whether all servers agree about every triplet of a normalised text: each encodes a space, a
+/// Whether all servers interpret every triplet of a normalised text alike: each encodes a space, a
 /// character that is not ASCII, or a `%` that does not look like the start of another triplet.
-pub(super) fn is_opaque(text: &[u8]) -> bool {
-    !has_inner(text)
+pub(super) fn is_unambiguous(text: &[u8]) -> bool {
+    !is_doubly_encoded(text)
         && Units(text).flatten().all(|unit| match unit {
             Unit::Raw(_) => true,
             Unit::Encoded { byte, .. } => !is_visible(byte),
@@ -81,17 +81,17 @@ pub(super) fn decode_again(
     inner: &mut Vec<u8>,
     raw: &mut Vec<u8>,
 ) -> Result<bool, PathError> {
-    if !has_inner(text) {
+    if !is_doubly_encoded(text) {
         return Ok(false);
     }
     raw.clear();
     let mut remainder = text;
     while let Some((byte, after)) = remainder.split_first() {
         raw.push(*byte);
-        let inner = after.strip_prefix(b"25").filter(|_| starts_inner(remainder));
+        let inner = after.strip_prefix(b"25").filter(|_| starts_doubly_encoded(remainder));
         remainder = inner.unwrap_or(after);
     }
-    if has_inner(raw) {
+    if is_doubly_encoded(raw) {
         return Err(PathError::NestedEncoding);
     }
     // The errors of encoded characters apply to doubly encoded characters, too.
@@ -114,11 +114,11 @@ pub(super) fn has_encoded_dots(text: &[u8]) -> bool {
 }
 
 /// Whether there is a `%25` followed by two hexadecimal digits.
-fn has_inner(text: &[u8]) -> bool {
-    (0..text.len()).any(|at| text.get(at..).is_some_and(starts_inner))
+fn is_doubly_encoded(text: &[u8]) -> bool {
+    (0..text.len()).any(|at| text.get(at..).is_some_and(starts_doubly_encoded))
 }
 
-fn starts_inner(text: &[u8]) -> bool {
+fn starts_doubly_encoded(text: &[u8]) -> bool {
     let digits = text.strip_prefix(b"%25").and_then(|digits| digits.first_chunk::<2>());
     digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
 }

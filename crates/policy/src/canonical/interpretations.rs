@@ -27,7 +27,7 @@ const _: () = assert!(MAX_BYTES == 48 << 10, "the documents say 48 KiB");
 ///
 /// # Errors
 /// If it is ambiguous, or its interpretations are over [`MAX_BYTES`].
-pub(super) fn write(path: &[u8], buffers: &mut Buffers) -> Result<(), PathError> {
+pub(super) fn write_candidates(path: &[u8], buffers: &mut Buffers) -> Result<(), PathError> {
     let Buffers { candidates, current, result, scratch, .. } = buffers;
     candidates.clear();
     encoding::normalise(path, current);

@@ -51,12 +51,12 @@ pub(super) fn merge(path: &mut Vec<u8>) {
     path.dedup_by(|byte, before| *byte == b'/' && *before == b'/');
 }
 
-/// Writes the path without its `;` parameters. An encoded `;` is left as it is.
+/// Writes the path without its raw `;` parameters; parameters after an encoded `;` are kept.
 pub(super) fn without_raw_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, raw_parameter, path);
 }
 
-/// Writes the path without its `;` parameters, also if the `;` is encoded.
+/// Writes the path without its `;` parameters, raw and encoded.
 pub(super) fn without_parameters(text: &[u8], path: &mut Vec<u8>) {
     cut_segments(text, parameter, path);
 }
@@ -84,12 +84,12 @@ pub(super) fn reject_parameters_near_dots(
 /// Returns an error if decoding `text` to `decoded` has turned a segment into a dot segment.
 pub(super) fn reject_revealed_dots(text: &[u8], decoded: &[u8]) -> Result<(), PathError> {
     let mut pairs = segments(text).zip(segments(decoded));
-    let reveals = pairs.any(|(before, after)| is_dotted(after) && !is_dotted(before));
+    let reveals = pairs.any(|(before, after)| is_dot_segment(after) && !is_dot_segment(before));
     if reveals { Err(PathError::NestedEncoding) } else { Ok(()) }
 }
 
 /// Whether a segment is a dot segment, possibly with a `;` parameter after the dots.
-fn is_dotted(segment: &[u8]) -> bool {
+fn is_dot_segment(segment: &[u8]) -> bool {
     matches!(segment.get(..parameter(segment).unwrap_or(segment.len())), Some(b"." | b".."))
 }
 

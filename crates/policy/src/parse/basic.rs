@@ -151,7 +151,7 @@ fn read_user(reader: &mut Reader, key: &Key, node: &Node) -> Option<(BasicUser, 
     let mut has_password = false;
     if !node.is_nothing() {
         let fields = reader.secret_fields(node, "a user", &["password", "groups"])?;
-        has_password = fields.means("password");
+        has_password = fields.has_misspelled("password");
         if let Some(node) = fields.value("password") {
             has_password = true;
             user.at = reader.place(node.at);

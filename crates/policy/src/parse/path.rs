@@ -217,13 +217,11 @@ impl PathParser<'_, '_> {
         let pieces: Option<Vec<Spelling<'_>>> =
             part.split('*').map(|piece| self.spelling(piece)).collect();
         let pieces = pieces?;
-        // Only these two errors are certain for every text in place of the `*`. A piece with a part
-        // of a character, for example, may be completed by this text.
-        let is_certain = |error: &PathError| {
-            matches!(error, PathError::EncodedSlash | PathError::NestedEncoding)
-        };
-        if let Some(error) =
-            pieces.iter().find_map(|piece| why_always_denied(&piece.canonical).filter(is_certain))
+        // Only these two errors are certain for every text in place of the `*`. This text may, for
+        // example, complete the piece `%C3`, the first byte of a character.
+        let mut errors = pieces.iter().filter_map(|piece| why_always_denied(&piece.canonical));
+        if let Some(error) = errors
+            .find(|error| matches!(error, PathError::EncodedSlash | PathError::NestedEncoding))
         {
             return self.reject_unmatched(part, error);
         }

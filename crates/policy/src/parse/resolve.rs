@@ -19,7 +19,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
         by_name: HashMap::new(),
         in_order: IdVec::new(),
         incomplete: policy.roles_incomplete,
-        suggestions: Suggestions::for_a_file(),
+        suggestions: Suggestions::with_file_limit(),
     };
     let mut kept = Vec::with_capacity(policy.roles.len());
     for role in policy.roles {

@@ -40,7 +40,7 @@ const HINTS: Hints = Hints {
              `opendistro_security_roles`?",
         ),
     ],
-    shapes: &[],
+    wrong_types: &[],
 };
 
 /// Reads a file with an entry for each name, and checks its `_meta`. Returns whether it exists.
@@ -82,7 +82,7 @@ fn check_meta(reader: &mut Reader, node: &Node, kind: &str) {
     match reader.field_text(&fields, "config_version") {
         Some(version) if version.text == "2" => {}
         Some(version) => reader.error(version.at, "only `config_version: 2` is supported"),
-        None if fields.means("config_version") => {}
+        None if fields.has_misspelled("config_version") => {}
         None => reader.error(fields.at, "`config_version: 2` is missing"),
     }
 }
