@@ -167,8 +167,7 @@ struct Bounded<'l, R> {
 impl<R: Read> Read for Bounded<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(buffer)?;
-        let remaining = self.remaining.get().checked_sub(read as u64);
-        let Some(remaining) = remaining else {
+        let Some(remaining) = self.remaining.get().checked_sub(read as u64) else {
             return Err(io::Error::other("it is larger than its manifest says"));
         };
         self.remaining.set(remaining);

@@ -115,8 +115,7 @@ struct Search<'s, 'p> {
 impl<'p> Search<'_, 'p> {
     fn walk(&mut self, id: NodeId, segments: &'p [Segment]) {
         let node = self.trie.node(id);
-        self.steps.take(1 + node.open_ended.len());
-        if !self.steps.are_left() {
+        if !self.steps.take(1 + node.open_ended.len()) {
             return;
         }
         for id in &node.open_ended {
@@ -137,11 +136,9 @@ impl<'p> Search<'_, 'p> {
         let Some((segment, further)) = segments.split_first() else {
             // A rule below `/internal/{id}` shows that the author has considered deeper paths. A rule
             // below `/internal*` or `/*.env` does not: it is hardly for all names that match.
-            let has_rules_below = !node.literals.is_empty()
-                || !node.non_literals.is_empty()
-                || !node.open_ended.is_empty();
-            self.is_deliberate |=
-                has_rules_below && !matches!(self.end, PathEnd::NameStart | PathEnd::NameEnd);
+            let has_children = !node.literals.is_empty() || !node.non_literals.is_empty();
+            self.is_deliberate |= (has_children || !node.open_ended.is_empty())
+                && !matches!(self.end, PathEnd::NameStart | PathEnd::NameEnd);
             return;
         };
         if self.end == PathEnd::NameEnd && further.is_empty() {
@@ -153,8 +150,7 @@ impl<'p> Search<'_, 'p> {
             self.walk(next, further);
         }
         for (pattern, next) in &node.non_literals {
-            self.steps.take(1);
-            if self.steps.are_left() && pattern.covers(segment) {
+            if self.steps.take(1) && pattern.covers(segment) {
                 self.walk(*next, further);
             }
         }

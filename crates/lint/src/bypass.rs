@@ -68,7 +68,7 @@ impl<'s, 'p> Denial<'s, 'p> {
         });
         let wider = bypasses.iter().find(|allow| is_exception(rule, allow.rule));
         let allow = *wider.or(bypasses.first())?;
-        if wider.is_none() && self.takes_more_than(&anonymous_allows, related) {
+        if wider.is_none() && self.denies_more_than(&anonymous_allows, related) {
             return None;
         }
         let message = format!(
@@ -84,9 +84,9 @@ impl<'s, 'p> Denial<'s, 'p> {
         Some(allow.relate_to(deny.warning(Warning::OpenAnonymous, message, help)))
     }
 
-    /// Whether the `deny` also takes requests from callers that anonymous callers may not send. Such a
-    /// `deny` has an effect, for example `/**` for a suspended group, so there is no warning.
-    fn takes_more_than(
+    /// Whether the rule also denies requests that none of these rules allows. A broad `deny`, such as
+    /// `/**` for a suspended group, is meant for such requests, so there is no warning.
+    fn denies_more_than(
         &mut self,
         anonymous_allows: &[&RoleRule<'_>],
         related: &RelatedRoles<'_>,
@@ -275,15 +275,13 @@ impl Requests {
                 actions.iter().map(|action| Actions::These(vec![action.clone()])).collect()
             }
         };
-        let any_host: &[Scope] = &[];
         let hosts: Vec<&[Scope]> =
-            if self.scopes.is_empty() { vec![any_host] } else { self.scopes.chunks(1).collect() };
+            if self.scopes.is_empty() { vec![&[]] } else { self.scopes.chunks(1).collect() };
         self.paths.iter().all(|path| {
             actions.iter().all(|action| {
                 hosts.iter().all(|host| {
                     rules.iter().any(|rule| {
-                        steps.take(1 + rule.resources.len() + rule.scopes.len());
-                        !steps.are_left()
+                        !steps.take(1 + rule.resources.len() + rule.scopes.len())
                             || rule.actions.covers(action)
                                 && covers_scopes(&rule.scopes, host)
                                 && rule.resources.iter().any(|pattern| pattern.covers(path))

@@ -69,7 +69,7 @@ fn find_cover<'s, 'p>(
                 // rule that is not inherited.
                 && (candidate_id < id
                     || rule.effect != candidate.effect
-                    || !roles.related.are_equal(rule.role_id, candidate.role_id)
+                    || !roles.related.have_same_callers(rule.role_id, candidate.role_id)
                     || !covers(rule.rule, candidate.rule, steps))
             {
                 cover = Some(candidate);
@@ -85,8 +85,7 @@ fn find_cover<'s, 'p>(
 fn covers(cover: &Rule, rule: &Rule, steps: &mut Steps) -> bool {
     let resources = cover.resources.len().saturating_mul(rule.resources.len());
     let scopes = cover.scopes.len().saturating_mul(rule.scopes.len());
-    steps.take(resources.saturating_add(scopes));
-    steps.are_left()
+    steps.take(resources.saturating_add(scopes))
         && cover.actions.covers(&rule.actions)
         && covers_scopes(&cover.scopes, &rule.scopes)
         && covers_paths(cover, rule)

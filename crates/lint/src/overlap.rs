@@ -32,7 +32,7 @@ impl<'p, F: FnMut(RuleId, &mut Steps) -> bool> Walk<'_, 'p, F> {
     }
 
     fn walk(&mut self, id: NodeId, segments: &'p [Segment], open_ended: bool) -> bool {
-        if self.take_step() {
+        if !self.steps.take(1) {
             return true;
         }
         let node = self.trie.node(id);
@@ -58,7 +58,7 @@ impl<'p, F: FnMut(RuleId, &mut Steps) -> bool> Walk<'_, 'p, F> {
                 Relation::Overlaps => overlap(segment, pattern),
                 Relation::Covers => pattern.covers(segment),
             };
-            if self.take_step() || is_related && self.walk(*next, further, open_ended) {
+            if !self.steps.take(1) || is_related && self.walk(*next, further, open_ended) {
                 return true;
             }
         }
@@ -66,14 +66,14 @@ impl<'p, F: FnMut(RuleId, &mut Steps) -> bool> Walk<'_, 'p, F> {
             self.relation == Relation::Overlaps && !matches!(segment, Segment::Literal(_));
         overlaps_literals
             && node.literals.iter().any(|(literal, next)| {
-                self.take_step()
+                !self.steps.take(1)
                     || matches_literal(segment, literal) && self.walk(*next, further, open_ended)
             })
     }
 
     /// Visits the rules that end at a node or anywhere below.
     fn visit_below(&mut self, id: NodeId) -> bool {
-        if self.take_step() {
+        if !self.steps.take(1) {
             return true;
         }
         let node = self.trie.node(id);
@@ -85,13 +85,7 @@ impl<'p, F: FnMut(RuleId, &mut Steps) -> bool> Walk<'_, 'p, F> {
     }
 
     fn visit_all(&mut self, rules: &[RuleId]) -> bool {
-        rules.iter().any(|id| self.take_step() || (self.visit)(*id, self.steps))
-    }
-
-    /// Takes a step. True if no steps are left.
-    fn take_step(&mut self) -> bool {
-        self.steps.take(1);
-        !self.steps.are_left()
+        rules.iter().any(|id| !self.steps.take(1) || (self.visit)(*id, self.steps))
     }
 }
 

@@ -49,8 +49,7 @@ pub(crate) fn unused_rules(policy: &Policy, warnings: &mut Warnings) {
     }
     let mut steps = Steps(MAX_COMPARISONS);
     for (_, _, rule, _) in policy.rules().filter(|(_, _, rule, _)| !rule.scopes.is_empty()) {
-        steps.take(rule.scopes.len().saturating_mul(search.hosts.len()));
-        if !steps.are_left() {
+        if !steps.take(rule.scopes.len().saturating_mul(search.hosts.len())) {
             return;
         }
         if rule.scopes.iter().all(|scope| search.hosts.iter().any(|host| host.covers(scope))) {

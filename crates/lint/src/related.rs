@@ -82,8 +82,7 @@ impl<'p> RelatedRoles<'p> {
         let mut unvisited: Vec<RoleId> =
             [role].into_iter().chain(self.anyone).chain(authenticated).collect();
         while let Some(next) = unvisited.pop() {
-            steps.take(1);
-            if !steps.are_left() {
+            if !steps.take(1) {
                 return;
             }
             if self.reached_from.at_mut(next).replace(role) != Some(role) {
@@ -93,7 +92,7 @@ impl<'p> RelatedRoles<'p> {
     }
 
     /// Whether every caller has either both roles or neither.
-    pub(crate) fn are_equal(&self, a: RoleId, b: RoleId) -> bool {
+    pub(crate) fn have_same_callers(&self, a: RoleId, b: RoleId) -> bool {
         let [callers_a, callers_b] =
             [a, b].map(|role| (*self.is_everybodys.at(role), *self.is_authenticated.at(role)));
         a == b || callers_a == callers_b && callers_a != (false, false)

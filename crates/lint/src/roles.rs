@@ -22,13 +22,10 @@ pub(crate) fn no_roles(policy: &Policy, file: &Path, warnings: &mut Warnings) {
 /// Warns of each role that no caller can have, and of roles that sound as if every caller had them.
 pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
     let issuers = &policy.identity.jwt;
-    let by_token = policy
-        .roles
-        .entries()
-        .filter(|(_, role)| issuers.iter().any(|issuer| issuer.may_give(&role.name)))
-        .map(|(id, _)| id);
-    let granted: Vec<RoleId> =
-        policy.grants.iter().map(|grant| grant.role).chain(by_token).collect();
+    let mut granted: Vec<RoleId> = policy.grants.iter().map(|grant| grant.role).collect();
+    let roles = policy.roles.entries();
+    let by_token = roles.filter(|(_, role)| issuers.iter().any(|i| i.may_give(&role.name)));
+    granted.extend(by_token.map(|(id, _)| id));
     let is_granted = !granted.is_empty();
     let has_callers = with_extended(policy, granted.into_iter().chain(reserved(policy)));
     let is_everybodys = with_extended(policy, reserved(policy));

@@ -102,8 +102,7 @@ impl Names<'_> {
     }
 
     fn include_any(&self, names: &[Arc<str>], steps: &mut Steps) -> bool {
-        steps.take(names.len());
-        steps.are_left() && names.iter().any(|name| self.include(name))
+        steps.take(names.len()) && names.iter().any(|name| self.include(name))
     }
 
     /// Whether two sources may provide the same name.

@@ -36,19 +36,15 @@ pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
     let mut budget = Budget { total: Steps(2_000_000), max_per_rule: MAX_STEPS };
     for allow in trie.rules.iter().filter(|rule| rule.effect == Effect::Allow) {
         budget.spend(|steps| {
-            let rules =
-                overlapping(trie, allow.rule, steps).into_iter().map(|id| trie.rules.at(id));
-            let denying: Vec<&RoleRule<'_>> = rules
-                .filter(|rule| {
-                    rule.effect == Effect::Deny && share_method_and_host(rule.rule, allow.rule)
-                })
-                .collect();
+            let ids = overlapping(trie, allow.rule, steps).into_iter();
+            let mut denying: Vec<&RoleRule<'_>> = ids.map(|id| trie.rules.at(id)).collect();
+            denying.retain(|rule| {
+                rule.effect == Effect::Deny && share_method_and_host(rule.rule, allow.rule)
+            });
             for position in positions(allow.rule) {
                 let denied = denied_by_roles(&denying, allow.rule, position);
-                let Some(tenants) = find_tenants(&denied, position, &mut related, steps) else {
-                    continue;
-                };
-                let [a, b] = tenants;
+                let tenants = find_tenants(&denied, position, &mut related, steps);
+                let Some([a, b]) = tenants else { continue };
                 if !steps.are_left() || !warned.insert(a.role_id) {
                     continue;
                 }
@@ -59,7 +55,7 @@ pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
                 );
                 // With new steps: the message must not depend on how many the search has left.
                 let roles = related.roles_of(allow.role_id, &mut Steps(MAX_STEPS));
-                if !tenants.iter().any(|tenant| roles.has(tenant.role_id)) {
+                if !roles.has(a.role_id) && !roles.has(b.role_id) {
                     message += &format!(", and every {kind} to a caller without these roles");
                 }
                 let help = format!("allow each role its own {kind}s instead");
@@ -141,8 +137,7 @@ fn find_tenants<'s, 'p>(
 ) -> Option<[&'s RoleRule<'p>; 2]> {
     for (index, a) in denied.iter().enumerate() {
         for b in denied.iter().skip(index + 1) {
-            steps.take(a.names.len() + b.names.len());
-            if !steps.are_left() {
+            if !steps.take(a.names.len() + b.names.len()) {
                 return None;
             }
             let is_nested = a.names.is_subset(&b.names) || a.names.is_superset(&b.names);

@@ -133,11 +133,8 @@ impl<'p> Trie<'p> {
     /// Warns of sibling segments that differ only in case.
     pub(crate) fn case_variants(&self, warnings: &mut Warnings) {
         for node in &self.nodes {
-            if !node
-                .literals
-                .iter()
-                .any(|(text, _)| text.contains(|c: char| c.is_ascii_uppercase()))
-            {
+            let mut literals = node.literals.iter();
+            if !literals.any(|(text, _)| text.contains(|c: char| c.is_ascii_uppercase())) {
                 continue;
             }
             let mut first_by_lowercase: HashMap<String, (&str, NodeId)> = HashMap::new();

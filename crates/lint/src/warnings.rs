@@ -45,9 +45,10 @@ impl Warnings {
 pub(crate) struct Steps(pub(crate) usize);
 
 impl Steps {
-    /// Takes some of the steps, or all that are left.
-    pub(crate) fn take(&mut self, count: usize) {
+    /// Takes this many steps, or all if fewer are left. False if none are left then.
+    pub(crate) fn take(&mut self, count: usize) -> bool {
         self.0 = self.0.saturating_sub(count);
+        self.are_left()
     }
 
     pub(crate) fn are_left(&self) -> bool {

@@ -99,7 +99,7 @@ pub fn parse(files: &dyn Files, file: &Path) -> Parsed {
         files: CachedFiles::new(files),
         policy: UnresolvedPolicy::default(),
         problems: Vec::new(),
-        open: Vec::new(),
+        include_chain: Vec::new(),
         seen: HashSet::new(),
     };
     match parser.files.read(file) {
@@ -141,17 +141,17 @@ struct PolicyParser<'f> {
     files: CachedFiles<'f>,
     policy: UnresolvedPolicy,
     problems: Vec<Problem>,
-    /// The chain of includes from the first to the current file.
-    open: Vec<PathBuf>,
+    /// The main file, a file that it includes, and so on to the current file.
+    include_chain: Vec<PathBuf>,
     seen: HashSet<PathBuf>,
 }
 
 impl PolicyParser<'_> {
     fn read_file(&mut self, file: &Path, bytes: &[u8]) {
         self.seen.insert(normalized(file));
-        self.open.push(normalized(file));
+        self.include_chain.push(normalized(file));
         let mut reader = Reader::with_hints(file.into(), HINTS);
-        let help = match self.open.len() {
+        let help = match self.include_chain.len() {
             1 => "begin with `version: 1`",
             _ => "write `roles:` or another section of a policy, or do not include it",
         };
@@ -167,7 +167,7 @@ impl PolicyParser<'_> {
         }
         drop(tree);
         self.problems.append(&mut reader.finish());
-        self.open.pop();
+        self.include_chain.pop();
     }
 
     /// Records that a file or a part of it could not be read, so that roles and sources may be missing.
@@ -177,7 +177,7 @@ impl PolicyParser<'_> {
     }
 
     fn read_sections(&mut self, reader: &mut Reader, fields: &Fields<'_>) {
-        read_version(reader, fields, self.open.len() == 1);
+        read_version(reader, fields, self.include_chain.len() == 1);
         // A section that is indented below another section by mistake is not read. The keys of
         // `roles` and `grants` are names, which may be equal to the name of a section.
         let mut sections_without_names =
@@ -246,7 +246,7 @@ impl PolicyParser<'_> {
         }
         let folder = relative_to(reader.file(), folder);
         let Some(names) = self.files.list(reader, text.at, &folder) else { return Vec::new() };
-        let current = self.open.last();
+        let current = self.include_chain.last();
         let matching: Vec<&String> = names.iter().filter(|file| matches(name, file)).collect();
         // `Files::list` replaces bytes that are not UTF-8, so the file cannot be read by its name.
         // To skip it could lose a `deny` rule.
@@ -270,8 +270,8 @@ impl PolicyParser<'_> {
 
     fn include(&mut self, reader: &mut Reader, text: &Text<'_>, path: &Path) {
         let key = normalized(path);
-        if let Some(start) = self.open.iter().position(|file| *file == key) {
-            let chain = self.open.iter().skip(start).chain([&key]);
+        if let Some(start) = self.include_chain.iter().position(|file| *file == key) {
+            let chain = self.include_chain.iter().skip(start).chain([&key]);
             let chain: Vec<String> = chain.map(|file| format!("`{}`", file.display())).collect();
             let message = format!("files include each other: {}", chain.join(" -> "));
             reader.error_help(text.at, message, "leave one of the includes out");
@@ -280,7 +280,7 @@ impl PolicyParser<'_> {
         if self.seen.contains(&key) {
             return;
         }
-        if self.open.len() >= MAX_DEPTH {
+        if self.include_chain.len() >= MAX_DEPTH {
             reader.error(text.at, format!("files include each other more than {MAX_DEPTH} deep"));
             return;
         }

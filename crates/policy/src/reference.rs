@@ -98,11 +98,11 @@ pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
             }
         }
     }
-    let mut open: Vec<RoleId> = roles.iter().copied().collect();
-    while let Some(role) = open.pop() {
+    let mut unvisited: Vec<RoleId> = roles.iter().copied().collect();
+    while let Some(role) = unvisited.pop() {
         for extended in &policy.roles.at(role).extends {
             if roles.insert(*extended) {
-                open.push(*extended);
+                unvisited.push(*extended);
             }
         }
     }
