@@ -66,7 +66,7 @@ impl Authentication<'_> {
             Self::Assumed(caller, trust) => {
                 let Some(subject) = caller? else { return Ok(None) };
                 let attached = attach(&subject, trust);
-                Ok(Some(cache.hold(Arc::new(CachedSubject { subject, attached }))))
+                Ok(Some(cache.keep_until_next_call(Arc::new(CachedSubject { subject, attached }))))
             }
         }
     }

@@ -148,7 +148,7 @@ impl Authorizer {
             if let Some(before) = &previous.cluster {
                 cluster.authenticator.carry_over(&before.authenticator);
             }
-            // The carried-over entries were hashed with these keys: clusters share those of the rules.
+            // The carried-over credentials were hashed by the same hasher: all clusters share it.
             cluster.authenticator.share_hasher(&self.rules.authenticator);
         }
     }

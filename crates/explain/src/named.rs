@@ -98,7 +98,7 @@ impl NamedCaller<'_> {
             names.find(|(prefix, name)| !name.starts_with(&***prefix))
         {
             format!("names of `{name}` have a prefix: did you mean `{prefix}{name_without}`?")
-        } else if !roles.is_empty() && issuer.role_claim().is_none() {
+        } else if !roles.is_empty() && issuer.accepted_role_claim().is_none() {
             format!("the policy takes no roles from tokens of `{name}`: leave them out")
         } else if !groups.is_empty() && issuer.claims.groups.is_none() {
             format!("the policy takes no groups from tokens of `{name}`: leave them out")

@@ -67,7 +67,7 @@ impl Explainer<'_> {
             return notes;
         }
         let claims = &token.issuer.claims;
-        let (lacks, claims) = match (token.issuer.role_claim(), &claims.groups) {
+        let (lacks, claims) = match (token.issuer.accepted_role_claim(), &claims.groups) {
             (Some(_), Some(_)) => {
                 ("no role and no group", "`claims.roles` and `claims.groups` name")
             }
@@ -163,7 +163,8 @@ impl<'a> Token<'a> {
             });
             return usual.into_iter().collect();
         }
-        let read = [("roles", self.issuer.role_claim()), ("groups", claims.groups.as_ref())];
+        let read =
+            [("roles", self.issuer.accepted_role_claim()), ("groups", claims.groups.as_ref())];
         read.into_iter().filter_map(|(key, path)| self.missing_claim(key, path?)).collect()
     }
 

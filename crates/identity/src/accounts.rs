@@ -88,11 +88,11 @@ impl Accounts {
         })
     }
 
-    /// The account whose password it is, under this policy; `None` if since then the user was added
-    /// or removed, or got another hash.
+    /// The account whose password it is under this policy, or the error of a wrong password. `None`
+    /// if since the verification the user was added or removed, or got another hash.
     ///
     /// Both look-ups are always made, so that this costs the same whether the user exists or not.
-    pub(crate) fn match_result(
+    pub(crate) fn account_verified_by(
         &self,
         result: &PasswordResult,
     ) -> Option<Result<&Arc<Account>, CredentialsError>> {

@@ -1,4 +1,4 @@
-//! The entry point of this crate: from the value of an `Authorization` header to the caller.
+//! The entry point of this crate: from the value of an `Authorization` header to the subject.
 //!
 //! A look-up has up to four steps, the cheapest first: the cache of the thread, the cache of all
 //! threads, the Basic credentials carried over from the previous policy, and a verification, which
@@ -17,7 +17,7 @@ use policy::KeyUrl;
 use policy::model::{self, SourceId};
 use zeroize::Zeroizing;
 
-use crate::cache::{Cache, CacheHit, CacheSize, Lookup};
+use crate::cache::{Cache, CacheSize, Lookup, TimedValue};
 use crate::credentials::{Authorization, BasicCredentials};
 use crate::jwks::KeySet;
 use crate::jwt::{self, Issuer};
@@ -61,7 +61,7 @@ pub struct Authenticator<T> {
 }
 
 /// A subject whose credentials are valid.
-type Verified<T> = CacheHit<Arc<CachedSubject<T>>>;
+type Verified<T> = TimedValue<Arc<CachedSubject<T>>>;
 
 impl<T: HeapSize> Authenticator<T> {
     /// Parses password hashes and keys, and returns warnings with the authenticator.
@@ -112,9 +112,9 @@ impl<T: HeapSize> Authenticator<T> {
         }
     }
 
-    /// Hashes credentials with the keys of `other`, so that both can cache the result of the same
-    /// verification. Call it before this authenticator serves requests, and after
-    /// [`Authenticator::carry_over`] only if `previous` had the same keys.
+    /// Uses the hasher of `other`, so that both can cache the result of the same verification. Call
+    /// it before this authenticator serves requests. Carried-over credentials are found by the
+    /// hasher of `previous`: after [`Authenticator::carry_over`], call it only if that is the same.
     pub fn share_hasher<U>(&mut self, other: &Authenticator<U>) {
         self.hasher = other.hasher.clone();
     }
@@ -127,9 +127,9 @@ impl<T: HeapSize> Authenticator<T> {
     /// token is ignored, and also a result for a user with another hash here, and this may return
     /// another verification.
     ///
-    /// `attach` is called when credentials enter the cache of all threads: with the `result` of
-    /// their verification, or at their first use if they were carried over, or the policy verifies
-    /// no passwords. If the credentials are in a cache, this does not call it, and allocates
+    /// `attach` is called when credentials enter the cache of all threads: in the call that has
+    /// their `result`, or at their first use if they were carried over or passwords are not
+    /// verified. If the credentials are in a cache, this does not call `attach`, and allocates
     /// nothing, except at a thread's first call with this authenticator.
     ///
     /// A value with a control byte or a comma never authenticates a caller. (For a token this may
@@ -148,13 +148,12 @@ impl<T: HeapSize> Authenticator<T> {
         let Some(value) = authorization else { return Ok(None) };
         let look_up = || self.look_up(value, result, now, attach);
         if value.len() > MAX_CACHED_VALUE {
-            return Ok(Some(cache.hold(look_up()?.value)));
+            return Ok(Some(cache.keep_until_next_call(look_up()?.value)));
         }
         // The key is the hash of the whole header value, so that a hit needs not parse the value
         // and decode its base64.
-        cache
-            .get_or_look_up(self.id, self.hasher.hash(value), now, result.is_some(), look_up)
-            .map(Some)
+        let (key, has_result) = (self.hasher.hash(value), result.is_some());
+        cache.get_or_look_up(self.id, key, now, has_result, look_up).map(Some)
     }
 
     /// The same as [`Authenticator::authenticate`], but runs a verification on the calling thread.
@@ -175,7 +174,7 @@ impl<T: HeapSize> Authenticator<T> {
             verified = self.look_up(value, Some(&verification.run()), now, &attach);
         }
         match verified {
-            Ok(verified) => Ok(Some(cache.hold(verified.value))),
+            Ok(verified) => Ok(Some(cache.keep_until_next_call(verified.value))),
             Err(NotAuthenticated::Invalid(error)) => Err(error),
             // Cannot happen: this authenticator does not ignore the result of its own verification.
             // If it did, the request would be denied.
@@ -253,9 +252,10 @@ impl<T: HeapSize> Authenticator<T> {
         let credentials = BasicCredentials::decode(encoded).map_err(CredentialsError::from)?;
         let (user, password) = (credentials.user(), credentials.password());
         if !basic.verify {
-            // A pair is hashed by SipHash even if it is long: other callers may know the name.
-            let key = self.hasher.hash_pair(user.as_bytes(), b"");
-            return Ok(basic.unverified(key, user, now, attach));
+            // As a pair, because `hash` would take HighwayHash for a long name: others may know the
+            // name (see [`KeyedHasher`]).
+            let cache_key = self.hasher.hash_pair(user.as_bytes(), b"");
+            return Ok(basic.unverified(cache_key, user, now, attach));
         }
         // Checked before any look-up, so that the response time does not depend on whether the user
         // exists.
@@ -284,10 +284,10 @@ impl<T: HeapSize> Authenticator<T> {
             // No user of the policy has a hash.
             return Err(CredentialsError::BadPassword.into());
         };
-        let key = self.hasher.hash_pair(&cache_key.to_le_bytes(), account.hash().as_bytes());
+        let job_key = self.hasher.hash_pair(&cache_key.to_le_bytes(), account.hash().as_bytes());
         let (user, password) = (user.into(), Zeroizing::new(password.to_vec()));
         let credentials = PendingCredentials::Password { account, user, password };
-        let verification = Verification { credentials, cache_key, key, verified_before };
+        let verification = Verification { credentials, cache_key, job_key, verified_before };
         Err(NotAuthenticated::Pending(verification))
     }
 
@@ -301,18 +301,18 @@ impl<T: HeapSize> Authenticator<T> {
         if text.len() > jwt::MAX_BYTES {
             return Err(CredentialsError::MalformedToken.into());
         }
-        let key = self.hasher.hash(text);
-        if let Some(verified) = self.tokens.find(key, now).valid() {
+        let cache_key = self.hasher.hash(text);
+        if let Some(verified) = self.tokens.find(cache_key, now).valid() {
             return Ok(verified);
         }
-        let result = result.filter(|result| result.cache_key == key);
+        let result = result.filter(|result| result.cache_key == cache_key);
         if let Some(resolved) = result.and_then(|result| self.resolve(result, now, attach)) {
             return Ok(resolved?);
         }
         let (token, issuers) = (Zeroizing::new(text.into()), Arc::clone(&self.issuers));
         let credentials = PendingCredentials::Token { token, issuers, now };
-        let verification =
-            Verification { credentials, cache_key: key, key, verified_before: false };
+        let (job_key, verified_before) = (cache_key, false);
+        let verification = Verification { credentials, cache_key, job_key, verified_before };
         Err(NotAuthenticated::Pending(verification))
     }
 
@@ -327,10 +327,10 @@ impl<T: HeapSize> Authenticator<T> {
         attach: impl Fn(&Subject) -> T,
     ) -> Option<Result<Verified<T>, CredentialsError>> {
         let key = result.cache_key;
-        match &result.result {
-            CredentialsResult::Password(result) => {
+        match &result.credentials {
+            CredentialsResult::Password(password) => {
                 let basic = self.basic.as_ref().filter(|basic| basic.verify)?;
-                Some(basic.accounts.match_result(result)?.map(|account| {
+                Some(basic.accounts.account_verified_by(password)?.map(|account| {
                     let cached = basic.credentials.find(key, now).valid();
                     cached.unwrap_or_else(|| basic.insert(key, &account.subject, now, attach))
                 }))

@@ -23,7 +23,7 @@ const MAX_SECOND_CHANCES: usize = 8;
 pub(crate) struct Cache<V> {
     entries: DashMap<u128, Entry<V>, BuildHasherDefault<AlreadyHashed>>,
     /// Every key of `entries` once, the oldest first. Insertions and [`Cache::for_each`] take this
-    /// lock, look-ups do not. The three numbers are changed while it is held, and read without it.
+    /// lock, look-ups do not. The next three fields are changed only under it, and read without it.
     queue: Mutex<VecDeque<u128>>,
     len: AtomicUsize,
     bytes: AtomicUsize,
@@ -46,15 +46,15 @@ pub(crate) enum Lookup<R> {
     Missing,
 }
 
-/// A value that is or could be in a [`Cache`].
+/// A value found in a [`Cache`] or given to [`Cache::insert`], and how long it may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CacheHit<V> {
+pub(crate) struct TimedValue<V> {
     pub(crate) value: V,
     /// When its credentials are valid.
     pub(crate) window: Window,
     /// The memory that it holds, in bytes.
     pub(crate) bytes: usize,
-    /// How long it may be used without a look-up, which renews the entry.
+    /// How long a thread may use it before the next look-up: only that renews the entry.
     pub(crate) max_local_age: Duration,
 }
 
@@ -69,8 +69,8 @@ struct Entry<V> {
     value: V,
     /// When the entry is valid, without renewals.
     window: Window,
-    /// By how many seconds renewals have moved both ends of the window. If the clock was fast for a
-    /// while, the entry is not valid until the clock reaches that time again.
+    /// By how many seconds renewals have moved both ends of the window. The start moves, too: an
+    /// entry that was renewed by a fast clock is not valid once the clock is set back.
     renewed_by: AtomicU64,
     /// Bytes that its value holds.
     bytes: usize,
@@ -89,9 +89,9 @@ pub struct CacheSize {
 }
 
 impl<V: Clone> Cache<V> {
-    /// The most memory of an entry in the table and in the queue, in bytes: a table that has just
-    /// grown has 16 slots for seven entries, with one more byte per slot; a queue has two slots per
-    /// key.
+    /// The most memory of an entry in the table and in the queue, in bytes. A table that has just
+    /// grown has 16 slots for seven entries, fewer than 5/2 per entry, with one more byte per slot.
+    /// A queue has two slots per key.
     const ENTRY_BYTES: usize = (size_of::<(u128, Entry<V>)>() + 1) * 5 / 2 + 2 * size_of::<u128>();
 
     /// An empty cache of at most `max_entries` entries and `max_bytes` bytes, values included.
@@ -119,7 +119,7 @@ impl<V: Clone> Cache<V> {
 
     /// Finds the value of this key. Marks the entry as used, and renews it if the cache renews
     /// entries.
-    pub(crate) fn find(&self, key: u128, now: UnixTime) -> Lookup<CacheHit<V>> {
+    pub(crate) fn find(&self, key: u128, now: UnixTime) -> Lookup<TimedValue<V>> {
         let Some(entry) = self.entries.get(&key) else { return Lookup::Missing };
         let window = entry.window();
         if !window.contains(now) {
@@ -133,16 +133,22 @@ impl<V: Clone> Cache<V> {
         {
             entry.renew(now, lifetime);
         }
-        Lookup::Valid(self.hit(entry.value.clone(), entry.window(), entry.bytes))
+        Lookup::Valid(self.with_times(entry.value.clone(), entry.window(), entry.bytes))
     }
 
     /// Inserts a value, in place of any with this key. `bytes` is the memory that it holds besides
-    /// its own size. A value that alone exceeds a limit is not inserted.
-    pub(crate) fn insert(&self, key: u128, value: V, window: Window, bytes: usize) -> CacheHit<V> {
-        let hit = self.hit(value.clone(), window, bytes);
+    /// its own size. A value that alone exceeds a limit is returned, but not inserted.
+    pub(crate) fn insert(
+        &self,
+        key: u128,
+        value: V,
+        window: Window,
+        bytes: usize,
+    ) -> TimedValue<V> {
+        let timed = self.with_times(value.clone(), window, bytes);
         let weight = bytes.saturating_add(Self::ENTRY_BYTES);
         if weight > self.max_bytes || self.max_entries == 0 {
-            return hit;
+            return timed;
         }
         let entry = Entry {
             value,
@@ -162,7 +168,7 @@ impl<V: Clone> Cache<V> {
             self.evict(&mut queue);
         }
         self.len.store(queue.len(), Ordering::Relaxed);
-        hit
+        timed
     }
 
     /// Calls `read` for each entry; perhaps not for entries that are inserted or removed meanwhile.
@@ -186,16 +192,16 @@ impl<V: Clone> Cache<V> {
         }
     }
 
-    /// Adds the evictions of `previous`, so that a reload does not reset their number.
+    /// Starts with the number of evictions of `previous`, so that a reload does not reset it.
     pub(crate) fn continue_count(&self, previous: &Self) {
         self.evicted.store(previous.evicted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn hit(&self, value: V, window: Window, bytes: usize) -> CacheHit<V> {
+    fn with_times(&self, value: V, window: Window, bytes: usize) -> TimedValue<V> {
         // After a quarter of the lifetime, a look-up renews the entry, so an active caller does not
         // expire.
         let max_local_age = self.lifetime.map_or(Duration::MAX, |lifetime| lifetime / 4);
-        CacheHit { value, window, bytes, max_local_age }
+        TimedValue { value, window, bytes, max_local_age }
     }
 
     fn evict(&self, queue: &mut VecDeque<u128>) {
@@ -257,7 +263,7 @@ impl<T: HeapSize> Cache<Arc<CachedSubject<T>>> {
         subject: &Subject,
         window: Window,
         attach: impl FnOnce(&Subject) -> T,
-    ) -> CacheHit<Arc<CachedSubject<T>>> {
+    ) -> TimedValue<Arc<CachedSubject<T>>> {
         let cached = CachedSubject::new(subject, attach);
         let bytes = cached.bytes();
         self.insert(key, cached, window, bytes)

@@ -45,9 +45,9 @@ pub struct KeyFault {
     pub key: String,
     /// Why the key cannot be used.
     pub message: &'static str,
-    /// True if the key is sound but has another purpose, such as encryption: many issuers publish
-    /// such keys too. False if the key is weak, damaged or must not be in the set.
-    pub other_purpose: bool,
+    /// True if the key is sound but not for us: not supported, or for another purpose. Many issuers
+    /// publish such keys too. False if the key is weak, damaged or must not be in the set.
+    pub is_sound: bool,
 }
 
 /// Why a key set cannot be used at all.
@@ -56,7 +56,7 @@ pub enum KeySetError {
     /// Longer than [`MAX_BYTES`].
     #[error("longer than 1 MiB")]
     TooLong,
-    /// Not strict JSON, and the end of the message.
+    /// Not strict JSON. The field is the end of the error's text, such as `: it is empty`.
     #[error("not JSON{0}")]
     NotJson(String),
     /// An OpenID Connect discovery document, which names the URL of the key set.
@@ -112,8 +112,8 @@ impl KeySetError {
     }
 }
 
-/// Parses a key set: the usable keys, and the faults of the others. A sound key for encryption is
-/// not a fault: issuers such as Keycloak publish one.
+/// Parses a key set: the usable keys, and the faults of the others. Sound keys for encryption are
+/// left out without a fault: issuers such as Keycloak publish one.
 ///
 /// # Errors
 /// If this is not a key set, it has shared secrets among public keys, or none of its keys can be
@@ -127,7 +127,7 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
     let (mut keys, mut faults) = (Vec::new(), Vec::new());
     for (position, jwk) in (1..).zip(&set) {
         let fault = match Key::parse(jwk) {
-            // Such a `kid` does not identify a key (RFC 7517, 4.5).
+            // A `kid` of two keys identifies none (RFC 7517, 4.5).
             Ok(key) if key.kid().is_some() && count_keys(&set, key.kid()) > 1 => {
                 Fault::rejected("another key has the same `kid`")
             }
@@ -137,13 +137,13 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
             }
             Err(fault) => fault,
         };
-        let Fault { message, other_purpose } = fault;
-        faults.push((jwk, KeyFault { key: label(position, jwk), message, other_purpose }));
+        let Fault { message, is_sound } = fault;
+        faults.push((jwk, KeyFault { key: label(position, jwk), message, is_sound }));
     }
     if keys.is_empty() {
         return Err(KeySetError::NoUsableKey(faults.into_iter().map(|(_, fault)| fault).collect()));
     }
-    faults.retain(|(jwk, fault)| !(fault.other_purpose && is_for_encryption(jwk)));
+    faults.retain(|(jwk, fault)| !(fault.is_sound && is_for_encryption(jwk)));
     Ok((KeySet { keys }, faults.into_iter().map(|(_, fault)| fault).collect()))
 }
 
@@ -249,18 +249,18 @@ impl KeySet {
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     message: &'static str,
-    other_purpose: bool,
+    is_sound: bool,
 }
 
 impl Fault {
     /// The key is weak, damaged, or must not be in the set.
     const fn rejected(message: &'static str) -> Self {
-        Self { message, other_purpose: false }
+        Self { message, is_sound: false }
     }
 
-    /// The key is sound, but has another purpose.
-    const fn other_purpose(message: &'static str) -> Self {
-        Self { message, other_purpose: true }
+    /// The key is sound, but is not supported or has another purpose.
+    const fn unsuitable(message: &'static str) -> Self {
+        Self { message, is_sound: true }
     }
 }
 

@@ -24,8 +24,8 @@ pub struct Limits {
 
 impl Default for Limits {
     /// 65,536 entries and 32 MiB for each cache, and ten minutes for Basic credentials: enough for
-    /// the callers of a large site. A caller with a short name takes about
-    /// half a KiB, so the limit in bytes is usually reached first.
+    /// the callers of a large site. A caller with a short name takes about half a KiB, so the limit
+    /// in bytes is usually reached first.
     fn default() -> Self {
         Self {
             basic_credentials: 1 << 16,

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cache::{CacheHit, Window};
+use crate::cache::{TimedValue, Window};
 use crate::{CachedSubject, UnixTime};
 
 /// Entries per set: the cache is set-associative, like that of a CPU, so two busy callers with the
@@ -33,7 +33,7 @@ pub struct LocalCache<T> {
     authenticator: u64,
     /// Allocated with the first look-up, and again for each new authenticator.
     sets: Vec<[Option<Entry<T>>; WAYS]>,
-    /// Holds the last subject that was returned without an entry.
+    /// The last subject that was returned without an entry, kept so that it can be borrowed.
     last: Option<Arc<CachedSubject<T>>>,
     lookups: CacheLookups,
 }
@@ -59,7 +59,7 @@ struct Entry<T> {
 impl<T> LocalCache<T> {
     /// The cached subject with this key, if this authenticator has verified its credentials;
     /// otherwise the subject that `look_up` returns, which is then cached for at most a second.
-    /// `verified` is whether `look_up` uses the result of a verification for this request.
+    /// `has_result` is whether `look_up` uses the result of a verification for this request.
     ///
     /// # Errors
     /// The error of `look_up`.
@@ -68,8 +68,8 @@ impl<T> LocalCache<T> {
         authenticator: u64,
         key: u128,
         now: UnixTime,
-        verified: bool,
-        look_up: impl FnOnce() -> Result<CacheHit<Arc<CachedSubject<T>>>, E>,
+        has_result: bool,
+        look_up: impl FnOnce() -> Result<TimedValue<Arc<CachedSubject<T>>>, E>,
     ) -> Result<&CachedSubject<T>, E> {
         if self.authenticator != authenticator {
             let mut sets = Vec::new();
@@ -94,9 +94,9 @@ impl<T> LocalCache<T> {
             lookups.local += 1;
             return Ok(&entry.cached);
         }
-        lookups.missed += u64::from(verified);
-        let CacheHit { value: cached, window, bytes, max_local_age } = look_up()?;
-        lookups.shared += u64::from(!verified);
+        lookups.missed += u64::from(has_result);
+        let TimedValue { value: cached, window, bytes, max_local_age } = look_up()?;
+        lookups.shared += u64::from(!has_result);
         if bytes > MAX_BYTES {
             return Ok(last.insert(cached));
         }
@@ -111,8 +111,8 @@ impl<T> LocalCache<T> {
         std::mem::take(&mut self.lookups)
     }
 
-    /// Holds a subject until the next call, without caching it.
-    pub fn hold(&mut self, cached: Arc<CachedSubject<T>>) -> &CachedSubject<T> {
+    /// Keeps a subject until the next call, so that it can be borrowed without being cached.
+    pub fn keep_until_next_call(&mut self, cached: Arc<CachedSubject<T>>) -> &CachedSubject<T> {
         self.last.insert(cached)
     }
 }

@@ -148,8 +148,8 @@ impl StoredHash {
         Ok((stored, weakness))
     }
 
-    /// Two hashes of equal cost take the same time for the same password: the algorithm (`None` is
-    /// SHA-1) and, where the time depends on it, the length of the digest.
+    /// Determines how long a check takes, together with the password: the algorithm (`None` is
+    /// SHA-1), and for PBKDF2 the length of the digest.
     pub(crate) fn cost(&self) -> (Option<HashAlgorithm>, usize) {
         match self {
             Self::Sha1(_) => (None, 0),
@@ -282,10 +282,10 @@ fn rate_argon2id(memory: u32, passes: u32, lanes: u32) -> Result<Option<Weakness
     if Params::new(memory, passes, lanes, None).is_err() {
         return Err(HashError::unusable(format::ARGON2ID_PARAMETERS));
     }
-    // The least among the equivalent choices of OWASP.
+    // The least memory and the least work among the equivalent choices of OWASP.
     let is_weak = memory < 7_168 || work < 35_840;
     Ok(if is_weak {
-        Some(Weakness::Weak("argon2id with less work than `m=19456,t=2,p=1`"))
+        Some(Weakness::Weak("argon2id with less than 7 MiB, or less work than `m=7168,t=5,p=1`"))
     } else if work > 1 << 20 {
         Some(Weakness::Slow("argon2id over more than 1 GiB in all passes"))
     } else {

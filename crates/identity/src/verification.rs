@@ -22,7 +22,8 @@ pub struct Verification {
     pub(crate) credentials: PendingCredentials,
     /// The cache key of the credentials: the keyed hash of user and password, or of the token.
     pub(crate) cache_key: u128,
-    pub(crate) key: u128,
+    /// See [`Verification::job_key`].
+    pub(crate) job_key: u128,
     pub(crate) verified_before: bool,
 }
 
@@ -55,7 +56,7 @@ pub enum VerificationKind {
 /// hash or other keys.
 #[derive(Clone)]
 pub struct VerificationResult {
-    pub(crate) result: CredentialsResult,
+    pub(crate) credentials: CredentialsResult,
     pub(crate) cache_key: u128,
 }
 
@@ -104,14 +105,14 @@ impl Verification {
     /// Equal for equal tokens, and for equal passwords under the same stored hash, so that equal
     /// verifications can be run once. Depends on a secret of this process.
     #[must_use]
-    pub fn key(&self) -> u128 {
-        self.key
+    pub fn job_key(&self) -> u128 {
+        self.job_key
     }
 
     /// Runs it. It takes as long whether the user exists or not.
     #[must_use]
     pub fn run(self) -> VerificationResult {
-        let result = match self.credentials {
+        let credentials = match self.credentials {
             PendingCredentials::Password { account, user, password } => {
                 let matches =
                     account.stored.as_ref().is_some_and(|stored| stored.matches(&password));
@@ -122,7 +123,7 @@ impl Verification {
                 CredentialsResult::Token { result, issuers }
             }
         };
-        VerificationResult { result, cache_key: self.cache_key }
+        VerificationResult { credentials, cache_key: self.cache_key }
     }
 }
 

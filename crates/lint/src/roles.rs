@@ -73,7 +73,8 @@ pub(crate) fn token_roles(parsed: &Parsed, sources: &[&Source<'_>], warnings: &m
     let mut issuers = sources.to_vec();
     issuers.retain(|source| {
         source.issuer.is_some_and(|issuer| {
-            issuer.role_claim().is_some() && matches!(issuer.roles_from_token, RolesFromToken::All)
+            issuer.accepted_role_claim().is_some()
+                && matches!(issuer.roles_from_token, RolesFromToken::All)
         })
     });
     let grants = parsed.grants.iter().filter(|g| !g.users.is_empty() || !g.groups.is_empty());

@@ -167,9 +167,9 @@ pub struct ListedRole {
 }
 
 impl Issuer {
-    /// The claim that names roles, unless all roles in tokens are ignored.
+    /// The claim that names roles, unless the policy accepts no role in tokens.
     #[must_use]
-    pub fn role_claim(&self) -> Option<&ClaimPath> {
+    pub fn accepted_role_claim(&self) -> Option<&ClaimPath> {
         let ignores_roles =
             matches!(&self.roles_from_token, RolesFromToken::Only(listed) if listed.is_empty());
         self.claims.roles.as_ref().filter(|_| !ignores_roles)

@@ -162,13 +162,14 @@ impl Hashing {
         network: ClientNetwork,
         on_result: OnResult,
     ) -> Registration {
-        let key = verification.key();
+        let key = verification.job_key();
         let mut state = self.shared.lock();
         let waiter = state.next_waiter;
         state.next_waiter += 1;
         let State { queue, running, totals, .. } = &mut *state;
         let mut displaced = None;
-        let queued = queue.find(|job| job.verification.key() == key).map(|job| &mut job.waiters);
+        let queued =
+            queue.find(|job| job.verification.job_key() == key).map(|job| &mut job.waiters);
         if let Some(waiters) = queued.or_else(|| running.get_mut(&key)) {
             totals.shared += 1;
             waiters.insert(waiter, on_result);
@@ -225,7 +226,7 @@ impl Shared {
 
     fn work(&self) {
         while let Some((verification, network)) = self.next_verification() {
-            let key = verification.key();
+            let key = verification.job_key();
             let mut is_right = false;
             let result = catch("hashing a password", || {
                 let result = verification.run();
@@ -249,7 +250,7 @@ impl Shared {
             if let Some(Entry { network, item: Job { verification, waiters }, .. }) =
                 state.queue.pop(Instant::now())
             {
-                state.running.insert(verification.key(), waiters);
+                state.running.insert(verification.job_key(), waiters);
                 return Some((verification, network));
             }
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -276,11 +277,11 @@ impl State {
     fn remove_waiter(&mut self, key: u128, waiter: u64) {
         if let Some(waiters) = self.running.get_mut(&key) {
             waiters.remove(&waiter);
-        } else if let Some(job) = self.queue.find(|job| job.verification.key() == key) {
+        } else if let Some(job) = self.queue.find(|job| job.verification.job_key() == key) {
             job.waiters.remove(&waiter);
             if job.waiters.is_empty() {
                 self.totals.abandoned += 1;
-                self.queue.remove(|job| job.verification.key() == key);
+                self.queue.remove(|job| job.verification.job_key() == key);
             }
         }
     }

@@ -405,7 +405,7 @@ impl UnlistedCallers<'_> {
 
     /// Whether a caller can have a backend role that matches.
     fn may_have(&self, pattern: &Pattern) -> bool {
-        let issuer = self.source.issuer.filter(|issuer| issuer.role_claim().is_some());
+        let issuer = self.source.issuer.filter(|issuer| issuer.accepted_role_claim().is_some());
         let from_token = issuer.is_some_and(|issuer| match &issuer.roles_from_token {
             RolesFromToken::All => true,
             RolesFromToken::Only(listed) => listed.iter().any(|role| pattern.matches(&role.name)),

@@ -8,7 +8,7 @@ use document::Problem;
 use policy::model;
 
 use crate::accounts::{Account, Accounts};
-use crate::cache::{Cache, CacheHit, Lookup, Window};
+use crate::cache::{Cache, Lookup, TimedValue, Window};
 use crate::limits::Limits;
 use crate::{CachedSubject, HeapSize, Subject, UnixTime};
 
@@ -53,8 +53,7 @@ impl<T: HeapSize> Basic<T> {
     }
 
     /// Carries over the credentials that `previous` has verified, of users whose stored hash is the
-    /// same here: at most as many as the limits of the cache allow, those that are valid for
-    /// longest.
+    /// same here; of more than the limits of the cache allow, those that are valid for longest.
     pub(super) fn carry_over(&mut self, previous: &Self, limits: Limits) {
         self.credentials.continue_count(&previous.credentials);
         if !self.verify || !previous.verify {
@@ -91,7 +90,7 @@ impl<T: HeapSize> Basic<T> {
         user: &str,
         now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
-    ) -> CacheHit<Arc<CachedSubject<T>>> {
+    ) -> TimedValue<Arc<CachedSubject<T>>> {
         self.credentials.find(key, now).valid().unwrap_or_else(|| {
             self.insert(key, &self.accounts.unverified_subject(user), now, attach)
         })
@@ -104,7 +103,7 @@ impl<T: HeapSize> Basic<T> {
         subject: &Subject,
         now: UnixTime,
         attach: impl FnOnce(&Subject) -> T,
-    ) -> CacheHit<Arc<CachedSubject<T>>> {
+    ) -> TimedValue<Arc<CachedSubject<T>>> {
         let from = now.saturating_sub(CLOCK_TOLERANCE);
         let window = Window { from, until: now.saturating_add(self.lifetime) };
         self.credentials.insert_subject(key, subject, window, attach)
@@ -113,7 +112,7 @@ impl<T: HeapSize> Basic<T> {
 
 impl CarriedCredentials {
     /// The most memory of an entry, in bytes: a hash table that has just grown has 16 slots for
-    /// seven entries.
+    /// seven entries, fewer than 5/2 per entry.
     const ENTRY_BYTES: usize = (size_of::<(u128, (Arc<Account>, Window))>() + 1) * 5 / 2;
 
     pub(super) fn find(&self, key: u128, now: UnixTime) -> Lookup<&Arc<Account>> {

@@ -97,7 +97,7 @@ impl<T: HeapSize> Authenticator<T> {
     pub fn check_claims(&self, claims: &Value, now: UnixTime) -> Result<(), CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
-        jwt::check_present(members.clone(), &issuer.settings, now)
+        jwt::check_partial_claims(members.clone(), &issuer.settings, now)
     }
 
     /// The subject of the Basic user with this name, prefix included. Nothing is verified.

@@ -33,9 +33,9 @@ const SMALL_ORDER: [&str; 7] = [
     "eeffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
 ];
 
-const UNSUPPORTED_ALGORITHM: Fault = Fault::other_purpose("its `alg` is not supported");
-const UNSUPPORTED_KIND: Fault = Fault::other_purpose("its `kty` is not supported");
-const UNSUPPORTED_CURVE: Fault = Fault::other_purpose("its `crv` is not supported");
+const UNSUPPORTED_ALGORITHM: Fault = Fault::unsuitable("its `alg` is not supported");
+const UNSUPPORTED_KIND: Fault = Fault::unsuitable("its `kty` is not supported");
+const UNSUPPORTED_CURVE: Fault = Fault::unsuitable("its `crv` is not supported");
 const NO_CURVE: Fault = Fault::rejected("a key without `crv`");
 const WRONG_LENGTH: Fault = Fault::rejected("a coordinate that is not as long as its curve says");
 
@@ -102,7 +102,7 @@ fn reject_private_part(jwk: &Jwk, kind: &str) -> Result<(), Fault> {
 /// Checks that `use` and `key_ops` allow verifying, where they are present (RFC 7517, 4.2 and 4.3).
 fn check_purpose(jwk: &Jwk) -> Result<(), Fault> {
     if text(jwk, "use")?.is_some_and(|purpose| purpose != "sig") {
-        return Err(Fault::other_purpose("its `use` is not `sig`"));
+        return Err(Fault::unsuitable("its `use` is not `sig`"));
     }
     match jwk.get("key_ops") {
         None => Ok(()),
@@ -111,7 +111,7 @@ fn check_purpose(jwk: &Jwk) -> Result<(), Fault> {
         {
             Ok(())
         }
-        Some(Value::Array(_)) => Err(Fault::other_purpose("its `key_ops` do not have `verify`")),
+        Some(Value::Array(_)) => Err(Fault::unsuitable("its `key_ops` do not have `verify`")),
         Some(_) => Err(Fault::rejected("its `key_ops` are not a list")),
     }
 }

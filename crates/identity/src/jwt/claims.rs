@@ -83,11 +83,11 @@ pub(super) fn check_audience(
     }
 }
 
-/// Checks the audience and the times in these claims; none of them is required.
+/// Checks the audience and the times of claims that may be incomplete, such as a test case's.
 ///
 /// # Errors
 /// If a token with these claims is not valid now, whatever its other claims are.
-pub(crate) fn check_present(
+pub(crate) fn check_partial_claims(
     mut claims: Map<String, Value>,
     issuer: &model::Issuer,
     now: UnixTime,
@@ -112,8 +112,9 @@ pub(crate) fn subject(
 ) -> Result<Subject, CredentialsError> {
     let user = user(&claims, issuer).ok_or(CredentialsError::MalformedClaims)?;
     let separator = issuer.claims.separator;
-    let groups = names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix, separator)?;
-    let mut roles = names(&claims, issuer.role_claim(), "", separator)?;
+    let groups =
+        read_names(&claims, issuer.claims.groups.as_ref(), &issuer.group_prefix, separator)?;
+    let mut roles = read_names(&claims, issuer.accepted_role_claim(), "", separator)?;
     roles.retain(|role| issuer.may_give(role));
     let issuer = Some(Arc::clone(&issuer.issuer));
     Ok(Subject { user, issuer, source: Some(source), groups, roles, claims: Value::Object(claims) })
@@ -123,7 +124,8 @@ pub(crate) fn subject(
 /// Empty for a cached subject, which has no claims.
 pub fn token_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
     let Some(claims) = subject.claims.as_object() else { return Vec::new() };
-    names(claims, issuer.claims.roles.as_ref(), "", issuer.claims.separator).unwrap_or_default()
+    read_names(claims, issuer.claims.roles.as_ref(), "", issuer.claims.separator)
+        .unwrap_or_default()
 }
 
 /// The names in a claim: a list of strings, or a string with `separator` between names. Empty if
@@ -131,7 +133,7 @@ pub fn token_roles(subject: &Subject, issuer: &model::Issuer) -> Vec<Arc<str>> {
 ///
 /// A claim of another type, or a claim that has to be fetched from another place, is an error and
 /// not an empty list: a `deny` rule may apply to the groups that would be lost.
-fn names(
+fn read_names(
     claims: &Map<String, Value>,
     path: Option<&ClaimPath>,
     prefix: &str,

@@ -133,11 +133,11 @@ pub(crate) fn describe_malformed_claim(claims: &Members, issuer: &model::Issuer)
         .unwrap_or_else(|| "a name of a group or a role has a control character".to_owned())
 }
 
-/// Describes the first malformed claim of groups or roles, which is neither absent, nor a text, nor
-/// a list of names.
+/// Describes the first claim of groups or roles that is present, and neither a text nor a list of
+/// names.
 #[must_use]
 pub fn describe_malformed_names(claims: &Members, issuer: &model::Issuer) -> Option<String> {
-    let paths = [issuer.claims.groups.as_ref(), issuer.role_claim()];
+    let paths = [issuer.claims.groups.as_ref(), issuer.accepted_role_claim()];
     paths.into_iter().flatten().find_map(|path| describe_malformed_list(claims, path))
 }
 

@@ -191,13 +191,14 @@ fn parse_key_set(
 ) -> Option<KeySet> {
     let (keys, faults, error) = match jwks::parse(bytes) {
         Ok((keys, faults)) => (Some(keys), faults, None),
+        // The message of this error does not list the faults: each is a problem of its own.
         Err(KeySetError::NoUsableKey(faults)) => {
             (None, faults, Some(KeySetError::NoUsableKey(Vec::new())))
         }
         Err(error) => (None, Vec::new(), Some(error)),
     };
-    for KeyFault { key, message, other_purpose } in faults {
-        problems.push(if is_file && !other_purpose {
+    for KeyFault { key, message, is_sound } in faults {
+        problems.push(if is_file && !is_sound {
             Problem::error(at.clone(), format!("{key} cannot be used: {message}, in `{source}`"))
         } else {
             let message = format!("{key} is ignored: {message}, in `{source}`");

@@ -3,7 +3,7 @@
 use super::*;
 use crate::Subject;
 
-type Hit = CacheHit<Arc<CachedSubject<()>>>;
+type Hit = TimedValue<Arc<CachedSubject<()>>>;
 
 const ALWAYS: Window = Window { from: UnixTime::ZERO, until: UnixTime::MAX };
 
@@ -21,7 +21,7 @@ fn subject(name: &str) -> Arc<CachedSubject<()>> {
 }
 
 fn found(name: &str, window: Window) -> Hit {
-    CacheHit { value: subject(name), window, bytes: 100, max_local_age: Duration::MAX }
+    TimedValue { value: subject(name), window, bytes: 100, max_local_age: Duration::MAX }
 }
 
 fn insert(cache: &mut LocalCache<()>, authenticator: u64, key: u128, now: UnixTime, found: Hit) {
@@ -60,7 +60,7 @@ fn an_entry_is_used_no_longer_than_its_window_and_max_local_age() {
         1,
         7,
         at(6_000),
-        CacheHit { max_local_age: at(10), ..found("alice", ALWAYS) },
+        TimedValue { max_local_age: at(10), ..found("alice", ALWAYS) },
     );
     assert_eq!(user(&mut cache, 1, 7, at(6_009)), Some("alice"));
     assert_eq!(user(&mut cache, 1, 7, at(6_010)), None);
@@ -94,7 +94,7 @@ fn two_keys_of_one_set_are_both_cached() {
 #[test]
 fn a_large_subject_is_returned_but_not_cached() {
     let mut cache = LocalCache::default();
-    insert(&mut cache, 1, 7, at(0), CacheHit { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
+    insert(&mut cache, 1, 7, at(0), TimedValue { bytes: MAX_BYTES + 1, ..found("alice", ALWAYS) });
     assert_eq!(user(&mut cache, 1, 7, at(0)), None);
 }
 

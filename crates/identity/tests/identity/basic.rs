@@ -582,7 +582,7 @@ fn equal_verifications_have_equal_keys() {
         None,
         now(),
     ) {
-        Err(NotAuthenticated::Pending(check)) => check.key(),
+        Err(NotAuthenticated::Pending(check)) => check.job_key(),
         other => panic!("{other:?}"),
     };
     assert_eq!(key("alice:x"), key("alice:x"));

@@ -21,12 +21,10 @@ fn changed(algorithm: &str, changes: &[(&str, Value)]) -> Value {
     jwk
 }
 
-/// What is wrong with a set of this one key.
+/// The fault of a set of this one key, and whether the key is sound.
 fn fault(jwk: Value) -> (String, bool) {
     match jwks::parse(set(&[jwk]).to_string().as_bytes()) {
-        Err(KeySetError::NoUsableKey(faults)) => {
-            (faults[0].message.to_owned(), faults[0].other_purpose)
-        }
+        Err(KeySetError::NoUsableKey(faults)) => (faults[0].message.to_owned(), faults[0].is_sound),
         other => panic!("{other:?}"),
     }
 }

@@ -286,7 +286,7 @@ impl LoggedDecision {
         let mut issuers = identity.jwt.iter();
         issuers
             .find(|issuer| Some(&*issuer.issuer) == self.issuer.as_deref())
-            .is_some_and(|i| i.role_claim().is_some() || i.claims.groups.is_some())
+            .is_some_and(|i| i.accepted_role_claim().is_some() || i.claims.groups.is_some())
     }
 
     /// A warning if nobody can sign in under this policy, although the caller has a name.

@@ -49,7 +49,7 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
         .collect();
     let issuers = present.iter().flat_map(|present| &present.identity.jwt);
     let roles_from_token = issuers
-        .filter(|issuer| issuer.role_claim().is_some())
+        .filter(|issuer| issuer.accepted_role_claim().is_some())
         .map(|issuer| issuer.issuer.to_string())
         .collect();
     let suggested = Suggested {
