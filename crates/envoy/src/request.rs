@@ -6,9 +6,9 @@
 //! method, path, host or `Authorization` is not valid.
 //!
 //! Only fields that rolegate uses are decoded. The length of other fields is checked. A field that
-//! occurs twice is merged as protobuf defines it, with two exceptions. The last message of the
-//! client's address replaces the earlier messages. A name that occurs twice in the `headers` map
-//! counts as two lines, although in protobuf the last wins: so a request with a second
+//! occurs twice is merged as protobuf defines it, with two exceptions. Of two `source.address`, the
+//! last replaces the first, and is not merged into it. A name that occurs twice in the `headers`
+//! map counts as two lines, although in protobuf the last wins: so a request with a second
 //! `authorization` is denied.
 
 use crate::wire::{Fields, Value, WireError};

@@ -9,6 +9,9 @@ pub enum EncodeError {
     /// A header name is not a token (RFC 9110, 5.6.2).
     #[error("a header name is not a token")]
     HeaderName,
+    /// A `:path` is not a path of visible ASCII (RFC 9113, 8.3.1).
+    #[error("a `:path` is not a path of visible ASCII")]
+    Path,
     /// A header value has a control character, which would reach an HTTP/1.1 client unchanged (RFC
     /// 9110, 5.5).
     #[error("a header value has a control character in it")]
@@ -46,10 +49,11 @@ impl Encoder {
         for (key, value) in entries.filter(|(_, value)| !value.is_empty()) {
             let value =
                 value.get(..value.floor_char_boundary(MAX_METADATA_VALUE)).unwrap_or_default();
-            let text = delimited(value.len());
-            start(&mut self.metadata, STRUCT_FIELDS, delimited(key.len()) + delimited(text));
+            let value_length = delimited_length(value.len());
+            let entry_length = delimited_length(key.len()) + delimited_length(value_length);
+            start(&mut self.metadata, STRUCT_FIELDS, entry_length);
             write_text(&mut self.metadata, KEY, key);
-            start(&mut self.metadata, VALUE, text);
+            start(&mut self.metadata, VALUE, value_length);
             write_text(&mut self.metadata, STRING_VALUE, value);
         }
     }
@@ -58,7 +62,7 @@ impl Encoder {
     /// `:path`; `remove` names headers to remove.
     ///
     /// # Errors
-    /// If a header name or value is invalid, or the answer is too large.
+    /// If a header name, value or path is invalid, or the answer is too large.
     pub fn allowed<'h>(
         &mut self,
         set: impl Iterator<Item = (&'h str, &'h str)>,
@@ -67,8 +71,9 @@ impl Encoder {
         self.clear();
         for (name, value) in set {
             // The only pseudo-header: Envoy forwards the request with this path.
-            if name != ":path" || !is_path(value) {
-                check_name(name)?;
+            match name {
+                ":path" => check_path(value)?,
+                _ => check_name(name)?,
             }
             check_value(value)?;
             write_header(&mut self.fields, name, value);
@@ -117,8 +122,9 @@ impl Encoder {
     /// The whole answer: prefix, status, the written fields as the message with the key `response`,
     /// and metadata.
     fn message(&mut self, status: &[u8], response: u8) -> Result<Vec<u8>, EncodeError> {
-        let metadata = if self.metadata.is_empty() { 0 } else { delimited(self.metadata.len()) };
-        let length = status.len() + delimited(self.fields.len()) + metadata;
+        let metadata =
+            if self.metadata.is_empty() { 0 } else { delimited_length(self.metadata.len()) };
+        let length = status.len() + delimited_length(self.fields.len()) + metadata;
         let prefix = u32::try_from(length).map_err(|_| EncodeError::TooLarge)?;
         let mut message = Vec::with_capacity(PREFIX + length);
         message.push(0);
@@ -136,20 +142,20 @@ impl Encoder {
 }
 
 // Field keys: the field number and, in the low three bits, the wire type.
-const STATUS: u8 = 1 << 3 | 2;
-const CODE: u8 = 1 << 3;
-const DENIED_RESPONSE: u8 = 2 << 3 | 2;
-const OK_RESPONSE: u8 = 3 << 3 | 2;
-const DYNAMIC_METADATA: u8 = 4 << 3 | 2;
-const STRUCT_FIELDS: u8 = 1 << 3 | 2;
-const STRING_VALUE: u8 = 3 << 3 | 2;
-const HTTP_STATUS: u8 = 1 << 3 | 2;
-const HEADERS: u8 = 2 << 3 | 2;
-const BODY: u8 = 3 << 3 | 2;
-const HEADERS_TO_REMOVE: u8 = 5 << 3 | 2;
-const HEADER: u8 = 1 << 3 | 2;
-const KEY: u8 = 1 << 3 | 2;
-const VALUE: u8 = 2 << 3 | 2;
+const STATUS: u8 = 1 << 3 | 2; // CheckResponse
+const DENIED_RESPONSE: u8 = 2 << 3 | 2; // CheckResponse
+const OK_RESPONSE: u8 = 3 << 3 | 2; // CheckResponse
+const DYNAMIC_METADATA: u8 = 4 << 3 | 2; // CheckResponse
+const CODE: u8 = 1 << 3; // google.rpc.Status, HttpStatus
+const HEADERS: u8 = 2 << 3 | 2; // OkHttpResponse, DeniedHttpResponse
+const HEADERS_TO_REMOVE: u8 = 5 << 3 | 2; // OkHttpResponse
+const HTTP_STATUS: u8 = 1 << 3 | 2; // DeniedHttpResponse
+const BODY: u8 = 3 << 3 | 2; // DeniedHttpResponse
+const HEADER: u8 = 1 << 3 | 2; // HeaderValueOption
+const KEY: u8 = 1 << 3 | 2; // HeaderValue, an entry of Struct.fields
+const VALUE: u8 = 2 << 3 | 2; // HeaderValue, an entry of Struct.fields
+const STRUCT_FIELDS: u8 = 1 << 3 | 2; // google.protobuf.Struct
+const STRING_VALUE: u8 = 3 << 3 | 2; // google.protobuf.Value
 
 /// `status` with code 0 (OK). 0 is the default and takes no bytes, but the field itself is present,
 /// so that an OK is explicit and no client has to infer it from a missing field.
@@ -173,21 +179,21 @@ const fn grpc_code(status: usize) -> u8 {
 
 /// The bytes of a length-delimited field with `length` bytes of content: its key (for field numbers
 /// below 16), its length, its content.
-const fn delimited(length: usize) -> usize {
+const fn delimited_length(length: usize) -> usize {
     1 + varint_length(length) + length
 }
 
 const fn header_option_length(name: &str, value: &str) -> usize {
-    delimited(header_length(name, value)) + OVERWRITE.len()
+    delimited_length(header_length(name, value)) + OVERWRITE.len()
 }
 
 const fn header_length(name: &str, value: &str) -> usize {
-    delimited(name.len()) + text_length(value)
+    delimited_length(name.len()) + text_length(value)
 }
 
 /// The bytes of a string field, which is omitted if the string is empty.
 const fn text_length(text: &str) -> usize {
-    if text.is_empty() { 0 } else { delimited(text.len()) }
+    if text.is_empty() { 0 } else { delimited_length(text.len()) }
 }
 
 fn write_header(buffer: &mut Vec<u8>, name: &str, value: &str) {
@@ -210,9 +216,10 @@ fn start(buffer: &mut Vec<u8>, key: u8, length: usize) {
     write_varint(buffer, length);
 }
 
-/// Whether this is a path with its query (RFC 9113, 8.3.1): visible ASCII.
-fn is_path(value: &str) -> bool {
-    value.starts_with('/') && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+fn check_path(path: &str) -> Result<(), EncodeError> {
+    let is_path =
+        path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    if is_path { Ok(()) } else { Err(EncodeError::Path) }
 }
 
 fn check_name(name: &str) -> Result<(), EncodeError> {
@@ -239,9 +246,6 @@ const TOKEN: [bool; 256] = {
 };
 
 fn check_value(value: &str) -> Result<(), EncodeError> {
-    if value.bytes().any(|byte| byte.is_ascii_control()) {
-        Err(EncodeError::HeaderValue)
-    } else {
-        Ok(())
-    }
+    let has_control = value.bytes().any(|byte| byte.is_ascii_control());
+    if has_control { Err(EncodeError::HeaderValue) } else { Ok(()) }
 }
