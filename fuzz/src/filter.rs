@@ -439,7 +439,7 @@ fn expected(
         id: last(b"x-request-id"),
         headers: &lines,
         body,
-        is_changeable: true,
+        can_change_bodies: true,
         ..Request::default()
     };
     let mut scratch = Scratch::default();

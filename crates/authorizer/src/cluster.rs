@@ -188,7 +188,7 @@ impl Cluster {
                 None => denial,
             },
         };
-        if request.is_changeable
+        if request.can_change_bodies
             && let Some(items) =
                 self.permitted_items(search_request, prepared, &caller.subject, needs)
         {

@@ -24,9 +24,9 @@ pub struct Request<'a> {
     pub client: &'a [u8],
     /// The body. Only requests to a search cluster use it.
     pub body: RequestBody<'a>,
-    /// Whether its body and its response can be changed: inside Envoy, but not over `ext_authz`.
-    /// Required for a [`PartialBulk`](crate::PartialBulk).
-    pub is_changeable: bool,
+    /// Whether its body and that of its response can be changed: inside Envoy, not over
+    /// `ext_authz`. Required for a [`PartialBulk`](crate::PartialBulk).
+    pub can_change_bodies: bool,
 }
 
 /// A header line.

@@ -104,7 +104,7 @@ pub struct ClusterRequest<'a> {
     /// part.
     pub permitted: Vec<String>,
     /// If it is a bulk request that is forwarded in part. Only for an allowed request that
-    /// [is changeable](crate::Request::is_changeable).
+    /// [can change bodies](crate::Request::can_change_bodies).
     pub bulk: Option<PartialBulk>,
 }
 

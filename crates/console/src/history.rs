@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use runtime::counters::ErrorKind;
-use server::admin::Metrics;
+use server::admin::PageSources;
 
 /// Interval between two samples.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(5);
@@ -79,11 +79,11 @@ pub(crate) struct Window {
 
 impl Sample {
     /// The counters now.
-    pub(crate) fn take(metrics: &Metrics) -> Self {
-        let totals = metrics.authorization.decisions();
-        let shadow = metrics.shadow.iter().flat_map(|shadow| shadow.results());
-        let failure_counts = metrics.authorization.failure_counts().into_iter();
-        let exported = [&metrics.otlp.traces, &metrics.otlp.logs].into_iter().flatten();
+    pub(crate) fn take(sources: &PageSources) -> Self {
+        let totals = sources.authorization.decisions();
+        let shadow = sources.shadow.iter().flat_map(|shadow| shadow.results());
+        let failure_counts = sources.authorization.failure_counts().into_iter();
+        let exported = [&sources.otlp.traces, &sources.otlp.logs].into_iter().flatten();
         let counts = Counts {
             allowed: totals.allowed,
             check: totals.check.buckets().collect(),
@@ -94,9 +94,9 @@ impl Sample {
             failure_counts: failure_counts
                 .map(|failure| ((failure.what, failure.hint), failure.count))
                 .collect(),
-            lines_dropped: metrics.decisions.dropped()
+            lines_dropped: sources.decisions.dropped()
                 + exported.map(|counts| counts.dropped()).sum::<u64>(),
-            hashes_denied: metrics.authorization.hashing().denied,
+            hashes_denied: sources.authorization.hashing().denied,
         };
         Self { at: Instant::now(), counts }
     }

@@ -31,7 +31,7 @@ mod times;
 use std::sync::Arc;
 
 use runtime::{ActivePolicy, RecentDenials};
-use server::admin::Metrics;
+use server::admin::PageSources;
 
 pub use site::Console;
 
@@ -39,7 +39,7 @@ pub use site::Console;
 #[derive(Debug)]
 pub struct Sources {
     /// The status and the counters.
-    pub metrics: Arc<Metrics>,
+    pub pages: Arc<PageSources>,
     /// The active policy.
     pub policy: ActivePolicy,
     /// The shadow policy, if one is configured.

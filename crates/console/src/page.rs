@@ -17,7 +17,7 @@ use maud::{DOCTYPE, Markup, Render, html};
 use runtime::clock;
 use runtime::conditions::{Condition, Severity, rough};
 use runtime::status::Facts;
-use server::admin::Metrics;
+use server::admin::PageSources;
 
 use crate::Sources;
 use crate::history::{FIVE_MINUTES, History, MINUTE, Sample};
@@ -49,13 +49,13 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    pub(crate) fn read(metrics: &Metrics) -> Self {
+    pub(crate) fn read(sources: &PageSources) -> Self {
         Self {
-            sample: Sample::take(metrics),
-            ready: metrics.status.ready().map_err(|why| why.to_string()),
-            facts: metrics.status.facts(),
-            shadow: metrics.shadow.as_ref().map(|shadow| shadow.status.facts()),
-            conditions: metrics.conditions(),
+            sample: Sample::take(sources),
+            ready: sources.status.ready().map_err(|why| why.to_string()),
+            facts: sources.status.facts(),
+            shadow: sources.shadow.as_ref().map(|shadow| shadow.status.facts()),
+            conditions: sources.conditions(),
         }
     }
 }

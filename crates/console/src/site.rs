@@ -71,14 +71,14 @@ impl Console {
         async move {
             loop {
                 tokio::time::sleep(INTERVAL).await;
-                state.history.add(Sample::take(&state.sources.metrics));
+                state.history.add(Sample::take(&state.sources.pages));
             }
         }
     }
 
     fn page(&self, question: Question) -> ConsoleAnswer {
         let (page, rendered) = oneshot::channel();
-        let current = Current::read(&self.state.sources.metrics);
+        let current = Current::read(&self.state.sources.pages);
         match self.requests.try_send(PageRequest { question, current, page }) {
             Ok(()) => Box::pin(async {
                 match rendered.await {

@@ -15,7 +15,7 @@ use runtime::hashing::{Hashing, HashingTotals};
 use runtime::settings::PolicySource;
 use runtime::threads::{Priority, spawn};
 use runtime::{Reloads, Runtime};
-use server::admin::{Admin, AuthorizationStats, Backend, Metrics, Pages};
+use server::admin::{Admin, AuthorizationStats, Backend, PageSources, Pages};
 use server::{Address, BoundSocket};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -51,7 +51,7 @@ struct Views(Mutex<Vec<View>>);
 
 struct View {
     number: u64,
-    metrics: Arc<Metrics>,
+    sources: Arc<PageSources>,
     reloads: Reloads,
     console: Option<SampledConsole>,
 }
@@ -91,7 +91,7 @@ pub(crate) fn show(
     runtime: &Runtime,
     counters: Counters,
 ) -> Result<AdminView, StartError> {
-    let metrics = Arc::new(Metrics {
+    let sources = Arc::new(PageSources {
         status: Arc::clone(&runtime.status),
         shadow: runtime.shadow().cloned(),
         caches: runtime.caches(),
@@ -101,7 +101,7 @@ pub(crate) fn show(
         authorization: Arc::new(counters),
     });
     let console =
-        settings.admin.console.then(|| start_console(settings, runtime, &metrics)).transpose()?;
+        settings.admin.console.then(|| start_console(settings, runtime, &sources)).transpose()?;
     let policy = &settings.policy.policy;
     let mut listeners = LISTENERS.lock().unwrap_or_else(PoisonError::into_inner);
     // A listener that was just dropped may still have its socket.
@@ -129,7 +129,7 @@ pub(crate) fn show(
     });
     let mut views = listener.views.lock();
     let number = views.iter().map(|view| view.number + 1).max().unwrap_or_default();
-    views.push(View { number, metrics, reloads: runtime.reloads(), console });
+    views.push(View { number, sources, reloads: runtime.reloads(), console });
     drop(views);
     Ok(AdminView { listener, number })
 }
@@ -137,10 +137,10 @@ pub(crate) fn show(
 fn start_console(
     settings: &FilterSettings,
     runtime: &Runtime,
-    metrics: &Arc<Metrics>,
+    sources: &Arc<PageSources>,
 ) -> io::Result<Console> {
     Console::start(console::Sources {
-        metrics: Arc::clone(metrics),
+        pages: Arc::clone(sources),
         policy: runtime.unlogged_policy(),
         shadow: runtime.shadow_policy(),
         denials: runtime.denials.clone(),
@@ -210,8 +210,8 @@ impl Views {
 }
 
 impl Backend for Views {
-    fn metrics(&self) -> Option<Arc<Metrics>> {
-        self.lock().last().map(|view| Arc::clone(&view.metrics))
+    fn sources(&self) -> Option<Arc<PageSources>> {
+        self.lock().last().map(|view| Arc::clone(&view.sources))
     }
 
     /// Reloads all shared policies: an old policy may still answer requests that have begun.

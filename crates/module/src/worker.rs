@@ -289,7 +289,7 @@ where
         headers: lines,
         id,
         body,
-        is_changeable: true,
+        can_change_bodies: true,
         ..Request::default()
     }
 }

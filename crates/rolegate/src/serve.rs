@@ -12,7 +12,7 @@ use runtime::lines::Counts;
 use runtime::settings::{WithoutEffect, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT};
-use server::admin::{Admin, AdminSettings, Metrics, Pages};
+use server::admin::{Admin, AdminSettings, PageSources, Pages};
 use server::grpc::{self, GrpcCounters, Running, Tls, TlsError};
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
 use tokio::signal::unix::{SignalKind, signal};
@@ -201,12 +201,12 @@ impl Server {
         let (status, decisions) = (runtime.status.clone(), runtime.decision_lines.clone());
         let (shadow, authorization) = (runtime.shadow().cloned(), grpc_counters.clone());
         let (caches, otlp, logs) = (runtime.caches(), runtime.otlp.clone(), Some(logs));
-        let metrics =
-            Arc::new(Metrics { status, shadow, caches, decisions, otlp, logs, authorization });
+        let sources =
+            Arc::new(PageSources { status, shadow, caches, decisions, otlp, logs, authorization });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
         let console =
-            settings.admin.console.then(|| console(&settings, &runtime, &metrics)).transpose()?;
-        let backend = Arc::new(AdminBackend { metrics, reloads: reloads.clone(), console });
+            settings.admin.console.then(|| console(&settings, &runtime, &sources)).transpose()?;
+        let backend = Arc::new(AdminBackend { sources, reloads: reloads.clone(), console });
         if let Some(tls) = tls.clone() {
             // As for the files of the policy, 0 means on request, and once per hour.
             let interval = settings.policy.poll_interval;
@@ -248,7 +248,7 @@ impl Server {
 
 /// The data of the admin pages.
 struct AdminBackend {
-    metrics: Arc<Metrics>,
+    sources: Arc<PageSources>,
     reloads: AllReloads,
     console: Option<Arc<Console>>,
 }
@@ -257,10 +257,10 @@ struct AdminBackend {
 fn console(
     settings: &Settings,
     runtime: &Runtime,
-    metrics: &Arc<Metrics>,
+    sources: &Arc<PageSources>,
 ) -> io::Result<Arc<Console>> {
     let console = Console::start(console::Sources {
-        metrics: metrics.clone(),
+        pages: sources.clone(),
         policy: runtime.unlogged_policy(),
         shadow: runtime.shadow_policy(),
         denials: runtime.denials.clone(),
@@ -288,8 +288,8 @@ impl AllReloads {
 }
 
 impl server::admin::Backend for AdminBackend {
-    fn metrics(&self) -> Option<Arc<Metrics>> {
-        Some(self.metrics.clone())
+    fn sources(&self) -> Option<Arc<PageSources>> {
+        Some(self.sources.clone())
     }
 
     fn reload(&self) {

@@ -2,9 +2,9 @@
 //! `/console`).
 //!
 //! `rolegate serve` and `module` serve the same pages. [`Admin`] is the HTTP server. [`Backend`]
-//! connects it to the running program: its metrics, its [`Console`], and how to reload. [`Metrics`]
-//! has the sources of its pages, and [`AuthorizationStats`] the counters of the gRPC server or of
-//! `module`'s filter.
+//! connects it to the running program: the [`PageSources`], its [`Console`], and how to reload.
+//! [`PageSources`] has all that the pages show, and [`AuthorizationStats`] the counters of the gRPC
+//! server or of `module`'s filter.
 
 mod metrics;
 mod server;
@@ -14,7 +14,7 @@ use clap::{ArgAction, Args};
 use crate::AdminAddress;
 
 pub(crate) use metrics::whole;
-pub use metrics::{AuthorizationStats, FailureCount, Metrics, MetricsPage};
+pub use metrics::{AuthorizationStats, FailureCount, MetricsPage, PageSources};
 pub use server::{Admin, Backend, Console, ConsoleAnswer, Pages};
 
 /// Where the admin pages are served, and the console.

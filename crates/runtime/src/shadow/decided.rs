@@ -21,7 +21,7 @@ pub(super) struct DecidedRequest {
     headers: CopiedHeaders,
     /// Without its bytes, which are among the texts.
     body: RequestBody<'static>,
-    is_changeable: bool,
+    can_change_bodies: bool,
     received: UnixTime,
     reason: Option<Reason>,
 }
@@ -126,8 +126,8 @@ impl DecidedRequest {
             revision.as_bytes(),
         ];
         let (bytes, lengths) = (texts.concat(), texts.map(<[u8]>::len));
-        let is_changeable = request.is_changeable;
-        Some(Self { bytes, lengths, headers, body, is_changeable, received, reason })
+        let can_change_bodies = request.can_change_bodies;
+        Some(Self { bytes, lengths, headers, body, can_change_bodies, received, reason })
     }
 
     pub(super) fn texts(&self) -> Texts<'_> {
@@ -154,8 +154,8 @@ impl DecidedRequest {
             RequestBody::Whole(_) => RequestBody::Whole(body),
             unknown @ (RequestBody::Unavailable | RequestBody::Pending) => unknown,
         };
-        let (headers, is_changeable) = (&*headers, self.is_changeable);
-        let request = Request { method, host, path, headers, id, client, body, is_changeable };
+        let (headers, can_change_bodies) = (&*headers, self.can_change_bodies);
+        let request = Request { method, host, path, headers, id, client, body, can_change_bodies };
         let (caller, received) = ([user, issuer, credentials], self.received);
         let caller = match candidate.backend(host) {
             Backend::Rules(rules) => verify(rules.authenticator(), caller, received),

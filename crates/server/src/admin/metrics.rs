@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 
 mod process;
 
-/// The media type of the text that [`Metrics::render`] returns.
+/// The media type of the text that [`PageSources::render_metrics`] returns.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The sources of all metrics.
-pub struct Metrics {
+/// The sources of the admin pages.
+pub struct PageSources {
     /// The status of the policy and its keys.
     pub status: Arc<Status>,
     /// The comparison with the shadow policy, if one is configured.
@@ -63,7 +63,7 @@ pub trait AuthorizationStats: Send + Sync {
     }
 
     /// Writes further metrics.
-    fn metrics(&self, _page: &mut MetricsPage<'_>) {}
+    fn write_metrics(&self, _page: &mut MetricsPage<'_>) {}
 }
 
 /// A kind of failure, and how often it occurred.
@@ -77,12 +77,12 @@ pub struct FailureCount {
     pub count: u64,
 }
 
-impl Metrics {
-    /// The page with all current values.
+impl PageSources {
+    /// The page of metrics, with all current values.
     ///
     /// # Errors
     /// Never in practice: writing to a string does not fail.
-    pub fn render(self: &Arc<Self>) -> Result<String, fmt::Error> {
+    pub fn render_metrics(self: &Arc<Self>) -> Result<String, fmt::Error> {
         let mut registry = Registry::default();
         registry.register_collector(Box::new(self.clone()));
         let mut rendered = String::new();
@@ -114,20 +114,20 @@ impl Metrics {
     }
 }
 
-impl fmt::Debug for Metrics {
+impl fmt::Debug for PageSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Metrics").finish_non_exhaustive()
+        f.debug_struct("PageSources").finish_non_exhaustive()
     }
 }
 
-impl Collector for Metrics {
+impl Collector for PageSources {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = MetricsPage { encoder, result: Ok(()) };
         let facts = self.status.facts();
         checks(&mut page, &self.authorization.decisions());
         credential_caches(&mut page, &self.caches);
         hashing(&mut page, &self.authorization.hashing());
-        self.authorization.metrics(&mut page);
+        self.authorization.write_metrics(&mut page);
         let help = "Whether this process is ready for requests";
         page.gauge("rolegate_ready", help, self.status.ready().is_ok().into());
         conditions_now(&mut page, &self.conditions());
@@ -152,18 +152,11 @@ impl Collector for Metrics {
         otlp(&mut page, &self.otlp);
         if let Some(logs) = &self.logs {
             let lines = [("written", logs.written()), ("dropped", logs.dropped())];
-            page.counters(
-                "rolegate_log_lines",
-                "Lines of the log on standard error",
-                "result",
-                lines,
-            );
+            let help = "Lines of the log on standard error";
+            page.counters("rolegate_log_lines", help, "result", lines);
         }
-        page.info(
-            "rolegate_build",
-            "The version of rolegate",
-            &[("version", env!("CARGO_PKG_VERSION"))],
-        );
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        page.info("rolegate_build", "The version of rolegate", &version);
         process::process(&mut page);
         page.result
     }
@@ -174,11 +167,8 @@ fn conditions_now(page: &mut MetricsPage<'_>, conditions: &[Condition]) {
     let series = conditions.iter().map(|Condition { name, severity, text, hint, .. }| {
         ([("condition", *name), ("severity", severity.name()), ("text", text), ("hint", hint)], 1.0)
     });
-    page.gauges(
-        "rolegate_condition",
-        "1 for each condition that `/readyz` reports; absent if all is well",
-        series,
-    );
+    let help = "1 for each condition that `/readyz` reports; absent if all is well";
+    page.gauges("rolegate_condition", help, series);
 }
 
 /// The export over OTLP, if it is on.
@@ -190,11 +180,8 @@ fn otlp(page: &mut MetricsPage<'_>, counts: &OtlpCounts) {
         [("exported", counts.written()), ("dropped", counts.dropped())]
             .map(|(result, number)| ([("signal", signal), ("result", result)], number))
     });
-    page.labelled_counters(
-        "rolegate_otlp_records",
-        "Spans and log records for a collector",
-        series,
-    );
+    let help = "Spans and log records for a collector";
+    page.labelled_counters("rolegate_otlp_records", help, series);
 }
 
 fn checks(page: &mut MetricsPage<'_>, totals: &Totals) {
@@ -241,10 +228,11 @@ fn credential_caches(page: &mut MetricsPage<'_>, caches: &Caches) {
     let sizes = caches.credentials();
     let by_scheme: Vec<(&str, &CacheSize)> = ["basic", "bearer"].into_iter().zip(&sizes).collect();
     let help = "Verified credentials in the cache of all workers";
-    let entries = by_scheme.iter().map(|(s, size)| ([("scheme", *s)], whole(size.entries)));
+    let entries =
+        by_scheme.iter().map(|(scheme, size)| ([("scheme", *scheme)], whole(size.entries)));
     page.gauges("rolegate_credential_cache_entries", help, entries);
     let help = "Memory of the verified credentials in the cache of all workers";
-    let bytes = by_scheme.iter().map(|(s, size)| ([("scheme", *s)], whole(size.bytes)));
+    let bytes = by_scheme.iter().map(|(scheme, size)| ([("scheme", *scheme)], whole(size.bytes)));
     page.gauges("rolegate_credential_cache_bytes", help, bytes);
     let help = "Verified credentials that were evicted to make room for others";
     let evicted = by_scheme.iter().map(|(scheme, size)| (*scheme, size.evicted));

@@ -1,8 +1,8 @@
 //! The admin pages over HTTP/1.1: `/healthz`, `/readyz`, `/metrics`, `/histograms`, `/jwks`,
 //! `/reload` and `/console` on the admin listener, `/metrics` alone on the listener of `--metrics`.
 //!
-//! A connection serves a single request and lives for at most ten seconds. This deadline bounds slow
-//! headers and slow readers alike. (Keep-alive would save a scraper a handshake every fifteen
+//! A connection serves a single request and lives for at most ten seconds. This deadline bounds
+//! slow headers and slow readers alike. (Keep-alive would save a scraper a handshake every fifteen
 //! seconds, and would need a deadline for each request.)
 
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::address::Address;
-use crate::admin::metrics::{self, Metrics};
+use crate::admin::metrics::{self, PageSources};
 use crate::listener::{Accepted, AsyncListener, Listener};
 
 mod browser;
@@ -55,7 +55,7 @@ pub struct Admin {
 /// The program behind the pages.
 pub trait Backend: Send + Sync {
     /// The sources of the pages; `None` while nothing runs.
-    fn metrics(&self) -> Option<Arc<Metrics>>;
+    fn sources(&self) -> Option<Arc<PageSources>>;
 
     /// Reloads the policy and fetches all keys.
     fn reload(&self);
@@ -95,7 +95,7 @@ pub enum Pages {
 
 /// The warning if other machines can reach all pages.
 const REACHABLE: &str = "other machines can reach the admin pages, which ask for no credentials: \
-    give `admin` a loopback address or a Unix socket, or limit who may connect";
+    give the setting `admin` a loopback address or a Unix socket, or limit who may connect";
 
 impl Pages {
     /// Logs that these pages are served at an address, and warns if other machines can reach pages
@@ -168,7 +168,7 @@ impl Admin {
                 let (connection, shared) = (connection.clone(), shared.clone());
                 async move {
                     let page = shared.page(&request, local).await;
-                    connection.start_page(page.body().capacity());
+                    connection.reserve_page_bytes(page.body().capacity());
                     Ok::<_, std::convert::Infallible>(page.map(|body| Full::new(Bytes::from(body))))
                 }
             });
@@ -193,14 +193,17 @@ type Page = Response<String>;
 
 impl Shared {
     async fn page(&self, request: &Request<Incoming>, local: bool) -> Page {
-        if browser::is_from_website(request.headers()) {
+        if browser::is_cross_site_subrequest(request.headers()) {
             return text(StatusCode::FORBIDDEN, "a website may only link to these pages\n");
         }
         match (request.uri().path(), self.pages) {
             ("/reload", Pages::All) => self.reload(request, local),
             (path, Pages::All) if is_console_path(path) => match self.backend.console() {
                 Some(console) => console_page(&*console, request).await,
-                None => text(StatusCode::NOT_FOUND, "the console is off: `console` turns it on\n"),
+                None => text(
+                    StatusCode::NOT_FOUND,
+                    "the console is off: the setting `console` turns it on\n",
+                ),
             },
             (path, pages) => self.read_only_page(request.method(), path, pages),
         }
@@ -210,13 +213,13 @@ impl Shared {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return not_allowed("only GET and HEAD\n", "GET, HEAD");
         }
-        let page: fn(&Arc<Metrics>) -> Page = match (path, pages) {
+        let page: fn(&Arc<PageSources>) -> Page = match (path, pages) {
             ("/healthz", Pages::All) => return text(StatusCode::OK, "ok\n"),
             ("/metrics", Pages::All | Pages::Metrics) => metrics_page,
             ("/readyz", Pages::All) => readiness,
             ("/jwks", Pages::All) => identity_keys,
             ("/histograms", Pages::All) => {
-                |metrics| with_type(StatusCode::OK, "application/json", metrics.histograms())
+                |sources| with_type(StatusCode::OK, "application/json", sources.histograms())
             }
             (_, Pages::All) => {
                 let last = if self.backend.console().is_some() {
@@ -232,8 +235,8 @@ impl Shared {
                 return text(StatusCode::NOT_FOUND, "there is /metrics\n");
             }
         };
-        match self.backend.metrics() {
-            Some(metrics) => page(&metrics),
+        match self.backend.sources() {
+            Some(sources) => page(&sources),
             None => text(StatusCode::SERVICE_UNAVAILABLE, "not ready: stopped\n"),
         }
     }
@@ -279,8 +282,8 @@ fn is_local(peer: SocketAddr) -> bool {
     peer.ip().to_canonical().is_loopback()
 }
 
-fn metrics_page(metrics: &Arc<Metrics>) -> Page {
-    match metrics.render() {
+fn metrics_page(sources: &Arc<PageSources>) -> Page {
+    match sources.render_metrics() {
         Ok(page) => with_type(StatusCode::OK, metrics::CONTENT_TYPE, page),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
     }
@@ -299,10 +302,10 @@ async fn console_page(console: &dyn Console, request: &Request<Incoming>) -> Pag
 }
 
 /// Whether this process is ready, with a line per condition.
-fn readiness(metrics: &Arc<Metrics>) -> Page {
-    match metrics.status.ready() {
+fn readiness(sources: &Arc<PageSources>) -> Page {
+    match sources.status.ready() {
         Ok(()) => {
-            let conditions = metrics.conditions();
+            let conditions = sources.conditions();
             let lines: String =
                 conditions.iter().map(|condition| format!("{condition}\n")).collect();
             text(StatusCode::OK, format!("ready\n{lines}"))
@@ -312,8 +315,8 @@ fn readiness(metrics: &Arc<Metrics>) -> Page {
 }
 
 /// The public keys of the identity header (RFC 7517).
-fn identity_keys(metrics: &Arc<Metrics>) -> Page {
-    match metrics.status.facts().policy.identity_keys {
+fn identity_keys(sources: &Arc<PageSources>) -> Page {
+    match sources.status.facts().policy.identity_keys {
         Some(keys) => with_type(StatusCode::OK, "application/jwk-set+json", keys.to_string()),
         None => text(
             StatusCode::NOT_FOUND,

@@ -119,8 +119,8 @@ impl Checker {
         self.thread.joins_traces()
     }
 
-    /// Authorizes a message with the active snapshot. `result` is the verification that the message
-    /// has waited for. If a reload has meanwhile removed the user or the permission, the
+    /// Authorizes a message with the active snapshot. `result` is that of the verification that the
+    /// message has waited for. If a reload has meanwhile removed the user or the permission, the
     /// request is denied, or its credentials must be verified again first.
     pub(super) fn check(
         &self,
@@ -143,8 +143,8 @@ impl Checker {
         self.thread.verify(verification).map_err(Failure::Error)
     }
 
-    /// Answers a request without evaluating the policy. `message` is the part that has been
-    /// received, possibly nothing.
+    /// Answers a request without evaluating the policy. `message` is empty unless it was received
+    /// as a whole.
     pub(super) fn fail(&self, failure: Failure, message: &[u8], call: Call<'_>) -> Answer {
         let limit = match failure {
             Failure::Error(kind) => return self.error(kind),
@@ -190,7 +190,7 @@ impl Checker {
             headers: &headers,
             id: decoded.id,
             client: decoded.source_ip(),
-            is_changeable: false,
+            can_change_bodies: false,
             body: request_body::visible_body(&decoded, &headers),
         };
         let started = Instant::now();
@@ -213,7 +213,7 @@ impl Checker {
         }
     }
 
-    /// Denies a request that exceeds a limit. The part of it that can be decoded goes to the
+    /// Denies a request that exceeds a limit. `message`, unless it is empty, is decoded for the
     /// decision log.
     fn deny(
         &self,

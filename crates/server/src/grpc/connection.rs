@@ -78,16 +78,16 @@ const RESET_BURSTS: usize = 4;
 /// with 431 itself. An Envoy with `failure_mode_allow` then lets the request pass, so no client may
 /// be able to cause it.
 const HEADER_LIST: u32 = 128 << 10;
-/// Maximum number of connections that are within the head of a request that takes several frames.
-/// Each may take 300 KiB then: a field counts as its length and 32 bytes, and takes 72 bytes more
-/// than its length.
+/// Maximum number of connections within the head of a request, of heads that take several frames.
+/// Each may take 300 KiB of memory: an empty field counts 32 bytes against [`HEADER_LIST`], and
+/// takes 72.
 const MAX_HALF_HEADS: usize = 64;
 /// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and
 /// reflection, which ask for capacity before they send. Answers to checks do not ask, so that they
 /// leave in a single write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
 /// Maximum number of unfinished messages that a connection continues itself. Chosen, not measured:
-/// a connection that has read polls each of them.
+/// after each read, the connection polls all of them.
 const MAX_UNFINISHED: usize = 16;
 
 /// Serves a connection until it ends.
@@ -147,6 +147,7 @@ pub(super) async fn serve<I>(
     while poll_fn(|cx| connection.poll(cx)).await == TurnEnd::Queue {
         context.turns.wait().await;
     }
+    // Their tasks count them: as answered if the message is complete by now, or else as cancelled.
     connection.unfinished.drain(..).for_each(Receiving::spawn);
 }
 
@@ -236,6 +237,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
         let waker = waker.unwrap_or_else(|| MutedWaker::new(cx.waker().clone()));
         let h2_waker = Waker::from(Arc::clone(self.waker.insert(waker)));
         let end = self.turn(&mut Context::from_waker(&h2_waker));
+        // `h2` resets malformed streams by itself: only its output tells.
         for _ in 0..self.meter.take_invalid_streams() {
             self.report(WrongProtocol::InvalidHttp2);
         }

@@ -26,7 +26,7 @@ use super::message::{GRACE, Incoming, Reservation};
 use super::notices::{Overload, Peer, WrongProtocol};
 use super::registry::{PendingGuard, RegisteredConnection};
 use super::respond;
-use super::verifications::Share;
+use super::verifications::NetworkReservation;
 
 /// An answer is due this long before the timeout of the peer, or a quarter of the timeout if that
 /// is less: of Envoy's default timeout, 200 ms, 150 ms remain. When the timeout expires, Envoy
@@ -131,8 +131,9 @@ impl Receiving {
     pub(super) fn answer(self, message: Result<Bytes, Failure>, received: Received) {
         let Self { mut exchange, mut incoming, deadline, pending, .. } = self;
         match message {
-            // Its latency counts from its first part.
             Err(failure) => {
+                // The latency of this batch's earlier answers counts from `received`, that of this
+                // answer from the first part of its message.
                 let _ = exchange.context.checker.record_latency(received);
                 exchange.fail(failure, &[]);
                 let _ = exchange.context.checker.record_latency(exchange.received);
@@ -230,10 +231,11 @@ impl Exchange {
         &self,
         Unverified(verification, network): &Unverified,
         bytes: usize,
-    ) -> Result<(Option<Share>, Reservation), Overload> {
+    ) -> Result<(Option<NetworkReservation>, Reservation), Overload> {
         let shared = &self.context.shared;
-        let share = shared.verifications.share(verification.verified_before(), *network, bytes)?;
-        Ok((share, shared.limits.budget.hold(bytes)?))
+        let verified_before = verification.verified_before();
+        let of_network = shared.verifications.reserve(verified_before, *network, bytes)?;
+        Ok((of_network, shared.limits.budget.reserve(bytes)?))
     }
 
     async fn verify_and_check(
@@ -243,7 +245,7 @@ impl Exchange {
         deadline: Instant,
     ) -> Result<(), Failure> {
         let context = Rc::clone(&self.context);
-        // Repeated only after a reload, which for a password has changed its stored hash.
+        // Repeated only if a reload came between: for a password only if the user has another hash.
         loop {
             let Unverified(verification, network) = *unverified;
             let result = match verification.kind() {

@@ -4,7 +4,8 @@
 //! Nearly every message arrives in a single DATA frame, and is used without a copy. Others are
 //! assembled in a buffer. Requests may wait for the rest of their message, or for the verification
 //! of their credentials. Their number and their memory are bounded for the whole process: otherwise
-//! peers that send slowly could occupy all of it. A request that is answered at once is not counted.
+//! peers that send slowly could occupy all of it. A request that is answered at once is not
+//! counted.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -102,7 +103,8 @@ impl Incoming {
         Poll::Ready(self.finish(limits))
     }
 
-    /// The same as [`Incoming::poll`], until a deadline. After `grace` it takes a place among the requests that wait.
+    /// The same as [`Incoming::poll`], until a deadline. After `grace` it takes a place among the
+    /// requests that wait.
     pub(super) async fn receive(
         &mut self,
         limits: &Limits,
@@ -137,7 +139,7 @@ impl Incoming {
             // buffer that `h2` has read into, which is larger than most messages.
             Arrived::Whole(message) => message.to_vec(),
         };
-        let reservation = limits.budget.begin(message.capacity())?;
+        let reservation = limits.budget.reserve_bytes(message.capacity())?;
         self.arrived = Arrived::Parts(message, reservation);
         Ok(())
     }
@@ -231,14 +233,14 @@ impl Budget {
     ///
     /// # Errors
     /// When not enough is left.
-    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
-        let mut reservation = self.begin(bytes)?;
+    pub(super) fn reserve(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
+        let mut reservation = self.reserve_bytes(bytes)?;
         reservation.take_place()?;
         Ok(reservation)
     }
 
-    /// The same as [`Budget::hold`], without a place.
-    fn begin(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
+    /// Reserves the overhead of a waiting request, and `bytes`, without a place.
+    fn reserve_bytes(self: &Arc<Self>, bytes: usize) -> Result<Reservation, Overload> {
         let mut reservation = Reservation { budget: Arc::clone(self), bytes: 0, has_place: false };
         reservation.more(OVERHEAD.saturating_add(bytes))?;
         Ok(reservation)
@@ -291,11 +293,11 @@ mod tests {
     #[test]
     fn a_budget_is_never_exceeded_and_is_returned_on_drop() {
         let budget = Budget::new(9, 10 + 2 * OVERHEAD);
-        let mut reservation = budget.hold(6).unwrap();
-        assert_eq!(budget.hold(5).err(), Some(Overload::Memory));
+        let mut reservation = budget.reserve(6).unwrap();
+        assert_eq!(budget.reserve(5).err(), Some(Overload::Memory));
         assert_eq!(reservation.more(5 + OVERHEAD), Err(Overload::Memory));
         drop(reservation);
-        assert!(budget.hold(10 + OVERHEAD).is_ok());
+        assert!(budget.reserve(10 + OVERHEAD).is_ok());
     }
 
     #[test]
@@ -304,7 +306,7 @@ mod tests {
             [GRPC_PREFIX, GRPC_PREFIX + 1, GRPC_PREFIX + (10 << 20), (1 << 20) + 1, 8 << 20]
         {
             let budget = Budget::new(1, length + OVERHEAD);
-            let (mut parts, mut held) = (Vec::new(), budget.begin(0).unwrap());
+            let (mut parts, mut held) = (Vec::new(), budget.reserve_bytes(0).unwrap());
             // The length is not known before the whole prefix has arrived.
             grow(&mut parts, 3, None, &mut held).unwrap();
             parts.extend_from_slice(&[0; 3]);
@@ -322,12 +324,12 @@ mod tests {
     #[test]
     fn so_many_requests_wait_and_no_more() {
         let budget = Budget::new(2, 4 * OVERHEAD);
-        let (first, mut second) = (budget.hold(0).unwrap(), budget.begin(0).unwrap());
+        let (first, mut second) = (budget.reserve(0).unwrap(), budget.reserve_bytes(0).unwrap());
         assert_eq!([second.take_place(), second.take_place()], [Ok(()), Ok(())], "one place");
-        assert_eq!(budget.hold(0).err(), Some(Overload::WaitingChecks));
+        assert_eq!(budget.reserve(0).err(), Some(Overload::WaitingChecks));
         drop(first);
         // A request without memory takes no place.
-        assert_eq!(budget.hold(9 * OVERHEAD).err(), Some(Overload::Memory));
-        assert!(budget.hold(0).is_ok());
+        assert_eq!(budget.reserve(9 * OVERHEAD).err(), Some(Overload::Memory));
+        assert!(budget.reserve(0).is_ok());
     }
 }

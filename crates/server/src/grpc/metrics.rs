@@ -128,7 +128,7 @@ impl crate::admin::AuthorizationStats for GrpcCounters {
         self.totals().tls?.expiry
     }
 
-    fn metrics(&self, page: &mut MetricsPage<'_>) {
+    fn write_metrics(&self, page: &mut MetricsPage<'_>) {
         connections(page, &self.totals());
     }
 }
@@ -182,11 +182,8 @@ fn connections(page: &mut MetricsPage<'_>, totals: &ServerTotals) {
     let overloads = totals.overloads.iter().map(|(limit, number)| (limit.name(), *number));
     page.counters("rolegate_checks_overloaded", help, "limit", overloads);
     page.gauge("rolegate_connections", "Open connections", whole(totals.connections));
-    page.counter(
-        "rolegate_connections_accepted",
-        "Connections accepted",
-        totals.connections_accepted,
-    );
+    let accepted = totals.connections_accepted;
+    page.counter("rolegate_connections_accepted", "Connections accepted", accepted);
     let help = "Idle connections closed to make room for others";
     page.counter("rolegate_connections_evicted", help, totals.connections_evicted);
     let help = "Connections closed at once as there were too many and none was idle";
@@ -214,7 +211,7 @@ mod tests {
     use std::fmt::Write as _;
     use std::path::Path;
 
-    use crate::admin::Metrics;
+    use crate::admin::PageSources;
     use runtime::counters::ErrorKind;
     use runtime::lines::Counts;
     use runtime::status::{BundleFacts, KeyFacts, Status};
@@ -239,7 +236,7 @@ mod tests {
             HashingTotals::default()
         }
 
-        fn metrics(&self, page: &mut MetricsPage<'_>) {
+        fn write_metrics(&self, page: &mut MetricsPage<'_>) {
             let wrong_protocols = WrongProtocol::ALL.map(|protocol| (protocol, 1)).into();
             let overloads = Overload::ALL.map(|overload| (overload, 1)).into();
             let accept_errors = AcceptError::ALL.map(|error| (error, 1)).into();
@@ -284,8 +281,8 @@ mod tests {
         let shadow = Some(Arc::new(ShadowStats::new(status.clone())));
         let otlp = OtlpCounts { traces: Some(Arc::default()), logs: Some(Arc::default()) };
         let caches = Caches::default();
-        let metrics = Metrics { status, shadow, caches, decisions, otlp, logs, authorization };
-        let rendered = Arc::new(metrics).render().unwrap();
+        let sources = PageSources { status, shadow, caches, decisions, otlp, logs, authorization };
+        let rendered = Arc::new(sources).render_metrics().unwrap();
         let page = PAGE.to_owned() + &rows(&rendered);
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
         if std::env::var_os("UPDATE_REFERENCE").is_some() {

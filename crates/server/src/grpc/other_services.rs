@@ -100,7 +100,7 @@ impl OtherServices {
         };
         let services = self.clone();
         if method == Method::Reflection {
-            let reserved = match self.calls.hold(REFLECTION) {
+            let reserved = match self.calls.reserve(REFLECTION) {
                 Ok(reserved) => reserved,
                 Err(overload) => return respond::limit(&mut respond, overload.into()),
             };
@@ -142,7 +142,7 @@ impl OtherServices {
             Err(Failure::Error(kind)) => respond::error(&mut respond, kind),
             Err(Failure::Limit(limit)) => respond::limit(&mut respond, limit),
             Err(Failure::Overload(overload)) => respond::limit(&mut respond, overload.into()),
-            Ok(message) if method == Method::HealthWatch => match self.calls.hold(WATCH) {
+            Ok(message) if method == Method::HealthWatch => match self.calls.reserve(WATCH) {
                 Err(overload) => respond::limit(&mut respond, overload.into()),
                 Ok(reserved) => {
                     let watch = self.health.clone().watch(message, respond, self.request_timeout);

@@ -19,7 +19,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Registry {
     open: RefCell<HashMap<u64, Rc<Entry>>>,
     limit: usize,
-    /// The connections within the head of a request, those first that began it first.
+    /// The connections within the head of a request, in the order in which the heads began.
     half_heads: RefCell<VecDeque<u64>>,
     max_half_heads: usize,
     /// The number of the newest connection. A lower number is older.
@@ -138,7 +138,8 @@ impl Registry {
         self.open.borrow().values().for_each(|entry| entry.set(Mode::Drain));
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    /// Whether all connections have ended. `open` lacks those that are told to close and have not.
+    pub(super) fn all_ended(&self) -> bool {
         self.counters.connections.read() == 0
     }
 }
@@ -337,8 +338,8 @@ mod tests {
         registry.drain();
         let b = registry.enter(Instant::now()).unwrap();
         assert_eq!(modes(&[&a, &b]), [Mode::Drain, Mode::Drain]);
-        assert!(!registry.is_empty());
+        assert!(!registry.all_ended());
         drop((a, b));
-        assert!(registry.is_empty());
+        assert!(registry.all_ended());
     }
 }

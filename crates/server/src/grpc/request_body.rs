@@ -8,12 +8,12 @@ use envoy::CheckRequest;
 const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
 
 /// The body of a request. Envoy sends it if the filter or the route has `with_request_body`, and
-/// then always adds the header [`PARTIAL`]. Without that header, Envoy may have kept the body, so it
-/// is unseen. It is empty only if the route promises by
+/// then always adds the header [`PARTIAL`]. Without that header, Envoy may have kept the body, so
+/// it is unseen. It is empty only if the route promises by
 /// `context_extensions: { request_body: buffered }` that Envoy sends all bodies, no header such as
 /// `content-length` announces a body, and the request does not upgrade to another protocol, whose
-/// bytes Envoy does not buffer. If Envoy sends the body as text, the cluster gets other bytes, so it
-/// is unseen.
+/// bytes Envoy does not buffer. If Envoy sends the body as text, the cluster gets other bytes, so
+/// it is unseen.
 pub(super) fn visible_body<'a>(
     request: &CheckRequest<'a>,
     headers: &[Header<'a>],
@@ -139,7 +139,7 @@ mod tests {
         ] {
             assert_eq!(none(&[header], true), None, "{header:?}");
         }
-        // What follows is no body, and Envoy does not buffer it (RFC 9110, 9.3.6).
+        // The bytes after such a request are no body, and not buffered by Envoy (RFC 9110, 9.3.6).
         assert_eq!(seen_with("CONNECT", "", "", &[], true), None);
     }
 }

@@ -25,7 +25,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-pub(super) use self::client::Client;
+pub(super) use self::client::PeerCertificate;
 pub use self::client_names::{ClientName, ClientNameError};
 use super::notices::{Notices, Peer, TlsFailure};
 
@@ -172,22 +172,22 @@ impl Tls {
         }
     }
 
-    /// Begins TLS on a connection. Returns its client, too, if that has shown a certificate.
+    /// Begins TLS on a connection. Returns the peer's certificate, too, if it has shown one.
     pub(super) async fn accept(
         self: &Arc<Self>,
         stream: TcpStream,
         limit: Duration,
         peer: Peer,
-    ) -> Result<(TlsStream<TcpStream>, Option<Client>), TlsFailure> {
+    ) -> Result<(TlsStream<TcpStream>, Option<PeerCertificate>), TlsFailure> {
         let mut active = self.active.subscribe();
         let acceptor = TlsAcceptor::from(Arc::clone(&active.borrow_and_update().config));
         let (failure, why) = match timeout(limit, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => {
                 let chain = stream.get_ref().1.peer_certificates();
                 if self.may_connect(chain) {
-                    let client =
-                        chain.map(|chain| Client::new(Arc::clone(self), peer, chain, active));
-                    return Ok((stream, client));
+                    let certificate = chain
+                        .map(|chain| PeerCertificate::new(Arc::clone(self), peer, chain, active));
+                    return Ok((stream, certificate));
                 }
                 (TlsFailure::ClientName, "none of its names is listed".to_owned())
             }
@@ -282,7 +282,7 @@ impl Content {
             }
         })?;
         config.alpn_protocols = vec![ALPN.to_vec()];
-        // A session that is resumed would bring back a client without a look at its certificate.
+        // A resumed session would readmit a client without a check of its certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Active { config: Arc::new(config), client_verifier, expiry })

@@ -23,9 +23,9 @@ use super::frames::{HalfHead, InvalidStreams};
 use super::notices::FIRST_BYTES;
 
 /// Maximum bytes of a turn. `h2` keeps every stream that it has read until the stream is accepted:
-/// 2 KB for a stream that was opened and reset in 28 bytes. 64 KiB hold 50 checks with a token of 1 KB,
-/// and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three reads and writes:
-/// 219,000 checks per second instead of 232,000 to 242,000 (November 2026).
+/// 2 KB for a stream that was opened and reset in 28 bytes. 64 KiB hold 50 checks with tokens of 1
+/// KB, and Envoy seldom sends more at once. With 16 KiB, 32 such checks took three reads and
+/// writes: 219,000 checks per second instead of 232,000 to 242,000 (November 2026).
 const MAX_TURN: usize = 64 << 10;
 /// Bytes of a connection's first turn, and of each turn after most streams were reset: 70 resets,
 /// which take 100 µs. After a turn with requests, the next is twice as long.
@@ -42,7 +42,7 @@ pub(super) struct Meter {
     limit: Cell<usize>,
     /// Bytes that may still be read in this turn.
     remaining: Cell<usize>,
-    /// The first bytes from the peer, with their number. They tell its protocol if it is not HTTP/2.
+    /// The first bytes from the peer, with their number. They tell a protocol other than HTTP/2.
     first: Cell<([u8; FIRST_BYTES], usize)>,
     half_head: HalfHead,
     invalid_streams: InvalidStreams,
@@ -59,7 +59,7 @@ impl TurnQueue {
     /// The queue, and the future that gives the turns. It does not end before the queue is dropped.
     pub(super) fn new() -> (Self, impl Future<Output = ()>) {
         let (queue, mut waiting) = unbounded_channel::<oneshot::Sender<()>>();
-        let give_turns = async move {
+        let turn_giver = async move {
             while let Some(connection) = waiting.recv().await {
                 // It fails for a connection that has been closed.
                 if connection.send(()).is_ok() {
@@ -68,7 +68,7 @@ impl TurnQueue {
                 }
             }
         };
-        (Self(queue), give_turns)
+        (Self(queue), turn_giver)
     }
 
     /// Waits for a turn.
@@ -127,7 +127,7 @@ impl Meter {
         self.invalid_streams.take()
     }
 
-    fn has_read(&self, bytes: &[u8]) {
+    fn record_read(&self, bytes: &[u8]) {
         self.remaining.set(self.remaining.get().saturating_sub(bytes.len()));
         self.half_head.read(bytes);
         let (mut first, length) = self.first.get();
@@ -167,7 +167,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for MeteredSocket<I> {
             Pin::new(&mut self.io).poll_read(cx, to)
         };
         if read.is_ready() {
-            self.meter.has_read(to.filled().get(before..).unwrap_or_default());
+            self.meter.record_read(to.filled().get(before..).unwrap_or_default());
         }
         read
     }
@@ -186,10 +186,10 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for MeteredSocket<I> {
         written
     }
 
-    /// False, even if the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or more
-    /// in a write of its own, to other writers only frames of 1,024 bytes or more: it copies smaller
-    /// frames into the write of their batch. Many answers have between 256 and 1,024 bytes, and a
-    /// system call costs far more than a copy.
+    /// False, even if the socket is. To a vectored writer, `h2` sends each frame of 256 bytes or
+    /// more in a write of its own, to other writers only frames of 1,024 bytes or more: it copies
+    /// smaller frames into the write of their batch. Many answers have between 256 and 1,024 bytes,
+    /// and a system call costs far more than a copy.
     fn is_write_vectored(&self) -> bool {
         false
     }

@@ -1,9 +1,9 @@
 //! Limits the checks whose credentials are being verified, in total and per client network.
 //!
-//! Attackers with wrong credentials can make many checks wait, each with a message of up to the size
-//! that Envoy permits for headers. All verifications together get at most half of the memory of
-//! waiting checks, so that messages can still arrive. A network gets a share, and at most as much as
-//! it leaves to all other networks, so that callers from these can still sign in.
+//! Attackers with wrong credentials can make many checks wait, each with a message of up to the
+//! size that Envoy permits for headers. All verifications together get at most half of the memory
+//! of waiting checks, so that messages can still arrive. A network gets a share, and at most as
+//! much as it leaves to all other networks, so that callers from these can still sign in.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -46,9 +46,9 @@ struct Usage {
     bytes: usize,
 }
 
-/// The share of a check. Dropping this returns it.
+/// The place and the bytes of a check in the share of its network. Dropping this returns both.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct NetworkReservation {
     verifications: Arc<Verifications>,
     network: ClientNetwork,
     bytes: usize,
@@ -79,22 +79,27 @@ impl Verifications {
         })
     }
 
-    /// Reserves a share for a check. Credentials that were verified before need none, so that
-    /// attackers in the same network cannot keep them out of the queue, which serves them first.
+    /// Reserves a place and these bytes for a check. Credentials that were verified before need no
+    /// reservation, so that attackers in the same network cannot keep them out of the queue, which
+    /// serves them first.
     ///
     /// # Errors
     /// When the network or all networks have reached their limit, or the network would take more
     /// than would be free.
-    pub(super) fn share(
+    pub(super) fn reserve(
         self: &Arc<Self>,
         verified_before: bool,
         network: ClientNetwork,
         bytes: usize,
-    ) -> Result<Option<Share>, Overload> {
-        if verified_before { Ok(None) } else { self.hold(network, bytes).map(Some) }
+    ) -> Result<Option<NetworkReservation>, Overload> {
+        if verified_before { Ok(None) } else { self.take(network, bytes).map(Some) }
     }
 
-    fn hold(self: &Arc<Self>, network: ClientNetwork, bytes: usize) -> Result<Share, Overload> {
+    fn take(
+        self: &Arc<Self>,
+        network: ClientNetwork,
+        bytes: usize,
+    ) -> Result<NetworkReservation, Overload> {
         let mut table = self.lock();
         let total = table.total.with(bytes);
         let of_network = table.networks.get(&network).copied().unwrap_or_default().with(bytes);
@@ -113,7 +118,7 @@ impl Verifications {
         }
         table.total = total;
         table.networks.insert(network, of_network);
-        Ok(Share { verifications: Arc::clone(self), network, bytes })
+        Ok(NetworkReservation { verifications: Arc::clone(self), network, bytes })
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -121,7 +126,7 @@ impl Verifications {
     }
 }
 
-impl Drop for Share {
+impl Drop for NetworkReservation {
     fn drop(&mut self) {
         let mut table = self.verifications.lock();
         table.total = table.total.without(self.bytes);

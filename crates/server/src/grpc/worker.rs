@@ -21,7 +21,7 @@ use super::context::{Shared, WorkerContext};
 use super::metrics::ConnectionCounters;
 use super::notices::Peer;
 use super::registry::{RegisteredConnection, Registry};
-use super::tls::{Client, Tls};
+use super::tls::{PeerCertificate, Tls};
 use super::turns::TurnQueue;
 use super::unix_socket::UnixSocket;
 
@@ -105,18 +105,17 @@ async fn work(
     let max_connections = options.max_connections.div_ceil(options.threads.max(1));
     let registry = Registry::new(max_connections, max_half_heads(options), connections);
     let checker = Checker::new(shared.policy.clone(), checks, options.explain_header.clone());
-    let (turns, give_turns) = TurnQueue::new();
+    let (turns, turn_giver) = TurnQueue::new();
     let context = Rc::new(WorkerContext { shared, checker, turns, token_queue: Rc::default() });
     // Ends with the runtime.
     spawn_local(Rc::clone(&context.token_queue).run());
     let worker = Worker { context, registry };
-    // `give_turns` is not a task: the runtime polls this future each time it has polled for I/O
-    // events, but a task only after all that are ready, so that many connections with little to do
-    // would delay each turn of the others.
+    // The runtime polls this future after each poll for I/O events. It would poll a task only after
+    // all that are ready: many connections with little to do would then delay the others' turns.
     tokio::select! {
         biased;
         () = worker.execute(&mut commands) => {}
-        () = give_turns => {}
+        () = turn_giver => {}
     }
 }
 
@@ -179,7 +178,7 @@ impl Worker {
     }
 
     async fn all_closed(&self) {
-        while !self.registry.is_empty() {
+        while !self.registry.all_ended() {
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
@@ -199,19 +198,19 @@ async fn serve_with_tls(
         stream = tls.accept(stream, options.request_timeout, peer) => stream,
         () = registered.closed() => return,
     };
-    let Ok((stream, client)) = stream else { return };
-    let limits = [options.max_age(), client.as_ref().and_then(Client::drain_age)];
+    let Ok((stream, certificate)) = stream else { return };
+    let limits = [options.max_age(), certificate.as_ref().and_then(PeerCertificate::drain_age)];
     let age = Age::start(limits.into_iter().flatten().min());
-    // A task of its own, so that reading requests does not poll its timer.
-    let rejected = client.map(|client| {
+    // A task of its own: otherwise each read would poll the timer of the certificate's expiry.
+    let close_when_rejected = certificate.map(|certificate| {
         let handle = registered.close_handle();
         spawn_local(async move {
-            client.rejected().await;
+            certificate.rejected().await;
             handle.close();
         })
     });
     connection::serve(Rc::clone(&context), registered, stream, peer, age).await;
-    if let Some(task) = rejected {
+    if let Some(task) = close_when_rejected {
         task.abort();
     }
 }

@@ -11,7 +11,7 @@ use runtime::lines::Counts;
 use runtime::status::{KeyFacts, Status};
 use runtime::{Caches, OtlpCounts};
 
-use super::{AuthorizationStats, Metrics, MetricsPage};
+use super::{AuthorizationStats, MetricsPage, PageSources};
 
 /// A server that has counted something.
 struct Counted;
@@ -34,12 +34,12 @@ impl AuthorizationStats for Counted {
         HashingTotals { queued: 4, done: 5, ..HashingTotals::default() }
     }
 
-    fn metrics(&self, page: &mut MetricsPage<'_>) {
+    fn write_metrics(&self, page: &mut MetricsPage<'_>) {
         page.gauge("its_own", "One that only this server has", 7.0);
     }
 }
 
-fn metrics() -> Arc<Metrics> {
+fn sources() -> Arc<PageSources> {
     let status = Status::default();
     status.set_answering();
     let revision = Revision { policy: "p1".into(), keys: None };
@@ -57,12 +57,12 @@ fn metrics() -> Arc<Metrics> {
     let (decisions, logs) = (Arc::default(), Some(Arc::<Counts>::default()));
     let (status, authorization) = (Arc::new(status), Arc::new(Counted));
     let (caches, otlp) = (Caches::default(), OtlpCounts::default());
-    Arc::new(Metrics { status, shadow: None, caches, decisions, otlp, logs, authorization })
+    Arc::new(PageSources { status, shadow: None, caches, decisions, otlp, logs, authorization })
 }
 
 #[test]
 fn every_figure_is_on_the_page() {
-    let page = metrics().render().unwrap();
+    let page = sources().render_metrics().unwrap();
     for line in [
         r#"rolegate_checks_total{decision="allowed",reason=""} 3"#,
         r#"rolegate_checks_total{decision="denied",reason="not_allowed"} 2"#,
@@ -103,7 +103,7 @@ fn every_figure_is_on_the_page() {
 
 #[test]
 fn histograms_are_json_that_can_be_subtracted() {
-    let page: serde_json::Value = serde_json::from_str(&metrics().histograms()).unwrap();
+    let page: serde_json::Value = serde_json::from_str(&sources().histograms()).unwrap();
     let handler = &page["handler"];
     assert_eq!((&handler["unit"], &handler["count"]), (&"ns".into(), &4.into()));
     assert_eq!(handler["sum"], 1_500_002_549);

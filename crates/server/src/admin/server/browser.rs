@@ -8,9 +8,9 @@ use hyper::HeaderMap;
 
 const SITE: &str = "sec-fetch-site";
 
-/// Whether a website caused the request: another origin, and not by a link that a person follows to
-/// a page of its own.
-pub(super) fn is_from_website(headers: &HeaderMap) -> bool {
+/// Whether a page of another origin caused the request, unless a person followed its link to a page
+/// of its own.
+pub(super) fn is_cross_site_subrequest(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SITE).iter();
     sites.any(|site| site != "same-origin" && site != "none") && !is_navigation(headers)
 }
@@ -51,19 +51,19 @@ mod tests {
         const MODE: &str = "sec-fetch-mode";
         const DEST: &str = "sec-fetch-dest";
         let navigation = [(MODE, "navigate"), (DEST, "document")];
-        assert!(!is_from_website(&headers(&[])), "probes and Prometheus");
+        assert!(!is_cross_site_subrequest(&headers(&[])), "probes and Prometheus");
         assert!(
-            !is_from_website(&headers(&[(SITE, "none"), navigation[0], navigation[1]])),
+            !is_cross_site_subrequest(&headers(&[(SITE, "none"), navigation[0], navigation[1]])),
             "a typed address"
         );
-        assert!(!is_from_website(&headers(&[
+        assert!(!is_cross_site_subrequest(&headers(&[
             (SITE, "same-origin"),
             (MODE, "no-cors"),
             (DEST, "style")
         ])));
         for site in ["cross-site", "same-site", "", "new"] {
             assert!(
-                !is_from_website(&headers(&[(SITE, site), navigation[0], navigation[1]])),
+                !is_cross_site_subrequest(&headers(&[(SITE, site), navigation[0], navigation[1]])),
                 "{site}: a link"
             );
             for more in [
@@ -78,13 +78,13 @@ mod tests {
                 &[navigation[0], navigation[1], (DEST, "iframe")],
             ] {
                 assert!(
-                    is_from_website(&headers(&[&[(SITE, site)], more].concat())),
+                    is_cross_site_subrequest(&headers(&[&[(SITE, site)], more].concat())),
                     "{site} {more:?}"
                 );
             }
         }
         assert!(
-            is_from_website(&headers(&[(SITE, "none"), (SITE, "cross-site")])),
+            is_cross_site_subrequest(&headers(&[(SITE, "none"), (SITE, "cross-site")])),
             "each value counts"
         );
     }

@@ -83,9 +83,9 @@ impl Table {
 }
 
 impl OpenConnection {
-    /// Records the size of the page that this connection sends. If all pages together take too many
-    /// bytes, the oldest connections that are sending are evicted: those are the slow readers.
-    pub(super) fn start_page(&self, page_bytes: usize) {
+    /// Records the size of the page that this connection is about to send. If all pages together
+    /// take too many bytes, the oldest connections that are sending are evicted: the slow readers.
+    pub(super) fn reserve_page_bytes(&self, page_bytes: usize) {
         let mut table = self.connections.lock();
         while table.page_bytes() + page_bytes > MAX_PAGE_BYTES {
             let mut sending =
@@ -120,7 +120,7 @@ mod tests {
     fn the_oldest_waiting_connection_is_evicted() {
         let connections = Connections::default();
         let mut open: Vec<_> = (0..MAX_CONNECTIONS).map(|_| connections.open()).collect();
-        open[0].0.start_page(4);
+        open[0].0.reserve_page_bytes(4);
         let mut newest = connections.open();
         let states: Vec<bool> = open.iter_mut().map(|(_, evicted)| is_open(evicted)).collect();
         assert_eq!(states.iter().filter(|open| !**open).count(), 1);
@@ -132,7 +132,7 @@ mod tests {
     fn the_oldest_connection_is_evicted_if_none_waits() {
         let connections = Connections::default();
         let mut open: Vec<_> = (0..MAX_CONNECTIONS).map(|_| connections.open()).collect();
-        open.iter().for_each(|(connection, _)| connection.start_page(4));
+        open.iter().for_each(|(connection, _)| connection.reserve_page_bytes(4));
         let _newest = connections.open();
         assert!(!is_open(&mut open[0].1));
         assert!(open[1..].iter_mut().all(|(_, evicted)| is_open(evicted)));
@@ -143,12 +143,12 @@ mod tests {
         let connections = Connections::default();
         let mut open: Vec<_> = (0..10).map(|_| connections.open()).collect();
         for (connection, evicted) in &mut open {
-            connection.start_page(MAX_PAGE_BYTES / 3);
+            connection.reserve_page_bytes(MAX_PAGE_BYTES / 3);
             assert!(connections.lock().page_bytes() <= MAX_PAGE_BYTES && is_open(evicted));
         }
         assert!(!is_open(&mut open[6].1), "evicted for a later one");
         let (larger, mut evicted) = connections.open();
-        larger.start_page(2 * MAX_PAGE_BYTES);
+        larger.reserve_page_bytes(2 * MAX_PAGE_BYTES);
         assert!(open.iter_mut().all(|(_, evicted)| !is_open(evicted)));
         assert!(is_open(&mut evicted));
         drop((open, larger));

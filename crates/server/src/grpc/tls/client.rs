@@ -1,4 +1,4 @@
-//! The client of an open connection, whose certificate must stay acceptable.
+//! The certificate of the peer of an open connection, which must stay acceptable.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,18 +21,18 @@ const DRAIN_BEFORE_EXPIRY: Duration = Duration::from_secs(10);
 /// Later than the expiry of any certificate, which is at most in the year 9999.
 const NEVER: Duration = Duration::from_secs(1 << 38);
 
-/// A client that has shown a certificate.
-pub(in crate::grpc) struct Client {
+/// The certificate that a peer has shown.
+pub(in crate::grpc) struct PeerCertificate {
     tls: Arc<Tls>,
     peer: Peer,
-    /// Its own certificate and those that it has sent with it.
+    /// The peer's own certificate, and those that it has sent with it.
     chain: Vec<CertificateDer<'static>>,
-    /// The first moment after each of them has expired, since the Unix epoch.
+    /// When each of them has expired: the first moment after its validity, since the Unix epoch.
     ends: Vec<Duration>,
     active: watch::Receiver<Arc<Active>>,
 }
 
-impl Client {
+impl PeerCertificate {
     pub(super) fn new(
         tls: Arc<Tls>,
         peer: Peer,
@@ -45,8 +45,8 @@ impl Client {
         Self { tls, peer, chain: chain.to_vec(), ends, active }
     }
 
-    /// The age at which its connection is to be drained; `None` if nothing expires, or so soon that
-    /// the client has no newer certificate.
+    /// The age at which the connection is to be drained; `None` if nothing expires, or so soon that
+    /// the peer has no newer certificate.
     pub(in crate::grpc) fn drain_age(&self) -> Option<Duration> {
         self.until_next_end()?.checked_sub(DRAIN_BEFORE_EXPIRY).filter(|age| !age.is_zero())
     }

@@ -30,7 +30,7 @@ impl AsyncRead for Endless {
 /// Connections that always have data are served in turns of bounded length, in alternation.
 #[tokio::test(flavor = "local")]
 async fn two_busy_connections_alternate() {
-    let (queue, give_turns) = TurnQueue::new();
+    let (queue, turn_giver) = TurnQueue::new();
     let (queue, order) = (Rc::new(queue), Rc::new(RefCell::new(Vec::new())));
     let endless = |name: char| {
         let (queue, order) = (Rc::clone(&queue), Rc::clone(&order));
@@ -45,11 +45,11 @@ async fn two_busy_connections_alternate() {
             }
         }
     };
-    let give_turns = tokio::task::spawn_local(give_turns);
+    let turn_giver = tokio::task::spawn_local(turn_giver);
     let (a, b) = (tokio::task::spawn_local(endless('a')), tokio::task::spawn_local(endless('b')));
     a.await.unwrap();
     b.await.unwrap();
-    give_turns.abort();
+    turn_giver.abort();
     assert_eq!(order.borrow().iter().collect::<String>(), "ab".repeat(20));
 }
 
