@@ -66,7 +66,8 @@ impl<'n> Manager<'n> {
         self.lint_bodies(findings);
     }
 
-    /// A METADATA frame makes Envoy forget that a dynamic module has stopped the request.
+    /// Reports METADATA frames beside a dynamic module: such a frame makes Envoy forget that the
+    /// module has stopped the request.
     fn lint_metadata(&self, findings: &mut Findings) {
         if !self.authorizers().any(|authorizer| matches!(authorizer.config, Config::Module(_))) {
             return;

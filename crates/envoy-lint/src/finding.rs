@@ -143,9 +143,10 @@ kinds! {
     /// Only routes that enable the filter are authorized, or a patch of an `EnvoyFilter` takes it
     /// out.
     DisabledFilter = Unsafe "disabled-filter", "remove `disabled`, or the patch";
-    /// A route turns the filter off, or has a `filter_config` for the library that is not read.
+    /// A route turns the filter off, or has a `filter_config` for the dynamic module that is not
+    /// read.
     DisabledRoute = Unsafe "disabled-route",
-        "remove it; for the library write a `StringValue` with JSON";
+        "remove it; for the dynamic module write a `StringValue` with JSON";
     /// A filter before the authorization acts on requests or changes them.
     EarlyFilter = Unsafe "early-filter",
         "move it behind; only `cors`, `oauth2`, `jwt_authn` with `forward: true`, and filters \
@@ -193,7 +194,7 @@ kinds! {
         => "leave this out: rolegate's decision log says who made a request";
     /// Each request waits for over 10 s while rolegate hangs.
     LongTimeout = Slow "long-timeout", "`timeout: 2s`";
-    /// With the library, a METADATA frame can stall a request whose password is hashed.
+    /// With the dynamic module, a METADATA frame can stall a request whose password is hashed.
     MetadataFrames = Slow "metadata-frames", "remove `allow_metadata`":
         "a request whose password is hashed may wait until its timeout, although it is \
          allowed, if a METADATA frame arrives meanwhile and nothing after it"
@@ -269,7 +270,7 @@ kinds! {
     SlowRetries = Slow "slow-retries", "`retry_back_off`":
         "without `retry_back_off`, a check that fails is retried only after up to a second"
         => "retry_back_off: { base_interval: 0.005s, max_interval: 2s }";
-    /// With `ext_authz` and a library in one list, large bodies over HTTP/2 may stall.
+    /// With `ext_authz` and a dynamic module in one list, large bodies over HTTP/2 may stall.
     StalledBodies = Note "stalled-bodies", "only one of them, where you can":
         "users of Envoy report that large bodies over HTTP/2 wait until a timeout where \
          `ext_authz` and a dynamic module both run"

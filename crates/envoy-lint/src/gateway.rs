@@ -205,8 +205,8 @@ fn rank(target: &View<'_>) -> (u8, bool) {
     (kind, target.get("section_name").is_some())
 }
 
-/// Whether the target `part` of this policy may be a part of the target `whole`. True if the route
-/// `part` is not in the file.
+/// Whether the target `part` of this policy may be a part of the target `whole`, such as a route of
+/// a `Gateway`. True if the route is not in the file.
 fn may_be_in<'n>(
     part: &View<'n>,
     whole: &View<'n>,

@@ -53,11 +53,11 @@ pub(crate) fn has_code_elsewhere(config: &View<'_>) -> bool {
 }
 
 fn script_may_clear(filter: &Filter<'_>, config: &View<'_>) -> bool {
-    // A change of headers clears the route, unless the filter says otherwise.
-    let is_off = |view: &View<'_>| {
+    // A change of headers clears the route, unless the filter has `clear_route_cache: false`.
+    let keeps_route = |view: &View<'_>| {
         view.get("clear_route_cache").and_then(|value| value.boolean()) == Some(false)
     };
-    let keeps = filter.all_configs().any(|config| config.any(&is_off));
+    let keeps = filter.all_configs().any(|config| config.any(&keeps_route));
     let may_clear = |code: &str| {
         let changes =
             code.contains("envoy_on_request") && CHANGES.iter().any(|change| code.contains(change));

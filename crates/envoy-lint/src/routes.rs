@@ -134,7 +134,7 @@ pub(crate) fn announce_bodies(view: &View<'_>) -> bool {
     view.any(&|view| view.text_of(path) == Some("buffered"))
 }
 
-/// Whether a route or virtual host has bodies sent.
+/// Whether a route or virtual host has Envoy send bodies.
 pub(crate) fn have_bodies_sent(view: &View<'_>) -> bool {
     view.any(&|view| view.get("check_settings/with_request_body").is_some())
 }

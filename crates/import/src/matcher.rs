@@ -85,7 +85,7 @@ fn host_scope(text: &str) -> Option<Scope> {
     (!host.is_empty()).then(|| Scope::Exact(host.into()))
 }
 
-/// The methods with which a condition on part of a method's name is approximated.
+/// The methods that approximate a condition on a part of a method's name.
 pub(crate) const STANDARD_METHODS: [&str; 8] =
     ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 

@@ -190,7 +190,7 @@ fn write_roles(text: &mut String, prefixes: &[String], roles: &[Role]) -> BTreeS
     inexact
 }
 
-/// `users: ["ann"], groups: ["staff"]`.
+/// The users and groups of a grant: `users: ["ann"], groups: ["staff"]`.
 fn holders(prefixes: &[String], role: &Role) -> String {
     let (mut users, mut groups) = (Vec::new(), Vec::new());
     for caller in &role.callers {

@@ -46,11 +46,11 @@ pub enum Answers {
     Ok,
     /// It rejects one record of each request, and accepts the others.
     AllButOne,
-    /// Never.
+    /// It never answers.
     Never,
-    /// With this error, which repeats the `authorization` header.
+    /// It answers with this error, and repeats the `authorization` header.
     Error(Code),
-    /// With such an error to each request that has this text.
+    /// It answers with such an error to each request that has this text.
     ErrorIf(Code, &'static str),
 }
 

@@ -34,7 +34,7 @@ pub const ARGUMENTS: &[&str] = &["--decision-log", "all"];
 pub struct Outcome {
     /// The actual status.
     pub status: u16,
-    /// The expected status: that of the case, unless Envoy changed the path of the request.
+    /// The expected status: that of the case, or of the path into which Envoy turned the case's.
     pub expected: u16,
     /// The line of the decision log; `Null` if the request did not reach rolegate.
     pub decision: Value,

@@ -1,8 +1,8 @@
 //! Renders and validates the Kubernetes manifests of `deploy/` with the tools of a user: kustomize,
 //! Helm, and the schemas of Kubernetes.
 //!
-//! The tools are those that `make tools` installed, or those that `HELM` and `KUSTOMIZE` name. A
-//! missing tool is a failure.
+//! `make tools` installs the tools; `HELM` and `KUSTOMIZE` name other programs. A missing tool is a
+//! failure.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

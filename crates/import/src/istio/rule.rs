@@ -14,7 +14,7 @@ const LIST_EXPECTED: &str = "a list is expected here";
 /// The condition of a rule: an item of `from`, an item of `to`, and all items of `when` hold.
 pub(crate) fn condition(rule: &View<'_>, options: &Options, sources: &Sources) -> Expr {
     if !rule.is_mapping() {
-        // Unlike `{}`, which is a rule without conditions.
+        // Not a rule without conditions: that is `{}`.
         return rule.inexpressible("a rule is expected here");
     }
     let reader = Reader { options, sources };
