@@ -15,6 +15,8 @@ mod circles;
 mod citations;
 #[path = "house/modules.rs"]
 mod modules;
+#[path = "house/plain.rs"]
+mod plain;
 #[path = "house/tree.rs"]
 mod tree;
 
