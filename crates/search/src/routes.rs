@@ -155,11 +155,11 @@ pub(crate) struct RouteMatch<'a> {
 /// The segments at which a walk may take a parameter (`TrieMatchingMode` in OpenSearch). OpenSearch
 /// tries all modes in this order until a route has the method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    NoSegment,
-    FirstSegment,
-    LastSegment,
-    AnySegment,
+enum ParameterPosition {
+    None,
+    First,
+    Last,
+    Any,
 }
 
 impl<'a> RouteMatch<'a> {
@@ -179,7 +179,12 @@ impl TrieNode {
     pub(crate) fn find<'a>(&'static self, method: &str, path: &'a str) -> Option<RouteMatch<'a>> {
         let method = parse_word(method)?;
         let segments = path.strip_prefix('/').map(|_| path.trim_end_matches('/').split('/'))?;
-        let modes = [Mode::NoSegment, Mode::FirstSegment, Mode::LastSegment, Mode::AnySegment];
+        let modes = [
+            ParameterPosition::None,
+            ParameterPosition::First,
+            ParameterPosition::Last,
+            ParameterPosition::Any,
+        ];
         let route = modes.into_iter().find_map(|mode| {
             let mut segments = segments.clone();
             segments.next();
@@ -191,7 +196,12 @@ impl TrieNode {
 
     /// The node at the end of a path below this node, if it has routes. The order of attempts is that
     /// of `PathTrie.retrieve` in OpenSearch.
-    fn walk(&self, mut path: Split<'_, char>, is_first: bool, mode: Mode) -> Option<&TrieNode> {
+    fn walk(
+        &self,
+        mut path: Split<'_, char>,
+        is_first: bool,
+        mode: ParameterPosition,
+    ) -> Option<&TrieNode> {
         let Some(segment) = path.next() else {
             return (!self.routes.is_empty()).then_some(self);
         };
@@ -200,13 +210,13 @@ impl TrieNode {
         // In OpenSearch's trie, `*` is the key of the parameter: a segment `*` finds it like a literal.
         let literal = self.literals.get(segment).or(parameter.filter(|_| segment == "*"));
         let may_be_parameter = match mode {
-            Mode::NoSegment => false,
-            Mode::FirstSegment => is_first,
-            Mode::LastSegment => is_last,
-            Mode::AnySegment => true,
+            ParameterPosition::None => false,
+            ParameterPosition::First => is_first,
+            ParameterPosition::Last => is_last,
+            ParameterPosition::Any => true,
         };
         // A literal without routes gives way: `/_ingest` is a path of `/{index}`.
-        let prefers_parameter = may_be_parameter && (is_last || mode == Mode::FirstSegment);
+        let prefers_parameter = may_be_parameter && (is_last || mode == ParameterPosition::First);
         let (child, is_parameter) = match (literal, parameter) {
             (Some(literal), Some(parameter)) if prefers_parameter && literal.routes.is_empty() => {
                 (parameter, true)
@@ -216,7 +226,7 @@ impl TrieNode {
             (None, _) => return None,
         };
         let end = child.walk(path.clone(), false, mode);
-        if end.is_some() || is_last || is_parameter || mode == Mode::NoSegment {
+        if end.is_some() || is_last || is_parameter || mode == ParameterPosition::None {
             return end;
         }
         parameter?.walk(path, false, mode)
