@@ -22,9 +22,9 @@ pub struct Suggestions {
 }
 
 impl Suggestions {
-    /// With the limit on steps for an admin page.
+    /// With the limit on steps for an answer, on an admin page or of a command.
     #[must_use]
-    pub const fn with_page_limit() -> Self {
+    pub const fn with_answer_limit() -> Self {
         Self { steps: 10_000_000 }
     }
 
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn no_more_is_found_than_the_steps_allow() {
-        let mut all = Suggestions::with_page_limit();
+        let mut all = Suggestions::with_answer_limit();
         let known: Vec<String> = (0..1_000).map(|number| format!("{number:0200}")).collect();
         let known = || known.iter().map(String::as_str);
         let asked: Vec<String> = (0..1_000).map(|number| format!("{number:0199}x")).collect();

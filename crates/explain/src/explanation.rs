@@ -181,7 +181,7 @@ impl Explainer<'_> {
                 (self.authorizer.check_as(request, Err(error), &mut scratch, now), Err(error))
             }
         };
-        // `None` if the credentials are invalid, `Some(None)` if the caller is anonymous.
+        // `None`: the credentials are invalid. `Some(None)`: the caller is anonymous.
         let valid_caller = caller.as_ref().ok().map(Option::as_ref);
         let mut explanation = self.empty_explanation(request);
         match backend {
@@ -210,8 +210,7 @@ impl Explainer<'_> {
                     explanation.caller = ExplainedCaller::by_rules(policy, subject);
                     self.add_decision(rules, &parsed, subject, &mut explanation);
                 }
-                // A request without a token needs no keys. For a bearer token they were needed, and
-                // there are none.
+                // A bearer token needs keys, so the note says more strongly that there are none.
                 if explanation.keys_note.is_some() && authorization.is_some_and(is_bearer) {
                     explanation.keys_note = Some("none fetched".to_owned());
                 }
@@ -347,7 +346,8 @@ impl Explanation {
     ) {
         let extending = ExtendingRoles::new(policy);
         let denials = denials(policy, parsed, subject, &extending);
-        // Every role but `anyone` needs credentials, and credentials also give `authenticated`.
+        // Every role but `anyone` needs credentials, which also give `authenticated`: its `deny`
+        // rules make each of them useless. An `allow` rule of `anyone` would have decided.
         let denial_of_authenticated = denials.get(AUTHENTICATED);
         for (_, role, rule, effect) in policy.rules() {
             if effect != Effect::Allow

@@ -37,7 +37,7 @@ impl Explainer<'_> {
             return unknown_on_cluster(cluster, user, &[roles, groups].concat());
         }
         let policy = self.policy();
-        let suggestions = &mut Suggestions::with_page_limit();
+        let suggestions = &mut Suggestions::with_answer_limit();
         let mut unknown = Vec::new();
         unknown.extend(user.and_then(|user| unknown_user(user, policy, suggestions)));
         unknown.extend(unknown_role_messages(roles, policy));
@@ -53,8 +53,8 @@ impl Explainer<'_> {
     }
 
     /// A note if nobody can sign in on this host: an answer about a user assumes that the user
-    /// could. It is no error, because the output of `rolegate suggest`, which has no identity
-    /// sources yet, is tried with the log that it was made from.
+    /// could. It is no error: `rolegate suggest` prints a policy without identity sources, which
+    /// people try with the log that it was made from.
     #[must_use]
     pub fn without_identity(self, host: &str) -> Option<&'static str> {
         let is_none = self.identity_on(host.as_bytes()).sources().next().is_none();
@@ -181,13 +181,13 @@ fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> O
 #[must_use]
 pub fn unknown_role_messages(roles: &[String], policy: &Policy) -> Vec<String> {
     let defined = policy.roles.iter().map(|role| &*role.name).collect();
-    let suggestions = &mut Suggestions::with_page_limit();
+    let suggestions = &mut Suggestions::with_answer_limit();
     roles.iter().filter_map(|name| unknown("role", name, &defined, suggestions)).collect()
 }
 
 pub(crate) fn unknown_issuer(name: &str, policy: &Policy) -> String {
     let defined = policy.identity.jwt.iter().map(|issuer| &*issuer.issuer).collect();
-    unknown("issuer", name, &defined, &mut Suggestions::with_page_limit()).unwrap_or_default()
+    unknown("issuer", name, &defined, &mut Suggestions::with_answer_limit()).unwrap_or_default()
 }
 
 /// The groups of Basic's users, and the groups that the policy grants a role.
@@ -254,7 +254,7 @@ fn unknown_on_cluster(
     {
         unknown.push(unknown_cluster_user(cluster, user));
     }
-    let mut suggestions = Suggestions::with_page_limit();
+    let mut suggestions = Suggestions::with_answer_limit();
     // Many roles are mapped from the same few backend roles.
     let texts: BTreeSet<&str> = mapped_backend_roles(cluster).map(Pattern::text).collect();
     for name in backend_roles {
@@ -278,7 +278,7 @@ fn mapped_backend_roles(cluster: &Cluster) -> impl Iterator<Item = &Pattern> {
 /// Says that the search cluster has no user with this name.
 pub(crate) fn unknown_cluster_user(cluster: &Cluster, user: &str) -> String {
     let users = cluster.identity().basic.iter().flat_map(|basic| &basic.users);
-    let similar = Suggestions::with_page_limit().closest(user, users.map(|user| &*user.name));
+    let similar = Suggestions::with_answer_limit().closest(user, users.map(|user| &*user.name));
     format!("the search cluster has no user `{user}`{}", quoted_suggestion(similar))
 }
 

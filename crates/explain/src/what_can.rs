@@ -190,7 +190,7 @@ impl fmt::Display for WhatCan {
             write!(f, "{role}")?;
         }
         if let (Some(name), Some(because)) = (self.reason, &self.because) {
-            // Callers of `nothing` add a note that there is no such user.
+            // The commands add a note if there is no such user.
             write_lines(f, "note:    ", &self.notes)?;
             return write!(f, "\nnothing: every request gets 401: {because} ({name})");
         }

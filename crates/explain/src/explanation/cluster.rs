@@ -12,6 +12,9 @@ use super::{ExplainedCaller, ExplainedRole, Explanation, RoleSource};
 use crate::mappings::Mappings;
 use crate::{STEPS_PER_PAGE, is_false, is_zero, lossy, texts};
 
+/// The steps for trying roles, on a page and in a command.
+const STEPS_FOR_ROLES: usize = STEPS_PER_PAGE;
+
 /// The steps for making the set of roles of a caller with an additional role.
 const STEPS_PER_ROLE: usize = 300;
 
@@ -43,8 +46,8 @@ pub struct ExplainedCluster {
     /// The first privileges of each need that are not permitted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<MissingPrivilege>,
-    /// If it is denied: the first roles with each of which the caller would be permitted the denied
-    /// chunk of needs ([`NEEDS_PER_CHUNK`]). Few requests have more than one chunk.
+    /// If it is denied: the first few roles any one of which would permit the denied chunk of
+    /// needs ([`NEEDS_PER_CHUNK`]). Few requests have more than one chunk.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitting: Vec<PermittingRole>,
     /// Whether further roles may permit it: there are too many roles to try each.
@@ -205,11 +208,11 @@ impl ExplainedCluster {
     ) {
         let privileges = cluster.privileges();
         let caller = privileges.uncached_caller(subject);
-        let decided = decide(privileges, &caller, request, needs);
-        if decided.as_ref().is_none_or(|(_, answer)| answer.verdict == Verdict::Permitted) {
+        let problem = first_problem(privileges, &caller, request, needs);
+        if problem.as_ref().is_none_or(|(_, answer)| answer.verdict == Verdict::Permitted) {
             self.granted = grants(privileges, &caller, needs);
         }
-        let Some((chunk, answer)) = decided else { return };
+        let Some((chunk, answer)) = problem else { return };
         let missing = answer.missing.iter();
         let missing = missing.map(|Missing { action, name, reason }| MissingPrivilege {
             action: action.name(),
@@ -247,21 +250,21 @@ impl ExplainedCluster {
     ) {
         let privileges = cluster.privileges();
         let steps_per_role = STEPS_PER_ROLE + steps_to_decide(privileges, needs);
-        let mut steps = Steps::new(STEPS_PER_PAGE);
-        let mut answers = explain::with_each_role(privileges, subject, needs).peekable();
+        let mut steps = Steps::new(STEPS_FOR_ROLES);
+        let mut answers_with_role = explain::with_each_role(privileges, subject, needs).peekable();
         let mut roles = Vec::new();
-        while answers.peek().is_some() && steps.take(steps_per_role).is_some() {
-            roles.extend(answers.next());
+        while answers_with_role.peek().is_some() && steps.take(steps_per_role).is_some() {
+            roles.extend(answers_with_role.next());
         }
-        self.roles_left_out = answers.peek().is_some();
+        self.roles_left_out = answers_with_role.peek().is_some();
         roles.sort_by_key(|(role, _)| search::is_builtin_role(role));
         for (privilege, missing) in self.missing.iter_mut().zip(&answer.missing) {
-            let granting = roles.iter().filter(|(_, with)| !with.missing.contains(missing));
+            let granting = roles.iter().filter(|(_, answer)| !answer.missing.contains(missing));
             privilege.granted_by =
                 granting.take(MAX_ROLES).map(|(role, _)| role.to_string()).collect();
         }
         let mappings = Mappings::new(cluster.config());
-        let permitting = roles.iter().filter(|(_, with)| with.verdict == Verdict::Permitted);
+        let permitting = roles.iter().filter(|(_, answer)| answer.verdict == Verdict::Permitted);
         let permitting = permitting.take(MAX_ROLES).map(|(role, _)| PermittingRole {
             name: role.to_string(),
             mapped_from: mappings.describe(role),
@@ -276,11 +279,14 @@ pub(crate) fn steps_to_decide(privileges: &Privileges, needs: &[Need<'_>]) -> us
     needs.len().saturating_mul(1 + names / 64)
 }
 
-/// The answer to the first chunk of needs that is denied, as in the authorizer, with this chunk. Or
-/// the denial of all needs, if a pattern that stays in the request may match a newer, hidden index.
-/// If nothing is denied, the answer to the first chunk for which a role hides something. `None` if
-/// everything is permitted, and nothing is hidden.
-fn decide<'n>(
+/// The needs that are denied or restricted first, with the answer to them:
+///
+/// * the first chunk of needs that is denied, as in the authorizer;
+/// * all needs, if the request is forwarded with its patterns, which may match a newer index of
+///   which a role hides something;
+/// * the first chunk of which a role hides something;
+/// * `None` if everything is permitted, and nothing is hidden.
+fn first_problem<'n>(
     privileges: &Privileges,
     caller: &search::Caller,
     request: &search::Request<'_>,

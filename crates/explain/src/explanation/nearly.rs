@@ -79,7 +79,7 @@ impl RequestOfSubject<'_> {
     /// The rules that nearly match, of these roles or (not `of_caller`) of all other roles.
     fn find(self, roles: &[ExplainedRole], of_caller: bool) -> Vec<NearRule> {
         let roles: HashSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
-        let mut suggestions = Suggestions::with_page_limit();
+        let mut suggestions = Suggestions::with_answer_limit();
         let mut near: Vec<(Cause, NearRule)> = Vec::new();
         for (_, role, rule, effect) in self.policy.rules() {
             if effect == Effect::Allow

@@ -41,7 +41,7 @@ struct SourceCallers<'a> {
 
 impl SourceCallers<'_> {
     fn find(&self) -> Vec<Callers> {
-        // Cached by effects: most users share theirs with other users.
+        // Most users share their effects, and so their condition, with other users.
         let mut conditions = BTreeMap::new();
         let general = match self.source.is_open {
             true => self.user_condition(None, &[], &mut conditions),

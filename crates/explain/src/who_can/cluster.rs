@@ -108,23 +108,13 @@ struct Requirements<'a> {
 
 impl<'a> Requirements<'a> {
     fn new(finder: &mut Finder<'a>, request: &search::Request<'_>) -> Option<Self> {
-        let Finder { cluster, needs, mappings, steps, .. } = finder;
-        let privileges = cluster.privileges();
-        let mapped = mappings.roles();
-        let mut requirement = |is_dashboards| {
-            let can_be_held = |role: &str| mapped.contains(role);
-            let needs_of_caller = (*needs, is_dashboards);
-            explain::requirement_for(privileges, request, needs_of_caller, can_be_held, steps)
-        };
-        let usual = requirement(false)?;
-        let dashboards = match explain::dashboards_server(privileges, needs) {
-            Some(user) => Some((user, requirement(true)?)).filter(|(_, special)| *special != usual),
+        let usual = finder.requirements_of(request, false)?;
+        let dashboards = match explain::dashboards_server(finder.cluster.privileges(), finder.needs)
+        {
+            Some(user) => Some((user, finder.requirements_of(request, true)?)),
             None => None,
         };
-        Some(Self {
-            usual: usual.alternatives(),
-            dashboards: dashboards.map(|(user, special)| (user, special.alternatives())),
-        })
+        Some(Self { dashboards: dashboards.filter(|(_, special)| *special != usual), usual })
     }
 
     fn for_user(&self, name: &str) -> &[Requirement] {
@@ -151,6 +141,23 @@ impl<'a> Finder<'a> {
             }
         }
         Some(())
+    }
+
+    /// The requirements for the server of Dashboards, or for other callers.
+    fn requirements_of(
+        &mut self,
+        request: &search::Request<'_>,
+        is_dashboards: bool,
+    ) -> Option<Vec<Requirement>> {
+        let mapped = self.mappings.roles();
+        let requirement = explain::requirement_for(
+            self.cluster.privileges(),
+            request,
+            (self.needs, is_dashboards),
+            |role| mapped.contains(role),
+            &mut self.steps,
+        );
+        Some(requirement?.alternatives())
     }
 
     fn into_callers(self) -> Vec<Callers> {
@@ -208,12 +215,12 @@ impl<'a> Finder<'a> {
         Some(answer.verdict == search::Verdict::Permitted)
     }
 
-    /// The addresses from which a user meets a requirement; `Some(None)` if from none.
+    /// The addresses from which a user meets a requirement, in a single condition; empty if none.
     fn addresses_for(
         &mut self,
         requirement: &Requirement,
         subject: &search::Subject,
-    ) -> Option<Option<Condition>> {
+    ) -> Option<Vec<Condition>> {
         let privileges = self.cluster.privileges();
         let roles = privileges.config().roles_of(subject);
         let variables = subject.variables(&roles, privileges.evaluation());
@@ -227,18 +234,18 @@ impl<'a> Finder<'a> {
             let addresses: BTreeSet<Attribute> =
                 applicable.iter().flat_map(|role| self.addresses(role)).collect();
             if addresses.is_empty() {
-                return Some(None);
+                return Some(Vec::new());
             }
             self.require_any(&mut required_attributes, addresses)?;
         }
         let mut unless = BTreeSet::new();
         for role in requirement.none.iter().filter(|role| role.applies_to(&variables)) {
             if roles.contains(&role.role) {
-                return Some(None);
+                return Some(Vec::new());
             }
             unless.extend(self.addresses(role));
         }
-        self.condition(&required_attributes, unless).map(Some)
+        Some(vec![self.condition(&required_attributes, unless)?])
     }
 
     /// The addresses of clients that have a role.
@@ -288,10 +295,10 @@ impl<'a> Finder<'a> {
         {
             let dashboards = UnlistedCallers { source, only_user: Some(user) };
             for requirement in alternatives {
-                let special = self.callers_meeting(requirement, dashboards)?;
+                let mut special = self.callers_meeting(requirement, dashboards)?;
                 self.steps.take(callers.len())?;
                 // A condition for every user is not repeated for this user.
-                let special = special.filter(|special| {
+                special.retain(|special| {
                     callers.iter().all(|callers| callers.condition != special.condition)
                 });
                 callers.extend(special);
@@ -311,13 +318,13 @@ impl<'a> Finder<'a> {
         &mut self,
         requirement: &Requirement,
         callers: UnlistedCallers<'_>,
-    ) -> Option<Option<Callers>> {
+    ) -> Option<Vec<Callers>> {
         let mut unless = BTreeSet::new();
         for role in &requirement.none {
             unless.extend(self.attributes(role, callers)?);
         }
         if unless.contains(&Attribute::Anyone) {
-            return Some(None);
+            return Some(Vec::new());
         }
         let mut required_attributes = Vec::new();
         for any_of in &requirement.all {
@@ -330,13 +337,13 @@ impl<'a> Finder<'a> {
             }
             attributes.retain(|attribute| !unless.contains(attribute));
             if attributes.is_empty() {
-                return Some(None);
+                return Some(Vec::new());
             }
             self.require_any(&mut required_attributes, attributes)?;
         }
         let condition = self.condition(&required_attributes, unless)?;
         let users = callers.only_user.map(|user| vec![user.to_owned()]);
-        Some(Some(Callers { users, ..Callers::new(callers.source.kind.clone(), condition) }))
+        Some(vec![Callers { users, ..Callers::new(callers.source.kind.clone(), condition) }])
     }
 
     /// The attributes any one of which gives a caller this role, and makes it apply to the caller.
@@ -348,6 +355,7 @@ impl<'a> Finder<'a> {
         self.steps.take(self.mappings.size(&role.role).saturating_mul(role.size()))?;
         let mappings = self.mappings.for_role(&role.role);
         let attributes = mappings.iter().flat_map(|mapping| callers.attributes(mapping));
+        // A role whose pattern has variables, such as `${user.name}`, applies to some callers only.
         let Some(template_match) = &role.template_match else { return Some(attributes.collect()) };
         match (template_match.user(), callers.only_user) {
             (Some(user), Some(only)) if user == only => return Some(attributes.collect()),

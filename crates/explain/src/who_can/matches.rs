@@ -198,8 +198,10 @@ fn path_matches<'a>(
     for (index, path) in allowed.chain(deny_only) {
         for rule in rules {
             let applies = index.is_some() || rule.effect == Effect::Deny;
-            let already_for_everyone = || user.is_some() && has_path(rule.rule, path, None);
-            if applies && has_path(rule.rule, path, user) && !already_for_everyone() {
+            if applies
+                && has_path(rule.rule, path, user)
+                && (user.is_none() || !has_path(rule.rule, path, None))
+            {
                 matches.push(PathMatch { index, path, rule: *rule });
             }
         }
