@@ -402,6 +402,7 @@ fn identity(rng: &mut Rng, unverified: bool) -> Identity {
             separator: Separator::Spaces,
         },
         clock_skew: std::time::Duration::ZERO,
+        require: Vec::new(),
         required_type: None,
         max_age: None,
         roles_from_token,

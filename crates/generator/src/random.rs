@@ -451,6 +451,7 @@ fn several(place: &Place) -> Identity {
             separator: Separator::Spaces,
         },
         clock_skew: Duration::from_secs(60),
+        require: Vec::new(),
         required_type: None,
         max_age: None,
         roles_from_token: RolesFromToken::All,

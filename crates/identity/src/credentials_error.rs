@@ -12,7 +12,7 @@ macro_rules! credentials_errors {
 
         impl CredentialsError {
             /// All errors.
-            pub const ALL: [Self; 17] = [$(Self::$error),+];
+            pub const ALL: [Self; 18] = [$(Self::$error),+];
 
             /// The name in metrics, logs and answers.
             #[must_use]
@@ -59,6 +59,8 @@ credentials_errors! {
     MalformedClaims: "malformed_claims", "malformed claims";
     /// The `aud` has none of the audiences that the policy names (RFC 7519, 4.1.3).
     WrongAudience: "wrong_audience", "wrong audience";
+    /// A claim that `require` of the issuer names is missing, or has another value.
+    WrongClaim: "wrong_claim", "wrong claim";
     /// The time is `exp` or later (RFC 7519, 4.1.4).
     Expired: "expired", "expired";
     /// The time is before `nbf` (RFC 7519, 4.1.5) or `iat`.

@@ -9,7 +9,7 @@ mod detail;
 mod issuer;
 mod token;
 
-pub(crate) use claims::{check_partial_claims, subject, user};
+pub(crate) use claims::{check_partial_claims, check_partly_required, subject, user};
 pub use claims::{claim, token_roles};
 pub use detail::describe_malformed_names;
 pub(crate) use detail::{describe, describe_malformed_claim};

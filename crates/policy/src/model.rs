@@ -132,6 +132,8 @@ pub struct Issuer {
     pub keys: Keys,
     /// Which claims contain the names.
     pub claims: Claims,
+    /// Claims that a token must have.
+    pub require: Vec<RequiredClaim>,
     /// The tolerance for `exp`, `nbf`, `iat` and `max_age`; 60 s if not set.
     pub clock_skew: Duration,
     /// The required `typ` of the token's header, if any (RFC 8725, 3.11). Case-insensitive.
@@ -250,6 +252,37 @@ impl fmt::Display for ClaimPath {
             names => names
                 .iter()
                 .try_for_each(|name| write!(f, "/{}", name.replace('~', "~0").replace('/', "~1"))),
+        }
+    }
+}
+
+/// A claim that a token must have. It equals an accepted value, or is a list with one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequiredClaim {
+    /// Its path.
+    pub path: ClaimPath,
+    /// The accepted values; never empty.
+    pub values: Vec<ClaimValue>,
+}
+
+/// A value that a claim may have. Values of different types are never equal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimValue {
+    /// Text, compared byte for byte.
+    Text(Arc<str>),
+    /// A number without a fraction.
+    Integer(i64),
+    /// `true` or `false`.
+    Boolean(bool),
+}
+
+/// Shows the value without quotes.
+impl fmt::Display for ClaimValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::Integer(number) => number.fmt(f),
+            Self::Boolean(value) => value.fmt(f),
         }
     }
 }

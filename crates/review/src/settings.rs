@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use policy::model::{
     ANYONE, AUTHENTICATED, Basic, Bulk, DocumentSecurity, IdentityHeader, Inventory, Issuer, Keys,
-    Piece, RolesFromToken, Search, Separator, Template,
+    Piece, RequiredClaim, RolesFromToken, Search, Separator, Template,
 };
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
@@ -213,6 +213,10 @@ impl<'p> SettingsBuilder<'p> {
         };
         self.show(&[path, "roles_from_token"], Some(roles));
         self.list(&[path], "audiences", &issuer.audiences);
+        for RequiredClaim { path: claim, values } in &issuer.require {
+            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+            self.show(&[path, "require", &claim.to_string()], Some(values.join(", ")));
+        }
         let (shown, compared) = match &issuer.keys {
             Keys::File { path, bytes, .. } => {
                 (format!("the file {path}"), Compared::Bytes(vec![&**bytes]))

@@ -18,7 +18,7 @@ use aws_lc_rs::signature::{
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use policy::model::Identity;
+use policy::model::{ClaimValue, Identity, RequiredClaim};
 use serde_json::{Map, Value, json};
 
 use crate::process::Failed;
@@ -176,6 +176,11 @@ impl Signer {
             Map::from_iter([("iat".into(), now.into()), ("exp".into(), (now + 600).into())]);
         if let Some(issuer) = issuer {
             token.insert("aud".into(), issuer.audiences.first().map(|audience| &**audience).into());
+            for RequiredClaim { path, values } in &issuer.require {
+                if let ([name], Some(value)) = (&*path.0, values.first()) {
+                    token.insert((**name).into(), json_of(value));
+                }
+            }
             if let (Some(header), Some(kind)) = (header.as_object_mut(), &issuer.required_type) {
                 header.insert("typ".into(), (**kind).into());
             }
@@ -218,4 +223,12 @@ pub fn now() -> u64 {
 /// A part of a token: base64url without padding.
 pub fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
+}
+
+fn json_of(value: &ClaimValue) -> Value {
+    match value {
+        ClaimValue::Text(text) => (**text).into(),
+        ClaimValue::Integer(number) => (*number).into(),
+        ClaimValue::Boolean(boolean) => (*boolean).into(),
+    }
 }

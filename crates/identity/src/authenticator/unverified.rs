@@ -81,11 +81,12 @@ impl<T: HeapSize> Authenticator<T> {
     /// Nothing is verified.
     ///
     /// # Errors
-    /// If `iss` is not a configured issuer, or the claims that name the user, the groups or the
-    /// roles are malformed.
+    /// If `iss` is not a configured issuer, the claims that name the user, the groups or the roles
+    /// are malformed, or a required claim is present and has another value.
     pub fn subject_from_claims(&self, claims: &Value) -> Result<Subject, CredentialsError> {
         let members = claims.as_object().ok_or(CredentialsError::MalformedClaims)?;
         let issuer = jwt::find_issuer(&self.issuers, members.get("iss"))?;
+        jwt::check_partly_required(members, &issuer.settings.require)?;
         jwt::subject(members.clone(), &issuer.settings, issuer.source)
     }
 

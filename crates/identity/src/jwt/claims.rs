@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use policy::model::{self, ClaimPath, Separator, SourceId};
+use policy::model::{self, ClaimPath, ClaimValue, RequiredClaim, Separator, SourceId};
 use serde_json::{Map, Number, Value};
 
 use crate::cache::Window;
@@ -80,6 +80,47 @@ pub(super) fn check_audience(
         Ok(())
     } else {
         Err(CredentialsError::WrongAudience)
+    }
+}
+
+/// Checks that the claims have values that the policy accepts.
+pub(super) fn check_required(
+    claims: &Map<String, Value>,
+    required: &[RequiredClaim],
+) -> Result<(), CredentialsError> {
+    match required.iter().all(|required| has_required(claims, required)) {
+        true => Ok(()),
+        false => Err(CredentialsError::WrongClaim),
+    }
+}
+
+pub(super) fn has_required(claims: &Map<String, Value>, required: &RequiredClaim) -> bool {
+    let is_accepted = |value| required.values.iter().any(|accepted| equals(value, accepted));
+    match value_at(claims, &required.path) {
+        Some(Value::Array(items)) => items.iter().any(is_accepted),
+        Some(value) => is_accepted(value),
+        None => false,
+    }
+}
+
+fn equals(value: &Value, accepted: &ClaimValue) -> bool {
+    match accepted {
+        ClaimValue::Text(text) => value.as_str() == Some(text),
+        ClaimValue::Integer(number) => value.as_i64() == Some(*number),
+        ClaimValue::Boolean(boolean) => value.as_bool() == Some(*boolean),
+    }
+}
+
+/// As [`check_required`], of claims that may be incomplete, such as a test case's: a missing claim
+/// is no error.
+pub(crate) fn check_partly_required(
+    claims: &Map<String, Value>,
+    required: &[RequiredClaim],
+) -> Result<(), CredentialsError> {
+    let is_present = |required: &&RequiredClaim| value_at(claims, &required.path).is_some();
+    match required.iter().filter(is_present).all(|required| has_required(claims, required)) {
+        true => Ok(()),
+        false => Err(CredentialsError::WrongClaim),
     }
 }
 

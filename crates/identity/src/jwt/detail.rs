@@ -15,7 +15,8 @@ type Members = Map<String, Value>;
 
 /// The parameter or claim of a token that led to this error, and the expected value.
 ///
-/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times. These are bounded
+/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times: other claims may be
+/// about a person. These are bounded
 /// and escaped, because the client chooses them. Of a malformed token it shows only where it is
 /// malformed.
 pub(crate) fn describe(
@@ -63,6 +64,7 @@ pub(crate) fn describe(
             let expected = excerpts(issuer?.settings.audiences.iter().map(|audience| &**audience));
             Some(format!("{}, expected {expected}", describe_audience(claims?)))
         }
+        CredentialsError::WrongClaim => describe_required_claim(claims?, &issuer?.settings),
         CredentialsError::Expired => {
             Some(format!("{}, {}", describe_time(claims?, &["exp"], now)?, describe_skew(issuer?)))
         }
@@ -80,6 +82,19 @@ pub(crate) fn describe(
         | CredentialsError::BadPassword
         | CredentialsError::BadSignature => None,
     }
+}
+
+/// The first required claim that is missing or has another value.
+fn describe_required_claim(claims: &Members, issuer: &model::Issuer) -> Option<String> {
+    let required =
+        issuer.require.iter().find(|required| !claims::has_required(claims, required))?;
+    let path = &required.path;
+    let state = match value_at(claims, path) {
+        None => format!("no `{path}`"),
+        Some(_) => format!("`{path}` has another value"),
+    };
+    let values: Vec<String> = required.values.iter().map(ToString::to_string).collect();
+    Some(format!("{state}, expected {}", excerpts(values.iter().map(String::as_str))))
 }
 
 fn describe_malformed_parameter(header: &Members) -> Option<String> {

@@ -103,6 +103,7 @@ impl Issuer {
     ) -> Result<VerifiedToken, CredentialsError> {
         let window = claims::window(&payload, &self.settings, now)?;
         claims::check_audience(&payload, &self.settings.audiences)?;
+        claims::check_required(&payload, &self.settings.require)?;
         Ok(VerifiedToken { subject: subject(payload, &self.settings, self.source)?, window })
     }
 

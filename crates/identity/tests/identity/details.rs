@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use identity::{CredentialsError, FetchedKeys};
-use policy::model::Issuer;
+use policy::model::{ClaimPath, ClaimValue, Issuer, RequiredClaim};
 use serde_json::{Value, json};
 
 use crate::settings::*;
@@ -202,6 +202,16 @@ fn each_setting_of_an_issuer_is_named() {
     let old = claims_with("iat", Some(json!(NOW - 700)));
     assert_eq!(said(&typed, &old), "`iat` was 700 s ago, `max_age` is 600 s, `clock_skew` is 60 s");
     assert_eq!(said(&typed, &claims_with("iat", None)), "no `iat`, which `max_age` requires");
+    let required = ClaimPath(vec!["azp".into()]);
+    let values = ["web", "mobile"].map(|text| ClaimValue::Text(text.into())).to_vec();
+    let require = vec![RequiredClaim { path: required, values }];
+    let said = |claims: &Value| {
+        let issuer = Issuer { require: require.clone(), ..test_issuer() };
+        detail_under(issuer, &signed("ES256", &header("ES256"), claims)).unwrap()
+    };
+    assert_eq!(said(&claims()), "no `azp`, expected `web`, `mobile`");
+    let other = claims_with("azp", Some(json!("hunter2")));
+    assert_eq!(said(&other), "`azp` has another value, expected `web`, `mobile`");
     let unfetched = issuer(url("https://id.example.com/jwks.json"));
     assert_eq!(
         detail_under(unfetched, &token("ES256")).unwrap(),

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use document::Place;
 use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, Subject};
-use policy::model::{Issuer, ListedRole, RolesFromToken, Separator};
+use policy::model::{
+    ClaimPath, ClaimValue, Issuer, ListedRole, RequiredClaim, RolesFromToken, Separator,
+};
 use serde_json::{Value, json};
 
 use crate::settings::*;
@@ -69,6 +71,43 @@ fn a_token_before_its_nbf_or_iat_is_invalid() {
         assert_eq!(with("nbf", json!(nbf)).err(), expected, "{nbf}");
         assert_eq!(with("iat", json!(nbf)).err(), expected, "an `iat` of {nbf}");
     }
+}
+
+fn require(path: &[&str], values: &[ClaimValue]) -> RequiredClaim {
+    let path = ClaimPath(path.iter().map(|name| (*name).into()).collect());
+    RequiredClaim { path, values: values.to_vec() }
+}
+
+#[test]
+fn a_token_without_a_required_claim_is_invalid() {
+    let text = |text: &str| ClaimValue::Text(text.into());
+    let (yes, one) = (ClaimValue::Boolean(true), ClaimValue::Integer(1));
+    let invalid = Some(CredentialsError::WrongClaim);
+    for (required, claim, expected) in [
+        (require(&["azp"], &[text("web"), text("mobile")]), json!("mobile"), None),
+        (require(&["azp"], &[text("web")]), json!("Web"), invalid),
+        (require(&["azp"], &[text("web")]), json!(["cli", "web"]), None),
+        (require(&["azp"], &[text("web")]), json!(["cli", ["web"]]), invalid),
+        (require(&["azp"], &[text("web")]), json!([]), invalid),
+        (require(&["azp"], &[text("web")]), json!(null), invalid),
+        (require(&["azp"], &[yes.clone()]), json!(true), None),
+        (require(&["azp"], &[yes.clone()]), json!("true"), invalid),
+        (require(&["azp"], &[text("true")]), json!(true), invalid),
+        (require(&["azp"], &[one.clone(), yes]), json!(1), None),
+        (require(&["azp"], &[one.clone()]), json!(1.0), invalid),
+        (require(&["azp"], &[one]), json!("1"), invalid),
+        (require(&["azp", "id"], &[text("web")]), json!({ "id": "web" }), None),
+        (require(&["azp", "id"], &[text("web")]), json!("web"), invalid),
+        (require(&["other"], &[text("web")]), json!("web"), invalid),
+    ] {
+        let issuer = Issuer { require: vec![required.clone()], ..test_issuer() };
+        let claims = claims_with("azp", Some(claim.clone()));
+        assert_eq!(subject_under(issuer, &claims).err(), expected, "{required:?} {claim}");
+    }
+    let both = vec![require(&["azp"], &[text("web")]), require(&["acr"], &[text("2")])];
+    let issuer = Issuer { require: both, ..test_issuer() };
+    let claims = claims_with("azp", Some(json!("web")));
+    assert_eq!(subject_under(issuer, &claims).err(), invalid, "each claim is required");
 }
 
 /// A token without `exp` is invalid; the others may be missing.

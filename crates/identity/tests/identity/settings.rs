@@ -62,6 +62,7 @@ pub(crate) fn issuer(keys: Keys) -> Issuer {
             separator: Separator::Spaces,
         },
         clock_skew: Duration::from_secs(60),
+        require: Vec::new(),
         required_type: None,
         max_age: None,
         roles_from_token: RolesFromToken::All,

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::key_url::{KeyUrl, url_fault};
-use crate::model::{ClaimPath, Claims, Issuer, Keys, ListedRole, RolesFromToken, Separator};
+use crate::model::{
+    ClaimPath, ClaimValue, Claims, Issuer, Keys, ListedRole, RequiredClaim, RolesFromToken,
+    Separator,
+};
 use crate::parse::cached_files::CachedFiles;
 use crate::parse::values::{self, is_name, name_refs, names, prefix};
 use document::{Fields, Mark, Node, Place, PolicyFile, Problem, Reader, Text, Value, Warning};
@@ -49,6 +52,7 @@ fn read_issuer(
         "audiences",
         "keys",
         "claims",
+        "require",
         "clock_skew",
         "required_type",
         "max_age",
@@ -69,6 +73,7 @@ fn read_issuer(
     let keys = reader.required(&fields, "keys", help);
     let keys = keys.and_then(|node| read_keys(reader, files, node, name.as_ref()));
     let claims = read_claims(reader, &fields);
+    let require = read_required_claims(reader, &fields);
     let clock_skew = read_clock_skew(reader, &fields);
     let required_type = reader.field_text(&fields, "required_type");
     let required_type =
@@ -83,6 +88,7 @@ fn read_issuer(
         audiences: audiences?,
         keys: keys?,
         claims,
+        require,
         clock_skew,
         required_type: required_type.map(|text| text.shared.clone()),
         max_age,
@@ -275,6 +281,53 @@ fn read_claims(reader: &mut Reader, fields: &Fields<'_>) -> Claims {
     });
     let user = user.unwrap_or_else(|| ClaimPath(vec!["sub".into()]));
     Claims { user, roles, groups, separator: Separator::Spaces }
+}
+
+fn read_required_claims(reader: &mut Reader, fields: &Fields<'_>) -> Vec<RequiredClaim> {
+    let Some(node) = fields.value("require") else { return Vec::new() };
+    let Some(claims) = reader.entries(node, "`require`") else { return Vec::new() };
+    claims
+        .iter()
+        .filter_map(|(key, node)| {
+            let name = Text::from_key(key);
+            let path = values::claim_path(reader, &name, name.text)?;
+            let values = read_claim_values(reader, node, &key.text);
+            (!values.is_empty()).then_some(RequiredClaim { path, values })
+        })
+        .collect()
+}
+
+/// Reads the accepted values of a claim: one, or a list.
+fn read_claim_values(reader: &mut Reader, node: &Node, claim: &str) -> Vec<ClaimValue> {
+    let items = match &node.value {
+        Value::List(items) => items,
+        Value::Scalar(_) | Value::Map(_) => std::slice::from_ref(node),
+    };
+    if items.is_empty() {
+        let help = "write a value that the claim must have, or leave the claim out";
+        reader.error_help(node.at, format!("`{claim}` accepts no value"), help);
+    }
+    items.iter().filter_map(|item| read_claim_value(reader, item, claim)).collect()
+}
+
+/// Unquoted `true`, `false` and whole numbers are what they look like; anything else is text.
+fn read_claim_value(reader: &mut Reader, node: &Node, claim: &str) -> Option<ClaimValue> {
+    if let Value::Scalar(scalar) = &node.value
+        && scalar.plain
+    {
+        match (&*scalar.text, scalar.text.parse()) {
+            ("true", _) => return Some(ClaimValue::Boolean(true)),
+            ("false", _) => return Some(ClaimValue::Boolean(false)),
+            (_, Ok(number)) => return Some(ClaimValue::Integer(number)),
+            (text, Err(_)) if text.parse::<f64>().is_ok() => {
+                let message =
+                    format!("`{claim}` is compared with text, whole numbers and booleans");
+                return reader.reject(node.at, message, "quote it if the claim is text");
+            }
+            (_, Err(_)) => {}
+        }
+    }
+    reader.text(node, &format!("`{claim}`")).map(|text| ClaimValue::Text(text.shared.clone()))
 }
 
 fn read_clock_skew(reader: &mut Reader, fields: &Fields<'_>) -> Duration {

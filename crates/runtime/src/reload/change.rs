@@ -115,6 +115,7 @@ impl<'s> ItemHashes<'s> {
             audiences,
             keys,
             claims,
+            require,
             clock_skew,
             required_type,
             max_age,
@@ -132,7 +133,7 @@ impl<'s> ItemHashes<'s> {
             RolesFromToken::Only(roles) => Some(roles.iter().map(|role| &*role.name).collect()),
         };
         // Debug output is enough: a claim has no place in a file.
-        let claims = format!("{claims:?}");
+        let claims = format!("{claims:?} {require:?}");
         let tokens = (audiences, keys, claims, clock_skew, required_type, max_age);
         self.add("issuers", issuer, (tokens, roles, user_prefix, group_prefix));
     }
