@@ -344,8 +344,7 @@ fn an_explanation_does_not_show_it() {
         headers: &headers,
         ..Request::default()
     };
-    let explanation =
-        Explainer::new(&signer).explain(&request, ExplainedSubject::OfCredentials, NOW);
+    let explanation = Explainer::new(&signer).explain(&request, ExplainedSubject::FromRequest, NOW);
     assert_eq!(explanation.set_headers, [("x-identity".to_owned(), "(signed)".to_owned())]);
     assert!(explanation.remove_headers.is_empty());
 }

@@ -21,7 +21,7 @@ use server::admin::PageSources;
 
 use crate::Sources;
 use crate::history::{FIVE_MINUTES, History, MINUTE, Sample};
-use crate::problems::{Observed, all_conditions};
+use crate::problems::{InstanceState, all_conditions};
 use crate::question::Question;
 use crate::times;
 
@@ -66,7 +66,7 @@ pub(crate) fn render(state: &ConsoleState, current: &Current, question: &Questio
     let Current { sample, ready, facts, shadow, conditions } = current;
     let (minute, five_minutes) =
         (history.window(sample, MINUTE), history.window(sample, FIVE_MINUTES));
-    let conditions = all_conditions(&Observed {
+    let conditions = all_conditions(&InstanceState {
         runs_in: sources.runs_in,
         ready: ready.clone(),
         conditions,

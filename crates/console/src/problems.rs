@@ -12,7 +12,7 @@ const MIN_DENIALS: u64 = 20;
 
 /// The state of this instance.
 #[derive(Clone, Debug)]
-pub(crate) struct Observed<'a> {
+pub(crate) struct InstanceState<'a> {
     pub(crate) runs_in: RunsIn,
     /// Whether this instance is ready, or why not.
     pub(crate) ready: Result<(), String>,
@@ -23,8 +23,8 @@ pub(crate) struct Observed<'a> {
 }
 
 /// Everything that is wrong, the worst first.
-pub(crate) fn all_conditions(observed: &Observed<'_>) -> Vec<Condition> {
-    let Observed { runs_in, ready, conditions, has_shadow, minute, five_minutes } = observed;
+pub(crate) fn all_conditions(state: &InstanceState<'_>) -> Vec<Condition> {
+    let InstanceState { runs_in, ready, conditions, has_shadow, minute, five_minutes } = state;
     let mut all = Vec::new();
     all.extend(ready.as_ref().err().map(|why| not_ready(why, *runs_in)));
     all.extend(errors(&minute.counts, *runs_in));
@@ -137,6 +137,7 @@ fn no_capacity(minute: &Counts, runs_in: RunsIn) -> Option<Condition> {
     if denied == 0 {
         return None;
     }
+    // Other causes of `overloaded` have no counter here.
     let details = [
         (
             minute.hashes_denied,

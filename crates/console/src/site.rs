@@ -61,7 +61,7 @@ impl Console {
         });
         let (requests, receiver) = sync_channel(MAX_WAITING);
         let thread_state = state.clone();
-        spawn("console", Priority::Policy, move || render_pages(&thread_state, &receiver))?;
+        spawn("console", Priority::Background, move || render_pages(&thread_state, &receiver))?;
         Ok(Self { state, requests })
     }
 
@@ -117,7 +117,7 @@ impl server::admin::Console for Console {
             "/console" => self.page(Question::parse(query)),
             "/console/style.css" => ready(answer(StatusCode::OK, "text/css; charset=utf-8", STYLE)),
             "/console/icon.svg" => ready(answer(StatusCode::OK, "image/svg+xml", ICON)),
-            _ => ready(plain(StatusCode::NOT_FOUND, "there is /console\n")),
+            _ => ready(plain(StatusCode::NOT_FOUND, "not found: the console is at /console\n")),
         }
     }
 }

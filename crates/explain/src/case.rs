@@ -117,8 +117,10 @@ fn header_lines(case: &Case) -> Vec<(String, String)> {
 fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {
     let (rule, reason, headers) = match verdict {
         Verdict::Allowed(allowed) => (Some(allowed.rule), None, upstream_headers(allowed, lines)),
-        Verdict::Denied(denied) => {
-            (denied.rule, Some(denied.reason.name()), answer_headers(denied))
+        Verdict::Denied(Denied { rule, reason, headers, .. }) => {
+            let headers = headers.iter();
+            let headers = headers.map(|set| (set.name.to_owned(), set.value.to_string()));
+            (*rule, Some(reason.name()), headers.collect())
         }
     };
     let rule = rule.map(str::to_owned);
@@ -142,22 +144,13 @@ fn upstream_headers(allowed: &Allowed<'_>, lines: &[(String, String)]) -> Vec<(S
     kept.cloned().chain(set).collect()
 }
 
-fn answer_headers(denied: &Denied<'_>) -> Vec<(String, String)> {
-    denied.headers.iter().map(|header| (header.name.to_owned(), header.value.to_string())).collect()
-}
-
 fn failures(expect: &Expect, outcome: &CaseOutcome) -> Vec<String> {
     let mut compared =
         vec![("status".to_owned(), expect.status.to_string(), outcome.status.to_string())];
-    compared.extend(
-        expect
-            .rule
-            .clone()
-            .map(|rule| ("rule".to_owned(), rule, outcome.rule.clone().unwrap_or_default())),
-    );
-    compared.extend(expect.reason.clone().map(|reason| {
-        ("reason".to_owned(), reason, outcome.reason.unwrap_or_default().to_owned())
-    }));
+    let rule = outcome.rule.clone().unwrap_or_default();
+    compared.extend(expect.rule.clone().map(|expected| ("rule".to_owned(), expected, rule)));
+    let reason = outcome.reason.unwrap_or_default().to_owned();
+    compared.extend(expect.reason.clone().map(|expected| ("reason".to_owned(), expected, reason)));
     compared.extend(expect.headers.iter().map(|(name, value)| {
         (format!("header {name}"), value.clone(), joined(&outcome.headers, name))
     }));

@@ -42,7 +42,7 @@ const MAX_NOTES: usize = 5;
 #[derive(Clone, Debug)]
 pub enum ExplainedSubject {
     /// The subject of the request's credentials; anonymous without credentials.
-    OfCredentials,
+    FromRequest,
     /// This subject, without any verification.
     Given(Subject),
     /// Nobody: the credentials are invalid for this reason.
@@ -160,10 +160,10 @@ impl Explainer<'_> {
         let policy = self.policy();
         let backend = self.authorizer.backend(request.host);
         let authorization = authorizer::authorization(request.headers).ok().flatten();
-        let from_credentials = matches!(subject, ExplainedSubject::OfCredentials);
+        let from_credentials = matches!(subject, ExplainedSubject::FromRequest);
         let mut scratch = Scratch::default();
         let (verdict, caller) = match subject {
-            ExplainedSubject::OfCredentials => {
+            ExplainedSubject::FromRequest => {
                 let verdict = self.authorizer.check_inline(request, &mut scratch, now);
                 let mut caller = authenticated(&verdict);
                 if let Ok(Some(subject)) = &mut caller {
@@ -254,8 +254,8 @@ impl Explainer<'_> {
 
     /// An explanation with nothing but the method and the revision.
     fn empty_explanation(self, request: &Request<'_>) -> Explanation {
-        let is_fetched = |issuer: &Issuer| matches!(issuer.keys, Keys::Url { .. });
-        let fetches_keys = self.policy().identity.jwt.iter().any(is_fetched);
+        let mut issuers = self.policy().identity.jwt.iter();
+        let fetches_keys = issuers.any(|issuer| matches!(issuer.keys, Keys::Url { .. }));
         Explanation {
             method: lossy(request.method),
             revision: self.authorizer.revision().clone(),

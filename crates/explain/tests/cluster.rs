@@ -310,7 +310,7 @@ fn an_operation_that_is_not_known_and_other_hosts_are_explained() {
         Request { method: b"GET", host: b"other.example.com", path: b"/a", ..Request::default() };
     let why = Explainer::new(&authorizer).explain(
         &request,
-        ExplainedSubject::OfCredentials,
+        ExplainedSubject::FromRequest,
         Duration::from_secs(1_800_000_000),
     );
     assert!(why.cluster.is_none());

@@ -118,7 +118,7 @@ fn a_request_that_no_rule_allows_is_explained_by_the_missing_roles() {
 
 #[test]
 fn an_anonymous_caller_has_only_the_role_anyone() {
-    let why = explain("GET", "/people", ExplainedSubject::OfCredentials);
+    let why = explain("GET", "/people", ExplainedSubject::FromRequest);
     assert_eq!(
         (why.status, why.reason, why.caller.user.as_deref()),
         (401, Some("missing_credentials"), None)
@@ -129,7 +129,7 @@ fn an_anonymous_caller_has_only_the_role_anyone() {
 
 #[test]
 fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
-    let why = explain("GET", "/..", ExplainedSubject::OfCredentials);
+    let why = explain("GET", "/..", ExplainedSubject::FromRequest);
     assert_eq!((why.status, why.reason), (400, Some("invalid_path")));
     assert_eq!(why.because.as_deref(), Some("dot segments that climb above the root"));
     let headers = [Header { name: b"authorization", value: b"Bearer secret-token" }];
@@ -142,7 +142,7 @@ fn an_invalid_path_and_invalid_credentials_are_explained_without_secrets() {
     };
     let why = Explainer::new(&authorizer(POLICY)).explain(
         &request,
-        ExplainedSubject::OfCredentials,
+        ExplainedSubject::FromRequest,
         Duration::ZERO,
     );
     assert_eq!((why.status, why.reason), (401, Some("unsupported_scheme")));
@@ -172,11 +172,11 @@ fn an_explanation_agrees_with_the_verdict() {
             };
             let subject = match &who {
                 Some(ExplainedSubject::Given(subject)) => Some(subject.clone()),
-                Some(ExplainedSubject::OfCredentials | ExplainedSubject::Invalid(_)) | None => None,
+                Some(ExplainedSubject::FromRequest | ExplainedSubject::Invalid(_)) | None => None,
             };
             let why = Explainer::new(&authorizer).explain(
                 &request,
-                who.unwrap_or(ExplainedSubject::OfCredentials),
+                who.unwrap_or(ExplainedSubject::FromRequest),
                 Duration::ZERO,
             );
             let mut scratch = authorizer::Scratch::default();
@@ -266,10 +266,10 @@ fn a_role_that_would_still_be_denied_is_not_missing() {
     let why = explain("/internal/x", given("ed", &[], &[]));
     assert_eq!(missing(&why), [""; 0]);
     // Whoever has a role has credentials.
-    let why = explain("/internal/secret", ExplainedSubject::OfCredentials);
+    let why = explain("/internal/secret", ExplainedSubject::FromRequest);
     assert_eq!(missing(&why), [""; 0]);
     assert_eq!(why.notes.len(), 2, "{:?}", why.notes);
-    assert_eq!(missing(&explain("/other", ExplainedSubject::OfCredentials)), ["admin"]);
+    assert_eq!(missing(&explain("/other", ExplainedSubject::FromRequest)), ["admin"]);
 }
 
 #[test]

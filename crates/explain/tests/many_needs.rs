@@ -93,7 +93,7 @@ fn explained(
     names: impl Iterator<Item = String>,
 ) -> (u16, ExplainedCluster) {
     let why = with_request(&multi_get(names), |request| {
-        Explainer::new(authorizer).explain(request, ExplainedSubject::OfCredentials, NOW)
+        Explainer::new(authorizer).explain(request, ExplainedSubject::FromRequest, NOW)
     });
     (why.status, *why.cluster.unwrap())
 }

@@ -207,7 +207,7 @@ fn fetch_keys(runtime: &Runtime, wait: Duration) -> io::Result<(Handle, oneshot:
     let handle = executor.handle().clone();
     let (end, ended) = oneshot::channel::<()>();
     let (tried, until_tried) = mpsc::channel();
-    let (fetching, first) = (runtime.fetch_keys(), runtime.first_keys(wait));
+    let (fetching, first) = (runtime.fetch(), runtime.first_fetch(wait));
     spawn("rolegate-keys", Priority::Normal, move || {
         executor.block_on(async move {
             tokio::spawn(fetching);

@@ -52,7 +52,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-     explain: allowed; always, if the file of `--decision` has several lines
+     explain: allowed, or the file of `--decision` has several lines
      who-can: somebody may make the request    what-can: a rule allows something
      health: ready, with `--live` alive        diff, replay: nothing changes
      import: a policy is printed               lint-envoy: nothing is unsafe, broken or slow
@@ -117,6 +117,7 @@ pub enum Command {
     #[command(
         after_help = SUGGEST_EXAMPLES,
         mut_arg(POLICY_ARGUMENT, |arg| arg.help(PRESENT_POLICY)),
+        // By default there is no present policy: `ROLEGATE_POLICY` names that of `serve`.
         mut_arg(POLICY_FLAG, |arg| arg.env(None::<&str>))
     )]
     Suggest(SuggestArgs),
@@ -217,14 +218,14 @@ pub(crate) struct CallerArgs {
     /// source (`basic` or a JWT issuer).
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
-    /// A role that the token of `--user` (required) names, in addition to the roles that the policy
-    /// grants. Repeat the flag for more than one. A role that the issuer may not give is an error,
-    /// as is any role of a Basic user, who has no token.
+    /// A role that the user's token names, in addition to the roles that the policy grants. Needs
+    /// `--user`. Repeat the flag for more than one. A role that the issuer may not give is an error.
+    /// So is any role of a Basic user, who has no token.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub(crate) roles: Vec<String>,
-    /// Another group of `--user` (required). The name includes the prefix that the policy sets, if
-    /// any. Repeat the flag for more than one. It is an error if the policy takes no groups from
-    /// tokens of the user's issuer.
+    /// Another group of the user, with the prefix that the policy sets, if any. Needs `--user`.
+    /// Repeat the flag for more than one. It is an error if the policy takes no groups from tokens
+    /// of the user's issuer.
     #[arg(long = "group", value_name = "NAME", requires = "user")]
     pub(crate) groups: Vec<String>,
 }
@@ -257,8 +258,8 @@ pub struct WhoCanArgs {
 pub struct WhatCanArgs {
     /// A role of the caller, defined by the policy, or by the search cluster of `--host`. Repeat
     /// the flag for more than one. With `--user` the flag means a role that the user's token names.
-    /// Then a role of the policy that the issuer may not give is an error, as is any for a Basic
-    /// user.
+    /// Then a role that the policy defines, but the user's issuer may not give, is an error. So is
+    /// any role of a Basic user.
     #[arg(long = "role", value_name = "NAME")]
     pub(crate) roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that

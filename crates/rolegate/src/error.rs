@@ -47,7 +47,6 @@ pub(crate) enum CommandError {
     /// A policy, a bundle or a configuration cannot be read or is not valid.
     #[error("{0}")]
     Policy(String),
-    /// Anything else.
     #[error("{0}")]
     Failed(String),
 }

@@ -34,7 +34,6 @@ pub(crate) struct Logs {
 struct Queue(Arc<ArcSwapOption<Lines>>);
 
 impl Logs {
-    /// Counters of its lines.
     pub(crate) fn counts(&self) -> Arc<Counts> {
         self.counts.clone()
     }

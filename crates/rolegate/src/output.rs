@@ -18,17 +18,14 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Prints text.
     pub(crate) fn text(&self, text: &str) {
         put(io::stdout(), text);
     }
 
-    /// Prints a line.
     pub(crate) fn line(&self, line: impl Display) {
         self.text(&format!("{line}\n"));
     }
 
-    /// Prints a JSON value.
     pub(crate) fn json(&self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {
             Ok(text) => self.line(text),
@@ -49,7 +46,6 @@ impl Output {
         put(io::stderr(), &format!("rolegate: {message}\n"));
     }
 
-    /// Prints a warning on standard error.
     pub(crate) fn warning(&self, message: impl Display) {
         self.error(format_args!("warning: {message}"));
     }

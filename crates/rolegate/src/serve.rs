@@ -58,12 +58,9 @@ pub(crate) fn run(settings: Settings) -> Result<Exit, CommandError> {
 
 fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    {
-        let _entered = runtime.enter();
-        // Without a handler, SIGHUP during the first load would end the process. The handler stays
-        // when this stream of signals is dropped.
-        drop(signal(SignalKind::hangup())?);
-    }
+    // Without a handler, SIGHUP during the first load would end the process. The handler stays when
+    // this stream of signals is dropped.
+    drop(runtime.block_on(async { signal(SignalKind::hangup()) })?);
     let server = Server::new(settings, logs)?;
     let result = runtime.block_on(async { server.run(signals()?).await });
     // A DNS lookup may still run on a blocking thread: do not wait for it.
@@ -88,27 +85,22 @@ struct Server {
 /// Why a server did not start, or did not stop cleanly.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
-    /// The policy does not compile, or a setting about it is wrong.
     #[error(transparent)]
     NotLoaded(#[from] LoadError),
     /// A setting needs another setting.
     #[error("{0}")]
     Settings(&'static str),
-    /// The TLS files cannot be used.
     #[error("TLS: {0}")]
     Tls(#[from] TlsError),
-    /// Two listeners have the same address.
     #[error(
         "two of `listen`, `admin` and `metrics` are the address `{0}`: choose another one for each"
     )]
     SameAddress(Address),
-    /// An address cannot be bound.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// The system cannot provide a thread, a socket or the like.
     #[error("cannot start: {}", runtime::start_error(.0, THREAD_SETTINGS))]
     System(#[from] io::Error),
-    /// A second signal to stop came before all requests had ended.
     #[error("stopped at once by a second signal")]
     Interrupted,
 }
@@ -124,7 +116,7 @@ impl ServeError {
         }
     }
 
-    /// Logs it as JSON lines, so that every line of the log is JSON.
+    /// Logs the error as JSON lines, so that every line of the log is JSON.
     fn log(&self) {
         let Self::NotLoaded(error) = self else { return tracing::error!("{self}") };
         match error {
@@ -198,17 +190,21 @@ impl Server {
         let policy = if settings.admin.console { policy.keeping_last_denials() } else { policy };
         let runtime = policy.start()?;
         let grpc_counters = Arc::new(GrpcCounters::default());
-        let (status, decisions) = (runtime.status.clone(), runtime.decision_lines.clone());
-        let (shadow, authorization) = (runtime.shadow().cloned(), grpc_counters.clone());
-        let (caches, otlp, logs) = (runtime.caches(), runtime.otlp.clone(), Some(logs));
-        let sources =
-            Arc::new(PageSources { status, shadow, caches, decisions, otlp, logs, authorization });
+        let sources = Arc::new(PageSources {
+            status: runtime.status.clone(),
+            shadow: runtime.shadow().cloned(),
+            caches: runtime.caches(),
+            decisions: runtime.decision_lines.clone(),
+            otlp: runtime.otlp.clone(),
+            logs: Some(logs),
+            authorization: grpc_counters.clone(),
+        });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
         let console =
             settings.admin.console.then(|| console(&settings, &runtime, &sources)).transpose()?;
         let backend = Arc::new(AdminBackend { sources, reloads: reloads.clone(), console });
         if let Some(tls) = tls.clone() {
-            // As for the files of the policy, 0 means on request, and once per hour.
+            // With 0 these files, as those of the policy, are read on request and once per hour.
             let interval = settings.policy.poll_interval;
             let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
             tokio::spawn(tls.keep_current(interval));
@@ -217,8 +213,8 @@ impl Server {
             tokio::spawn(Admin::new(listener, served_pages, backend.clone())?.run());
             served_pages.log(&address);
         }
-        tokio::spawn(runtime.fetch_keys());
-        runtime.first_keys(settings.policy.keys_wait).await;
+        tokio::spawn(runtime.fetch());
+        runtime.first_fetch(settings.policy.keys_wait).await;
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let has_tls = tls.is_some();
@@ -349,13 +345,10 @@ async fn drain(status: &Status, running: Running, delay: Duration, timeout: Dura
 }
 
 enum ListenerKind {
-    /// For Envoy's checks.
     Grpc,
-    /// For these pages.
     Http(Pages),
 }
 
-/// The addresses of the listeners.
 fn addresses(settings: &Settings) -> impl Iterator<Item = (ListenerKind, &Address)> {
     let pages = [(Pages::All, &settings.admin.address), (Pages::Metrics, &settings.metrics)];
     let pages = pages.into_iter().filter_map(|(pages, address)| match address {

@@ -26,8 +26,8 @@ pub(crate) use tls::TlsSettings;
 /// The settings of `rolegate serve`.
 ///
 /// The environment variable of a setting is `ROLEGATE_` and the name of its flag
-/// (`ROLEGATE_HASH_QUEUE`). None is a variable that Kubernetes sets for a service named `rolegate`,
-/// such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
+/// (`ROLEGATE_HASH_QUEUE`). None of these names is a variable that Kubernetes sets for a service
+/// named `rolegate`, such as `ROLEGATE_PORT` or `ROLEGATE_SERVICE_HOST`.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The policy, and how it is kept current.
@@ -173,7 +173,7 @@ pub enum LogLevel {
     Debug,
 }
 
-/// A name that no other header of a response has.
+/// A header name that begins with `x-`, as no standard header of a response does.
 fn header_name(text: &str) -> Result<String, &'static str> {
     let name = http::HeaderName::from_bytes(text.as_bytes())
         .map_err(|_| "not the name of a header: write one such as `x-rolegate-reason`")?;

@@ -32,7 +32,6 @@ const ACCEPTED: HeaderValue =
 #[derive(Debug)]
 pub(crate) struct BundleFetcher {
     pub source: Arc<BundleSource>,
-    /// Where bundles are sent.
     pub events: Sender<LoadEvent>,
     pub status: Arc<Status>,
     /// Changes when a reload is requested: the bundle is then fetched at once.

@@ -191,8 +191,8 @@ fn bad_keys(keys: &KeyFacts) -> Option<Condition> {
                     proxy, certificates, NetworkPolicy";
         ("keys_missing", Severity::Problem, format!("no keys of {issuers}{old}"), hint)
     } else if keys.stale || keys.failing.is_some() {
-        let old = if keys.stale { ", and are older than `max-keys-age`" } else { "" };
-        let text = format!("the keys of {issuers} cannot be fetched again, or are not usable{old}");
+        let old = if keys.stale { "; the last ones are older than `max-keys-age`" } else { "" };
+        let text = format!("newer keys of {issuers} cannot be fetched, or are not usable{old}");
         let hint =
             "the last good ones are used. Tokens that the issuer signs with a new key get 401";
         ("keys_old", Severity::Warning, text, hint)
@@ -203,8 +203,8 @@ fn bad_keys(keys: &KeyFacts) -> Option<Condition> {
 }
 
 fn shadow_keys(condition: Condition) -> Condition {
-    let hint = "no answer is affected: tokens of these issuers are compared with the last good \
-                keys, or not at all";
+    let hint = "no answer is affected: requests with tokens of these issuers are compared by the \
+                last good keys, or not at all";
     let text = format!("for the shadow policy: {}", condition.text);
     Condition::new("shadow_keys", Severity::Warning, text, hint).with_details(condition.details)
 }

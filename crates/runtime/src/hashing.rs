@@ -127,15 +127,13 @@ impl Hashing {
         max_queued: usize,
         cache_result: CacheCallback,
     ) -> io::Result<Self> {
-        let (queue, running) = (Queue::new(max_queued), HashMap::new());
-        let state = State {
-            queue,
-            running,
+        let state = Mutex::new(State {
+            queue: Queue::new(max_queued),
+            running: HashMap::new(),
             next_waiter: 0,
             totals: HashingTotals::default(),
             ended: false,
-        };
-        let state = Mutex::new(state);
+        });
         let shared = Arc::new(Shared { state, wake: Condvar::new(), cache_result });
         let hashing = Self { shared };
         for number in 0..threads {

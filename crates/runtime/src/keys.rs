@@ -40,9 +40,7 @@ pub(crate) struct Fetcher {
     /// The active snapshot: it records the unknown `kid`s of tokens by the URL of their issuer's
     /// keys.
     pub current: Arc<ArcSwapOption<Authorizer>>,
-    /// Where fetched keys are sent.
     pub events: Sender<KeyEvent>,
-    /// Where the results of fetches are recorded.
     pub status: Arc<Status>,
     /// Changes when a reload is requested: all keys are then fetched at once.
     pub requests: watch::Receiver<()>,

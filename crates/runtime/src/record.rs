@@ -130,11 +130,11 @@ pub trait DecisionSink: fmt::Debug + Send + Sync {
     fn offer(&self, verdict: &Verdict<'_>, context: &DecisionContext<'_>);
 }
 
-/// When a request was complete, and when its last wait ended. A request that is denied because it
-/// does not complete in time has arrived when its first part was read.
+/// When a request was complete, and when its last wait ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
-    /// When the request was complete: for the latency.
+    /// When the request was complete, for the latency. If it is denied because it does not complete
+    /// in time: when its first part was read.
     pub arrived: Instant,
     /// When the last wait ended; without a wait, the same as `arrived`.
     pub resumed: Instant,
@@ -172,8 +172,8 @@ impl Received {
         self.resumed_time.saturating_sub(self.resumed.saturating_duration_since(self.arrived))
     }
 
-    /// The same request after a wait. Credentials and dates must be valid when it is decided,
-    /// however long a client makes the wait. The latency still counts from its arrival.
+    /// The same request after a wait. The expiry of credentials and date math in names of indices
+    /// refer to `resumed_time`, however long a client makes the wait.
     pub fn after_wait(self) -> Self {
         Self { resumed: Instant::now(), resumed_time: clock::now(), ..self }
     }
@@ -319,7 +319,6 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// The actions of a request to a search cluster.
 fn actions<'r>(request: &'r ClusterRequest<'_>) -> Vec<&'r str> {
     let actions = request.needs.iter().flat_map(|need| need.actions);
     distinct(actions.map(|action| action.name()), usize::MAX)

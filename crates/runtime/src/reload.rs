@@ -67,11 +67,8 @@ pub(crate) enum KeyEvent {
 /// The handle to the threads that keep the active policy current. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct ReloadThreads {
-    /// For requests to load, and for bundles.
     pub(crate) loads: Sender<LoadEvent>,
-    /// For fetched keys.
     pub(crate) keys: Sender<KeyEvent>,
-    /// The URLs to fetch keys from.
     pub(crate) key_urls: watch::Receiver<KeyUrls>,
     /// The source of the policy bundle, if the policy is fetched as a bundle.
     pub(crate) bundle: Option<Arc<BundleSource>>,
@@ -92,7 +89,6 @@ enum Loader {
 }
 
 impl Drop for ReloadThreads {
-    /// Ends the threads after their current work.
     fn drop(&mut self) {
         // Sending fails only if a thread has ended.
         let _ = self.keys.send(KeyEvent::Stop);
@@ -113,7 +109,7 @@ impl Reloader {
                 let file = compiled_policy::policy_file(path);
                 let attempt = compiled_policy::load(&file, &FetchedKeys::new());
                 let current = SharedPolicy::new(file.clone(), settings, active, status);
-                current.lock().activate_first(attempt.result?);
+                current.lock().replace_good(attempt.result?);
                 let folders = Folders::new(loads.0.clone());
                 let poll = settings.poll_interval;
                 let loader =
@@ -131,8 +127,8 @@ impl Reloader {
 
     pub(crate) fn start(self) -> io::Result<ReloadThreads> {
         let (handle, load, take_keys) = self.into_threads();
-        spawn("policy-load", Priority::Policy, load)?;
-        spawn("policy", Priority::Policy, take_keys)?;
+        spawn("policy-load", Priority::Background, load)?;
+        spawn("policy", Priority::Background, take_keys)?;
         Ok(handle)
     }
 

@@ -69,7 +69,7 @@ pub struct LoadedPolicy {
     keeps_denials: bool,
 }
 
-/// Keeps a policy active and current, on its own threads. Run [`Runtime::fetch_keys`] as well.
+/// Keeps a policy active and current, on its own threads. Run [`Runtime::fetch`] as well.
 #[derive(Debug)]
 pub struct Runtime {
     /// The policy, for worker threads.
@@ -105,7 +105,7 @@ pub fn shadow_span() -> Span {
 
 impl LoadedPolicy {
     /// Loads and compiles the policy, and the shadow policy if there is one. Warns of settings that
-    /// have no effect.
+    /// have no effect: because of other settings, then because of the loaded policies.
     pub fn load(settings: PolicySettings) -> Result<Self, LoadError> {
         settings.warn();
         let policy = Self::load_without_warnings(settings)?;
@@ -113,8 +113,8 @@ impl LoadedPolicy {
         Ok(policy)
     }
 
-    /// Like [`Self::load`] without warnings, for a thread: its caller calls
-    /// [`PolicySettings::warn`] and [`Self::warn`].
+    /// Like [`Self::load`], for a thread that may end too late, when warnings would mislead. The
+    /// thread that waits for it calls [`PolicySettings::warn`] and [`Self::warn`].
     pub fn load_without_warnings(settings: PolicySettings) -> Result<Self, LoadError> {
         otlp::check(&settings.otlp, settings.decision_log.exports())?;
         let mut policy = Self::load_policy(settings)?;
@@ -136,7 +136,8 @@ impl LoadedPolicy {
         Ok(Self { settings, snapshot, status, reloader, shadow: None, keeps_denials: false })
     }
 
-    /// Warns of settings that have no effect on the policies, unless a bundle has not arrived yet.
+    /// Warns of settings that have no effect on the policies, such as `max-keys-age` if no keys
+    /// have a URL. Before a bundle arrives, nothing is known.
     pub fn warn(&self) {
         let policies = [Some(self), self.shadow.as_deref()].into_iter().flatten();
         let authorizers = policies.map(|loaded| loaded.snapshot.load_full());
@@ -251,7 +252,7 @@ impl Runtime {
     }
 
     /// Fetches keys and bundles. Needs a tokio runtime with time and I/O. Never resolves.
-    pub fn fetch_keys(&self) -> impl Future<Output = ()> + Send + use<> {
+    pub fn fetch(&self) -> impl Future<Output = ()> + Send + use<> {
         let shadow = self.shadow.as_ref();
         join(
             self.fetch_for_policy(),
@@ -277,7 +278,7 @@ impl Runtime {
 
     /// Waits until the bundle, all keys and the inventory were fetched, or a first fetch of each
     /// has failed: requests that need no keys must not wait for an issuer.
-    pub fn first_keys(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
+    pub fn first_fetch(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
         async move {
             let end = Instant::now() + wait;

@@ -150,10 +150,10 @@ impl PolicyFacts {
     }
 }
 
-/// The status of the keys of a URL.
+/// The status of the keys, or of the inventory, of a URL.
 #[derive(Clone, Debug, Default)]
 pub struct KeyFacts {
-    /// The issuers of the keys.
+    /// The issuers of the keys; none for an inventory.
     pub issuers: Issuers,
     /// Whether keys from this URL are active.
     pub loaded: bool,

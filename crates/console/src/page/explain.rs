@@ -140,7 +140,7 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         if issuer.is_some() || !groups.is_empty() || !roles.is_empty() {
             return Err("an issuer, groups and roles need a user".to_owned());
         }
-        ExplainedSubject::OfCredentials
+        ExplainedSubject::FromRequest
     } else {
         let caller = NamedCaller { user, issuer, groups: &groups, roles: &roles };
         let subject = explainer.named_caller(host, caller).map_err(|error| error.to_string())?;
@@ -154,15 +154,12 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         ..Request::default()
     };
     let mut explanation = explainer.explain(&request, subject, clock::now());
-    let user_of_policy = Some(user.as_str()).filter(|user| !user.is_empty() && issuer.is_none());
-    if !user.is_empty() || !groups.is_empty() {
+    if !user.is_empty() {
         explanation.notes.extend(explainer.without_identity(host).map(str::to_owned));
     }
-    explanation.notes.extend(explainer.unknown_name_messages(
-        host,
-        user_of_policy,
-        (&groups, &roles),
-    ));
+    // With an issuer, `named_caller` has checked the name.
+    let unchecked = (!user.is_empty() && issuer.is_none()).then_some(user.as_str());
+    explanation.notes.extend(explainer.unknown_name_messages(host, unchecked, (&groups, &roles)));
     if explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) {
         explanation.notes.push(
             "the needs of this operation depend on its body, which is assumed to be empty"

@@ -18,12 +18,12 @@ fn observed<'a>(
     conditions: &'a [Condition],
     minute: &'a Window,
     five_minutes: &'a Window,
-) -> Observed<'a> {
+) -> InstanceState<'a> {
     let (runs_in, has_shadow) = (RunsIn::OwnProcess, false);
-    Observed { runs_in, ready: Ok(()), conditions, has_shadow, minute, five_minutes }
+    InstanceState { runs_in, ready: Ok(()), conditions, has_shadow, minute, five_minutes }
 }
 
-fn lines_of(observed: &Observed<'_>) -> Vec<String> {
+fn lines_of(observed: &InstanceState<'_>) -> Vec<String> {
     let line = |problem: Condition| format!("{}: {}", problem.severity.name(), problem.text);
     all_conditions(observed).into_iter().map(line).collect()
 }
@@ -86,7 +86,7 @@ fn conditions_and_what_only_the_server_knows_are_shown() {
 fn a_shadow_policy_that_disagrees_is_a_warning() {
     let counts = Counts { shadow: vec![("same", 9), ("would_deny", 2)], ..Counts::default() };
     let (minute, five_minutes) = (window(Counts::default()), window(counts));
-    let lines = lines_of(&Observed {
+    let lines = lines_of(&InstanceState {
         ready: Err("draining".to_owned()),
         has_shadow: true,
         ..observed(&[], &minute, &five_minutes)
@@ -106,7 +106,7 @@ fn inside_envoy_the_hints_are_about_the_module() {
     };
     let hints = |runs_in| {
         let window = window(counts.clone());
-        let problems = all_conditions(&Observed {
+        let problems = all_conditions(&InstanceState {
             runs_in,
             ready: Err("no policy".to_owned()),
             ..observed(&[], &window, &window)

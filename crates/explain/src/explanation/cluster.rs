@@ -12,9 +12,6 @@ use super::{ExplainedCaller, ExplainedRole, Explanation, RoleSource};
 use crate::mappings::Mappings;
 use crate::{STEPS_PER_PAGE, is_false, is_zero, lossy, texts};
 
-/// The steps for trying roles, on a page and in a command.
-const STEPS_FOR_ROLES: usize = STEPS_PER_PAGE;
-
 /// The steps for making the set of roles of a caller with an additional role.
 const STEPS_PER_ROLE: usize = 300;
 
@@ -226,13 +223,19 @@ impl ExplainedCluster {
         }
         let filtered = answer.filters.iter().map(|filter| &*filter.name);
         let missing = answer.missing.iter().filter(|missing| is_about_filter(missing.reason));
-        let mut restricted: Vec<&str> =
-            filtered.chain(missing.map(|missing| &*missing.name)).collect();
+        let restricted = filtered.chain(missing.map(|missing| &*missing.name));
         let mut seen = HashSet::new();
-        restricted.retain(|name| seen.insert(*name));
-        for name in restricted {
+        for name in restricted.filter(|name| seen.insert(*name)) {
             let restrictions = explain::restrictions(privileges, &caller, name).into_iter();
-            self.filters.extend(restrictions.map(|restriction| explain_filter(name, restriction)));
+            self.filters.extend(restrictions.map(|Restriction { role, permission }| {
+                ExplainedFilter {
+                    name: name.to_owned(),
+                    role: role.to_string(),
+                    query: permission.document_query.as_ref().map(|query| query.text().to_owned()),
+                    fields: texts(&permission.fields),
+                    masked_fields: texts(&permission.masked_fields),
+                }
+            }));
         }
         if answer.verdict != Verdict::Permitted {
             self.add_permitting_roles(cluster, subject, chunk, &answer);
@@ -250,7 +253,8 @@ impl ExplainedCluster {
     ) {
         let privileges = cluster.privileges();
         let steps_per_role = STEPS_PER_ROLE + steps_to_decide(privileges, needs);
-        let mut steps = Steps::new(STEPS_FOR_ROLES);
+        // A command tries no more roles than a page.
+        let mut steps = Steps::new(STEPS_PER_PAGE);
         let mut answers_with_role = explain::with_each_role(privileges, subject, needs).peekable();
         let mut roles = Vec::new();
         while answers_with_role.peek().is_some() && steps.take(steps_per_role).is_some() {
@@ -280,7 +284,6 @@ pub(crate) fn steps_to_decide(privileges: &Privileges, needs: &[Need<'_>]) -> us
 }
 
 /// The needs that are denied or restricted first, with the answer to them:
-///
 /// * the first chunk of needs that is denied, as in the authorizer;
 /// * all needs, if the request is forwarded with its patterns, which may match a newer index of
 ///   which a role hides something;
@@ -435,18 +438,5 @@ const fn is_about_filter(reason: Reason) -> bool {
         | Reason::TenantNotGranted
         | Reason::AllIndices
         | Reason::OtherTenant => false,
-    }
-}
-
-fn explain_filter(
-    name: &str,
-    Restriction { role, permission }: Restriction<'_>,
-) -> ExplainedFilter {
-    ExplainedFilter {
-        name: name.to_owned(),
-        role: role.to_string(),
-        query: permission.document_query.as_ref().map(|query| query.text().to_owned()),
-        fields: texts(&permission.fields),
-        masked_fields: texts(&permission.masked_fields),
     }
 }

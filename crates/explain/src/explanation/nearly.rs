@@ -175,12 +175,10 @@ impl RequestOfSubject<'_> {
                     suggestions.closest(&text, [&*literal]).map(|_| (Spelling, difference))
                 }
             }
-            (Segment::Glob(_), _) => segment.matches(&name.to_ascii_lowercase(), None).then(|| {
-                (
-                    Case,
-                    format!("it has `{segment}`, the path has `{text}`: paths are case-sensitive"),
-                )
-            }),
+            (Segment::Glob(_), _) if segment.matches(&name.to_ascii_lowercase(), None) => Some((
+                Case,
+                format!("it has `{segment}`, the path has `{text}`: paths are case-sensitive"),
+            )),
             (Segment::User | Segment::UserId(_), None) => Some((
                 User,
                 format!("`{segment}` is nobody without credentials, the path has `{text}`"),
@@ -196,7 +194,7 @@ impl RequestOfSubject<'_> {
                 User,
                 format!("`{segment}` is `{}`, the path has `{text}`", lossy(subject.id())),
             )),
-            (Segment::Any(_), _) => None,
+            (Segment::Glob(_) | Segment::Any(_), _) => None,
         }
     }
 

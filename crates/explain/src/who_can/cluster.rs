@@ -109,8 +109,8 @@ struct Requirements<'a> {
 impl<'a> Requirements<'a> {
     fn new(finder: &mut Finder<'a>, request: &search::Request<'_>) -> Option<Self> {
         let usual = finder.requirements_of(request, false)?;
-        let dashboards = match explain::dashboards_server(finder.cluster.privileges(), finder.needs)
-        {
+        let server = explain::dashboards_server(finder.cluster.privileges(), finder.needs);
+        let dashboards = match server {
             Some(user) => Some((user, finder.requirements_of(request, true)?)),
             None => None,
         };

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use bundle::{BuildError, Bundle, BundleError, KeyError, KeyPair, PublicKey};
+use bundle::{BuildError, Bundle, BundleError, KeyPair, PublicKey};
 use document::Problem;
 use identity::FetchedKeys;
 use runtime::compiled_policy::{self, CompiledPolicy};
@@ -36,8 +36,8 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
 }
 
 /// The revision of a bundle that is built at this time: the milliseconds since 1970, because a
-/// pipeline may build twice within a second. `None` for a clock before 1970, which reads as the end
-/// of time: no later bundle could have a greater revision than `u64::MAX`.
+/// pipeline may build twice within a second. `None` if the clock is before 1970, so that the time
+/// is `Duration::MAX`: `u64::MAX` would leave no greater revision.
 fn revision_at(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
@@ -222,16 +222,11 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
     }
 }
 
-/// A new private key in PEM, with its public key.
-fn generate_key() -> Result<(String, PublicKey), KeyError> {
-    let pair = KeyPair::generate()?;
-    Ok((pair.to_pem()?, pair.public_key().clone()))
-}
-
 fn new_key(args: &BundleNewKey, output: &Output) -> Result<Exit, CommandError> {
     let public_file = PathBuf::from(format!("{}.pub", args.file.display()));
-    let (private, public) =
-        generate_key().map_err(|error| CommandError::failed_at(&args.file, error))?;
+    let (private, public) = KeyPair::generate()
+        .and_then(|pair| Ok((pair.to_pem()?, pair.public_key().clone())))
+        .map_err(|error| CommandError::failed_at(&args.file, error))?;
     // Never in place of a key that may be in use.
     if let Some(file) = [&args.file, &public_file].into_iter().find(|file| file.exists()) {
         let help = "it exists, and servers may trust its key: name another file, or move it away";
@@ -280,9 +275,9 @@ fn read(path: &Path, max: usize) -> Result<Vec<u8>, CommandError> {
 /// and may have keys.
 fn write(path: &Path, bytes: &[u8], output: &Output) -> Result<(), CommandError> {
     let new = NewFile::write(path, bytes).map_err(|error| CommandError::failed_at(path, error))?;
-    if let Some(lost_owner) = &new.lost_owner {
+    if let Some(owner_problem) = &new.owner_problem {
         let path = path.display();
-        output.warning(format_args!("{path}: {lost_owner}: see that servers can read it"));
+        output.warning(format_args!("{path}: {owner_problem}: see that servers can read it"));
     }
     new.rename(path).map_err(|error| CommandError::failed_at(path, error))
 }

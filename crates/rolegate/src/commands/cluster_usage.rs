@@ -79,20 +79,17 @@ impl ClusterUsage {
     /// The callers that used or lacked permissions.
     pub(super) fn callers(self) -> Vec<CallerOnCluster> {
         let callers = self.callers.into_iter().map(|(user, Requests { used, missing })| {
-            let used = used.into_iter().map(|(actions, indices)| Used::new(actions, indices));
+            let used = used.into_iter().map(|(actions, indices)| Used {
+                actions,
+                more: indices.len().saturating_sub(MAX_INDICES),
+                indices: indices.into_iter().take(MAX_INDICES).collect(),
+            });
             let missing = missing
                 .into_iter()
                 .map(|(permissions, requests)| Missing { permissions, requests });
             CallerOnCluster { user, used: used.collect(), missing: missing.collect() }
         });
         callers.filter(|caller| !caller.used.is_empty() || !caller.missing.is_empty()).collect()
-    }
-}
-
-impl Used {
-    fn new(actions: Vec<String>, indices: BTreeSet<String>) -> Self {
-        let more = indices.len().saturating_sub(MAX_INDICES);
-        Self { actions, indices: indices.into_iter().take(MAX_INDICES).collect(), more }
     }
 }
 

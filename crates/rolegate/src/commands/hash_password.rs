@@ -153,10 +153,7 @@ impl Silence {
 /// Restores the echo when `^C` ends the program at the prompt: the shell would not show its input.
 fn end_when_interrupted(before: Termios) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
-    let mut interrupts = {
-        let _entered = runtime.enter();
-        signal(SignalKind::interrupt())?
-    };
+    let mut interrupts = runtime.block_on(async { signal(SignalKind::interrupt()) })?;
     std::thread::spawn(move || {
         runtime.block_on(interrupts.recv());
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &before);

@@ -90,7 +90,7 @@ impl LoggedDecision {
             path.extend(["?", query]);
         }
         let headers: Vec<_> = body.content_type_header(&[]).into_iter().collect();
-        let is_unseen =
+        let body_was_missing =
             reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
         let request = Request {
             method: self.method.as_bytes(),
@@ -98,7 +98,7 @@ impl LoggedDecision {
             path: path.as_bytes(),
             headers: &borrowed_headers(&headers),
             client: self.client.as_deref().unwrap_or_default().as_bytes(),
-            body: if is_unseen { RequestBody::Unavailable } else { body.whole() },
+            body: if body_was_missing { RequestBody::Unavailable } else { body.whole() },
             ..Request::default()
         };
         let (mut notes, mut removed) = (Vec::new(), None);
@@ -131,8 +131,8 @@ impl LoggedDecision {
                 };
                 explainer.explain(&request, caller, now)
             }
-            // A request without credentials.
-            (_, None) => explainer.explain(&request, ExplainedSubject::OfCredentials, now),
+            // The request has no credentials: the caller is anonymous.
+            (_, None) => explainer.explain(&request, ExplainedSubject::FromRequest, now),
         };
         if removed.is_some() {
             explanation.detail = removed;
@@ -150,7 +150,7 @@ impl LoggedDecision {
         let same = self.outcome.is_same_as(&explanation);
         let depends_on_body =
             explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
-        let without_body = depends_on_body && !is_unseen && !body.is_given();
+        let without_body = depends_on_body && !body_was_missing && !body.is_given();
         Some(Repeated { explanation, logged: self.outcome, same, without_body })
     }
 }
@@ -197,7 +197,7 @@ impl LoggedDecision {
         };
         let verdict = authorizer.check_as(&request, Ok(subject), scratch, clock::now());
         match &verdict {
-            // A line does not have the body, on which the answer of a search cluster depends.
+            // A request whose needs depend on the body, which the line does not have, is denied.
             Verdict::Denied(denied) if denied.reason.stage() == Stage::Cluster => {
                 Answer::NotRepeatable(CLUSTER)
             }
@@ -262,8 +262,8 @@ impl LoggedDecision {
             if subject.source == Some(SourceId::BASIC) {
                 return Ok(subject);
             }
-            // With `verify: false` the policy need not list the caller, whose name may look like a
-            // name of an issuer.
+            // With `verify: false` the policy need not list the caller, whose name may begin with
+            // the `user_prefix` of an issuer.
             let groups = Vec::new();
             return Ok(Subject { groups, ..self.subject_as_logged(user, Some(SourceId::BASIC)) });
         };
@@ -317,7 +317,7 @@ impl LoggedDecision {
     }
 
     /// The issuer of the caller's token, or `basic`, and whether the token gave roles or groups.
-    /// Requests with the same cause of denial probably have the same origin.
+    /// Denials of the same origin probably have the same cause, so they are grouped by it.
     pub(super) fn origin(&self) -> String {
         match (&self.user, &self.issuer) {
             (None, _) => String::new(),

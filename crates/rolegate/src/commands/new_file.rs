@@ -11,7 +11,7 @@ use tempfile::NamedTempFile;
 pub(super) struct NewFile {
     file: NamedTempFile,
     /// Why it does not have the owner and the group of the file that it replaces.
-    pub(super) lost_owner: Option<String>,
+    pub(super) owner_problem: Option<String>,
 }
 
 impl NewFile {
@@ -22,7 +22,7 @@ impl NewFile {
         let folder = folder.unwrap_or(Path::new("."));
         let mut file = tempfile::Builder::new().prefix(".rolegate-").tempfile_in(folder)?;
         file.write_all(contents)?;
-        let mut lost_owner = None;
+        let mut owner_problem = None;
         if let Ok(old) = fs::metadata(path) {
             let new = file.as_file();
             // Only root can set the owner. The owner can set a group that they are in.
@@ -36,13 +36,13 @@ impl NewFile {
             if (current.uid(), current.gid()) != (old.uid(), old.gid()) {
                 let reason = result.err().map(|error| format!(": {error}")).unwrap_or_default();
                 let (uid, gid) = (old.uid(), old.gid());
-                lost_owner =
+                owner_problem =
                     Some(format!("it cannot keep its owner {uid} and its group {gid}{reason}"));
             }
             new.set_permissions(Permissions::from_mode(mode))?;
         }
         file.as_file().sync_all()?;
-        Ok(Self { file, lost_owner })
+        Ok(Self { file, owner_problem })
     }
 
     /// Gives it the name of the file that it replaces.

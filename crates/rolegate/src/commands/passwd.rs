@@ -46,7 +46,7 @@ pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandErr
 /// owner.
 fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = NewFile::write(file, bytes)?;
-    match &new.lost_owner {
+    match &new.owner_problem {
         Some(lost) => Err(io::Error::other(format!("run it as the owner of the file: {lost}"))),
         None => new.rename(file),
     }

@@ -120,7 +120,7 @@ impl Replay {
         self.groups.values().map(|group| group.count).sum::<u64>() + self.not_grouped
     }
 
-    /// The result as JSON.
+    /// The result as JSON, with the names of its documentation, which programs read.
     fn report(&self) -> Value {
         let not_evaluated = self.not_evaluated.iter().map(|(why, lines)| {
             json!({ "why": why, "count": lines.count, "first_lines": lines.first_lines })

@@ -99,7 +99,7 @@ pub(super) fn caller(
         }
         (None, None) => None,
     };
-    Ok((ExplainedSubject::OfCredentials, authorization))
+    Ok((ExplainedSubject::FromRequest, authorization))
 }
 
 /// Why a text is not one token.

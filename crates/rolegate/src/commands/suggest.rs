@@ -74,9 +74,7 @@ struct Log {
     usage: Usage,
     /// The requests that a search cluster's role files decided.
     cluster: ClusterUsage,
-    /// The rules that decided.
     rules: BTreeSet<String>,
-    /// Number of decisions.
     decisions: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,

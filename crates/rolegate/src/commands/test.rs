@@ -21,7 +21,10 @@ use runtime::{clock, files};
 pub(crate) fn run(args: &TestArgs, output: &mut Output) -> Result<Exit, CommandError> {
     output.format = args.output;
     let (compiled, file, cases) = load(args, output)?;
-    let has_tokens = cases.iter().any(may_have_a_token);
+    let has_tokens = cases.iter().any(|case| {
+        matches!(case.request.credentials, Credentials::Bearer(_))
+            || has_header(&case.request.headers, "authorization")
+    });
     let needs = Needs { keys: has_tokens, inventory: has_tokens };
     let compiled = fetched::with_fetched(compiled, needs, output)?;
     let now = clock::now();
@@ -93,11 +96,6 @@ fn load(
     let compiled = policy.load()?;
     let cases = read(&file, text)?;
     Ok((compiled, file, cases))
-}
-
-fn may_have_a_token(case: &Case) -> bool {
-    matches!(case.request.credentials, Credentials::Bearer(_))
-        || has_header(&case.request.headers, "authorization")
 }
 
 /// Reports the names that the policy does not have. In a case that fails they are failures, because

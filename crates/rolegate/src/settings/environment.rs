@@ -29,9 +29,7 @@ const FIRST_FLAGS: &[&str] = &[
     "decision-log",
 ];
 
-/// Gives each flag of `serve` its variable: `ROLEGATE_` and its name (`ROLEGATE_HASH_QUEUE`). None
-/// is a variable that Kubernetes sets for a service named `rolegate`, such as `ROLEGATE_PORT` or
-/// `ROLEGATE_SERVICE_HOST`.
+/// Gives each flag of `serve` its variable: see [`Settings`](super::Settings).
 pub(crate) fn with_environment(command: Command) -> Command {
     command.mut_subcommand("serve", |serve| {
         serve.mut_args(|arg| match arg.get_long() {

@@ -75,7 +75,7 @@ fn keys_that_cannot_be_fetched_again_are_named() {
     issuer.answer(String::new());
     wait_for_ready(
         &server,
-        "the keys of https://id.example cannot be fetched again, or are not usable: the last good ones are used. Tokens that the issuer signs with a new key get 401\n",
+        "newer keys of https://id.example cannot be fetched, or are not usable: the last good ones are used. Tokens that the issuer signs with a new key get 401\n",
     );
     issuer.publish(&key_set(&signer, "k"));
     wait_for_ready(&server, "");

@@ -78,7 +78,7 @@ fn keys_that_are_missing_are_worse_than_keys_that_are_old() {
         lines(&facts),
         [
             "problem: no keys of https://b.example",
-            "warning: the keys of https://a.example cannot be fetched again, or are not usable",
+            "warning: newer keys of https://a.example cannot be fetched, or are not usable",
         ]
     );
     let of_shadow = observe(&healthy(), Some(&facts), None);

@@ -79,7 +79,6 @@ struct Exporter {
     driver: Driver,
     collector: Collector,
     resource: Resource,
-    /// The current failure.
     failure: Option<Failure>,
     rejections: LogLimit,
     /// Whether the process is stopping and the collector is away: nothing more is sent.

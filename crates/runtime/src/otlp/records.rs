@@ -87,7 +87,6 @@ const ATTRIBUTES: [(&str, ReadValue); 12] = [
     ("enduser.id", |decision| text(&decision.user)),
 ];
 
-/// The attributes that apply to a decision.
 fn attributes(decision: &DecisionRecord<'_>) -> Vec<KeyValue> {
     let attributes = ATTRIBUTES.iter();
     attributes.filter_map(|(name, read)| Some(attribute(name, read(decision)?))).collect()

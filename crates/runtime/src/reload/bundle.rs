@@ -35,8 +35,8 @@ pub(crate) enum BundleOutcome {
     /// The fetched bundle is active.
     Active,
     NotAccepted,
-    /// The public keys have changed, so an unchanged bundle may now have another result: it must be
-    /// fetched whole.
+    /// The public keys have changed or cannot be read, so an unchanged bundle may now have another
+    /// result: it must be fetched whole.
     FetchAgain,
 }
 
@@ -120,9 +120,9 @@ impl BundleLoader {
     }
 
     fn take(&mut self, fetched: &FetchedBundle) -> BundleOutcome {
-        let Some(result) = self.result(fetched) else { return BundleOutcome::FetchAgain };
+        let Some(result) = self.process(fetched) else { return BundleOutcome::FetchAgain };
         if result.is_active() {
-            self.current.lock().end_failure("the active policy bundle is fetched again");
+            self.current.lock().end_failure("the server serves the active policy bundle again");
         }
         let is_cached = self.store();
         self.current.lock().status.update(|facts| {
@@ -141,8 +141,9 @@ impl BundleLoader {
         if result.is_active() { BundleOutcome::Active } else { BundleOutcome::NotAccepted }
     }
 
-    /// `None` if an unchanged bundle must be fetched again, because the public keys have changed.
-    fn result(&mut self, fetched: &FetchedBundle) -> Option<BundleResult> {
+    /// `None` if an unchanged bundle must be fetched again, because the public keys have changed or
+    /// cannot be read.
+    fn process(&mut self, fetched: &FetchedBundle) -> Option<BundleResult> {
         if self.active.is_none() {
             self.check_cache();
         }
@@ -174,7 +175,7 @@ impl BundleLoader {
         {
             return result;
         }
-        // Without an active policy, `result` has just checked the cache.
+        // Without an active policy, the caller has just checked the cache.
         if self.active.is_some() {
             self.check_cache();
         }
@@ -270,12 +271,14 @@ impl BundleLoader {
     fn store(&mut self) -> Option<bool> {
         let cache = self.source.cache.clone()?;
         let (Some(bytes), Some(active)) = (self.uncached.clone(), self.active.clone()) else {
+            // The cache has the active bundle, if there is one.
             return Some(self.active.is_some());
         };
         let (source, file) = (self.source.clone(), cache.file.display().to_string());
         let result = self.with_cache(move || {
             let keys = source.public_keys().map_err(io::Error::other)?;
             cache.store(&bytes, source.max_compressed(), |stored| {
+                // Whether the stored bundle may be replaced.
                 match source.open(stored, &keys) {
                     Ok(stored) => active.check_not_older_than(&Version::new(&stored)).is_ok(),
                     // Another rolegate, with other keys or sizes, may have stored it.
@@ -302,13 +305,13 @@ impl BundleLoader {
         Some(self.uncached.is_none())
     }
 
-    /// Runs within [`MAX_CACHE_TIME`].
     fn with_cache<T: Send + 'static>(
         &self,
         use_cache: impl FnOnce() -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        static RUNNING: AtomicUsize = AtomicUsize::new(0);
-        run_within(self.max_cache_time, &RUNNING, "bundle-cache", use_cache)
+        /// Threads that have not returned from the cache.
+        static CACHE_THREADS: AtomicUsize = AtomicUsize::new(0);
+        run_within(self.max_cache_time, &CACHE_THREADS, "bundle-cache", use_cache)
             .map_err(io::Error::other)?
     }
 }

@@ -49,8 +49,8 @@ pub(super) struct CurrentPolicy {
     pub(super) fetched_at: HashMap<KeyUrl, Instant>,
     /// When the `policy-load` thread started the current load; `None` while it is idle.
     reading_since: Option<Instant>,
-    /// Whether unchanged files are loaded, too: after a hang or a panic the status does not have
-    /// the errors of the files.
+    /// Whether the next check loads the files even if they are unchanged: a hang or a panic has
+    /// replaced their errors in the status.
     pub(super) must_load: bool,
     conditions: ConditionLog,
     pub(super) max_read_time: Duration,
@@ -97,7 +97,7 @@ impl SharedPolicy {
         result
     }
 
-    /// Reports a panic of the `policy-load` or the `policy` thread.
+    /// Reports a panic of a thread: `policy-load` loads, `policy` takes fetched keys.
     pub(super) fn report_panic(&self, panicked: &Panicked, pause: Duration) {
         let mut current = self.lock();
         current.end_reading();
@@ -114,11 +114,11 @@ impl CurrentPolicy {
     pub(super) fn tick(&mut self, now: Instant) {
         self.check_reading(now);
         let facts = self.status.facts().policy;
-        let age = facts.failing_since.map(|since| now.saturating_duration_since(since));
-        if self.good.is_some()
-            && !facts.stale
-            && age.is_some_and(|age| is_over(age, self.max_policy_age))
-        {
+        // A policy ages only while its files do not load.
+        let is_too_old = facts.failing_since.is_some_and(|since| {
+            is_over(now.saturating_duration_since(since), self.max_policy_age)
+        });
+        if self.good.is_some() && !facts.stale && is_too_old {
             self.update_active(true);
             let is_active = self.status.facts().policy.revision.is_some();
             let action = if is_active { "it stays active" } else { "every check gets an error" };
@@ -162,10 +162,6 @@ impl CurrentPolicy {
         self.status.update(|facts| facts.policy.hangs = false);
     }
 
-    pub(super) fn activate_first(&mut self, compiled: CompiledPolicy) {
-        self.replace_good(compiled);
-    }
-
     /// Activates a policy that was compiled with the keys `compiled_with`, or keeps the last good
     /// policy. Returns whether the new policy is active. `changed` lists the files that differ from
     /// the last good policy.
@@ -207,7 +203,7 @@ impl CurrentPolicy {
             if before.authorizer.revision().policy != good.authorizer.revision().policy {
                 Change::between(&before.loaded.policy, &good.loaded.policy).log(changed);
             } else if !changed.is_empty() {
-                // Where a policy includes `*.yaml`, any file may be added.
+                // A pattern such as `*.yaml` may include a new file without effect.
                 tracing::info!(files = change::joined(changed), "policy unchanged");
             }
         }
@@ -218,7 +214,7 @@ impl CurrentPolicy {
 
     /// Makes `compiled` the last good policy, activates and reports it. Returns the policy before;
     /// `None` if this is the first.
-    fn replace_good(&mut self, compiled: CompiledPolicy) -> Option<CompiledPolicy> {
+    pub(super) fn replace_good(&mut self, compiled: CompiledPolicy) -> Option<CompiledPolicy> {
         let before = self.good.replace(compiled);
         // First, so that `/readyz` waits for the keys as soon as a first policy is active.
         self.publish_key_urls();
@@ -281,7 +277,8 @@ impl CurrentPolicy {
         tracing::info!(file = %self.file.display(), "{reason}");
     }
 
-    /// Drops the policy here: worker threads that still run must neither keep it nor free it.
+    /// Makes no policy active, so that worker threads get none. This thread frees the policy: see
+    /// [`ActiveSnapshot`].
     pub(super) fn stop(&mut self) {
         self.is_stopped = true;
         self.active.replace(None);
