@@ -26,7 +26,6 @@ use crate::notes::Token;
 use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
 use crate::subjects::unverified_subject;
 use crate::{Explainer, is_false, lossy, notes};
-use nearly::RequestOfSubject;
 
 pub use cluster::{
     ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed, MissingPrivilege,
@@ -34,6 +33,8 @@ pub use cluster::{
 };
 pub(crate) use cluster::{cluster_roles, steps_to_decide};
 pub use nearly::NearRule;
+pub(crate) use nearly::RequestOfSubject;
+pub(crate) use text::write_request;
 
 /// The maximum number of notes about roles that would not help.
 const MAX_NOTES: usize = 5;

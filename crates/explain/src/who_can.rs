@@ -12,14 +12,17 @@ use std::collections::BTreeSet;
 
 use authorizer::{ParseScratch, Reason, Request};
 use identity::UnixTime;
-use review::CallerSource;
+use review::{CallerSource, quote_names};
 use search::Steps;
 use serde::Serialize;
 
-use crate::explanation::ExplainedCluster;
+use crate::explanation::{ExplainedCluster, NearRule, RequestOfSubject};
 use crate::rules::ExplainedRule;
 use crate::{Explainer, STEPS_PER_COMMAND, STEPS_PER_PAGE, is_false, is_zero, lossy, notes};
 use matches::Matches;
+
+/// The maximum number of hosts that a note names.
+const MAX_HOSTS: usize = 10;
 
 /// Who may make a request.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -28,6 +31,10 @@ pub struct WhoCan {
     pub reason: Option<&'static str>,
     /// The same reason in words.
     pub because: Option<String>,
+    /// The method.
+    pub method: String,
+    /// The canonical host, if the request is valid; it may be empty.
+    pub host: Option<String>,
     /// The interpretations of the path: a caller must be allowed on each of them.
     pub paths: Vec<String>,
     /// The callers who may make the request. All others may not, unless [some callers are left
@@ -39,6 +46,8 @@ pub struct WhoCan {
     pub left_out: bool,
     /// Every rule that matches, in the order of the policy. Rules that deny win.
     pub rules: Vec<MatchingRule>,
+    /// If no rule allows the request: the first few rules that match in all respects but one.
+    pub nearly: Vec<NearRule>,
     /// Hints, if the request looks like a mistake or like a rule.
     pub notes: Vec<String>,
     /// The needs of a request to a search cluster; `None` for other requests.
@@ -157,7 +166,8 @@ impl Explainer<'_> {
         }
         let mut scratch = ParseScratch::default();
         let request = Request { headers: &[], ..*request };
-        let mut answer = WhoCan { notes: notes::notes(&request), ..WhoCan::default() };
+        let method = lossy(request.method);
+        let mut answer = WhoCan { method, notes: notes::notes(&request), ..WhoCan::default() };
         let parsed = match authorizer::parse(&request, &mut scratch) {
             Ok(parsed) => parsed,
             Err(reason) => return answer.because_of(reason),
@@ -169,9 +179,38 @@ impl Explainer<'_> {
             let more = count - answer.rules.len();
             answer.notes.push(format!("{more} more rules match and are not listed"));
         }
+        answer.host = Some(lossy(parsed.host));
         answer.paths = parsed.paths.all().map(lossy).collect();
         answer.callers = callers::callers(self.policy(), &matches);
+        if answer.rules.iter().all(|rule| rule.rule.denies)
+            && let Some(path) = parsed.paths.all().next()
+        {
+            let (method, host) = (parsed.method, parsed.host);
+            let request =
+                RequestOfSubject { policy: self.policy(), method, host, path, subject: None };
+            answer.nearly = request.near_rules_for_everyone();
+        }
         answer
+    }
+
+    /// A note for a request whose host nobody has given: the hosts for which other rules match.
+    #[must_use]
+    pub fn other_hosts(self, request: &Request<'_>) -> Option<String> {
+        if self.is_of_cluster(request.host) {
+            return None;
+        }
+        let mut scratch = ParseScratch::default();
+        let request = Request { headers: &[], ..*request };
+        let parsed = authorizer::parse(&request, &mut scratch).ok()?;
+        let hosts = matches::other_hosts(self.policy(), &parsed);
+        let host = lossy(parsed.host);
+        (!hosts.is_empty()).then(|| {
+            let hosts = quote_names("host", &hosts, "and", MAX_HOSTS);
+            format!(
+                "no host given, so the answer is for `{host}`; rules for {hosts} match this path: \
+                 give a URL"
+            )
+        })
     }
 }
 

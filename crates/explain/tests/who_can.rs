@@ -53,11 +53,14 @@ grants:
 "#;
 
 fn who_can(method: &str, path: &str) -> WhoCan {
-    let files = document::MapFiles::new("policy.yaml", POLICY);
+    asked(&compiled(POLICY), (method, "localhost", path))
+}
+
+fn compiled(policy: &str) -> Authorizer {
+    let files = document::MapFiles::new("policy.yaml", policy);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
-    let authorizer = Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0;
-    asked(&authorizer, (method, "localhost", path))
+    Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0
 }
 
 fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> WhoCan {
@@ -69,7 +72,12 @@ fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> W
 /// The lines that say who may, without those about the rules.
 fn callers(method: &str, path: &str) -> Vec<String> {
     let text = who_can(method, path).to_string();
-    text.lines().filter(|line| !line.starts_with("rule: ")).map(str::to_owned).collect()
+    let is_about_callers = |line: &&str| {
+        !["request: ", "         ", "rule: ", "nearly: "]
+            .iter()
+            .any(|label| line.starts_with(label))
+    };
+    text.lines().filter(is_about_callers).map(str::to_owned).collect()
 }
 
 #[test]
@@ -123,9 +131,16 @@ fn a_grant_under_a_deny_rule_lets_nobody_in() {
         lines[0],
         "nobody: no caller can have a role that allows it without one that denies it"
     );
-    assert!(lines[1].starts_with("rule:  `closed: GET /closed` (denied at policy.yaml:"), "{text}");
-    assert!(lines[1].ends_with("on /closed, a rule of the roles `closed` and `opener`"), "{text}");
-    assert_eq!(who_can("GET", "/nothing").to_string(), "nobody: no rule allows it");
+    assert_eq!(lines[1], "request: GET localhost/closed");
+    assert!(
+        lines[2].starts_with("rule:    `closed: GET /closed` (denied at policy.yaml:"),
+        "{text}"
+    );
+    assert!(lines[2].ends_with("on /closed, a rule of the roles `closed` and `opener`"), "{text}");
+    assert_eq!(
+        who_can("GET", "/nothing").to_string(),
+        "nobody: no rule allows it\nrequest: GET localhost/nothing"
+    );
 }
 
 #[test]
@@ -135,7 +150,7 @@ fn an_invalid_request_is_allowed_to_nobody() {
     assert_eq!(
         who.to_string(),
         "nobody: the request is invalid: the path does not start with `/` (invalid_path)\n\
-         note:  a path starts with `/`: did you mean `/x`?"
+         note:    a path starts with `/`: did you mean `/x`?"
     );
 }
 
@@ -163,11 +178,59 @@ fn what_looks_like_a_rule_is_noted() {
     ] {
         let who = who_can(method, path);
         assert_eq!(who.notes, [note], "{path}");
-        assert!(who.to_string().ends_with(&format!("\nnote:  {note}")), "{who}");
+        assert!(who.to_string().ends_with(&format!("\nnote:    {note}")), "{who}");
     }
     for (method, path) in [("GET", "/open?a={b}&c=*"), ("OPTIONS", "*"), ("TEST", "/open")] {
         assert_eq!(who_can(method, path).notes, [""; 0], "{method} {path}");
     }
+}
+
+/// Without a host the answer is for one that few policies have rules for: in an audit, "nobody"
+/// would mislead.
+#[test]
+fn rules_for_other_hosts_are_named() {
+    const POLICY: &str = "version: 1
+identity: { basic: { realm: a, users: { ann: { password: \"{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\" } } } }
+roles:
+  a: { allow: [GET b.example.com/report, GET a.example.com/report, PUT c.example.com/report] }
+  own: { allow: [\"GET d.example.com/users/{user}\"] }
+  e: { deny: [GET e.example.com/report] }
+grants: { a: { users: [ann] }, own: { users: [ann] }, e: { users: [bob] } }
+";
+    let authorizer = compiled(POLICY);
+    let explainer = Explainer::new(&authorizer);
+    let request = |host: &'static str, path: &'static str| Request {
+        method: b"GET",
+        host: host.as_bytes(),
+        path: path.as_bytes(),
+        ..Request::default()
+    };
+    let note = |host, path| explainer.other_hosts(&request(host, path));
+    assert_eq!(
+        note("localhost", "/report").as_deref(),
+        Some(
+            "no host given, so the answer is for `localhost`; rules for the hosts `a.example.com`, \
+             `b.example.com` and `e.example.com` match this path: give a URL"
+        )
+    );
+    assert!(note("localhost", "/users/ann").is_some_and(|note| note.contains("`d.example.com`")));
+    assert_eq!(note("localhost", "/nothing"), None);
+    assert_eq!(note("localhost", "report"), None);
+
+    let who = asked(&authorizer, ("GET", "x.example.com", "/report"));
+    let lines: Vec<String> = who.to_string().lines().map(str::to_owned).collect();
+    assert_eq!(
+        lines,
+        [
+            "nobody: no rule allows it",
+            "request: GET x.example.com/report",
+            "nearly:  `a: GET b.example.com/report` (policy.yaml:4:16): it is for the host \
+             `b.example.com`, not `x.example.com`",
+            "nearly:  `a: GET a.example.com/report` (policy.yaml:4:42): it is for the host \
+             `a.example.com`, not `x.example.com`",
+        ]
+    );
+    assert_eq!(asked(&authorizer, ("GET", "a.example.com", "/report")).nearly, []);
 }
 
 #[test]

@@ -64,7 +64,8 @@ fn who_can(authorizer: &Authorizer, (method, path): (&str, &str)) -> WhoCan {
 
 fn lines(authorizer: &Authorizer, asked: (&str, &str)) -> Vec<String> {
     let text = who_can(authorizer, asked).to_string();
-    text.lines().filter(|line| !line.starts_with("needs: ")).map(str::to_owned).collect()
+    let of_callers = text.lines().take_while(|line| !line.starts_with("request: "));
+    of_callers.map(str::to_owned).collect()
 }
 
 /// Dashboards needs roles on the index, but none in the tenant.

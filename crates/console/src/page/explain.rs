@@ -130,7 +130,8 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     let ExplainedFields { method, user, issuer, groups, roles, .. } = fields;
     let (path, url_host) = split_target(&fields.path);
     let hosts = [fields.host.as_str(), url_host.unwrap_or_default()];
-    let host = hosts.into_iter().find(|host| !host.is_empty()).unwrap_or("localhost");
+    let given_host = hosts.into_iter().find(|host| !host.is_empty());
+    let host = given_host.unwrap_or("localhost");
     let (groups, roles) = (names(groups), names(roles));
     if groups.len().max(roles.len()) > MAX_NAMES {
         return Err(format!("at most {MAX_NAMES} groups and {MAX_NAMES} roles are possible"));
@@ -174,7 +175,11 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
         // May be a secret between the policy and an application.
         "(not shown)".clone_into(value);
     }
-    Ok((explanation, explainer.who_can_listing(&request, clock::now(), MAX_LISTED)))
+    let mut who_can = explainer.who_can_listing(&request, clock::now(), MAX_LISTED);
+    if given_host.is_none() {
+        who_can.notes.extend(explainer.other_hosts(&request));
+    }
+    Ok((explanation, who_can))
 }
 
 #[cfg(test)]

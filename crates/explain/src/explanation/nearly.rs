@@ -7,7 +7,7 @@ use std::fmt::{Display, Formatter, Result};
 use document::Suggestions;
 use policy::Policy;
 use policy::canonical::{decoded, segment_is_name};
-use policy::model::{Effect, Rule, SourceId};
+use policy::model::{Effect, Role, Rule, SourceId};
 use policy::pattern::{Pattern, PatternSubject, Segment};
 use serde::Serialize;
 
@@ -53,39 +53,46 @@ enum SegmentDifference {
 
 /// The request that a rule is compared with.
 #[derive(Clone, Copy)]
-pub(super) struct RequestOfSubject<'a> {
-    pub(super) policy: &'a Policy,
-    pub(super) method: &'a [u8],
-    pub(super) host: &'a [u8],
-    pub(super) path: &'a [u8],
-    pub(super) subject: Option<PatternSubject<'a>>,
+pub(crate) struct RequestOfSubject<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) method: &'a [u8],
+    pub(crate) host: &'a [u8],
+    pub(crate) path: &'a [u8],
+    pub(crate) subject: Option<PatternSubject<'a>>,
 }
 
 impl RequestOfSubject<'_> {
     /// The `allow` rules of these roles that nearly match.
     pub(super) fn near_rules(self, roles: &[ExplainedRole]) -> Vec<NearRule> {
-        self.find(roles, true)
+        let roles = names_of(roles);
+        let causes = [Cause::Path, Cause::User, Cause::Host, Cause::Method];
+        self.find(|role| roles.contains(&*role.name), &causes)
+    }
+
+    /// The `allow` rules of every role that nearly match, whoever makes the request.
+    pub(crate) fn near_rules_for_everyone(self) -> Vec<NearRule> {
+        self.find(|_| true, &[Cause::Path, Cause::Host, Cause::Method])
     }
 
     /// The `allow` rules of all other roles that would match if the path were written differently.
     pub(super) fn near_rules_of_other_roles(self, roles: &[ExplainedRole]) -> Vec<NearRule> {
-        let mut near = self.find(roles, false);
+        let roles = names_of(roles);
+        let mut near = self.find(|role| !roles.contains(&*role.name), &[Cause::Path]);
         for NearRule { rule, difference } in &mut near {
             *difference += &format!("; and the caller does not have the role `{}`", rule.role);
         }
         near
     }
 
-    /// The rules that nearly match, of these roles or (not `of_caller`) of all other roles.
-    fn find(self, roles: &[ExplainedRole], of_caller: bool) -> Vec<NearRule> {
-        let roles: HashSet<&str> = roles.iter().map(|role| role.name.as_str()).collect();
+    /// The rules of some roles that do not match for one of these causes.
+    fn find(self, has_rules: impl Fn(&Role) -> bool, causes: &[Cause]) -> Vec<NearRule> {
         let mut suggestions = Suggestions::with_answer_limit();
         let mut near: Vec<(Cause, NearRule)> = Vec::new();
         for (_, role, rule, effect) in self.policy.rules() {
             if effect == Effect::Allow
-                && roles.contains(&*role.name) == of_caller
+                && has_rules(role)
                 && let Some((cause, difference)) = self.difference(rule, &mut suggestions)
-                && (of_caller || cause == Cause::Path)
+                && causes.contains(&cause)
             {
                 let rule = ExplainedRule::new(role, rule, effect);
                 near.push((cause, NearRule { rule, difference }));
@@ -213,6 +220,10 @@ impl RequestOfSubject<'_> {
         };
         format!("`{{user.id}}` is for callers of {}, {source}", names.join(" or "))
     }
+}
+
+fn names_of(roles: &[ExplainedRole]) -> HashSet<&str> {
+    roles.iter().map(|role| role.name.as_str()).collect()
 }
 
 impl Display for NearRule {

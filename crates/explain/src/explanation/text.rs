@@ -42,13 +42,8 @@ impl Display for Explanation {
 
 impl Explanation {
     fn fmt_request(&self, f: &mut Formatter<'_>) -> Result {
-        let Some((canonical, more)) = self.paths.split_first() else { return Ok(()) };
         let host = self.host.as_deref().unwrap_or_default();
-        write!(f, "\nrequest: {}", OneLine(format_args!("{} {host}{canonical}", self.method)))?;
-        write_lines(f, "         may also be read as ", more)?;
-        if let Some(operation) = self.cluster.as_ref().and_then(|cluster| cluster.operation) {
-            write!(f, "\n         the operation `{operation}` of the search cluster")?;
-        }
+        write_request(f, (&self.method, host, &self.paths), self.cluster.as_deref())?;
         write_lines(f, "         must not be denied as ", &self.deny_only_paths)
     }
 
@@ -63,6 +58,21 @@ impl Explanation {
             write!(f, "\nroles:   none")?;
         }
         write_lines(f, "roles:   ", &self.caller.roles)
+    }
+}
+
+/// Writes the method, the host and the interpretations of the path; nothing if there are none.
+pub(crate) fn write_request(
+    f: &mut Formatter<'_>,
+    (method, host, paths): (&str, &str, &[String]),
+    cluster: Option<&ExplainedCluster>,
+) -> Result {
+    let Some((canonical, more)) = paths.split_first() else { return Ok(()) };
+    write!(f, "\nrequest: {}", OneLine(format_args!("{method} {host}{canonical}")))?;
+    write_lines(f, "         may also be read as ", more)?;
+    match cluster.and_then(|cluster| cluster.operation) {
+        Some(name) => write!(f, "\n         the operation `{name}` of the search cluster"),
+        None => Ok(()),
     }
 }
 

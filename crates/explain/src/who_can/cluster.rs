@@ -43,6 +43,8 @@ impl Explainer<'_> {
         steps: Steps,
     ) -> WhoCan {
         let mut answer = WhoCan {
+            method: lossy(request.method),
+            host: Some(lossy(request.host)),
             paths: vec![lossy(request.path)],
             notes: notes::hint_at_method(request).into_iter().collect(),
             cluster: Some(Box::new(ExplainedCluster::new(cluster, request, None, now))),

@@ -10,7 +10,7 @@ use policy::pattern::{PatternSubject, Segment};
 
 use super::MatchingRule;
 use crate::lossy;
-use crate::rules::{ExplainedRule, ExtendingRoles, has_path, is_for};
+use crate::rules::{ExplainedRule, ExtendingRoles, has_path, is_for_host};
 
 /// The rules that match a request, whoever makes it.
 pub(super) struct Matches<'a> {
@@ -62,6 +62,15 @@ struct RoleRule<'a> {
 
 impl<'a> Matches<'a> {
     pub(super) fn new(policy: &'a Policy, request: &ParsedRequest<'a>) -> Self {
+        Self::among(policy, request, |rule| is_for_host(rule, request.host))
+    }
+
+    /// The rules that match, among those for certain hosts.
+    fn among(
+        policy: &'a Policy,
+        request: &ParsedRequest<'a>,
+        is_for_hosts: impl Fn(&Rule) -> bool,
+    ) -> Self {
         let extending_roles = ExtendingRoles::new(policy);
         let rules: Vec<RoleRule<'a>> = policy
             .roles
@@ -71,7 +80,7 @@ impl<'a> Matches<'a> {
                 let deny = role.deny.iter().map(|rule| (rule, Effect::Deny));
                 allow.chain(deny).map(move |(rule, effect)| RoleRule { id, role, rule, effect })
             })
-            .filter(|rule| is_for(rule.rule, request.method, request.host))
+            .filter(|rule| rule.rule.actions.matches(request.method) && is_for_hosts(rule.rule))
             .collect();
         let matches = path_matches(&rules, request, None);
         let for_everyone =
@@ -164,6 +173,15 @@ impl<'a> Matches<'a> {
             user: user.cloned(),
         }
     }
+}
+
+/// The hosts of the rules that would match if the request were for their host.
+pub(super) fn other_hosts(policy: &Policy, request: &ParsedRequest<'_>) -> Vec<String> {
+    let matches = Matches::among(policy, request, |rule| !is_for_host(rule, request.host));
+    let for_user = matches.for_user.values().flat_map(|matches| &matches.rules);
+    let rules = matches.for_everyone.rules.iter().chain(for_user);
+    let hosts = rules.flat_map(|matched| &matched.rule.rule.scopes).map(ToString::to_string);
+    hosts.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
 impl<'e> Extend<&'e Effects> for Effects {

@@ -5,6 +5,7 @@ use std::fmt::{Display, Formatter, Result};
 use review::{CallerSource, quote_names};
 
 use super::{Attribute, Callers, MatchingRule, WhoCan};
+use crate::explanation::write_request;
 use crate::one_line::{OneLine, write_lines};
 
 /// The maximum number of names that a pattern is said to match.
@@ -33,10 +34,13 @@ impl Display for WhoCan {
         }
         let callers: Vec<String> = self.callers.iter().map(ToString::to_string).collect();
         f.write_str(&callers.join("\n"))?;
+        let host = self.host.as_deref().unwrap_or_default();
+        write_request(f, (&self.method, host, &self.paths), self.cluster.as_deref())?;
         let needs = self.cluster.iter().flat_map(|cluster| &cluster.needs);
-        write_lines(f, "needs: ", needs)?;
-        write_lines(f, "rule:  ", &self.rules)?;
-        write_lines(f, "note:  ", &self.notes)
+        write_lines(f, "needs:   ", needs)?;
+        write_lines(f, "rule:    ", &self.rules)?;
+        write_lines(f, "nearly:  ", &self.nearly)?;
+        write_lines(f, "note:    ", &self.notes)
     }
 }
 

@@ -86,6 +86,11 @@ impl RequestArgs {
         let host = self.host.as_deref().or(host).unwrap_or("localhost");
         (path, host.to_owned())
     }
+
+    /// Whether the arguments have a host.
+    pub(crate) fn has_host(&self) -> bool {
+        self.host.is_some() || explain::split_target(&self.target).1.is_some()
+    }
 }
 
 fn method(text: &str) -> Result<String, InvalidValue> {

@@ -18,7 +18,9 @@ pub(crate) fn run(args: &WhatCanArgs, output: &mut Output) -> Result<Exit, Comma
     if args.user.is_some() || !args.groups.is_empty() {
         answer.notes.extend(explainer.without_identity(host(args)).map(str::to_owned));
     }
-    answer.notes.extend(note_on_cluster(args, explainer.policy()));
+    if args.host.is_none() {
+        answer.notes.extend(note_on_cluster(explainer.policy()));
+    }
     output.answer(&answer);
     Ok(if answer.allows_something() { Exit::Success } else { Exit::Denied })
 }
@@ -61,9 +63,9 @@ fn host(args: &WhatCanArgs) -> &str {
     args.host.as_deref().unwrap_or_default()
 }
 
-/// Names the hosts on which a search cluster's roles decide, unless the arguments have a host.
-fn note_on_cluster(args: &WhatCanArgs, policy: &Policy) -> Option<String> {
-    let hosts = &policy.search.as_ref().filter(|_| args.host.is_none())?.hosts;
+/// For arguments without a host: names the hosts on which a search cluster's roles decide.
+pub(super) fn note_on_cluster(policy: &Policy) -> Option<String> {
+    let hosts = &policy.search.as_ref()?.hosts;
     let hosts: Vec<String> = hosts.iter().map(|host| format!("`{host}`")).collect();
     let hosts = Some(hosts.join(", ")).filter(|hosts| !hosts.is_empty())?;
     Some(format!("the search cluster's own roles decide on {hosts}: see `--host`"))

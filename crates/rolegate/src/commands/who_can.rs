@@ -6,6 +6,7 @@ use runtime::clock;
 
 use super::fetched::{self, Needs};
 use super::request::{Body, NO_BODY, borrowed_headers};
+use super::what_can::note_on_cluster;
 use crate::cli::WhoCanArgs;
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
@@ -26,7 +27,14 @@ pub(crate) fn run(args: &WhoCanArgs, output: &mut Output) -> Result<Exit, Comman
         body: body.whole(),
         ..Request::default()
     };
-    let mut answer = Explainer::new(&compiled.authorizer).who_can(&request, clock::now());
+    let explainer = Explainer::new(&compiled.authorizer);
+    let mut answer = explainer.who_can(&request, clock::now());
+    if !args.request.has_host() {
+        answer.notes.extend(explainer.other_hosts(&request));
+        if answer.cluster.is_none() {
+            answer.notes.extend(note_on_cluster(explainer.policy()));
+        }
+    }
     if answer.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body) && !body.is_given() {
         answer.notes.push(NO_BODY.to_owned());
     }

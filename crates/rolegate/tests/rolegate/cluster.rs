@@ -64,7 +64,7 @@ fn that_the_body_of_an_update_decides_is_said() {
             run(&[&["who-can", "--policy", &example("search")][..], &request, more].concat()).1
         };
         let out = who_can(&[]);
-        assert!(out.contains("note:  what this operation needs depends on its body"), "{out}");
+        assert!(out.contains("note:    what this operation needs depends on its body"), "{out}");
         let out = who_can(&["--body", "{}"]);
         assert!(!out.contains("depends on its body"), "{out}");
         let [method, path] = request;
@@ -137,7 +137,7 @@ fn who_can_lists_users_of_the_cluster() {
     assert!(out.starts_with("the users `ann` and `leo` by Basic\n"), "{out}");
     assert!(
         out.contains(
-            "needs: indices:data/read/search on logs-*, which stands for logs-2026-10, logs-2026-11\nnote:  what this \
+            "needs:   indices:data/read/search on logs-*, which stands for logs-2026-10, logs-2026-11\nnote:    what this \
              operation needs"
         ),
         "{out}"

@@ -335,7 +335,7 @@ fn the_policy_of_the_guide_passes_its_cases_and_gives_the_answers_that_it_shows(
                 .as_slice(),
             "policy: ",
         ),
-        (&["who-can", "GET", &format!("{reports}/internal/7")], "rule: "),
+        (&["who-can", "GET", &format!("{reports}/internal/7")], "rule:    "),
     ] {
         let (_, out, err) = run(&[arguments, &[&folder.arg()]].concat());
         let printed = out.replace(&folder.arg(), ".");
