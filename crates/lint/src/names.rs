@@ -55,10 +55,36 @@ pub(crate) fn ambiguous_names(parsed: &Parsed, sources: &[&Source<'_>], warnings
         );
         let problem = Problem::warning(source.at.clone(), Warning::AmbiguousName, message);
         let places =
-            ambiguous.into_iter().map(|(at, name)| (at, format!("`{}` is granted", name.name)));
-        let help = format!("{}, and write the prefix in the grants", help_to_keep_apart(kind));
+            ambiguous.iter().map(|(at, name)| (at.clone(), format!("`{}` is granted", name.name)));
+        let help = match with_foreign_prefix(&overlapping, kind, &ambiguous) {
+            Some((source, name)) => format!(
+                "a caller from {} may have the {kind} name `{name}` itself: give this source a \
+                 `{kind}_prefix`, too",
+                source.label
+            ),
+            None => help_to_keep_apart(kind),
+        };
+        let help = format!("{help}, and write the prefix in the grants");
         warnings.push(problem.help(help).places(places));
     }
+}
+
+/// A source without a prefix, and a granted name of it that begins with the prefix of another
+/// source.
+fn with_foreign_prefix<'s, 'i>(
+    sources: &[&'s Source<'i>],
+    kind: &str,
+    names: &'s [(Place, &NameRef)],
+) -> Option<(&'s Source<'i>, &'s str)> {
+    let mut pairs = sources
+        .iter()
+        .filter(|source| source.names(kind).prefix.is_empty())
+        .flat_map(|source| names.iter().map(move |(_, name)| (*source, &*name.name)));
+    pairs.find(|(source, name)| {
+        let with_prefix = sources.iter().filter(|other| !other.names(kind).prefix.is_empty());
+        source.names(kind).include(name)
+            && with_prefix.map(|other| other.names(kind)).any(|names| names.include(name))
+    })
 }
 
 /// Warns of granted names that no caller has: the source with the prefix of the name does not have
@@ -115,8 +141,16 @@ fn unknown(
         format!("it is a {other_kind}: write it under `{other_kind}s`")
     } else if let Some(close) = suggestions.closest(misspelled, listed.iter().flatten().copied()) {
         format!("did you mean `{prefix}{close}`?")
-    } else if sources.len() == 1 {
-        "add it there, or leave it out".to_owned()
+    } else if let Some(file) =
+        source.users_file.filter(|_| kind == "user" && !misspelled.is_empty())
+        && (sources.len() == 1 || !prefix.is_empty())
+    {
+        format!("`{}` has no line `{misspelled}`: add it, or leave the name out", file.display())
+    } else if sources.len() == 1 || !prefix.is_empty() && !misspelled.is_empty() {
+        match source.issuer {
+            Some(_) => format!("name the claim with its {kind}s under `claims`, or leave it out"),
+            None => "add it there, or leave it out".to_owned(),
+        }
     } else {
         "write the prefix of its source before it, or leave it out".to_owned()
     };

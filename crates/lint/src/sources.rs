@@ -2,6 +2,7 @@
 //! from each of them can have.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 
 use document::Place;
@@ -27,6 +28,8 @@ pub(crate) struct Source<'i> {
     pub(crate) at: &'i Place,
     /// `None` for Basic.
     pub(crate) issuer: Option<&'i Issuer>,
+    /// The file with lines of users, if users of Basic are in one.
+    pub(crate) users_file: Option<&'i Path>,
     users: Names<'i>,
     groups: Names<'i>,
 }
@@ -48,6 +51,11 @@ impl<'i> Source<'i> {
                 label: "Basic".to_owned(),
                 at: &basic.at,
                 issuer: None,
+                users_file: basic
+                    .users
+                    .iter()
+                    .map(|user| &*user.at.file)
+                    .find(|file| **file != *basic.at.file),
                 users: Names { prefix: &basic.user_prefix, listed: basic.verify.then_some(users) },
                 groups: Names { prefix: &basic.group_prefix, listed: Some(groups.collect()) },
             }
@@ -56,6 +64,7 @@ impl<'i> Source<'i> {
             label: format!("`{}`", issuer.issuer),
             at: &issuer.at,
             issuer: Some(issuer),
+            users_file: None,
             users: Names { prefix: &issuer.user_prefix, listed: None },
             groups: Names {
                 prefix: &issuer.group_prefix,

@@ -18,6 +18,9 @@ pub struct HostRegion {
     /// The hosts that are not in the set.
     #[serde(serialize_with = "serialize_texts")]
     pub except: Vec<Scope>,
+    /// Whether a rule of the policies is for certain hosts only.
+    #[serde(skip)]
+    pub(crate) hosts_matter: bool,
 }
 
 /// The kinds of hosts.
@@ -88,7 +91,9 @@ impl Hosts {
 
     /// Describes a set of kinds by scopes, each with exceptions below it.
     pub(crate) fn regions(&self, set: &BTreeSet<usize>) -> Vec<HostRegion> {
-        let mut without_exceptions = HostRegion { hosts: Vec::new(), except: Vec::new() };
+        let hosts_matter = self.kinds.len() > 1;
+        let mut without_exceptions =
+            HostRegion { hosts: Vec::new(), except: Vec::new(), hosts_matter };
         let mut regions = Vec::new();
         for (kind, (scope, _)) in self.kinds.iter().enumerate() {
             let is_first =
@@ -103,7 +108,8 @@ impl Hosts {
             match scope {
                 Some(scope) if except.is_empty() => without_exceptions.hosts.push(scope.clone()),
                 scope => {
-                    regions.push(HostRegion { hosts: scope.iter().cloned().collect(), except })
+                    let hosts = scope.iter().cloned().collect();
+                    regions.push(HostRegion { hosts, except, hosts_matter })
                 }
             }
         }

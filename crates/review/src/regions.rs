@@ -256,7 +256,7 @@ impl Dimensions<'_> {
         });
         Region {
             methods: Methods::Only(Vec::new()),
-            hosts: HostRegion { hosts: Vec::new(), except: Vec::new() },
+            hosts: HostRegion { hosts: Vec::new(), except: Vec::new(), hosts_matter: false },
             paths,
             also_matching,
             except_paths,

@@ -62,6 +62,8 @@ impl Display for Region {
         write!(f, "{} {}", self.methods, paths.join(", "))?;
         if self.hosts.hosts.len() > 1 {
             write!(f, " on {}", join(&self.hosts.hosts, "or"))?;
+        } else if self.hosts.hosts.is_empty() && self.hosts.hosts_matter {
+            f.write_str(" on any host")?;
         }
         if !self.also_matching.is_empty() {
             write!(f, ", where it is also {}", join(&self.also_matching, "and"))?;

@@ -122,12 +122,12 @@ impl ServeError {
         match error {
             LoadError::Policy(problems) => {
                 runtime::log_problems(problems);
-                tracing::error!("cannot start: the policy does not compile");
+                tracing::error!("cannot start: the policy does not load");
             }
             LoadError::Shadow(problems) => runtime::shadow_span().in_scope(|| {
                 runtime::log_problems(problems);
                 tracing::error!(
-                    "cannot start: the shadow policy does not compile: mend it, or start without \
+                    "cannot start: the shadow policy does not load: mend it, or start without \
                      `shadow`"
                 );
             }),

@@ -180,7 +180,11 @@ fn read_file(
     users: &mut Users,
 ) -> bool {
     let Some(name) = reader.field_text(fields, "users_file") else { return false };
-    let Some(PolicyFile { path, bytes }) = files.read_named(reader, &name) else { return false };
+    let help = "paths are relative to the folder of the file that names them; `rolegate passwd FILE \
+                USER` creates this file";
+    let Some(PolicyFile { path, bytes }) = files.read_named_or_help(reader, &name, help) else {
+        return false;
+    };
     let (read, problems) = htpasswd::parse(&path, &bytes);
     let is_faulty = problems.iter().any(|problem| !problem.is_warning());
     problems.into_iter().for_each(|problem| reader.push(problem));

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use document::{FileError, Files, Mark, PolicyFile, Reader, Text};
 
+/// The help for a file that is missing.
+const RELATIVE: &str = "paths are relative to the folder of the file that names them";
+
 pub(crate) struct CachedFiles<'f> {
     files: &'f dyn Files,
     read: Vec<PolicyFile>,
@@ -37,10 +40,21 @@ impl<'f> CachedFiles<'f> {
         reader: &mut Reader,
         name: &Text<'_>,
     ) -> Option<PolicyFile> {
+        self.read_named_or_help(reader, name, RELATIVE)
+    }
+
+    /// Like [`Self::read_named`], with this help if the file is missing.
+    pub(crate) fn read_named_or_help(
+        &mut self,
+        reader: &mut Reader,
+        name: &Text<'_>,
+        help: &str,
+    ) -> Option<PolicyFile> {
         if !is_file_name(reader, name) {
             return None;
         }
-        self.read_path(reader, name.at, relative_to(reader.file(), name.text))
+        let path = relative_to(reader.file(), name.text);
+        self.read_path_or_help(reader, name.at, path, help)
     }
 
     /// The file at this path; `None` if an error at the place of its name was reported.
@@ -50,10 +64,20 @@ impl<'f> CachedFiles<'f> {
         at: Mark,
         path: PathBuf,
     ) -> Option<PolicyFile> {
+        self.read_path_or_help(reader, at, path, RELATIVE)
+    }
+
+    fn read_path_or_help(
+        &mut self,
+        reader: &mut Reader,
+        at: Mark,
+        path: PathBuf,
+        help: &str,
+    ) -> Option<PolicyFile> {
         match self.read(&path) {
             Ok(bytes) => Some(PolicyFile { path, bytes }),
             Err(error) => {
-                report_unreadable(reader, at, &path, &error);
+                report_unreadable(reader, at, (&path, &error), help);
                 None
             }
         }
@@ -68,7 +92,7 @@ impl<'f> CachedFiles<'f> {
                 Some(names)
             }
             Err(error) => {
-                report_unreadable(reader, at, folder, &error);
+                report_unreadable(reader, at, (folder, &error), RELATIVE);
                 None
             }
         }
@@ -92,11 +116,15 @@ pub(crate) fn is_file_name(reader: &mut Reader, name: &Text<'_>) -> bool {
     !is_url
 }
 
-fn report_unreadable(reader: &mut Reader, at: Mark, path: &Path, error: &FileError) {
+fn report_unreadable(
+    reader: &mut Reader,
+    at: Mark,
+    (path, error): (&Path, &FileError),
+    help_if_missing: &str,
+) {
     let message = format!("cannot read `{}`: {error}", path.display());
     if error.is_missing() {
-        let help = "paths are relative to the folder of the file that names them";
-        reader.error_help(at, message, help);
+        reader.error_help(at, message, help_if_missing);
     } else {
         reader.error(at, message);
     }

@@ -10,6 +10,12 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output) -> Result<Exit, CommandE
     if args.output == DiffFormat::Json {
         output.format = Format::Json;
     }
+    if args.new.given().is_none() && !args.new.get().exists() {
+        return Err(CommandError::policy(
+            "NEW is not given, and `./policy.yaml`, its default, does not exist: give both, as in \
+             `rolegate diff OLD NEW`",
+        ));
+    }
     let old = PolicyFiles::open(&args.old, &args.public_keys, output)?.load()?;
     let new = PolicyFiles::open(args.new.get(), &args.public_keys, output)?.load()?;
     let diff =

@@ -1,8 +1,9 @@
 //! `rolegate passwd`: sets the password of a user in a file of `user:hash` lines.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use document::Problem;
@@ -19,7 +20,14 @@ use crate::output::Output;
 /// Sets the password, and leaves the other lines as they are.
 pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandError> {
     let PasswdArgs { file, user, hashing } = args;
-    let UsersFile { users, .. } = UsersFile::read(file, user)?;
+    let is_missing = !file.exists() && !file.is_symlink();
+    let users = if is_missing { Vec::new() } else { UsersFile::read(file, user)?.users };
+    if is_missing && !folder_of(file).is_dir() {
+        return Err(CommandError::failed(format_args!(
+            "cannot create `{}`: its folder does not exist",
+            file.display()
+        )));
+    }
     if !is_user_name(file, user) {
         return Err(CommandError::arguments(
             "a user name is not empty, has no `:` and no control character, and does not begin \
@@ -31,6 +39,9 @@ pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandErr
         let file = file.display();
         CommandError::failed(format_args!("cannot replace `{file}`, which is unchanged: {error}"))
     };
+    if is_missing {
+        create(file, output).map_err(|error| CommandError::failed_at(file, error))?;
+    }
     // A symbolic link stays: its target is replaced.
     let real_file = fs::canonicalize(file).map_err(cannot_replace)?;
     // Somebody else may have changed the file while the password was typed.
@@ -40,6 +51,20 @@ pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandErr
     replace(&real_file, &bytes).map_err(cannot_replace)?;
     output.line(if line.is_some() { "password changed" } else { "user added" });
     Ok(Exit::Success)
+}
+
+/// Creates an empty file that only its owner can read, unless it was created meanwhile.
+fn create(file: &Path, output: &Output) -> io::Result<()> {
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
+        Ok(_) => output.error(format_args!("created `{}`", file.display())),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Replaces the contents of the file. Its owner, group and mode stay: a server may run as its
@@ -62,8 +87,7 @@ struct UsersFile {
 impl UsersFile {
     fn read(file: &Path, user: &str) -> Result<Self, CommandError> {
         let bytes = runtime::files::contents(file).map_err(|error| {
-            let help = if file.exists() { "" } else { ": create it first, empty" };
-            CommandError::failed(format_args!("cannot read `{}`: {error}{help}", file.display()))
+            CommandError::failed(format_args!("cannot read `{}`: {error}", file.display()))
         })?;
         let users = read_users(file, &bytes)?;
         let lines: Vec<u32> =

@@ -91,6 +91,12 @@ pub(super) fn caller(
             Some(format!("Basic {}", BASE64_STANDARD.encode(read_credentials(pair)?)))
         }
         (None, Some(token)) => {
+            if token != "-" && Path::new(token).is_file() {
+                return Err(CommandError::arguments(
+                    "`--bearer` takes the token itself, and this is a file: `--bearer - < FILE` \
+                     reads its first line",
+                ));
+            }
             let token = read_credentials(token)?;
             if let Some(problem) = token_problem(&token) {
                 return Err(CommandError::arguments(format_args!("`--bearer` takes {problem}")));

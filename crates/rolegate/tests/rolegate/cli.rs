@@ -275,6 +275,33 @@ fn who_can_lists_users() {
 }
 
 #[test]
+fn who_can_without_a_host_names_the_hosts_that_it_leaves_out() {
+    let folder = PolicyFolder::new(
+        "version: 1\nroles:\n  anyone: { allow: [GET a.example.com/report, GET b.example.com/report] }\n",
+    );
+    let who_can = |more: &[&str]| {
+        let (_, out, _) = run(&[&["who-can", "--policy", &folder.arg()][..], more].concat());
+        out
+    };
+    let note = "no host given, so the answer is for `localhost`; rules for the hosts \
+                `a.example.com` and `b.example.com` match this path: give a URL";
+    let out = who_can(&["GET", "/report"]);
+    assert!(out.contains("\nrequest: GET localhost/report\n"), "{out}");
+    assert!(out.contains(&format!("\nnote:    {note}\n")), "{out}");
+    let out = who_can(&["--output", "json", "GET", "/report"]);
+    let who: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&who["host"], &who["notes"]), (&"localhost".into(), &serde_json::json!([note])));
+    for request in [
+        &["GET", "https://c.example.com/report"][..],
+        &["--host", "localhost", "GET", "/report"],
+        &["GET", "/other"],
+    ] {
+        let out = who_can(request);
+        assert!(out.starts_with("nobody: ") && !out.contains("no host given"), "{out}");
+    }
+}
+
+#[test]
 fn who_can_ends_with_1_where_nobody_may() {
     let folder = PolicyFolder::new(
         "version: 1\nroles:\n  anyone: { allow: [GET /a, GET /closed], deny: [GET /closed] }\n",

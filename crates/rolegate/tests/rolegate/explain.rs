@@ -202,4 +202,7 @@ fn explain_says_what_an_argument_lacks() {
     }
     let (code, _, err) = explain(&["--bearer", "Bearer eyJ", "GET", "/people"]);
     assert!(code == 2 && err.contains("without `Bearer `") && !err.contains("eyJ"), "{err}");
+    let file = format!("{people}/policy.yaml");
+    let (code, _, err) = explain(&["--bearer", &file, "GET", "/people"]);
+    assert!(code == 2 && err.contains("`--bearer - < FILE` reads"), "{err}");
 }

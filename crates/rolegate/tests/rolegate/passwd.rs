@@ -144,7 +144,23 @@ fn a_file_or_user_that_cannot_be_right_changes_nothing() {
         assert!(err.contains(says), "{err}");
         assert_eq!(std::io::read_to_string(fs::File::open(&file).unwrap()).unwrap(), text);
     }
-    let (code, _, err) = run_with(&["passwd", &format!("{name}.new"), "alice"], "wonderland\n");
-    assert_eq!(code, 5);
-    assert!(err.contains("no such file"), "{err}");
+    let nowhere = folder.path().join("nowhere/users").display().to_string();
+    let (code, _, err) = run_with(&["passwd", &nowhere, "alice"], "wonderland\n");
+    assert!(code == 5 && err.contains("its folder does not exist"), "{err}");
+}
+
+#[test]
+fn a_missing_file_is_created_for_its_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("users");
+    let name = file.display().to_string();
+    let (code, out, _) = run_with(&["passwd", &name, "a:b"], "wonderland\n");
+    assert_eq!((code, &*out, file.exists()), (2, "", false));
+    let (code, out, err) = run_with(&["passwd", &name, "alice"], "wonderland\n");
+    assert_eq!((code, &*out), (0, "user added\n"), "{err}");
+    assert!(err.contains(&format!("created `{name}`")), "{err}");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = std::io::read_to_string(fs::File::open(&file).unwrap()).unwrap();
+    assert!(text.starts_with("alice:$") && text.lines().count() == 1, "{text}");
+    assert_eq!(run_with(&["passwd", &name, "bob"], "wonderland\n").2, "");
 }

@@ -62,7 +62,7 @@ fn a_failed_start_is_logged_in_the_format_of_the_log() {
     let folder = PolicyFolder::new("version: 1\nroles: { a: { extends: [b], allow: [GET a] } }\n");
     let (good, at) = (example("people"), taken.local_addr().unwrap().to_string());
     for (policy, listen, last) in [
-        (folder.arg(), "127.0.0.1:0", "cannot start: the policy does not compile"),
+        (folder.arg(), "127.0.0.1:0", "cannot start: the policy does not load"),
         (good, at.as_str(), "the address is in use"),
     ] {
         let (_, err) = failed_start(&policy, &["--log-format", "json", "--listen", listen]);

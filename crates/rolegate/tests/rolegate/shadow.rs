@@ -361,5 +361,5 @@ fn each_line_about_a_shadow_policy_that_does_not_load_says_so() {
         "{err}"
     );
     let last = lines.last().unwrap()["message"].as_str().unwrap();
-    assert!(last.starts_with("cannot start: the shadow policy does not compile"), "{err}");
+    assert!(last.starts_with("cannot start: the shadow policy does not load"), "{err}");
 }
