@@ -22,7 +22,7 @@ pub struct HashArgs {
 /// The arguments of `passwd`.
 #[derive(Args, Debug)]
 pub struct PasswdArgs {
-    /// The file, which a policy names as `users_file`.
+    /// The file, which a policy names as `users_file`. Created if it is missing.
     pub(crate) file: PathBuf,
     /// The user. Added if the file does not have a user with this name.
     pub(crate) user: String,
