@@ -17,7 +17,7 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use engine::Decision;
 use identity::{CredentialsError, Subject, UnixTime, signed_part};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Issuer, Keys, Role, RoleId};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 use serde_json::Value;
