@@ -135,8 +135,8 @@ fn render_piece(piece: &Piece, template: TemplateValues<'_>) -> Option<String> {
         Piece::Text(text) => return Some(text.to_string()),
         Piece::Rule => String::new(),
         Piece::User => template.subject.map(|subject| subject.user.to_string()).unwrap_or_default(),
-        // Without reserved roles, which a caller has only if the policy defines them: otherwise, a
-        // first rule for `anyone` would change the header of every request.
+        // Without reserved roles. A caller has them only if the policy defines them, so in the
+        // header, a first rule for `anyone` would change every request.
         Piece::Roles => join(unreserved_roles(template.roles).into_iter()),
         Piece::Groups => join(
             template.subject.iter().flat_map(|subject| subject.groups.iter().map(|group| &**group)),

@@ -56,7 +56,7 @@ struct Forwarded {
     bulk: Option<PartialBulk>,
 }
 
-/// The reason for a denial, and the missing privileges.
+/// The reason for a denial, and the answer of the roles, which has the missing privileges.
 type Denial = (Reason, search::Answer);
 
 /// The number of needs that are decided together. The missing privileges are listed for the first
@@ -125,7 +125,7 @@ impl Cluster {
             ),
             Err(problem) => ("", Err((Reason::Cluster(*problem), search::Answer::default()))),
         };
-        let ((reason, missing), logged) = match forwarded {
+        let ((reason, answer), logged) = match forwarded {
             Ok(Forwarded { target, names, filters, bulk }) => {
                 let logged = ClusterRequest::new(operation, needs, names, bulk);
                 let ForwardScratch { target: forwarded_target, document_security } =
@@ -153,7 +153,7 @@ impl Cluster {
             }
             Err(denial) => (denial, ClusterRequest::new(operation, needs, Vec::new(), None)),
         };
-        let denied = self.denials.forbidden(request, reason, caller, &missing, &mut scratch.denial);
+        let denied = self.denials.forbidden(request, reason, caller, &answer, &mut scratch.denial);
         Verdict::Denied(Denied { cluster: logged, ..denied })
     }
 
@@ -172,7 +172,8 @@ impl Cluster {
             Ok(filters) => {
                 let target =
                     self.privileges().with_names_for_patterns(prepared, search_request, needs);
-                // Patterns that stay may match a newer index, of which a role hides a part.
+                // Forwarded patterns may match an index that is not in the inventory yet, and of
+                // which a role hides a part.
                 let missing = match &target {
                     Some(_) => None,
                     None => self.privileges().missing_if_patterns_stay(prepared, needs),
@@ -181,7 +182,7 @@ impl Cluster {
                     let target = target.unwrap_or_default();
                     return Ok(Forwarded { target, names: Vec::new(), filters, bulk: None });
                 };
-                (Reason::NotPermitted, denied_for(missing))
+                (Reason::NotPermitted, denial_answer(missing))
             }
             Err(denial) => match self.reduced(search_request, operation, prepared, &denial.1) {
                 Some(reduced) => return Ok(reduced),
@@ -256,7 +257,7 @@ impl Cluster {
                 Trust::Verified | Trust::Assumed => self.privileges().caller(&cluster_subject),
                 Trust::AssumedUncached => self.privileges().uncached_caller(&cluster_subject),
             },
-            headers: responder.caller_headers(Some(subject), &roles, trust),
+            headers: responder.caller_headers(Some((subject, trust)), &roles),
             subject: cluster_subject,
         }
     }
@@ -331,9 +332,9 @@ impl Cluster {
     }
 }
 
-/// The answer to a request that lacks only this privilege.
+/// The answer to a caller who lacks only this privilege.
 #[must_use]
-pub fn denied_for(missing: search::Missing) -> search::Answer {
+pub fn denial_answer(missing: search::Missing) -> search::Answer {
     search::Answer {
         verdict: ClusterVerdict::Denied,
         missing: BTreeSet::from([missing]),

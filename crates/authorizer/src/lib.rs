@@ -48,7 +48,7 @@ use crate::scratch::AnswerScratch;
 
 pub use crate::answer::ResponseHeader;
 pub use crate::cluster::{
-    Cluster, ClusterCaller, NEEDS_PER_CHUNK, cluster_config, denied_for, reads_header,
+    Cluster, ClusterCaller, NEEDS_PER_CHUNK, cluster_config, denial_answer, reads_header,
 };
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::request::{
@@ -148,7 +148,7 @@ impl Authorizer {
             if let Some(before) = &previous.cluster {
                 cluster.authenticator.carry_over(&before.authenticator);
             }
-            // The carried-over credentials were hashed by the same hasher: all clusters share it.
+            // Both authenticators of `previous` share a hasher, which the rules have carried over.
             cluster.authenticator.share_hasher(&self.rules.authenticator);
         }
     }
@@ -192,6 +192,7 @@ impl Authorizer {
         let caller = subject.map(|subject| {
             subject.map(|subject| {
                 let identity = self.backend(request.host).identity();
+                // A tool may know only the name. Patterns with `{user}` also need its source.
                 let source = subject.source.or_else(|| identity.source_of(&subject.user));
                 Subject { source, ..subject }
             })

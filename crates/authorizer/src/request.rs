@@ -122,8 +122,8 @@ fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Re
 ///
 /// A value that [`identity::Authenticator::authenticate`] accepts is valid: a scheme, spaces, and
 /// base64 or a token. So the value of a cached caller is not validated, which would take 50 ns for
-/// a token of 900 bytes (November 2026). Any other value must be validated before it is verified,
-/// or denied for another reason.
+/// a token of 900 bytes (November 2026). Any other value must be validated first, before it is
+/// verified and before it is denied for another reason.
 pub(crate) fn validate_authorization(value: Option<&[u8]>) -> Result<(), Reason> {
     let Some(value) = value else { return Ok(()) };
     // A single pass without an early exit, so the compiler vectorizes it: tokens are long.

@@ -72,15 +72,16 @@ impl Responder {
     /// gets an identity header.
     pub(crate) fn caller_headers(
         &self,
-        subject: Option<&Subject>,
+        caller: Option<(&Subject, Trust)>,
         roles: &[&str],
-        trust: Trust,
     ) -> CallerHeaders {
+        let subject = caller.map(|(subject, _)| subject);
         let template = TemplateValues { subject, roles, revision: &self.revision };
-        let signer = self.signer.as_ref().zip(subject).filter(|_| trust == Trust::Verified);
+        let verified = caller.filter(|(_, trust)| *trust == Trust::Verified);
+        let signer = self.signer.as_ref().zip(verified);
         CallerHeaders {
             values: answer::render(&self.loaded.policy.allow_response.set_headers, template),
-            signed: signer.map(|(signer, subject)| signer.prepare(subject, roles)),
+            signed: signer.map(|(signer, (subject, _))| signer.prepare(subject, roles)),
         }
     }
 

@@ -56,7 +56,7 @@ impl Rules {
             None => (Engine::compile(policy).into(), labels(policy)),
         };
         let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
-        let anonymous = responder.caller_headers(None, &roles, Trust::Assumed);
+        let anonymous = responder.caller_headers(None, &roles);
         Self { engine, authenticator, anonymous, labels, loaded }
     }
 
@@ -198,7 +198,7 @@ impl Rules {
         let prefix = subject.source.map_or("", |source| identity.user_prefix(source));
         RulesCaller {
             user_prefix_len: prefix.len(),
-            headers: responder.caller_headers(Some(subject), &names, trust),
+            headers: responder.caller_headers(Some((subject, trust)), &names),
             roles,
         }
     }

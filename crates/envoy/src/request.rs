@@ -238,7 +238,7 @@ fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
     let mut content = None;
     while let Some((number, value)) = fields.next().ok()? {
         if number == wanted {
-            content = bytes(value, number, "Address").ok();
+            content = if let Value::Bytes(bytes) = value { Some(bytes) } else { None };
         }
     }
     content

@@ -88,8 +88,8 @@ impl Accounts {
         })
     }
 
-    /// The account whose password it is under this policy, or the error of a wrong password. `None`
-    /// if since the verification the user was added or removed, or got another hash.
+    /// The account of the verified password under this policy, or the error of a wrong password.
+    /// `None` if since the verification the user was added or removed, or got another hash.
     ///
     /// Both look-ups are always made, so that this costs the same whether the user exists or not.
     pub(crate) fn account_verified_by(

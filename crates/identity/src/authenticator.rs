@@ -106,15 +106,15 @@ impl<T: HeapSize> Authenticator<T> {
     /// at a low priority must not call it: if it waited for a CPU with a lock, requests would wait.
     pub fn carry_over(&mut self, previous: &Self) {
         self.hasher = previous.hasher.clone();
-        self.tokens.continue_count(&previous.tokens);
+        self.tokens.continue_evictions(&previous.tokens);
         if let (Some(basic), Some(before)) = (&mut self.basic, &previous.basic) {
             basic.carry_over(before, self.limits);
         }
     }
 
     /// Uses the hasher of `other`, so that both can cache the result of the same verification. Call
-    /// it before this authenticator serves requests. Carried-over credentials are found by the
-    /// hasher of `previous`: after [`Authenticator::carry_over`], call it only if that is the same.
+    /// it before this authenticator serves requests. After [`Authenticator::carry_over`], call it
+    /// only if `other` has the same hasher, by which the carried-over credentials are found.
     pub fn share_hasher<U>(&mut self, other: &Authenticator<U>) {
         self.hasher = other.hasher.clone();
     }
@@ -152,8 +152,9 @@ impl<T: HeapSize> Authenticator<T> {
         }
         // The key is the hash of the whole header value, so that a hit needs not parse the value
         // and decode its base64.
-        let (key, has_result) = (self.hasher.hash(value), result.is_some());
-        cache.get_or_look_up(self.id, key, now, has_result, look_up).map(Some)
+        let key = self.hasher.hash(value);
+        let was_verified = result.is_some();
+        cache.get_or_look_up(self.id, key, now, was_verified, look_up).map(Some)
     }
 
     /// The same as [`Authenticator::authenticate`], but runs a verification on the calling thread.
@@ -252,8 +253,8 @@ impl<T: HeapSize> Authenticator<T> {
         let credentials = BasicCredentials::decode(encoded).map_err(CredentialsError::from)?;
         let (user, password) = (credentials.user(), credentials.password());
         if !basic.verify {
-            // As a pair, because `hash` would take HighwayHash for a long name: others may know the
-            // name (see [`KeyedHasher`]).
+            // As a pair, because pairs are always hashed by SipHash, and others may know the name
+            // (see [`KeyedHasher`]).
             let cache_key = self.hasher.hash_pair(user.as_bytes(), b"");
             return Ok(basic.unverified(cache_key, user, now, attach));
         }
@@ -284,6 +285,7 @@ impl<T: HeapSize> Authenticator<T> {
             // No user of the policy has a hash.
             return Err(CredentialsError::BadPassword.into());
         };
+        // Equal verifications run once.
         let job_key = self.hasher.hash_pair(&cache_key.to_le_bytes(), account.hash().as_bytes());
         let (user, password) = (user.into(), Zeroizing::new(password.to_vec()));
         let credentials = PendingCredentials::Password { account, user, password };

@@ -54,7 +54,7 @@ pub(crate) struct TimedValue<V> {
     pub(crate) window: Window,
     /// The memory that it holds, in bytes.
     pub(crate) bytes: usize,
-    /// How long a thread may use it before the next look-up: only that renews the entry.
+    /// How long a thread may use it before it must look it up again, which renews the entry.
     pub(crate) max_local_age: Duration,
 }
 
@@ -193,7 +193,7 @@ impl<V: Clone> Cache<V> {
     }
 
     /// Starts with the number of evictions of `previous`, so that a reload does not reset it.
-    pub(crate) fn continue_count(&self, previous: &Self) {
+    pub(crate) fn continue_evictions(&self, previous: &Self) {
         self.evicted.store(previous.evicted.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 

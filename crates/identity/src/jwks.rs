@@ -45,9 +45,9 @@ pub struct KeyFault {
     pub key: String,
     /// Why the key cannot be used.
     pub message: &'static str,
-    /// True if the key is sound but not for us: not supported, or for another purpose. Many issuers
-    /// publish such keys too. False if the key is weak, damaged or must not be in the set.
-    pub is_sound: bool,
+    /// Whether the key is weak, damaged or must not be in the set. Otherwise it is sound but not
+    /// for us: not supported, or for another purpose. Many issuers publish such keys too.
+    pub is_rejected: bool,
 }
 
 /// Why a key set cannot be used at all.
@@ -137,13 +137,13 @@ pub fn parse(bytes: &[u8]) -> Result<(KeySet, Vec<KeyFault>), KeySetError> {
             }
             Err(fault) => fault,
         };
-        let Fault { message, is_sound } = fault;
-        faults.push((jwk, KeyFault { key: label(position, jwk), message, is_sound }));
+        let Fault { message, is_rejected } = fault;
+        faults.push((jwk, KeyFault { key: label(position, jwk), message, is_rejected }));
     }
     if keys.is_empty() {
         return Err(KeySetError::NoUsableKey(faults.into_iter().map(|(_, fault)| fault).collect()));
     }
-    faults.retain(|(jwk, fault)| !(fault.is_sound && is_for_encryption(jwk)));
+    faults.retain(|(jwk, fault)| fault.is_rejected || !is_for_encryption(jwk));
     Ok((KeySet { keys }, faults.into_iter().map(|(_, fault)| fault).collect()))
 }
 
@@ -249,18 +249,18 @@ impl KeySet {
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     message: &'static str,
-    is_sound: bool,
+    is_rejected: bool,
 }
 
 impl Fault {
     /// The key is weak, damaged, or must not be in the set.
     const fn rejected(message: &'static str) -> Self {
-        Self { message, is_sound: false }
+        Self { message, is_rejected: true }
     }
 
     /// The key is sound, but is not supported or has another purpose.
     const fn unsuitable(message: &'static str) -> Self {
-        Self { message, is_sound: true }
+        Self { message, is_rejected: false }
     }
 }
 

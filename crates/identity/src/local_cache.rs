@@ -59,7 +59,8 @@ struct Entry<T> {
 impl<T> LocalCache<T> {
     /// The cached subject with this key, if this authenticator has verified its credentials;
     /// otherwise the subject that `look_up` returns, which is then cached for at most a second.
-    /// `has_result` is whether `look_up` uses the result of a verification for this request.
+    /// `was_verified`, for the counters, is whether `look_up` has the result of a verification for
+    /// this request.
     ///
     /// # Errors
     /// The error of `look_up`.
@@ -68,7 +69,7 @@ impl<T> LocalCache<T> {
         authenticator: u64,
         key: u128,
         now: UnixTime,
-        has_result: bool,
+        was_verified: bool,
         look_up: impl FnOnce() -> Result<TimedValue<Arc<CachedSubject<T>>>, E>,
     ) -> Result<&CachedSubject<T>, E> {
         if self.authenticator != authenticator {
@@ -94,9 +95,9 @@ impl<T> LocalCache<T> {
             lookups.local += 1;
             return Ok(&entry.cached);
         }
-        lookups.missed += u64::from(has_result);
+        lookups.missed += u64::from(was_verified);
         let TimedValue { value: cached, window, bytes, max_local_age } = look_up()?;
-        lookups.shared += u64::from(!has_result);
+        lookups.shared += u64::from(!was_verified);
         if bytes > MAX_BYTES {
             return Ok(last.insert(cached));
         }

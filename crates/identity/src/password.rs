@@ -148,7 +148,7 @@ impl StoredHash {
         Ok((stored, weakness))
     }
 
-    /// Determines how long a check takes, together with the password: the algorithm (`None` is
+    /// The properties of the hash on which the time of a check depends: the algorithm (`None` is
     /// SHA-1), and for PBKDF2 the length of the digest.
     pub(crate) fn cost(&self) -> (Option<HashAlgorithm>, usize) {
         match self {

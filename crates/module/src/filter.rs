@@ -161,7 +161,7 @@ impl Filter for Authorization {
             self.count(&stream, ErrorKind::Internal);
             return stream.reply(&ERROR);
         };
-        let (worker, received) = (Worker::get_or_create(&policy), received.after_wait());
+        let (worker, received) = (Worker::get_or_create(&policy), received.resumed_now());
         let exchange = Exchange { filter: self, state, stream, worker: &worker, received };
         match (wait, event) {
             (Wait::Password(wait), HASHED) => {
@@ -279,7 +279,7 @@ impl Exchange<'_, '_> {
         let Ok(Checked::Pending(verification)) = checked else { return self.conclude(checked) };
         match self.worker.thread.verify(verification) {
             Ok(verified) => {
-                Self { received: self.received.after_wait(), ..self }.authorize(Some(&verified))
+                Self { received: self.received.resumed_now(), ..self }.authorize(Some(&verified))
             }
             Err(kind) => self.fail(kind),
         }

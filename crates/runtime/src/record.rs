@@ -172,9 +172,10 @@ impl Received {
         self.resumed_time.saturating_sub(self.resumed.saturating_duration_since(self.arrived))
     }
 
-    /// The same request after a wait. The expiry of credentials and date math in names of indices
-    /// refer to `resumed_time`, however long a client makes the wait.
-    pub fn after_wait(self) -> Self {
+    /// The same request, whose wait ends now. The expiry of credentials and date math in names of
+    /// indices refer to `resumed_time`, however long a client makes the wait. The latency still
+    /// counts from `arrived`.
+    pub fn resumed_now(self) -> Self {
         Self { resumed: Instant::now(), resumed_time: clock::now(), ..self }
     }
 }

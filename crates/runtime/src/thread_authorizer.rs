@@ -68,7 +68,7 @@ impl ThreadAuthorizer {
         self.policy.shadow.is_some()
     }
 
-    /// Whether the `traceparent` of the proxy's own call matters.
+    /// Whether spans are recorded, which need the `traceparent` of the proxy's own call.
     pub fn joins_traces(&self) -> bool {
         self.policy.tracing.is_some()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use authorizer::{Cluster, NEEDS_PER_CHUNK, Request, denied_for};
+use authorizer::{Cluster, NEEDS_PER_CHUNK, Request, denial_answer};
 use identity::{Subject, UnixTime};
 use search::explain::{self, Restriction};
 use search::{Action, Answer, Missing, Need, Privileges, Reason, Steps, Target, Verdict};
@@ -307,7 +307,7 @@ fn first_problem<'n>(
     }
     match privileges.missing_if_patterns_stay(caller, needs) {
         Some(missing) if privileges.with_names_for_patterns(caller, request, needs).is_none() => {
-            Some((needs, denied_for(missing)))
+            Some((needs, denial_answer(missing)))
         }
         Some(_) | None => filtered,
     }

@@ -163,6 +163,6 @@ fn its_size_is_known_and_evictions_are_counted_on() {
     let entry = Cache::<u32>::ENTRY_BYTES;
     assert_eq!(cache.size(), CacheSize { entries: 2, bytes: 2 * entry + 30, evicted: 3 });
     let next = Cache::<u32>::new(2, HUNDRED);
-    next.continue_count(&cache);
+    next.continue_evictions(&cache);
     assert_eq!(next.size(), CacheSize { entries: 0, bytes: 0, evicted: 3 });
 }

@@ -206,7 +206,7 @@ fn texts(list: &[Value]) -> Result<Vec<&str>, CredentialsError> {
     list.iter().map(|item| item.as_str().ok_or(CredentialsError::MalformedClaims)).collect()
 }
 
-/// The user name in the claims of a token, with its prefix, if it can be one.
+/// The user name in the claims of a token, with the issuer's prefix, if the claim is a valid name.
 pub(crate) fn user(claims: &Map<String, Value>, issuer: &model::Issuer) -> Option<Arc<str>> {
     let user = value_at(claims, &issuer.claims.user)?.as_str()?;
     is_name(user).then(|| with_prefix(&issuer.user_prefix, user))

@@ -182,7 +182,8 @@ fn parse_fetched_set(
     Some(keys)
 }
 
-/// Parses the set at this URL or path. A weak or damaged key is an error in a file.
+/// Parses the set at this URL or path. A rejected key is an error in a file. A key that is not
+/// supported, or for another purpose, is only ignored.
 fn parse_key_set(
     bytes: &[u8],
     at: &Place,
@@ -198,8 +199,8 @@ fn parse_key_set(
         }
         Err(error) => (None, Vec::new(), Some(error)),
     };
-    for KeyFault { key, message, is_sound } in faults {
-        problems.push(if is_file && !is_sound {
+    for KeyFault { key, message, is_rejected } in faults {
+        problems.push(if is_file && is_rejected {
             Problem::error(at.clone(), format!("{key} cannot be used: {message}, in `{source}`"))
         } else {
             let message = format!("{key} is ignored: {message}, in `{source}`");

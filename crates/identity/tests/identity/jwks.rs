@@ -21,10 +21,12 @@ fn changed(algorithm: &str, changes: &[(&str, Value)]) -> Value {
     jwk
 }
 
-/// The fault of a set of this one key, and whether the key is sound.
+/// The fault of a set of this one key, and whether the key is only unsuitable, not rejected.
 fn fault(jwk: Value) -> (String, bool) {
     match jwks::parse(set(&[jwk]).to_string().as_bytes()) {
-        Err(KeySetError::NoUsableKey(faults)) => (faults[0].message.to_owned(), faults[0].is_sound),
+        Err(KeySetError::NoUsableKey(faults)) => {
+            (faults[0].message.to_owned(), !faults[0].is_rejected)
+        }
         other => panic!("{other:?}"),
     }
 }

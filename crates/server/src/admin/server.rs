@@ -54,7 +54,7 @@ pub struct Admin {
 
 /// The program behind the pages.
 pub trait Backend: Send + Sync {
-    /// The sources of the pages; `None` while nothing runs.
+    /// The sources of the pages; `None` inside Envoy while it has no filter of rolegate.
     fn sources(&self) -> Option<Arc<PageSources>>;
 
     /// Reloads the policy and fetches all keys.

@@ -47,7 +47,7 @@ pub(super) enum Failure {
 pub(super) struct Call<'a> {
     /// When the message was complete or, if it never is, when its first part was read.
     pub(super) received: Received,
-    /// Its `traceparent`; empty without one, and where it does not matter.
+    /// Its `traceparent`; empty without one, and if no spans are recorded.
     pub(super) traceparent: &'a [u8],
 }
 
@@ -114,7 +114,7 @@ impl Checker {
         }
     }
 
-    /// Whether the `traceparent` of a call matters.
+    /// Whether spans are recorded, which need the `traceparent` of a call.
     pub(super) fn joins_traces(&self) -> bool {
         self.thread.joins_traces()
     }
@@ -191,13 +191,13 @@ impl Checker {
             id: decoded.id,
             client: decoded.source_ip(),
             can_change_bodies: false,
-            body: request_body::visible_body(&decoded, &headers),
+            body: request_body::whole_body(&decoded, &headers),
         };
-        let started = Instant::now();
+        let (started, now) = (Instant::now(), call.received.resumed_time);
         let outcome = if decoded.too_many_headers {
             Outcome::Decided(authorizer.deny_over_limit(&request, Limit::HeaderLines, scratch))
         } else {
-            authorizer.check(&request, result, scratch, call.received.resumed_time)
+            authorizer.check(&request, result, scratch, now)
         };
         match outcome {
             Outcome::Pending(verification) => {

@@ -37,7 +37,7 @@ use super::turns::{Meter, MeteredSocket};
 const BATCH: usize = 64;
 /// After a turn whose answers took this long, a connection queues before it reads again, so that
 /// connections with few requests do not wait for all busy connections. Chosen, not measured: with
-/// less, connections of ordinary Envoys queue; with more, several busy connections below it delay
+/// less, connections of ordinary Envoys queue; with more, busy connections that do not queue delay
 /// others.
 const LONG_TURN: Duration = Duration::from_micros(100);
 /// HTTP/2 flow-control window of a connection, in bytes: four messages of 250 KB, or thousands of
@@ -63,13 +63,13 @@ const MAX_STREAMS: u32 = 1024;
 /// memory, and there can be thousands of connections; but with a single stream, a slow check would
 /// delay the next checks of its connection.
 const MIN_STREAMS: u32 = 4;
-/// Minimum size of a burst of resets. A peer may open and reset this many streams, and a quarter
-/// more, before they are accepted (RFC 9113, 5.1.2). If many clients of an Envoy disconnect
-/// together, Envoy resets their streams. That must not close the connection, which also carries the
-/// checks of other clients. Envoy has at most 1,024 requests in flight by default.
+/// Resets in a burst, also on a connection with fewer streams. A peer may open and reset this many
+/// streams, and a quarter more, before they are accepted (RFC 9113, 5.1.2). If many clients of an
+/// Envoy disconnect together, Envoy resets their streams. That must not close the connection, which
+/// also carries the checks of other clients. Envoy has at most 1,024 requests in flight by default.
 const MIN_RESETS: usize = 1 << 10;
 /// The maximum excess of reset streams over answered streams of a connection, in bursts. Beyond it
-/// the connection is closed. `h2` remembers as many reset streams. Chosen, not measured.
+/// the connection is closed. Chosen, not measured.
 const RESET_BURSTS: usize = 4;
 /// Maximum size of a stream's header list, in bytes. The headers of the HTTP request to be
 /// authorized are inside the message, but an Envoy that records spans adds the `tracestate` of its
@@ -78,16 +78,16 @@ const RESET_BURSTS: usize = 4;
 /// with 431 itself. An Envoy with `failure_mode_allow` then lets the request pass, so no client may
 /// be able to cause it.
 const HEADER_LIST: u32 = 128 << 10;
-/// Maximum number of connections within the head of a request, of heads that take several frames.
-/// Each may take 300 KiB of memory: an empty field counts 32 bytes against [`HEADER_LIST`], and
-/// takes 72.
+/// Maximum number of connections whose peer has begun a request head and not ended it (HEADERS
+/// without END_HEADERS). Each head may take 300 KiB of memory: an empty field counts 32 bytes
+/// against [`HEADER_LIST`], and takes 72.
 const MAX_HALF_HEADS: usize = 64;
 /// Bytes per stream for which `h2` grants send capacity. It limits answers of health checks and
 /// reflection, which ask for capacity before they send. Answers to checks do not ask, so that they
 /// leave in a single write: `check` limits their size.
 const SEND_BUFFER: usize = 64 << 10;
-/// Maximum number of unfinished messages that a connection continues itself. Chosen, not measured:
-/// after each read, the connection polls all of them.
+/// Maximum number of unfinished messages that a connection polls, instead of a task for each.
+/// Chosen, not measured: the connection polls all of them after each read.
 const MAX_UNFINISHED: usize = 16;
 
 /// Serves a connection until it ends.
@@ -162,7 +162,7 @@ fn streams(options: &Options, connections: usize) -> u32 {
     share.clamp(MIN_STREAMS, MAX_STREAMS)
 }
 
-/// How many connections of a worker may be within the head of a request.
+/// How many connections of a worker may have an unfinished request head.
 pub(super) fn max_half_heads(options: &Options) -> usize {
     (MAX_HALF_HEADS / options.threads.max(1)).max(2)
 }
@@ -298,6 +298,8 @@ impl<I: AsyncRead + AsyncWrite + Unpin> Connection<I> {
             match self.h2.poll_accept(cx) {
                 Poll::Ready(Some(Ok(stream))) => self.batch.push(stream),
                 Poll::Ready(Some(Err(error))) => {
+                    // `h2` has found the error in the peer's bytes. With ENHANCE_YOUR_CALM, they
+                    // are valid, but exceed one of its limits.
                     if error.is_library() && error.reason() != Some(Reason::ENHANCE_YOUR_CALM) {
                         self.report(WrongProtocol::InvalidHttp2);
                     }

@@ -1,5 +1,5 @@
 //! An HTTP/2 stream: a gRPC call and its answer. It is answered at once if possible, without a task
-//! and its allocation. If the rest of its message is missing, its connection continues it for
+//! and its allocation. If a part of its message is missing, its connection polls for the rest, for
 //! [`GRACE`]. It gets a task after that, or if its credentials must be verified.
 
 use std::future::poll_fn;
@@ -69,7 +69,7 @@ pub(super) fn accept(
     }
     let (head, body) = request.into_parts();
     let mut incoming = Incoming::new(body);
-    // The rest can arrive only while the connection is polled, which then looks for it.
+    // No waker: the rest arrives while the connection is polled, which then polls this again.
     let message = incoming.poll(&shared.limits, &mut Context::from_waker(Waker::noop()));
     let traceparent =
         if context.checker.joins_traces() { head.headers.get(TRACEPARENT) } else { None };
@@ -91,6 +91,7 @@ pub(super) fn accept(
         }
         Poll::Ready(Err(failure)) => {
             exchange.fail(failure, &[]);
+            // Counted as an error above; as an error of the stream it also counts as a reset.
             if failure == Failure::Error(ErrorKind::Cancelled) {
                 return Err(Reason::CANCEL.into());
             }
@@ -120,8 +121,8 @@ impl Receiving {
         self.deadline > self.until
     }
 
-    /// The message, or why there will be none. No task is woken: to be called when the connection
-    /// has read.
+    /// The message, or why there will be none. To be called each time the connection has read,
+    /// because no task is woken.
     pub(super) fn poll(&mut self) -> Poll<Result<Bytes, Failure>> {
         let limits = &self.exchange.context.shared.limits;
         self.incoming.poll(limits, &mut Context::from_waker(Waker::noop()))
@@ -132,8 +133,8 @@ impl Receiving {
         let Self { mut exchange, mut incoming, deadline, pending, .. } = self;
         match message {
             Err(failure) => {
-                // The latency of this batch's earlier answers counts from `received`, that of this
-                // answer from the first part of its message.
+                // The latency of the earlier answers is recorded first. It counts from `received`,
+                // that of this answer from the first part of its message.
                 let _ = exchange.context.checker.record_latency(received);
                 exchange.fail(failure, &[]);
                 let _ = exchange.context.checker.record_latency(exchange.received);
@@ -160,7 +161,7 @@ struct Exchange {
     peer: Peer,
     respond: SendResponse<Bytes>,
     received: Received,
-    /// The `traceparent` of the call, if it matters.
+    /// The `traceparent` of the call, if spans are recorded.
     traceparent: Option<HeaderValue>,
 }
 
@@ -254,14 +255,14 @@ impl Exchange {
                     let result =
                         self.in_time(deadline, async { wait.hashed().await.map_err(not_hashed) });
                     let result = result.await?;
-                    self.received = self.received.after_wait();
+                    self.received = self.received.resumed_now();
                     result
                 }
                 VerificationKind::Token => {
                     let turn = context.token_queue.enqueue(network)?;
                     let turn = async { turn.await.map_err(|_| Overload::TokenQueue.into()) };
                     self.in_time(deadline, turn).await?;
-                    self.received = self.received.after_wait();
+                    self.received = self.received.resumed_now();
                     // Another request with the same token may have been verified meanwhile.
                     match self.check(message, None) {
                         Ok(()) => return Ok(()),

@@ -1,5 +1,5 @@
 //! Follows the frames of a connection (RFC 9113, 4.1 and 6), for two facts that `h2` does not tell:
-//! whether the peer is within the head of a request, and how many streams `h2` has reset as
+//! whether a request head of the peer is unfinished, and how many streams `h2` has reset as
 //! invalid.
 
 use std::cell::Cell;

@@ -159,12 +159,13 @@ impl Incoming {
             Arrived::Whole(_) => Err(ErrorKind::Framing.into()),
             Arrived::Parts(parts, reservation) => {
                 let mut prefix = [0; GRPC_PREFIX];
-                let arrived = prefix
+                // The prefix may begin in `parts` and end in `data`.
+                let copied = prefix
                     .iter_mut()
                     .zip(parts.iter().chain(&data))
                     .map(|(to, from)| *to = *from)
                     .count();
-                let length = expected(prefix.get(..arrived).unwrap_or_default(), limits.message)?;
+                let length = expected(prefix.get(..copied).unwrap_or_default(), limits.message)?;
                 if length.is_some_and(|length| length < parts.len().saturating_add(data.len())) {
                     return Err(ErrorKind::Framing.into());
                 }

@@ -19,7 +19,7 @@ const IDLE_AFTER: Duration = Duration::from_secs(1);
 pub(super) struct Registry {
     open: RefCell<HashMap<u64, Rc<Entry>>>,
     limit: usize,
-    /// The connections within the head of a request, in the order in which the heads began.
+    /// The connections with an unfinished request head, in the order in which the heads began.
     half_heads: RefCell<VecDeque<u64>>,
     max_half_heads: usize,
     /// The number of the newest connection. A lower number is older.
@@ -71,7 +71,7 @@ pub(super) struct PendingGuard {
 
 impl Registry {
     /// The registry of a worker with at most `limit` connections. At most `max_half_heads` of them
-    /// may be within the head of a request.
+    /// may have an unfinished request head.
     pub(super) fn new(
         limit: usize,
         max_half_heads: usize,
@@ -193,21 +193,21 @@ impl RegisteredConnection {
         self.entry.last_request.set(Some(now));
     }
 
-    /// Records whether the connection is within the head of a request. If too many connections are,
+    /// Records whether the connection has an unfinished request head. If too many connections do,
     /// the first of them is closed: a peer that sends a head as a whole is among them for a moment
     /// only.
-    pub(super) fn set_half_head(&self, is_within: bool) {
-        if self.entry.has_half_head.replace(is_within) == is_within {
+    pub(super) fn set_half_head(&self, has_half_head: bool) {
+        if self.entry.has_half_head.replace(has_half_head) == has_half_head {
             return;
         }
-        let mut within = self.registry.half_heads.borrow_mut();
-        if !is_within {
-            within.retain(|number| *number != self.number);
+        let mut half_heads = self.registry.half_heads.borrow_mut();
+        if !has_half_head {
+            half_heads.retain(|number| *number != self.number);
             return;
         }
-        within.push_back(self.number);
-        if within.len() > self.registry.max_half_heads
-            && let Some(first) = within.pop_front()
+        half_heads.push_back(self.number);
+        if half_heads.len() > self.registry.max_half_heads
+            && let Some(first) = half_heads.pop_front()
         {
             self.registry.close(first);
         }

@@ -7,14 +7,14 @@ use envoy::CheckRequest;
 /// requests of clients.
 const PARTIAL: &[u8] = b"x-envoy-auth-partial-body";
 
-/// The body of a request. Envoy sends it if the filter or the route has `with_request_body`, and
-/// then always adds the header [`PARTIAL`]. Without that header, Envoy may have kept the body, so
-/// it is unseen. It is empty only if the route promises by
+/// The body of a request, if Envoy sends the whole body. Envoy sends it if the filter or the route
+/// has `with_request_body`, and then always adds the header [`PARTIAL`]. Without that header, Envoy
+/// may have kept the body, so it is unseen. It is empty only if the route promises by
 /// `context_extensions: { request_body: buffered }` that Envoy sends all bodies, no header such as
 /// `content-length` announces a body, and the request does not upgrade to another protocol, whose
 /// bytes Envoy does not buffer. If Envoy sends the body as text, the cluster gets other bytes, so
 /// it is unseen.
-pub(super) fn visible_body<'a>(
+pub(super) fn whole_body<'a>(
     request: &CheckRequest<'a>,
     headers: &[Header<'a>],
 ) -> RequestBody<'a> {
@@ -89,7 +89,7 @@ mod tests {
             .iter()
             .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
             .collect();
-        match visible_body(&request, &headers) {
+        match whole_body(&request, &headers) {
             RequestBody::Whole(body) => Some(body.to_vec()),
             RequestBody::Unavailable | RequestBody::Pending => None,
         }
