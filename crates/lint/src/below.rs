@@ -51,17 +51,16 @@ fn find_open<'s, 'p>(
     related: &mut RelatedRoles<'_>,
     steps: &mut Steps,
 ) -> Option<&'s RoleRule<'p>> {
-    let mut search =
-        Search { trie, deny, end, wider_allows: Vec::new(), is_deliberate: false, steps };
+    let mut search = Search { trie, deny, end, wider_allows: Vec::new(), is_settled: false, steps };
     search.walk(Trie::root(pattern), &pattern.segments);
-    let Search { wider_allows, is_deliberate, .. } = search;
+    let Search { wider_allows, is_settled, .. } = search;
     let mut wider_allows = wider_allows.into_iter().map(|id| trie.rules.at(id));
     let allow = wider_allows.find(|allow| related.restricts(deny, allow.role_id, steps));
-    allow.filter(|_| steps.are_left() && !is_deliberate)
+    allow.filter(|_| steps.are_left() && !is_settled)
 }
 
 /// The end of a path that may have paths below it. A path that ends in a slash, or in a file name
-/// such as `a.html`, has none.
+/// such as `a.html` or `a*b`, has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathEnd {
     /// The path is `/`.
@@ -84,6 +83,8 @@ impl PathEnd {
                 (pattern.segments.len() == 1).then_some(Self::Root)
             }
             Segment::Literal(name) => (!has_extension(name)).then_some(Self::Name),
+            // The pieces between the `*`s: `["internal", ""]` for `internal*`, `["", ".env"]` for
+            // `*.env`.
             Segment::Glob(glob) => match &*glob.0 {
                 [start, .., end] if !start.is_empty() => end.is_empty().then_some(Self::NameStart),
                 // `*` alone gets another warning ([`Warning::SingleSegment`]).
@@ -106,9 +107,9 @@ struct Search<'s, 'p> {
     deny: &'s RoleRule<'p>,
     end: PathEnd,
     wider_allows: Vec<RuleId>,
-    /// Whether another rule is for deeper paths: the author has considered them, so there is no
-    /// warning.
-    is_deliberate: bool,
+    /// Whether there is no warning: a `deny` rule covers the deeper paths, or another rule shows
+    /// that the author has considered them.
+    is_settled: bool,
     steps: &'s mut Steps,
 }
 
@@ -121,13 +122,13 @@ impl<'p> Search<'_, 'p> {
         for id in &node.open_ended {
             let RoleRule { effect, rule, .. } = self.trie.rules.at(*id);
             let overlaps = share_method_and_host(rule, self.deny.rule);
-            self.is_deliberate |= *effect == Effect::Deny && overlaps;
+            self.is_settled |= *effect == Effect::Deny && overlaps;
             if *effect == Effect::Allow
                 && overlaps
                 // For an `allow` of `/internal/**`, a `deny` of `/internal` is an exception.
                 && !segments.is_empty()
-                // To deny some methods on one path is common, such as `DELETE` of a collection. To
-                // deny only `/` is probably a mistake with any method.
+                // To deny some methods on one named path is common, such as `DELETE` of a
+                // collection. With another end, it is probably a mistake with any method.
                 && (self.end != PathEnd::Name || self.deny.rule.actions.covers(&rule.actions))
             {
                 self.wider_allows.push(*id);
@@ -137,12 +138,12 @@ impl<'p> Search<'_, 'p> {
             // A rule below `/internal/{id}` shows that the author has considered deeper paths. A rule
             // below `/internal*` or `/*.env` does not: it is hardly for all names that match.
             let has_children = !node.literals.is_empty() || !node.non_literals.is_empty();
-            self.is_deliberate |= (has_children || !node.open_ended.is_empty())
+            self.is_settled |= (has_children || !node.open_ended.is_empty())
                 && !matches!(self.end, PathEnd::NameStart | PathEnd::NameEnd);
             return;
         };
         if self.end == PathEnd::NameEnd && further.is_empty() {
-            self.is_deliberate |= self.is_denied_deeper(node, segment);
+            self.is_settled |= self.is_denied_deeper(node, segment);
         }
         if let Segment::Literal(literal) = segment
             && let Some(next) = self.trie.literal(id, literal)

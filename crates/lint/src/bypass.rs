@@ -57,9 +57,12 @@ impl<'s, 'p> Denial<'s, 'p> {
             return None;
         }
         let anonymous_allows: Vec<&RoleRule<'_>> =
-            allowing.iter().copied().filter(|rule| may_match_anonymous(rule, related)).collect();
-        let anonymous_denials =
-            rules(denying.iter().copied().filter(|rule| may_match_anonymous(rule, related)));
+            allowing.iter().copied().filter(|allow| may_match_anonymous(allow, related)).collect();
+        let anonymous_denials: Vec<&Rule> = denying
+            .iter()
+            .filter(|other| may_match_anonymous(other, related))
+            .map(|other| other.rule)
+            .collect();
         let mut bypasses = anonymous_allows.clone();
         bypasses.retain(|allow| {
             Requests::matching(allow.rule, rule, steps).is_some_and(|common| {
@@ -91,8 +94,9 @@ impl<'s, 'p> Denial<'s, 'p> {
         anonymous_allows: &[&RoleRule<'_>],
         related: &RelatedRoles<'_>,
     ) -> bool {
-        let anonymous = rules(anonymous_allows.iter().copied());
-        let mut by_role = self.allowing.iter().filter(|rule| !related.is_everybodys(rule.role_id));
+        let anonymous: Vec<&Rule> = anonymous_allows.iter().map(|allow| allow.rule).collect();
+        let mut by_role =
+            self.allowing.iter().filter(|allow| !related.is_everybodys(allow.role_id));
         by_role.any(|allow| {
             Requests::matching(allow.rule, self.deny.rule, self.steps)
                 .is_some_and(|common| !common.are_covered(&anonymous, self.steps))
@@ -111,6 +115,7 @@ impl<'s, 'p> Denial<'s, 'p> {
         }
         for allow in self.allowing.clone() {
             let Some(scopes) = open_scopes(rule, allow.rule) else { continue };
+            // Without an apex, the `allow` rule is for any host.
             let apex = scopes.first().map(ToString::to_string);
             let Some(requests) = Requests::on_any_host(allow.rule, rule, self.steps) else {
                 continue;
@@ -141,7 +146,8 @@ impl<'s, 'p> Denial<'s, 'p> {
     }
 
     /// Warns if the rule denies only one of `GET` and `HEAD`, and the other is allowed: applications
-    /// answer `HEAD` like `GET`, without the body.
+    /// answer `HEAD` like `GET`, without the body. A `deny` of `HEAD` among other methods is taken
+    /// as intended.
     fn warn_with_another_method(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
         let (deny, rule) = (self.deny, self.deny.rule);
         let Actions::These(methods) = &rule.actions else { return None };
@@ -174,8 +180,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         None
     }
 
-    /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and no role that a
-    /// caller with the roles of both rules certainly has denies these requests.
+    /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and these
+    /// requests stay open: no `deny` of the roles that such callers have for certain covers them.
     fn is_open(
         &mut self,
         allow: &RoleRule<'_>,
@@ -188,14 +194,11 @@ impl<'s, 'p> Denial<'s, 'p> {
         let mut denials: Vec<&Rule> = Vec::new();
         for role in [allow.role_id, self.deny.role_id] {
             let roles = related.roles_of(role, self.steps);
-            denials.extend(rules(self.denying.iter().copied().filter(|r| roles.has(r.role_id))));
+            let of_roles = self.denying.iter().filter(|other| roles.has(other.role_id));
+            denials.extend(of_roles.map(|other| other.rule));
         }
         !requests.are_covered(&denials, self.steps)
     }
-}
-
-fn rules<'s, 'p: 's>(rules: impl Iterator<Item = &'s RoleRule<'p>>) -> Vec<&'p Rule> {
-    rules.map(|rule| rule.rule).collect()
 }
 
 /// Whether a rule may match requests of callers without credentials.

@@ -38,7 +38,8 @@ pub fn load(files: &dyn Files, file: &Path) -> Result<Loaded, Vec<Problem>> {
 
 /// Like [`load`]. If the policy has errors, the problems that `check` finds in the identity
 /// settings are added, so that all problems are reported at once: neither this crate nor `policy`
-/// can check whether a hash or a key is usable.
+/// can check whether a hash or a key is usable. Without errors, `check` is not called: the caller
+/// compiles the policy, which finds the same problems.
 ///
 /// # Errors
 /// Like [`load`], including the problems that `check` found.

@@ -91,8 +91,8 @@ fn has_user_id(rule: &Rule) -> bool {
 pub(crate) fn shared_names(policy: &Policy, sources: &[&Source<'_>], warnings: &mut Warnings) {
     let headers = &*policy.allow_response.set_headers;
     let headers = if headers.iter().any(has_issuer) { &[] } else { headers };
-    let identity_header = policy.identity_header.as_ref().filter(|header| !signs_issuer(header));
-    if headers.is_empty() && identity_header.is_none() {
+    let without_issuer = policy.identity_header.as_ref().filter(|header| !signs_issuer(header));
+    if headers.is_empty() && without_issuer.is_none() {
         return;
     }
     let allowed: Vec<&Source<'_>> =
@@ -102,7 +102,7 @@ pub(crate) fn shared_names(policy: &Policy, sources: &[&Source<'_>], warnings: &
         let mut places: Vec<(Place, String)> =
             with_piece.map(|header| (header.at.clone(), format!("`{}`", header.name))).collect();
         places.extend(
-            identity_header
+            without_issuer
                 .map(|header| (header.at.clone(), format!("`{claim}` in `{}`", header.name))),
         );
         if places.is_empty() {
@@ -123,8 +123,8 @@ pub(crate) fn shared_names(policy: &Policy, sources: &[&Source<'_>], warnings: &
 }
 
 /// Warns of a header with the claim that several issuers use for the user name: the claim lacks the
-/// prefix of the issuer. Not called if a header has `{user}`: the application then does not need the
-/// claim to identify the caller.
+/// prefix of the issuer. Not called if a header has `{user}`, or if there is an `identity_header`:
+/// the application then does not need the claim to identify the caller.
 fn shared_claims(sources: &[&Source<'_>], header: &SetHeader, warnings: &mut Warnings) {
     for piece in &header.value.0 {
         let Piece::Claim(path) = piece else { continue };

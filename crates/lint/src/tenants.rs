@@ -74,8 +74,8 @@ fn positions(allow: &Rule) -> BTreeSet<Position> {
     has_any_host.then_some(Position::Host).into_iter().chain(segments).collect()
 }
 
-/// The indices of the segments of a pattern that match any name; not of the first segment of `/**`,
-/// because roles for different parts of an application also differ in the first segment.
+/// The indices of the segments of a pattern that match any name. `/**` alone has none, because
+/// roles for different parts of an application also differ in the first segment.
 fn open_segments(pattern: &Pattern) -> impl Iterator<Item = usize> {
     let count = pattern.segments.len();
     let placeholders = pattern.segments.iter().enumerate();
