@@ -1,8 +1,8 @@
 //! Actions and their ids.
 
+use crate::first_bytes::FirstBytes;
 use crate::ids::ActionId;
 use crate::interner::Interner;
-use crate::prefix::Prefix;
 
 /// Maximum number of actions that are searched linearly, which costs less than a hash. Chosen, not
 /// measured: most policies name fewer HTTP methods.
@@ -12,17 +12,17 @@ const MAX_LINEAR: usize = 8;
 #[derive(Default)]
 pub(crate) struct Actions {
     names: Interner<ActionId>,
-    /// The first [`MAX_LINEAR`] names that fit into a [`Prefix`], as every HTTP method does.
-    short: Vec<(Prefix, ActionId)>,
+    /// The first [`MAX_LINEAR`] names that fit into a [`FirstBytes`], as every HTTP method does.
+    short: Vec<(FirstBytes, ActionId)>,
 }
 
 impl Actions {
     /// The id of this action. A new action is added.
     pub(crate) fn add(&mut self, action: &[u8]) -> ActionId {
         let is_new = self.names.find(action).is_none();
-        let (id, prefix) = (self.names.add(action), Prefix::new(action));
-        if is_new && prefix.is_whole() && self.short.len() < MAX_LINEAR {
-            self.short.push((prefix, id));
+        let (id, first) = (self.names.add(action), FirstBytes::new(action));
+        if is_new && first.is_whole() && self.short.len() < MAX_LINEAR {
+            self.short.push((first, id));
         }
         id
     }
@@ -30,8 +30,8 @@ impl Actions {
     /// The id of this action, or [`ActionId::UNKNOWN`]. Short actions are compared as two integers,
     /// without a hash.
     pub(crate) fn find(&self, action: &[u8]) -> ActionId {
-        let prefix = Prefix::new(action);
-        match self.short.iter().find(|(short, _)| *short == prefix) {
+        let first = FirstBytes::new(action);
+        match self.short.iter().find(|(short, _)| *short == first) {
             Some((_, id)) => *id,
             None => self.names.find(action).unwrap_or(ActionId::UNKNOWN),
         }

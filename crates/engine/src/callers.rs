@@ -37,13 +37,13 @@ pub(crate) struct Callers {
 impl Callers {
     pub(crate) fn compile(policy: &Policy) -> Self {
         let graph = RoleGraph::new(policy);
-        let mut closure = Closure::new(&graph);
+        let mut closure = RoleClosure::new(&graph);
         let mut sets = RoleSets::default();
         let anyone = graph.find(ANYONE);
-        let anonymous = sets.add(closure.words(anyone));
+        let anonymous = sets.add(closure.pack(anyone));
         let reserved: SmallVec<[RoleId; 2]> =
             anyone.into_iter().chain(graph.find(AUTHENTICATED)).collect();
-        let authenticated = sets.add(closure.words(reserved.iter().copied()));
+        let authenticated = sets.add(closure.pack(reserved.iter().copied()));
         let users = policy.grants.iter().map(|grant| (grant.role, &*grant.users));
         let users = Members::new(users, &reserved, &mut closure, &mut sets);
         let groups = policy.grants.iter().map(|grant| (grant.role, &*grant.groups));
@@ -76,9 +76,9 @@ impl Callers {
         if groups.peek().is_none() && roles.peek().is_none() {
             return base.clone();
         }
-        let mut closure = Closure::new(&self.graph);
+        let mut closure = RoleClosure::new(&self.graph);
         let roles = base.iter().chain(groups.flat_map(RoleSet::iter)).chain(roles);
-        self.sets.find_or_create(closure.words(roles))
+        self.sets.find_or_create(closure.pack(roles))
     }
 
     pub(crate) fn role_names<'e>(
@@ -100,7 +100,7 @@ impl<I: Id + Ord> Members<I> {
     fn new<'p>(
         grants: impl Iterator<Item = (RoleId, &'p [Arc<str>])>,
         reserved: &[RoleId],
-        closure: &mut Closure<'_>,
+        closure: &mut RoleClosure<'_>,
         sets: &mut RoleSets,
     ) -> Self {
         let mut names = Interner::default();
@@ -111,13 +111,14 @@ impl<I: Id + Ord> Members<I> {
         names.shrink();
         granted.sort_unstable();
         granted.dedup();
-        // Many users have the same grants. Their closure is computed once.
+        // A name is added with its first grant, so each id has a chunk, and the chunks are in the
+        // order of the ids. Many users have the same grants. Their closure is computed once.
         let mut sets_by_grants: HashMap<SmallVec<[RoleId; 8]>, RoleSetId, RandomState> =
             HashMap::default();
         let sets = granted.chunk_by(|a, b| a.0 == b.0).map(|grants| {
             let roles = grants.iter().map(|(_, role)| *role).collect();
             *sets_by_grants.entry(roles).or_insert_with_key(|roles| {
-                sets.add(closure.words(reserved.iter().chain(roles).copied()))
+                sets.add(closure.pack(reserved.iter().chain(roles).copied()))
             })
         });
         Self { sets: sets.collect(), names }
@@ -154,7 +155,7 @@ impl RoleGraph {
 }
 
 /// Computes the closure of roles under `extends`, and packs it. Reusable: it keeps its allocations.
-struct Closure<'g> {
+struct RoleClosure<'g> {
     graph: &'g RoleGraph,
     roles: SmallVec<[RoleId; 64]>,
     /// A bit for each role of the graph, set if the role is in `roles`.
@@ -162,14 +163,14 @@ struct Closure<'g> {
     words: Words,
 }
 
-impl<'g> Closure<'g> {
+impl<'g> RoleClosure<'g> {
     fn new(graph: &'g RoleGraph) -> Self {
         let members = SmallVec::from_elem(0, graph.names.len() / 64 + 1);
         Self { graph, members, roles: SmallVec::new(), words: Words::new() }
     }
 
-    /// The closure of these roles, in the layout of [`RoleSet`].
-    fn words(&mut self, roles: impl IntoIterator<Item = RoleId>) -> &[u64] {
+    /// Packs the closure of these roles into the layout of [`RoleSet`].
+    fn pack(&mut self, roles: impl IntoIterator<Item = RoleId>) -> &[u64] {
         for role in roles {
             self.add(role);
         }

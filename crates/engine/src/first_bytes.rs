@@ -4,19 +4,18 @@ use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::RandomState;
 
-/// The first sixteen bytes of a byte string, zero-padded, and its length (not the prefix of a user
-/// name).
+/// The first sixteen bytes of a byte string, zero-padded, and its length.
 ///
-/// A byte string of up to [`Prefix::WHOLE`] bytes is fully described by its prefix. Nearly all
+/// A byte string of up to [`FirstBytes::WHOLE`] bytes is fully described by them. Nearly all
 /// segments and actions are that short, and comparing two words avoids the call and the loop of
 /// comparing slices (measured: a third of a decision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Prefix {
+pub(crate) struct FirstBytes {
     bytes: [u64; 2],
     length: u32,
 }
 
-impl Prefix {
+impl FirstBytes {
     /// Up to this length, words are equal if and only if their byte strings are.
     pub(crate) const WHOLE: u32 = 16;
 
@@ -36,7 +35,7 @@ impl Prefix {
     }
 
     /// The length of the whole byte string.
-    pub(crate) const fn full_length(self) -> u32 {
+    pub(crate) const fn length(self) -> u32 {
         self.length
     }
 
@@ -44,7 +43,7 @@ impl Prefix {
         self.length <= Self::WHOLE
     }
 
-    /// Hashes the byte string of this prefix, with which `bytes` start. Strings that differ only in
+    /// Hashes the byte string, with which `bytes` start. Strings that differ only in
     /// trailing zeros may have the same hash.
     #[inline]
     pub(crate) fn hash(self, bytes: &[u8], seed: &RandomState) -> u64 {
@@ -99,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prefixes_of_short_strings_are_equal_if_and_only_if_the_strings_are() {
+    fn first_bytes_of_short_strings_are_equal_if_and_only_if_the_strings_are() {
         let from = [b'/', 0, b'.', b'0', 0x80, 0xff];
         let mut rng = Rng::new(1);
         let strings: Vec<Vec<u8>> = (0..2_000)
@@ -109,11 +108,11 @@ mod tests {
             .collect();
         for a in &strings {
             for b in &strings {
-                assert!(Prefix::new(a).is_whole());
-                assert_eq!(Prefix::new(a) == Prefix::new(b), a == b, "{a:?} and {b:?}");
+                assert!(FirstBytes::new(a).is_whole());
+                assert_eq!(FirstBytes::new(a) == FirstBytes::new(b), a == b, "{a:?} and {b:?}");
             }
         }
-        assert!(!Prefix::new(&[0; 17]).is_whole());
+        assert!(!FirstBytes::new(&[0; 17]).is_whole());
     }
 
     #[test]
@@ -123,9 +122,9 @@ mod tests {
             let mut wanted = [0; 16];
             let end = length.min(16);
             wanted[..end].copy_from_slice(&bytes[..end]);
-            let prefix = Prefix::new(&bytes[..length]);
-            assert_eq!(sixteen(prefix.parts().0).to_le_bytes(), wanted);
-            assert_eq!(prefix.full_length() as usize, length);
+            let first = FirstBytes::new(&bytes[..length]);
+            assert_eq!(sixteen(first.parts().0).to_le_bytes(), wanted);
+            assert_eq!(first.length() as usize, length);
         }
     }
 }

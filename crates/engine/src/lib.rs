@@ -11,7 +11,7 @@
 //!   resource), `literals` and `globs` (the edges of the trie);
 //! * `rows` (each such node has a row of rules: action and roles → the deciding rule).
 //!
-//! `ids` has the ids that several modules use, `interner` gives ids to byte strings, `prefix`
+//! `ids` has the ids that several modules use, `interner` gives ids to byte strings, `first_bytes`
 //! compares short byte strings as integers, and `cost` counts steps in tests.
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -20,11 +20,11 @@ mod actions;
 mod callers;
 mod compile;
 mod cost;
+mod first_bytes;
 mod globs;
 mod ids;
 mod interner;
 mod literals;
-mod prefix;
 mod roles;
 mod rows;
 mod scopes;

@@ -4,8 +4,8 @@ use foldhash::fast::RandomState;
 use policy::ids::narrow;
 
 use crate::cost;
+use crate::first_bytes::FirstBytes;
 use crate::ids::NodeId;
-use crate::prefix::Prefix;
 
 /// A hash table with open addressing. A look-up reads one or two adjacent cache lines; `hashbrown`
 /// stores its control bytes apart from the entries. With this table, and segments read sixteen
@@ -15,7 +15,7 @@ pub(crate) struct Literals {
     /// place given by its hash, or after it with no free place in between.
     edges: Box<[Literal]>,
     count: usize,
-    /// The texts of segments that do not fit into a [`Prefix`].
+    /// The texts of segments that do not fit into a [`FirstBytes`].
     long: Vec<u8>,
     /// The length of the longest literal. Longer segments are not looked up: each node would hash
     /// the whole segment.
@@ -39,33 +39,32 @@ const FREE: Literal =
     Literal { bytes: [0; 2], length: 0, from: NodeId::NONE, to: NodeId::NONE, start: 0 };
 
 impl Literals {
-    /// The target of the edge for the segment with this prefix, which starts at `start` of the
+    /// The target of the edge for the segment with these first bytes. It starts at `start` of the
     /// resource.
     #[inline]
     pub(crate) fn find(
         &self,
         from: NodeId,
-        prefix: Prefix,
+        first: FirstBytes,
         resource: &[u8],
         start: usize,
     ) -> NodeId {
-        if prefix.is_whole() {
-            self.edge(from, prefix, &[], |_| true).1.to
+        if first.is_whole() {
+            self.edge(from, first, &[], |_| true).1.to
         } else {
-            self.find_long(from, prefix, resource, start)
+            self.find_long(from, first, resource, start)
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn find_long(&self, from: NodeId, prefix: Prefix, resource: &[u8], start: usize) -> NodeId {
-        if prefix.full_length() > self.longest {
+    fn find_long(&self, from: NodeId, first: FirstBytes, resource: &[u8], start: usize) -> NodeId {
+        if first.length() > self.longest {
             return NodeId::NONE;
         }
-        cost::add(prefix.full_length() as usize / 16);
-        let segment =
-            resource.get(start..start + prefix.full_length() as usize).unwrap_or_default();
-        self.edge(from, prefix, segment, |edge| self.text(edge) == segment).1.to
+        cost::add(first.length() as usize / 16);
+        let segment = resource.get(start..start + first.length() as usize).unwrap_or_default();
+        self.edge(from, first, segment, |edge| self.text(edge) == segment).1.to
     }
 
     /// An edge and its place; if there is none, the free place where it would be inserted.
@@ -73,19 +72,19 @@ impl Literals {
     fn edge(
         &self,
         from: NodeId,
-        prefix: Prefix,
+        first: FirstBytes,
         segment: &[u8],
         same: impl Fn(&Literal) -> bool,
     ) -> (usize, &Literal) {
         let mask = self.edges.len() - 1;
-        let mut place = hash(from, prefix, segment, &self.seed) & mask;
+        let mut place = hash(from, first, segment, &self.seed) & mask;
         loop {
             #[expect(
                 clippy::indexing_slicing,
                 reason = "the mask keeps it in bounds, because the length is a power of two"
             )]
             let edge = &self.edges[place];
-            if edge.is(from, prefix) && same(edge) || edge.to == NodeId::NONE {
+            if edge.is(from, first) && same(edge) || edge.to == NodeId::NONE {
                 return (place, edge);
             }
             place = (place + 1) & mask;
@@ -94,11 +93,11 @@ impl Literals {
 
     /// Adds an edge that does not exist yet.
     pub(crate) fn insert(&mut self, from: NodeId, segment: &[u8], to: NodeId) {
-        let prefix = Prefix::new(segment);
-        let (bytes, length) = prefix.parts();
+        let first = FirstBytes::new(segment);
+        let (bytes, length) = first.parts();
         self.longest = self.longest.max(length);
         let edge = Literal { bytes, length, from, to, start: narrow(self.long.len()) };
-        if !prefix.is_whole() {
+        if !first.is_whole() {
             self.long.extend_from_slice(segment);
         }
         if (self.count + 1) * 2 > self.edges.len() {
@@ -127,15 +126,15 @@ impl Literals {
     }
 
     fn put(&mut self, edge: Literal) {
-        let (place, _) = self.edge(edge.from, edge.prefix(), self.text(&edge), |_| false);
+        let (place, _) = self.edge(edge.from, edge.first_bytes(), self.text(&edge), |_| false);
         if let Some(free) = self.edges.get_mut(place) {
             *free = edge;
         }
     }
 
-    /// The text of a segment that does not fit into a [`Prefix`].
+    /// The text of a segment that does not fit into a [`FirstBytes`].
     fn text(&self, edge: &Literal) -> &[u8] {
-        if edge.prefix().is_whole() {
+        if edge.first_bytes().is_whole() {
             return &[];
         }
         let start = edge.start as usize;
@@ -156,12 +155,12 @@ impl Default for Literals {
 }
 
 impl Literal {
-    const fn prefix(&self) -> Prefix {
-        Prefix::from_parts(self.bytes, self.length)
+    const fn first_bytes(&self) -> FirstBytes {
+        FirstBytes::from_parts(self.bytes, self.length)
     }
 
-    fn is(&self, from: NodeId, prefix: Prefix) -> bool {
-        self.from == from && self.prefix() == prefix
+    fn is(&self, from: NodeId, first: FirstBytes) -> bool {
+        self.from == from && self.first_bytes() == first
     }
 }
 
@@ -169,13 +168,13 @@ impl Literal {
 /// node is known. The multiplication spreads the node's number over all bits; nodes created in
 /// sequence differ only in the lowest.
 #[inline]
-fn hash(from: NodeId, prefix: Prefix, segment: &[u8], seed: &RandomState) -> usize {
+fn hash(from: NodeId, first: FirstBytes, segment: &[u8], seed: &RandomState) -> usize {
     const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
     #[expect(
         clippy::cast_possible_truncation,
         reason = "a table has fewer places than a usize can say"
     )]
-    let hash = (prefix.hash(segment, seed) ^ u64::from(from.0).wrapping_mul(ODD)) as usize;
+    let hash = (first.hash(segment, seed) ^ u64::from(from.0).wrapping_mul(ODD)) as usize;
     hash
 }
 
@@ -185,7 +184,7 @@ mod tests {
 
     fn find(edges: &Literals, from: u32, segment: &str) -> NodeId {
         let segment = segment.as_bytes();
-        edges.find(NodeId(from), Prefix::new(segment), segment, 0)
+        edges.find(NodeId(from), FirstBytes::new(segment), segment, 0)
     }
 
     fn long(number: u32) -> String {

@@ -52,8 +52,8 @@ pub(crate) struct Entry {
     role: RoleId,
     action: ActionId,
     effect: Effect,
-    /// Whether this is the last entry of its row. This takes no memory beside `effect`. A length in
-    /// the [`RowId`] would make each trie node larger.
+    /// Whether this is the last entry of its row. It fits into the padding after `effect`. A length
+    /// in the [`RowId`] would make each trie node larger.
     is_last: bool,
 }
 

@@ -4,7 +4,7 @@
 //! instructions, among them those of a loop over the bytes of a short segment. So sixteen bytes are
 //! read at once, and the end is found with arithmetic on integers.
 
-use crate::prefix::{Prefix, first_sixteen, halves, sixteen};
+use crate::first_bytes::{FirstBytes, first_sixteen, halves, sixteen};
 
 /// Eight slashes.
 const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
@@ -15,7 +15,7 @@ const SLASHES: u64 = u64::from_le_bytes([b'/'; 8]);
 /// Reads sixteen bytes at once and masks the bytes after the segment, so all segments up to this
 /// length cost about the same.
 #[inline]
-pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Prefix> {
+pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<FirstBytes> {
     let remaining = resource.get(start..)?;
     let [first, second] = remaining
         .first_chunk()
@@ -23,12 +23,12 @@ pub(crate) fn segment_at(resource: &[u8], start: usize) -> Option<Prefix> {
     let marks = slash_marks(first);
     if marks != 0 {
         let bits = marks.trailing_zeros() & !7;
-        return Some(Prefix::from_parts([first & below(bits), 0], bits / 8));
+        return Some(FirstBytes::from_parts([first & below(bits), 0], bits / 8));
     }
     let marks = slash_marks(second);
     if marks != 0 {
         let bits = marks.trailing_zeros() & !7;
-        return Some(Prefix::from_parts([first, second & below(bits)], 8 + bits / 8));
+        return Some(FirstBytes::from_parts([first, second & below(bits)], 8 + bits / 8));
     }
     Some(long([first, second], remaining))
 }
@@ -46,11 +46,11 @@ fn last_bytes(resource: &[u8], remaining: &[u8]) -> [u64; 2] {
     halves((bytes | sixteen([SLASHES; 2]) << (8 * remaining.len())).to_le_bytes())
 }
 
-/// The prefix of a segment of sixteen bytes or more.
+/// The first bytes of a segment of sixteen bytes or more.
 #[cold]
-fn long(first: [u64; 2], remaining: &[u8]) -> Prefix {
+fn long(first: [u64; 2], remaining: &[u8]) -> FirstBytes {
     let length = remaining.iter().position(|byte| *byte == b'/').unwrap_or(remaining.len());
-    Prefix::from_parts(first, u32::try_from(length).unwrap_or(u32::MAX))
+    FirstBytes::from_parts(first, u32::try_from(length).unwrap_or(u32::MAX))
 }
 
 /// Sets the highest bit of the first byte that is `/`. Bits of later bytes may be set too. Zero if
@@ -89,7 +89,7 @@ mod tests {
             let wanted = resource[start..].split(|byte| *byte == b'/').next().unwrap();
             assert_eq!(
                 segment_at(&resource, start),
-                Some(Prefix::new(wanted)),
+                Some(FirstBytes::new(wanted)),
                 "{start} in {resource:?}"
             );
             assert_eq!(segment_at(&resource, resource.len() + 1), None);

@@ -10,8 +10,8 @@
 //! nodes in a single pass. A node is visited at most once, and the walk ends where the patterns
 //! end, however long the resource is.
 //!
-//! A segment is compared as two integers ([`Prefix`]), and nodes and edges are small: a decision
-//! took 0.75 × the time of a walk over byte strings (2026-11-21).
+//! A segment is compared as two integers ([`FirstBytes`]), and nodes and edges are small: a
+//! decision took 0.75 × the time of a walk over byte strings (2026-11-21).
 
 mod build;
 
@@ -22,10 +22,10 @@ use smallvec::SmallVec;
 
 pub(crate) use self::build::{End, TrieBuilder};
 use crate::cost;
+use crate::first_bytes::FirstBytes;
 use crate::globs::{GlobSet, Globs, StepId};
 use crate::ids::{NodeId, RowId};
 use crate::literals::Literals;
-use crate::prefix::Prefix;
 use crate::segments::segment_at;
 
 /// Set in a [`NodeId`] that holds the [`RowId`] of a leaf. A leaf has no edges and no `**`, so its
@@ -53,7 +53,8 @@ pub(crate) struct Roots {
 pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
-    /// The targets of `{user.id}` by identity source (never `None`). Few nodes have any.
+    /// The targets of `{user.id}` by identity source, which no key lacks: a subject without a
+    /// source finds nothing. Few nodes have any.
     user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     globs: IdVec<GlobsId, Globs>,
     /// Matches the globs of several nodes in a single pass.
@@ -65,8 +66,9 @@ pub(crate) struct Trie {
 pub(crate) struct Walk<'q> {
     resource: &'q [u8],
     subject: Option<PatternSubject<'q>>,
-    /// The first start node.
-    first: NodeId,
+    /// The start node for the variable of [`Trie::walk`], or `NONE` without a scope. Further start
+    /// nodes are in `current`.
+    start_node: NodeId,
     /// The nodes reached by the segments so far, except for one in a variable of [`Trie::walk`].
     current: SmallVec<[NodeId; 16]>,
     /// The nodes to which the current segment leads, with the same exception.
@@ -105,7 +107,7 @@ impl<'q> Walk<'q> {
         fits.then(|| Self {
             resource,
             subject,
-            first: NodeId::NONE,
+            start_node: NodeId::NONE,
             current: SmallVec::new(),
             next: SmallVec::new(),
             globs: SmallVec::new(),
@@ -118,8 +120,8 @@ impl<'q> Walk<'q> {
     #[inline]
     pub(crate) fn add_roots(&mut self, roots: Roots) {
         let root = if self.is_absolute() { roots.absolute } else { roots.relative };
-        if self.first == NodeId::NONE {
-            self.first = root;
+        if self.start_node == NodeId::NONE {
+            self.start_node = root;
         } else {
             self.current.push(root);
         }
@@ -168,21 +170,21 @@ impl Trie {
     /// Most walks have a single node at a time, which stays in a register. With this node in
     /// `current`, a decision took 1.12 × the time (2026-11-21).
     pub(crate) fn walk(&self, walk: &mut Walk<'_>, visit: &mut impl FnMut(RowId)) {
-        let (mut node, mut start) = (walk.first, usize::from(walk.is_absolute()));
+        let (mut node, mut start) = (walk.start_node, usize::from(walk.is_absolute()));
         let mut alone = walk.current.is_empty();
         while node != NodeId::NONE {
-            let Some(prefix) = segment_at(walk.resource, start) else {
+            let Some(segment) = segment_at(walk.resource, start) else {
                 self.end(node, visit);
                 if !alone {
                     walk.current.iter().for_each(|node| self.end(*node, visit));
                 }
                 return;
             };
-            let end = start + prefix.full_length() as usize;
+            let end = start + segment.length() as usize;
             let mut forked = false;
-            node = self.step(node, prefix, start, end, walk, &mut forked, visit);
+            node = self.step(node, segment, start, end, walk, &mut forked, visit);
             if forked || !alone {
-                node = self.step_others(node, prefix, start, end, walk, visit);
+                node = self.step_others(node, segment, start, end, walk, visit);
                 alone = walk.current.is_empty();
             }
             start = end + 1;
@@ -196,7 +198,7 @@ impl Trie {
     fn step(
         &self,
         node: NodeId,
-        prefix: Prefix,
+        segment: FirstBytes,
         start: usize,
         end: usize,
         walk: &mut Walk<'_>,
@@ -217,7 +219,7 @@ impl Trie {
             self.fork(at, node, start, end, walk);
         }
         if at.has_literals {
-            self.literals.find(node, prefix, walk.resource, start)
+            self.literals.find(node, segment, walk.resource, start)
         } else {
             NodeId::NONE
         }
@@ -230,14 +232,14 @@ impl Trie {
     fn step_others(
         &self,
         mut literal: NodeId,
-        prefix: Prefix,
+        segment: FirstBytes,
         start: usize,
         end: usize,
         walk: &mut Walk<'_>,
         visit: &mut impl FnMut(RowId),
     ) -> NodeId {
         while let Some(node) = walk.current.pop() {
-            let to = self.step(node, prefix, start, end, walk, &mut false, visit);
+            let to = self.step(node, segment, start, end, walk, &mut false, visit);
             if to != NodeId::NONE {
                 walk.next.push(to);
             }
@@ -303,15 +305,18 @@ impl Trie {
     fn match_globs(&self, start: usize, end: usize, walk: &mut Walk<'_>) {
         let Walk { resource, next, globs, .. } = walk;
         let segment = resource.get(start..end).unwrap_or_default();
+        // With many nodes, even cheap globs are left to the scan.
         let node_count = globs.len();
-        let mut starts: SmallVec<[StepId; 16]> = SmallVec::new();
+        let mut scan_starts: SmallVec<[StepId; 16]> = SmallVec::new();
         for id in globs.drain(..) {
-            starts.extend(
-                self.globs.at(id).match_cheap_or_defer(segment, node_count, |node| next.push(node)),
-            );
+            scan_starts.extend(self.globs.at(id).match_cheap_or_defer(
+                segment,
+                node_count,
+                |node| next.push(node),
+            ));
         }
-        if !starts.is_empty() {
-            self.glob_set.matching(segment, &starts, |node| next.push(node));
+        if !scan_starts.is_empty() {
+            self.glob_set.matching(segment, &scan_starts, |node| next.push(node));
         }
     }
 

@@ -5,10 +5,10 @@ use policy::ids::{IdVec, SourceId};
 use policy::pattern::{Glob, Pattern, Segment};
 
 use super::{GlobsId, LEAF, Node, Roots, Trie};
+use crate::first_bytes::FirstBytes;
 use crate::globs::{Edge, GlobsBuilder};
 use crate::ids::{NodeId, RowId};
 use crate::literals::Literals;
-use crate::prefix::Prefix;
 
 /// The place in the trie where a pattern ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -123,7 +123,7 @@ impl TrieBuilder {
     }
 
     fn literal_edge(&mut self, from: NodeId, segment: &[u8]) -> NodeId {
-        let existing = self.literals.find(from, Prefix::new(segment), segment, 0);
+        let existing = self.literals.find(from, FirstBytes::new(segment), segment, 0);
         if existing != NodeId::NONE {
             return existing;
         }
