@@ -67,7 +67,7 @@ fn unread(target: &str) -> ! {
 
 fn names_of<'n>(needs: &'n [Need<'_>]) -> impl Iterator<Item = &'n str> {
     needs.iter().filter_map(|need| match &need.target {
-        Target::Name(name) | Target::Missing(name) => Some(&**name),
+        Target::Name(name) | Target::CreatedIfMissing(name) => Some(&**name),
         Target::Cluster | Target::AddedName(_) | Target::Indices(_) | Target::Fixed(_) => None,
     })
 }

@@ -279,7 +279,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 if refreshes {
                     reading.need(REFRESH, Target::Name(name.clone()))?;
                 }
-                reading.need(CREATE, Target::Missing(name))
+                reading.need(CREATE, Target::CreatedIfMissing(name))
             }
             "pipeline" => match json.names_pipeline()? {
                 true => ingest_anywhere(reading),

@@ -69,7 +69,7 @@ pub fn permitted_items<'a>(
     }
     let mut needs_by_index: BTreeMap<&str, Vec<Need<'a>>> = BTreeMap::new();
     for need in needs {
-        if let Target::Name(index) | Target::Missing(index) = &need.target {
+        if let Target::Name(index) | Target::CreatedIfMissing(index) = &need.target {
             needs_by_index.entry(index).or_default().push(need.clone());
         }
     }

@@ -10,7 +10,7 @@ use crate::inventory::{Inventory, Kind};
 use crate::narrow::MAX_TARGET;
 use crate::parameters::push_encoded;
 use crate::resolve::{
-    NOTHING, certainly_excluded, expand_matching, names_for_pattern, parts_without_excluded,
+    NOTHING, certainly_excluded, expand_matching, parts_without_excluded, visible_matches,
 };
 
 /// The names that are forwarded in place of an expression.
@@ -119,7 +119,7 @@ impl<'e> ReachedNames<'e> {
             match part {
                 Part::Name(name) => names.add_name(inventory, name),
                 Part::Pattern(pattern) => {
-                    let matched = names_for_pattern(inventory, pattern, options, is_all);
+                    let matched = visible_matches(inventory, pattern, options, is_all);
                     let reached = expand_matching(inventory, matched.clone(), options);
                     // A pattern reaches the indices of a data stream that are in some states. The
                     // name reaches all of them. A closed index is an error, unless it is ignored.
@@ -137,7 +137,7 @@ impl<'e> ReachedNames<'e> {
                     names.reached |= reached;
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
-                    let matched = names_for_pattern(inventory, pattern, options, false);
+                    let matched = visible_matches(inventory, pattern, options, false);
                     // It is not known whether it excludes aliases and unlisted indices.
                     if !matched.is_disjoint(&(&inventory.aliases | &inventory.unlisted)) {
                         return None;

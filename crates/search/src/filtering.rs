@@ -121,7 +121,7 @@ pub(crate) fn missing_on_new_names(need: &Need<'_>) -> Option<Missing> {
         | Target::Name(_)
         | Target::Indices(_)
         | Target::Fixed(_)
-        | Target::Missing(_)
+        | Target::CreatedIfMissing(_)
         | Target::AddedName(_) => return None,
     };
     Some(Missing { action, name: need.target.text().to_owned(), reason })

@@ -267,7 +267,7 @@ impl<'a> Lookups<'a> {
             reading.need(PREDICT, Target::Cluster)?;
         }
         if self.is_recorded {
-            reading.need(CREATE, Target::Missing(RECORDED_QUERIES.into()))?;
+            reading.need(CREATE, Target::CreatedIfMissing(RECORDED_QUERIES.into()))?;
             reading.need(INDEX_DOCUMENTS, Target::Name(RECORDED_QUERIES.into()))?;
         }
         Ok(self.shows_hidden_terms)

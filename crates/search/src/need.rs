@@ -28,7 +28,7 @@ impl Target<'_> {
     pub fn text(&self) -> &str {
         match self {
             Self::Cluster => "",
-            Self::Name(name) | Self::Missing(name) | Self::AddedName(name) => name,
+            Self::Name(name) | Self::CreatedIfMissing(name) | Self::AddedName(name) => name,
             Self::Indices(expression) | Self::Fixed(expression) if expression.is_empty_or_all() => {
                 "_all"
             }
@@ -39,7 +39,7 @@ impl Target<'_> {
     /// The names and patterns, if there may be several: only these may have exclusions.
     pub(crate) fn expression(&self) -> Option<&Expression<'_>> {
         match self {
-            Self::Cluster | Self::Name(_) | Self::Missing(_) | Self::AddedName(_) => None,
+            Self::Cluster | Self::Name(_) | Self::CreatedIfMissing(_) | Self::AddedName(_) => None,
             Self::Indices(expression) | Self::Fixed(expression) => Some(expression),
         }
     }
@@ -72,8 +72,8 @@ pub enum Target<'a> {
     Indices(Expression<'a>),
     /// Names and patterns in the body, or all indices if they are unknown. Never reduced.
     Fixed(Expression<'a>),
-    /// This name, if the inventory lacks it: the request may create an index.
-    Missing(Cow<'a, str>),
+    /// The name of an index that the request creates, if the inventory lacks it.
+    CreatedIfMissing(Cow<'a, str>),
     /// The name of an alias, or of an index that is created beside the target; a pattern if the
     /// request does not name it. Only the evaluation `v4` checks it.
     AddedName(Cow<'a, str>),

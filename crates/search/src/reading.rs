@@ -173,7 +173,7 @@ impl<'a> Reading<'_, 'a> {
         match self.request.body {
             RequestBody::Whole(_) => {}
             RequestBody::Pending => return Err(Problem::BodyNeeded),
-            RequestBody::Unavailable => return Err(UNENDED_DATE_MATH),
+            RequestBody::Unavailable => return Err(UNBUFFERED_DATE_MATH),
         }
         self.has_date_math.set(true);
         let name = date_math::resolve_around(name, self.request.now)?;
@@ -290,7 +290,7 @@ pub(crate) const LATER_DATE_MATH: Problem = Problem::Unsupported(
     "date math in a body, or in an operation in which the cluster may resolve it later: \
      write the name that it stands for",
 );
-pub(crate) const UNENDED_DATE_MATH: Problem = Problem::Unsupported(
+pub(crate) const UNBUFFERED_DATE_MATH: Problem = Problem::Unsupported(
     "date math in a request whose end Envoy does not wait for: set `with_request_body` in its \
      filter, and `context_extensions: { request_body: buffered }` for the route",
 );

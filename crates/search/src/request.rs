@@ -10,7 +10,9 @@ use crate::lookups;
 use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
-use crate::reading::{LATER_DATE_MATH, Reading, Request, RequestBody, SEVERAL, UNENDED_DATE_MATH};
+use crate::reading::{
+    LATER_DATE_MATH, Reading, Request, RequestBody, SEVERAL, UNBUFFERED_DATE_MATH,
+};
 use crate::routes::{Body, Place, ROUTES, RouteMatch, RouteNeed};
 
 /// The names that a rollover may create if it names none: they end with `-` and a number. The rest
@@ -47,19 +49,19 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if has_search_pipeline {
         reading.mark_hidden_terms(before_body..reading.needs.len());
     }
-    // Any need of a pipeline or of the body may be a look-up, which a node makes before the search.
-    // Afterwards, date math may stand for other names.
+    // Any need of a pipeline or of the body may be a look-up. A node resolves date math after its
+    // look-ups: by then it may stand for other names.
     if reading.has_date_math.get() && reading.needs.len() > path_needs {
         return Err(LATER_DATE_MATH);
     }
     Ok(operation.name)
 }
 
-/// Adds the needs of the path and the query. Calls `list` with the position of the need and
-/// the parameter of each list.
+/// Adds the needs of the path and the query. Calls `visit_list` with the position of the need
+/// and the parameter of each list.
 pub(crate) fn read_places(
     reading: &mut Reading<'_, '_>,
-    mut list: impl FnMut(usize, &'static str),
+    mut visit_list: impl FnMut(usize, &'static str),
 ) -> Result<(), Problem> {
     for RouteNeed { place, parameter, actions } in &reading.operation.needs {
         match place {
@@ -75,20 +77,21 @@ pub(crate) fn read_places(
             Place::Optional if reading.parameter(parameter)?.is_none() => {}
             Place::List | Place::Optional => {
                 let indices = read_list(reading, parameter)?;
-                list(reading.needs.len(), parameter);
+                visit_list(reading.needs.len(), parameter);
                 reading.need(actions, Target::Indices(indices))?;
             }
             Place::Name => read_name(reading, actions, parameter, Target::Name)?,
             Place::NewAlias => read_name(reading, actions, parameter, Target::AddedName)?,
-            Place::MissingIfVersioned if reading.query.get("version_type")?.is_none() => {}
-            Place::Missing | Place::MissingIfVersioned => {
-                read_name(reading, actions, parameter, Target::Missing)?;
+            Place::CreatedIfVersioned if reading.query.get("version_type")?.is_none() => {}
+            Place::CreatedIfMissing | Place::CreatedIfVersioned => {
+                read_name(reading, actions, parameter, Target::CreatedIfMissing)?;
             }
             Place::Creates => match reading.index_name(parameter)? {
                 Some(name) => reading.need(actions, Target::AddedName(name))?,
                 None => {
                     reading.need(actions, Target::AddedName(Cow::Borrowed(ROLLED_OVER)))?;
-                    // A role may hide a part of the new index. The first need is the rollover.
+                    // A role may hide a part of the new index, and without its name this cannot be
+                    // checked. The first need is the rollover.
                     reading.mark_first_adds_names();
                 }
             },
@@ -145,7 +148,7 @@ pub fn depends_on_body(request: &Request<'_>) -> bool {
         // Without the body some requests need more, and date math is denied.
         && matches!(
             read(&bodiless, &mut needs),
-            Ok(_) | Err(Problem::BodyNeeded | UNENDED_DATE_MATH)
+            Ok(_) | Err(Problem::BodyNeeded | UNBUFFERED_DATE_MATH)
         )
 }
 

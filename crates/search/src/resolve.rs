@@ -33,9 +33,9 @@ pub(crate) struct Names<'t> {
     /// Names that are checked, but never part of a reduced request: closed indices that only its
     /// patterns match (`legacy`), and names that its exclusions may match.
     pub(crate) never_forwarded: RoaringBitmap,
-    /// The names among `never_forwarded` that the cluster may leave out of the request as it is. If
-    /// all names are permitted, but the request is reduced for another reason, only these are not
-    /// forwarded.
+    /// The names that the exclusions may match with the options of the request. If all names are
+    /// permitted, but the request is reduced because of the indices of Dashboards, only these are
+    /// left out, in place of `never_forwarded`.
     pub(crate) excluded_by_cluster: RoaringBitmap,
     /// Aliases that are replaced by their indices in `known`.
     pub(crate) replaced: RoaringBitmap,
@@ -90,12 +90,20 @@ pub(crate) fn resolve_need<'t>(
     evaluation: EvaluationType,
     need: &'t Need<'_>,
 ) -> Option<Names<'t>> {
-    let Target::Indices(expression) = &need.target else {
-        return resolve(inventory, evaluation, &need.target);
-    };
-    let Some(inventory) = inventory.filter(|_| shows_members(evaluation, need.actions)) else {
-        return resolve(inventory, evaluation, &need.target);
-    };
+    if let (Target::Indices(expression), Some(inventory)) = (&need.target, inventory)
+        && shows_members(evaluation, need.actions)
+    {
+        return Some(names_shown(inventory, evaluation, expression));
+    }
+    resolve(inventory, evaluation, &need.target)
+}
+
+/// The names that `_resolve/index` shows, with the members of aliases.
+fn names_shown<'t>(
+    inventory: &Inventory,
+    evaluation: EvaluationType,
+    expression: &'t Expression<'_>,
+) -> Names<'t> {
     let mut names = Names { is_all: expression.is_all(), ..Names::default() };
     let options = Options { open: true, closed: true, hidden: true, ..expression.options };
     (names.may_be_empty, names.is_reducible) = (options.allow_no_indices, true);
@@ -106,7 +114,7 @@ pub(crate) fn resolve_need<'t>(
             Part::Except(_) => {}
         }
     }
-    Some(names)
+    names
 }
 
 /// Whether an operation (`_resolve/index`) shows the members of aliases that its patterns match,
@@ -128,10 +136,12 @@ pub(crate) fn resolve<'t>(
     match target {
         Target::Cluster => return None,
         Target::Name(name) => names.add_name(inventory, evaluation, name),
-        Target::Missing(name) => match inventory.and_then(|inventory| inventory.id(name)) {
-            Some(_) => return None,
-            None => names.unknown.push(Unknown::Name(name)),
-        },
+        Target::CreatedIfMissing(name) => {
+            match inventory.and_then(|inventory| inventory.id(name)) {
+                Some(_) => return None,
+                None => names.unknown.push(Unknown::Name(name)),
+            }
+        }
         Target::AddedName(name) => match evaluation {
             EvaluationType::Legacy => return None,
             EvaluationType::V4 => match alias_pattern(name) {
@@ -154,7 +164,9 @@ pub(crate) fn is_checked(evaluation: EvaluationType, need: &Need<'_>) -> bool {
             evaluation == EvaluationType::V4
                 || !need.actions.iter().all(|action| CLUSTER_ONLY_IN_V4.contains(action))
         }
-        Target::Name(_) | Target::Indices(_) | Target::Fixed(_) | Target::Missing(_) => true,
+        Target::Name(_) | Target::Indices(_) | Target::Fixed(_) | Target::CreatedIfMissing(_) => {
+            true
+        }
     }
 }
 
@@ -184,15 +196,16 @@ impl<'t> Names<'t> {
         evaluation: EvaluationType,
         expression: &'t Expression<'_>,
     ) {
-        let mut options = expression.options;
+        let requested = expression.options;
+        let mut checked = requested;
         if evaluation == EvaluationType::Legacy {
             // `legacy` always checks open and hidden indices.
-            (options.open, options.hidden) = (true, true);
+            (checked.open, checked.hidden) = (true, true);
         }
         self.is_all = expression.is_all();
-        self.may_be_empty = options.allow_no_indices;
+        self.may_be_empty = requested.allow_no_indices;
         self.is_reducible =
-            options.ignore_unavailable || (options.open && expression.has_pattern());
+            requested.ignore_unavailable || (checked.open && expression.has_pattern());
         if evaluation == EvaluationType::Legacy && is_unresolved(inventory, expression) {
             // Each part is taken literally, even an exclusion with its `-`.
             for part in expression.text().split(',') {
@@ -203,20 +216,20 @@ impl<'t> Names<'t> {
             }
             return;
         }
-        let Some(inventory) = inventory else { return self.add_unknown(expression, options) };
+        let Some(inventory) = inventory else { return self.add_unknown(expression, checked) };
         // `*,-*` matches no index, whichever exist.
         if expression.text() == NOTHING {
             return;
         }
         // With `expand_wildcards=none` a node takes each part for a name, and excludes none.
-        let parts = match expression.options.expands() {
+        let parts = match requested.expands() {
             true => parts_without_excluded(inventory, expression),
             false => expression.parts().collect(),
         };
         let excluded_states = excluded_states(expression, evaluation);
-        // `named`: the names in the expression. `groups`: the aliases and data streams among them,
-        // which a node looks up after the exclusions.
-        let (mut named, mut groups) = (RoaringBitmap::new(), RoaringBitmap::new());
+        // The names that are named, and the part that aliases and data streams stand for. A node
+        // looks these groups up after the exclusions.
+        let (mut named, mut named_by_group) = (RoaringBitmap::new(), RoaringBitmap::new());
         for part in parts {
             match part {
                 Part::Name(name) => {
@@ -225,17 +238,17 @@ impl<'t> Names<'t> {
                         let names = names_of(inventory, evaluation, &id);
                         named.extend(names);
                         if !inventory.is_index(id) {
-                            groups.extend(names);
+                            named_by_group.extend(names);
                         }
                     }
                 }
-                Part::Pattern(pattern) if !options.expands() => {
+                Part::Pattern(pattern) if !checked.expands() => {
                     self.unknown.push(Unknown::Name(pattern))
                 }
                 Part::Pattern(pattern) => {
-                    let matching = names_for_pattern(inventory, pattern, options, self.is_all);
+                    let matching = visible_matches(inventory, pattern, checked, self.is_all);
                     self.replaced |= &matching & &inventory.aliases;
-                    let expanded = expand_matching(inventory, matching, options);
+                    let expanded = expand_matching(inventory, matching, checked);
                     self.never_forwarded -= &expanded;
                     self.excluded_by_cluster -= &expanded;
                     self.known |= expanded;
@@ -247,11 +260,11 @@ impl<'t> Names<'t> {
                     }
                 }
                 Part::Except(pattern) => {
-                    self.exclude(inventory, pattern, excluded_states, expression.options)
+                    self.exclude(inventory, pattern, excluded_states, requested)
                 }
             }
         }
-        self.known |= if expression.options.expands() { &groups } else { &named };
+        self.known |= if requested.expands() { &named_by_group } else { &named };
         self.is_emptied = expression.excludes() && self.is_nothing();
         if evaluation == EvaluationType::Legacy {
             self.never_forwarded |= &inventory.closed;
@@ -268,15 +281,16 @@ impl<'t> Names<'t> {
         &mut self,
         inventory: &Inventory,
         pattern: &str,
-        certain: Options,
+        excluded_states: Options,
         requested: Options,
     ) {
         let any_state = Options { open: true, closed: true, hidden: true, ..requested };
         // Comparing with the names takes most of the time, so it is done once.
-        let names = names_matching(inventory, pattern);
-        let [certain_names, possible_names, requested_names] = [certain, any_state, requested]
-            .map(|options| without_hidden(inventory, names.clone(), pattern, options, false));
-        self.known -= certainly_excluded(inventory, certain_names, certain);
+        let names = all_matches(inventory, pattern);
+        let [certain_names, possible_names, requested_names] =
+            [excluded_states, any_state, requested]
+                .map(|options| without_hidden(inventory, names.clone(), pattern, options, false));
+        self.known -= certainly_excluded(inventory, certain_names, excluded_states);
         self.never_forwarded |= expand_matching(inventory, possible_names, any_state);
         self.excluded_by_cluster |= expand_matching(inventory, requested_names, requested);
     }
@@ -360,7 +374,7 @@ pub(crate) fn expand(
     options: Options,
     is_all: bool,
 ) -> RoaringBitmap {
-    expand_matching(inventory, names_for_pattern(inventory, pattern, options, is_all), options)
+    expand_matching(inventory, visible_matches(inventory, pattern, options, is_all), options)
 }
 
 /// The names that a pattern stands for, from the names that it matches.
@@ -444,7 +458,7 @@ fn excluded_states(expression: &Expression<'_>, evaluation: EvaluationType) -> O
 }
 
 /// Whether `legacy` takes the parts of an expression literally. It does so if it does not find a
-/// name, and it finds no data streams by name.
+/// name. Names of data streams count as not found.
 pub(crate) fn is_unresolved(inventory: Option<&Inventory>, expression: &Expression<'_>) -> bool {
     expression.parts().any(|part| match part {
         Part::Name(name) => !is_index_or_alias(inventory, name),
@@ -460,15 +474,15 @@ fn is_index_or_alias(inventory: Option<&Inventory>, name: &str) -> bool {
     matches!(kind, Some(Kind::OpenIndex | Kind::ClosedIndex | Kind::Alias))
 }
 
-/// The names that a pattern stands for, before aliases are expanded. A pattern for all indices does
-/// not match aliases.
-pub(crate) fn names_for_pattern(
+/// The matches of a pattern without hidden names, before aliases are expanded. A pattern for all
+/// indices does not match aliases.
+pub(crate) fn visible_matches(
     inventory: &Inventory,
     pattern: &str,
     options: Options,
     is_all: bool,
 ) -> RoaringBitmap {
-    without_hidden(inventory, names_matching(inventory, pattern), pattern, options, is_all)
+    without_hidden(inventory, all_matches(inventory, pattern), pattern, options, is_all)
 }
 
 /// Removes the hidden names from the matches of a pattern, unless it asks for them.
@@ -493,7 +507,7 @@ fn without_hidden(
 }
 
 /// The names that match a pattern whose only wildcard is `*`.
-fn names_matching(inventory: &Inventory, pattern: &str) -> RoaringBitmap {
+fn all_matches(inventory: &Inventory, pattern: &str) -> RoaringBitmap {
     let mut names = RoaringBitmap::new();
     match pattern.split_once('*') {
         Some((prefix, "")) => drop(names.insert_range(inventory.with_prefix(prefix))),

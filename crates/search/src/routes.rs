@@ -88,9 +88,10 @@ pub(crate) enum Place {
     /// A parameter with exactly one name; nothing is needed without it.
     Name,
     /// A parameter with the name of an index that the request creates if it is missing.
-    Missing,
-    /// Like [`Place::Missing`], if there is a `version_type`: then a deletion creates the index.
-    MissingIfVersioned,
+    CreatedIfMissing,
+    /// Like [`Place::CreatedIfMissing`], if there is a `version_type`: then a deletion creates the
+    /// index.
+    CreatedIfVersioned,
     /// A parameter with a name for an alias.
     NewAlias,
     /// A parameter with names and patterns of aliases.
@@ -108,9 +109,12 @@ pub(crate) enum Place {
 pub(crate) enum Body {
     /// No privilege depends on it, so it is not read.
     Ignored,
+    /// An alias, and the indices that get it.
     Alias,
-    /// Aliases of an index to be made, whose filters are queries.
+    /// The aliases of a template, or of an index that is made beside the target: only their filters
+    /// matter.
     AliasFilters,
+    /// Additions and removals of aliases, and removals of indices.
     Aliases,
     Bulk,
     Create,
@@ -178,7 +182,12 @@ impl TrieNode {
     /// The route of a method and a raw path. Empty segments at the end of the path are ignored.
     pub(crate) fn find<'a>(&'static self, method: &str, path: &'a str) -> Option<RouteMatch<'a>> {
         let method = parse_word(method)?;
-        let segments = path.strip_prefix('/').map(|_| path.trim_end_matches('/').split('/'))?;
+        if !path.starts_with('/') {
+            return None;
+        }
+        let mut segments = path.trim_end_matches('/').split('/');
+        // The empty text before the first slash.
+        segments.next();
         let modes = [
             ParameterPosition::None,
             ParameterPosition::First,
@@ -186,9 +195,7 @@ impl TrieNode {
             ParameterPosition::Any,
         ];
         let route = modes.into_iter().find_map(|mode| {
-            let mut segments = segments.clone();
-            segments.next();
-            let node = self.walk(segments, true, mode)?;
+            let node = self.walk(segments.clone(), true, mode)?;
             node.routes.iter().find(|route| route.method == method)
         })?;
         Some(RouteMatch { route, path })
@@ -229,6 +236,7 @@ impl TrieNode {
         if end.is_some() || is_last || is_parameter || mode == ParameterPosition::None {
             return end;
         }
+        // As in OpenSearch, the second attempt takes the parameter at any position.
         parameter?.walk(path, false, mode)
     }
 

@@ -113,7 +113,10 @@ impl EvaluationSettings {
             Target::Indices(expression) => expression.is_all(),
             // An unseen change may be about any index, but not certainly about all indices.
             Target::Fixed(expression) => expression.is_all() && !expression.is_unseen(),
-            Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
+            Target::Cluster
+            | Target::Name(_)
+            | Target::CreatedIfMissing(_)
+            | Target::AddedName(_) => false,
         }
     }
 

@@ -110,7 +110,7 @@ impl TenantAccess {
     }
 }
 
-/// Dashboards, on a cluster with these contents.
+/// The tenants of Dashboards and their indices, on a cluster with these contents.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tenants<'c> {
     pub(crate) dashboards: &'c Dashboards,
@@ -124,7 +124,7 @@ impl Tenants<'_> {
         &self.dashboards.index
     }
 
-    /// The ids of the names that are [names of the index](Self::is_index_name).
+    /// The ids of the names that are [names of the index](Self::is_dashboards_name).
     fn ids(&self, inventory: &Inventory) -> Range<u32> {
         match self.evaluation {
             EvaluationType::Legacy => inventory.id(self.index()).map_or(0..0, |id| id..id + 1),
@@ -150,16 +150,16 @@ impl Tenants<'_> {
             .collect()
     }
 
-    /// Whether the plugin may treat a request as a request about this index alone.
-    pub(crate) fn is_about_index(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
+    /// Whether the plugin may treat a request as one about the index of Dashboards alone.
+    pub(crate) fn is_about_dashboards(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         match target {
             Target::Cluster => false,
-            Target::Name(name) | Target::Missing(name) => self.is_index_or_alias(name),
+            Target::Name(name) | Target::CreatedIfMissing(name) => self.is_index_or_alias(name),
             // An added name must be the whole name.
             Target::AddedName(name) => {
                 Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_index_or_alias(name)
             }
-            Target::Fixed(expression) if self.may_include_index(expression) => true,
+            Target::Fixed(expression) if self.may_include_dashboards(expression) => true,
             Target::Indices(expression) | Target::Fixed(expression) => {
                 self.may_be_named_by(expression)
                     || (names.unknown.is_empty() && self.is_alone_in(&names.known))
@@ -216,7 +216,7 @@ impl Tenants<'_> {
     }
 
     /// Whether an expression stands for unknown indices, and the index may be among them.
-    pub(crate) fn may_include_index(&self, expression: &Expression<'_>) -> bool {
+    pub(crate) fn may_include_dashboards(&self, expression: &Expression<'_>) -> bool {
         expression.is_empty_or_all()
             && expression.options.closed
             && expression.options.hidden
@@ -251,9 +251,10 @@ impl Tenants<'_> {
         }
     }
 
-    /// Whether a name is a [name of the index](Self::is_index_name), or an alias of this index alone.
+    /// Whether a name is a [name of the index](Self::is_dashboards_name), or an alias of this index
+    /// alone.
     pub(crate) fn is_index_or_alias(&self, name: &str) -> bool {
-        self.is_index_name(name)
+        self.is_dashboards_name(name)
             || self.inventory.is_some_and(|inventory| {
                 match (inventory.id(self.index()), inventory.id(name)) {
                     (Some(index), Some(id)) => inventory.members(id) == [index],
@@ -263,7 +264,7 @@ impl Tenants<'_> {
     }
 
     /// Whether a name is the name of the index, or for `v4` begins with it.
-    pub(crate) fn is_index_name(&self, name: &str) -> bool {
+    pub(crate) fn is_dashboards_name(&self, name: &str) -> bool {
         match self.evaluation {
             EvaluationType::Legacy => name == self.index(),
             EvaluationType::V4 => name.starts_with(self.index()),

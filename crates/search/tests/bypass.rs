@@ -521,7 +521,7 @@ fn a_pattern_of_recoveries_stands_for_closed_indices_too() {
             Target::Cluster
             | Target::Name(_)
             | Target::Fixed(_)
-            | Target::Missing(_)
+            | Target::CreatedIfMissing(_)
             | Target::AddedName(_) => None,
         });
         assert_eq!(closed, Some(is_closed), "{target}");

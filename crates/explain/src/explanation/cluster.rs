@@ -343,7 +343,7 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
                 // rollover. Unlike for `new_index`, its name need not be free.
                 Target::AddedName(_) if creates_index => "index",
                 Target::Indices(_) | Target::Fixed(_) => "indices",
-                Target::Missing(_) => "new_index",
+                Target::CreatedIfMissing(_) => "new_index",
                 Target::AddedName(_) => "new_alias",
             },
             stands_for: stands_for.iter().take(MAX_NAMES).map(ToString::to_string).collect(),

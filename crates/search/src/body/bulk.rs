@@ -33,7 +33,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     })?;
     for (index, work) in work_by_index {
         if work & MAY_CREATE != 0 {
-            reading.need(CREATE, Target::Missing(index.clone()))?;
+            reading.need(CREATE, Target::CreatedIfMissing(index.clone()))?;
         }
         reading.need(actions_for(work), Target::Name(index))?;
     }

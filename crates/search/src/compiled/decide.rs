@@ -1,11 +1,11 @@
-//! Evaluates a request that [`Privileges::permits`] does not permit at once: missing privileges,
-//! permitted names, filters.
+//! Decides in full about a request that [`Privileges::permits`] does not permit at once: missing
+//! privileges, permitted names, filters.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use roaring::RoaringBitmap;
 
-use super::filters::Evaluation;
+use super::filters::FullDecision;
 use super::role_set::Allowed;
 use super::{Caller, Privileges, RenderedPattern};
 use crate::action::Action;
@@ -36,22 +36,22 @@ impl Privileges {
         if self.permits(caller, needs) {
             return Answer { verdict: Verdict::Permitted, ..Answer::default() };
         }
-        self.evaluate(caller, needs)
+        self.decide_in_full(caller, needs)
     }
 
     /// Decides in full, without the fast path of [`Self::permits`].
-    pub(super) fn evaluate(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
+    pub(super) fn decide_in_full(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
         let (answer, filtered) = (Answer::default(), BTreeMap::new());
-        let mut evaluation = Evaluation { privileges: self, caller, answer, filtered };
+        let mut decision = FullDecision { privileges: self, caller, answer, filtered };
         let (mut parts, mut is_denied) = (Vec::new(), false);
         for (position, need) in needs.iter().enumerate() {
-            match evaluation.evaluate(need) {
+            match decision.check(need) {
                 Ok(None) => {}
                 Ok(Some(names)) => parts.push(PermittedPart { need: position, names }),
                 Err(Denied) => is_denied = true,
             }
         }
-        let Answer { missing, filters, .. } = evaluation.answer;
+        let Answer { missing, filters, .. } = decision.answer;
         match is_denied {
             true => Answer { verdict: Verdict::Denied, missing, filters: BTreeSet::new() },
             false if parts.is_empty() => Answer { verdict: Verdict::Permitted, missing, filters },
@@ -59,7 +59,7 @@ impl Privileges {
         }
     }
 
-    /// Dashboards, if multitenancy is on.
+    /// The tenants of Dashboards and their indices, if multitenancy is on.
     pub(crate) fn tenants(&self) -> Option<Tenants<'_>> {
         let dashboards = self.settings.dashboards.as_ref()?;
         Some(Tenants { dashboards, inventory: self.inventory(), evaluation: self.evaluation() })
@@ -97,7 +97,7 @@ impl Privileges {
         names: &RoaringBitmap,
     ) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
-        let mut granted = (allowed.known.names() & names) | (&allowed.insufficient & names);
+        let mut granted = (allowed.known.names() & names) | (&allowed.granted_only & names);
         for rendered in caller.rendered(&allowed.templates) {
             granted |= &rendered.with_members & names;
         }
@@ -153,14 +153,14 @@ impl Privileges {
     }
 }
 
-impl Evaluation<'_> {
-    fn evaluate(&mut self, need: &Need<'_>) -> Outcome {
+impl FullDecision<'_> {
+    fn check(&mut self, need: &Need<'_>) -> Outcome {
         if !is_checked(self.privileges.evaluation(), need) {
             return Ok(None);
         }
         let reduced = match self.privileges.names(need) {
-            Some(names) => self.evaluate_names(need, &names)?,
-            None if need.target == Target::Cluster => self.evaluate_cluster(need)?,
+            Some(names) => self.check_names(need, &names)?,
+            None if need.target == Target::Cluster => self.check_cluster(need)?,
             None => None,
         };
         let Some(missing) = self.caller.missing_on_new_names(need) else { return Ok(reduced) };
@@ -168,7 +168,7 @@ impl Evaluation<'_> {
         Err(Denied)
     }
 
-    fn evaluate_cluster(&mut self, need: &Need<'_>) -> Outcome {
+    fn check_cluster(&mut self, need: &Need<'_>) -> Outcome {
         let Caller { roles, is_service, .. } = self.caller;
         let (is_service, cluster) = (*is_service, &roles.cluster);
         let missing = need.actions.iter().filter(|a| is_service || !cluster.contains(**a));
@@ -176,15 +176,15 @@ impl Evaluation<'_> {
         self.answer.deny_if_any(missing, "", reason).map(|()| None)
     }
 
-    fn evaluate_names(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
+    fn check_names(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
         let Self { privileges, caller, .. } = *self;
         if privileges.settings.changes_all(need) {
             return self.deny_all(need, Reason::AllIndices);
         }
         if names.is_nothing() {
-            return self.evaluate_nothing(need, names);
+            return self.check_nothing(need, names);
         }
-        self.evaluate_tenant(need, names)?;
+        self.check_tenant(need, names)?;
         let PermittedNames { mut known, unknown, denies_special } =
             self.permitted_names(need, names);
         let keeps_unknown = unknown.len() == names.unknown.len();
@@ -208,8 +208,8 @@ impl Evaluation<'_> {
         // The plugin leaves the patterns of a permitted request to the cluster, which resolves them
         // to all of `known`, except for the names that it may exclude.
         known -= if is_permitted { &names.excluded_by_cluster } else { &names.never_forwarded };
-        // The request as it is would not show hidden indices, which `legacy` checks, too. So the
-        // reduced request must not name them.
+        // `known` has hidden indices, because `legacy` checks them, too. The request does not reach
+        // them, so the reduced request must not name them.
         if let Some(inventory) = privileges.inventory().filter(|_| plugin_may_forward_as_is) {
             known -= hidden_outside(inventory, &need.target);
         }
@@ -274,7 +274,7 @@ impl Evaluation<'_> {
     /// If its exclusions leave nothing of the inventory, it is never forwarded as it is, because
     /// the cluster may have newer indices. Reading then finds nothing, and other actions are
     /// denied.
-    fn evaluate_nothing(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
+    fn check_nothing(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
         let Self { privileges, caller, .. } = *self;
         let settings = &privileges.settings;
         if settings.evaluation == EvaluationType::V4 {
@@ -290,7 +290,7 @@ impl Evaluation<'_> {
     }
 
     /// Denies a need about the index of Dashboards if its tenant is not permitted.
-    fn evaluate_tenant(&mut self, need: &Need<'_>, names: &Names<'_>) -> Result<(), Denied> {
+    fn check_tenant(&mut self, need: &Need<'_>, names: &Names<'_>) -> Result<(), Denied> {
         let (access, evaluation) = (self.caller.tenant, self.privileges.evaluation());
         let tenants = self.privileges.tenants().filter(|_| access != TenantAccess::Server);
         let Some(tenants) = tenants else { return Ok(()) };
@@ -299,8 +299,9 @@ impl Evaluation<'_> {
             .actions
             .iter()
             .partition(|action| !access.permits_need(need, **action, evaluation));
-        if missing.is_empty() || !tenants.is_about_index(&need.target, names) {
-            // The tenant does not matter: `missing` is now empty, and denies nothing.
+        let tenant_matters =
+            !missing.is_empty() && tenants.is_about_dashboards(&need.target, names);
+        if !tenant_matters {
             remaining.append(&mut missing);
         }
         let mut result = self.answer.deny_if_any(missing, index, Reason::TenantNotGranted);

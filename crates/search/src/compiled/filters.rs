@@ -16,8 +16,8 @@ use crate::pattern::{Pattern, has_astral_or_control};
 use crate::resolve::Unknown;
 use crate::settings::EvaluationSettings;
 
-/// The evaluation of a request of a caller.
-pub(super) struct Evaluation<'e> {
+/// The decision about a request of a caller without the fast path, as far as it is made.
+pub(super) struct FullDecision<'e> {
     pub(super) privileges: &'e Privileges,
     pub(super) caller: &'e Caller,
     pub(super) answer: Answer,
@@ -148,7 +148,7 @@ impl<'p> Restrictions<'p> {
     }
 }
 
-impl Evaluation<'_> {
+impl FullDecision<'_> {
     /// Adds the filters of permitted names, and of the aliases by which the request reaches them.
     pub(super) fn filter_names(
         &mut self,

@@ -1,5 +1,5 @@
-//! The fast path: finds out by look-ups whether a request is permitted as it is. If that is not
-//! simple, the answer is no, and [`Privileges::evaluate`] decides.
+//! The fast path: finds out by bitmaps whether a request is permitted as it is. If that is not
+//! simple, the answer is no, and [`Privileges::decide_in_full`] decides.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use crate::resolve::{
 };
 use crate::tenants::{TenantAccess, Tenants};
 
-/// A need of a caller that is looked up.
+/// The check of a need by look-ups in bitmaps.
 #[derive(Clone, Copy)]
-struct LookUp<'p> {
+struct FastCheck<'p> {
     privileges: &'p Privileges,
     caller: &'p Caller,
     need: &'p Need<'p>,
@@ -39,7 +39,9 @@ impl Privileges {
         needs: impl IntoIterator<Item = &'n Need<'n>>,
     ) -> bool {
         let tenants = self.restricted_tenants(caller);
-        needs.into_iter().all(|need| LookUp { privileges: self, caller, need, tenants }.permits())
+        needs
+            .into_iter()
+            .all(|need| FastCheck { privileges: self, caller, need, tenants }.permits())
     }
 
     /// The names of an expression, if the inventory has all of them. `uses_cache`: they are kept.
@@ -79,8 +81,7 @@ impl Privileges {
 }
 
 impl Caller {
-    /// The missing privilege of a need that may reach names that do not exist yet, if a role hides
-    /// something.
+    /// Why a need that may reach new names is denied, if a role hides something from the caller.
     pub(super) fn missing_on_new_names(&self, need: &Need<'_>) -> Option<Missing> {
         if self.roles.is_unrestricted { None } else { missing_on_new_names(need) }
     }
@@ -91,7 +92,7 @@ impl Caller {
     }
 }
 
-impl LookUp<'_> {
+impl FastCheck<'_> {
     fn permits(self) -> bool {
         let Self { privileges, caller, need, tenants } = self;
         if privileges.settings.changes_all(need) || caller.missing_on_new_names(need).is_some() {
@@ -103,8 +104,8 @@ impl LookUp<'_> {
                 !is_checked(privileges.evaluation(), need)
                     || (!caller.is_service && need.actions.iter().all(|a| cluster.contains(*a)))
             }
-            Target::Missing(name) if privileges.inventory.id(name).is_some() => true,
-            Target::Name(name) | Target::Missing(name) => self.permits_name(name),
+            Target::CreatedIfMissing(name) if privileges.inventory.id(name).is_some() => true,
+            Target::Name(name) | Target::CreatedIfMissing(name) => self.permits_name(name),
             Target::AddedName(name) => {
                 privileges.evaluation() == EvaluationType::Legacy
                     || match alias_pattern(name) {
@@ -114,7 +115,7 @@ impl LookUp<'_> {
             }
             Target::Indices(expression) => self.permits_expression(expression),
             Target::Fixed(expression) => {
-                !tenants.is_some_and(|tenants| tenants.may_include_index(expression))
+                !tenants.is_some_and(|tenants| tenants.may_include_dashboards(expression))
                     && self.permits_expression(expression)
             }
         }
@@ -196,7 +197,7 @@ impl LookUp<'_> {
     fn permits_name(self, name: &str) -> bool {
         let Self { privileges, caller, need, tenants } = self;
         let Privileges { inventory, special, .. } = privileges;
-        if tenants.is_some_and(|tenants| tenants.is_index_name(name)) {
+        if tenants.is_some_and(|tenants| tenants.is_dashboards_name(name)) {
             return false;
         }
         let Some(id) = inventory.id(name) else {

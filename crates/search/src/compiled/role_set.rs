@@ -38,7 +38,7 @@ pub(crate) struct Allowed {
     /// Names of the inventory on which it is permitted.
     pub(super) known: NameSet,
     /// Names of the inventory on which it is granted, but not permitted: a grant does not suffice.
-    pub(super) insufficient: RoaringBitmap,
+    pub(super) granted_only: RoaringBitmap,
     /// Patterns of the permissions that grant it.
     pub(super) patterns: RoaringBitmap,
     /// The patterns among them that must be compared with each name that the inventory lacks.
@@ -144,10 +144,10 @@ impl RoleSet {
             templates.extend(&*grant.templates);
         }
         let granted = privileges.matching(&patterns);
-        let insufficient = &granted & self.insufficient(privileges, action);
+        let granted_only = &granted & self.protected(privileges, action);
         Allowed {
-            known: NameSet::new(granted - &insufficient),
-            insufficient,
+            known: NameSet::new(granted - &granted_only),
+            granted_only,
             complex: privileges.patterns.complex(&patterns),
             patterns,
             templates,
@@ -155,7 +155,7 @@ impl RoleSet {
     }
 
     /// Names for which a grant of the action does not suffice.
-    fn insufficient(&self, privileges: &Privileges, action: Action) -> RoaringBitmap {
+    fn protected(&self, privileges: &Privileges, action: Action) -> RoaringBitmap {
         let special = &privileges.special;
         if action == SYSTEM_INDEX {
             return RoaringBitmap::new();

@@ -100,7 +100,7 @@ fn is_of_other_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_
 
 /// Whether a need is about the index of Dashboards in the global tenant.
 fn is_of_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
-    privileges.tenants().is_some_and(|tenants| tenants.is_about_index(&need.target, names))
+    privileges.tenants().is_some_and(|tenants| tenants.is_about_dashboards(&need.target, names))
         || !privileges.dashboards_left_out(need, TenantAccess::None).is_disjoint(&names.known)
 }
 

@@ -396,11 +396,14 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
         known.decide(&caller(&known, name, &["write"]), &needs(target)).verdict
     };
     assert_eq!(
-        verdict("ann", Target::Missing(".kibana_9".into())),
+        verdict("ann", Target::CreatedIfMissing(".kibana_9".into())),
         Verdict::Denied,
         "it is made for no tenant"
     );
-    assert_eq!(verdict("kibanaserver", Target::Missing(".kibana_9".into())), Verdict::Permitted);
+    assert_eq!(
+        verdict("kibanaserver", Target::CreatedIfMissing(".kibana_9".into())),
+        Verdict::Permitted
+    );
     assert_eq!(verdict("ann", Target::AddedName(".kibana_9".into())), Verdict::Permitted);
     let target = Target::Indices(Expression::new(".kibana_2", Options::OPEN));
     let requirement =

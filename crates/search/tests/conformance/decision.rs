@@ -209,6 +209,8 @@ fn excludes(need: &Need<'_>) -> bool {
         Target::Indices(expression) | Target::Fixed(expression) => {
             expression.parts().any(|part| matches!(part, Part::Except(_)))
         }
-        Target::Cluster | Target::Name(_) | Target::Missing(_) | Target::AddedName(_) => false,
+        Target::Cluster | Target::Name(_) | Target::CreatedIfMissing(_) | Target::AddedName(_) => {
+            false
+        }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
         let target = match &need.target {
             Target::Cluster => "the cluster".to_owned(),
             Target::Name(name) => name.to_string(),
-            Target::Missing(name) => format!("{name} if it is missing"),
+            Target::CreatedIfMissing(name) => format!("{name} if it is missing"),
             Target::AddedName(name) => format!("the new alias {name}"),
             Target::Indices(expression) | Target::Fixed(expression)
                 if expression.is_empty_or_all() =>

@@ -148,7 +148,8 @@ fn ordinary_bulk_requests_are_not_bounded() {
     let items = |count| {
         let name = |number: usize| format!("logs-2026.11.{number:07}");
         let of_item = |number: usize| {
-            let made = Need { actions: CREATE, ..search(Target::Missing(name(number).into())) };
+            let made =
+                Need { actions: CREATE, ..search(Target::CreatedIfMissing(name(number).into())) };
             let written = Need { actions: OF_LOOK_UP, ..search(Target::Name(name(number).into())) };
             [made, written]
         };
@@ -170,7 +171,7 @@ fn ordinary_bulk_requests_are_not_bounded() {
 #[test]
 fn names_are_bounded_by_the_patterns_that_they_are_compared_with() {
     let small = privileges(0);
-    let name = || search(Target::Missing("none".into()));
+    let name = || search(Target::CreatedIfMissing("none".into()));
     assert_eq!(small.bound(&[listed("none", 50_000)]), Ok(()));
     assert_eq!(small.bound(&vec![name(); 50_000]), Ok(()));
     assert_eq!(small.bound(&vec![name(); 700_000]), TOO_MANY);

@@ -448,7 +448,7 @@ fn the_answer_names_what_is_missing_and_what_remains() {
 fn a_name_that_a_request_makes_is_needed_where_it_matters() {
     let missing = |name: &'static str| Need {
         actions: CREATE,
-        target: Target::Missing(name.into()),
+        target: Target::CreatedIfMissing(name.into()),
         is_copied: false,
         shows_hidden_terms: false,
         adds_names: false,

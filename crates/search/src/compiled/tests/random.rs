@@ -269,7 +269,7 @@ fn target(rng: &mut Rng) -> Target<'static> {
     let name = if rng.below(3) == 0 { pick(rng, GROUPS) } else { pick(rng, NAMES) };
     match rng.below(12) {
         0 => Target::Name(name.into()),
-        1 => Target::Missing(name.into()),
+        1 => Target::CreatedIfMissing(name.into()),
         2 => Target::AddedName(if rng.below(3) == 0 { pick(rng, ALIASES) } else { name }.into()),
         3 => Target::Name("missing".into()),
         _ => {
@@ -371,9 +371,9 @@ fn is_whole(answer: &Answer) -> bool {
     answer.verdict == Verdict::Permitted && answer.filters.is_empty()
 }
 
-/// [`Privileges::permits`] looks up whether a request is permitted as it is.
-/// [`Privileges::evaluate`] works out what is missing, in another way. What is looked up is never
-/// wider, with caches or without, and for most requests it is enough. The requirement for a
+/// [`Privileges::permits`] looks up whether a request is permitted as it is, and
+/// [`Privileges::decide_in_full`] works out the missing privileges in another way. The look-up is
+/// never wider, with caches or without, and is enough for most requests. The requirement for a
 /// request, which is for people, says the same of each caller.
 #[test]
 fn look_ups_permit_only_what_the_whole_evaluation_permits() {
@@ -394,7 +394,7 @@ fn look_ups_permit_only_what_the_whole_evaluation_permits() {
                 let needs: Vec<Need<'_>> =
                     (0..=rng.below(8) / 6).map(|_| actions.need(&mut rng)).collect();
                 let context = || world.describe(&subject, &needs);
-                let answer = privileges.evaluate(&caller, &needs);
+                let answer = privileges.decide_in_full(&caller, &needs);
                 let permits = privileges.permits(&caller, &needs);
                 assert!(!permits || is_whole(&answer), "{answer:?}\n{}", context());
                 assert_eq!(permits, privileges.permits(&uncached, &needs), "{}", context());
