@@ -29,7 +29,8 @@ pub(crate) type Words = SmallVec<[u64; 64]>;
 pub(crate) struct RoleRules {
     /// The set, in the layout of [`RoleSet`].
     words: Box<[u64]>,
-    /// Parallel to `words`: for a word of a block, the number of roles in the blocks before it.
+    /// Parallel to `words`: for a word of a block, the number of roles in the blocks before it; 0
+    /// for the words before the blocks.
     before: Box<[u32]>,
     /// The rule of each role, in role order.
     rules: Box<[RuleId]>,

@@ -227,8 +227,8 @@ impl<'t> Names<'t> {
             false => expression.parts().collect(),
         };
         let excluded_states = excluded_states(expression, evaluation);
-        // The names that are named, and the part that aliases and data streams stand for. A node
-        // looks these groups up after the exclusions.
+        // `named`: all that the names in the expression stand for. `named_by_group`: the part that
+        // aliases and data streams stand for. A node looks these up after the exclusions.
         let (mut named, mut named_by_group) = (RoaringBitmap::new(), RoaringBitmap::new());
         for part in parts {
             match part {

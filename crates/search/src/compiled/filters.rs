@@ -16,7 +16,7 @@ use crate::pattern::{Pattern, has_astral_or_control};
 use crate::resolve::Unknown;
 use crate::settings::EvaluationSettings;
 
-/// The decision about a request of a caller without the fast path, as far as it is made.
+/// A decision in full about a request of a caller, while its needs are checked.
 pub(super) struct FullDecision<'e> {
     pub(super) privileges: &'e Privileges,
     pub(super) caller: &'e Caller,

@@ -84,12 +84,12 @@ pub fn requirement_for(
 #[must_use]
 pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> Option<&'p str> {
     let tenants = privileges.tenants()?;
-    let is_about_index = needs.iter().any(|need| {
+    let is_about_dashboards = needs.iter().any(|need| {
         privileges.names(need).is_some_and(|names| {
             is_of_tenant(privileges, need, &names) || is_of_other_tenant(privileges, need, &names)
         })
     });
-    is_about_index.then_some(&*tenants.dashboards.server)
+    is_about_dashboards.then_some(&*tenants.dashboards.server)
 }
 
 /// Whether a need is about an index of another tenant than the global tenant.
