@@ -315,8 +315,8 @@ fn intersections<T>(
     intersection: impl Fn(&T, &T) -> Option<T>,
     steps: &mut Steps,
 ) -> Option<Vec<T>> {
-    steps.take(a.len().saturating_mul(b.len()));
     let pairs = a.iter().flat_map(|a| b.iter().map(move |b| (a, b))).take(steps.0);
+    steps.take(a.len().saturating_mul(b.len()));
     let common: Vec<T> = pairs.filter_map(|(a, b)| intersection(a, b)).collect();
     (!common.is_empty()).then_some(common)
 }
