@@ -51,16 +51,17 @@ fn find_open<'s, 'p>(
     related: &mut RelatedRoles<'_>,
     steps: &mut Steps,
 ) -> Option<&'s RoleRule<'p>> {
-    let mut search = Search { trie, deny, end, wider_allows: Vec::new(), is_settled: false, steps };
+    let mut search =
+        Search { trie, deny, end, wider_allows: Vec::new(), is_intended: false, steps };
     search.walk(Trie::root(pattern), &pattern.segments);
-    let Search { wider_allows, is_settled, .. } = search;
+    let Search { wider_allows, is_intended, .. } = search;
     let mut wider_allows = wider_allows.into_iter().map(|id| trie.rules.at(id));
     let allow = wider_allows.find(|allow| related.restricts(deny, allow.role_id, steps));
-    allow.filter(|_| steps.are_left() && !is_settled)
+    allow.filter(|_| steps.are_left() && !is_intended)
 }
 
 /// The end of a path that may have paths below it. A path that ends in a slash, or in a file name
-/// such as `a.html` or `a*b`, has none.
+/// such as `a.html`, or in a glob such as `a*b`, which has a start and an end, has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathEnd {
     /// The path is `/`.
@@ -109,7 +110,7 @@ struct Search<'s, 'p> {
     wider_allows: Vec<RuleId>,
     /// Whether there is no warning: a `deny` rule covers the deeper paths, or another rule shows
     /// that the author has considered them.
-    is_settled: bool,
+    is_intended: bool,
     steps: &'s mut Steps,
 }
 
@@ -122,7 +123,7 @@ impl<'p> Search<'_, 'p> {
         for id in &node.open_ended {
             let RoleRule { effect, rule, .. } = self.trie.rules.at(*id);
             let overlaps = share_method_and_host(rule, self.deny.rule);
-            self.is_settled |= *effect == Effect::Deny && overlaps;
+            self.is_intended |= *effect == Effect::Deny && overlaps;
             if *effect == Effect::Allow
                 && overlaps
                 // For an `allow` of `/internal/**`, a `deny` of `/internal` is an exception.
@@ -136,14 +137,14 @@ impl<'p> Search<'_, 'p> {
         }
         let Some((segment, further)) = segments.split_first() else {
             // A rule below `/internal/{id}` shows that the author has considered deeper paths. A rule
-            // below `/internal*` or `/*.env` does not: it is hardly for all names that match.
+            // below `/internal*` or `/*.env` does not: it probably covers only some of the names that match.
             let has_children = !node.literals.is_empty() || !node.non_literals.is_empty();
-            self.is_settled |= (has_children || !node.open_ended.is_empty())
+            self.is_intended |= (has_children || !node.open_ended.is_empty())
                 && !matches!(self.end, PathEnd::NameStart | PathEnd::NameEnd);
             return;
         };
         if self.end == PathEnd::NameEnd && further.is_empty() {
-            self.is_settled |= self.is_denied_deeper(node, segment);
+            self.is_intended |= self.is_denied_deeper(node, segment);
         }
         if let Segment::Literal(literal) = segment
             && let Some(next) = self.trie.literal(id, literal)

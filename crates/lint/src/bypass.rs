@@ -87,8 +87,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         Some(allow.relate_to(deny.warning(Warning::OpenAnonymous, message, help)))
     }
 
-    /// Whether the rule also denies requests that none of these rules allows. A broad `deny`, such as
-    /// `/**` for a suspended group, is meant for such requests, so there is no warning.
+    /// Whether the rule also denies requests that a role allows, but none of these rules. A broad
+    /// `deny`, such as `/**` for a suspended group, is meant for such requests, so there is no warning.
     fn denies_more_than(
         &mut self,
         anonymous_allows: &[&RoleRule<'_>],
@@ -115,7 +115,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         }
         for allow in self.allowing.clone() {
             let Some(scopes) = open_scopes(rule, allow.rule) else { continue };
-            // Without an apex, the `allow` rule is for any host.
+            // The apexes of the `*.example.com` that the rule is for; none if the `allow` rule is for
+            // any host.
             let apex = scopes.first().map(ToString::to_string);
             let Some(requests) = Requests::on_any_host(allow.rule, rule, self.steps) else {
                 continue;
@@ -211,13 +212,13 @@ fn may_match_anonymous(rule: &RoleRule<'_>, related: &RelatedRoles<'_>) -> bool 
 /// Whether a `deny` rule is for some of the paths or hosts of an `allow` rule, but not all: a `deny` of
 /// `/internal/**` is an exception to an `allow` of `/**`.
 fn is_exception(deny: &Rule, allow: &Rule) -> bool {
-    let is_for_all_hosts = covers_scopes(&deny.scopes, &allow.scopes);
+    let covers_hosts = covers_scopes(&deny.scopes, &allow.scopes);
     covers_scopes(&allow.scopes, &deny.scopes)
         && deny.resources.iter().any(|deny| {
             allow
                 .resources
                 .iter()
-                .any(|allow| allow.covers(deny) && !(is_for_all_hosts && deny.covers(allow)))
+                .any(|allow| allow.covers(deny) && !(covers_hosts && deny.covers(allow)))
         })
 }
 

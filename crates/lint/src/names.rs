@@ -87,8 +87,8 @@ fn with_foreign_prefix<'s, 'i>(
     })
 }
 
-/// Warns of granted names that no caller has: the source with the prefix of the name does not have
-/// it. A name with the prefix of one source is not expected from an issuer without a prefix.
+/// Warns of granted names that no caller has. A name is looked for only in the sources whose prefix
+/// is the longest that it begins with.
 pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     if sources.is_empty()
         && let Some(grant) = parsed.grants.first()
@@ -136,17 +136,22 @@ fn unknown(
     }
     let Names { prefix, listed } = source.names(kind);
     let other_kind = if kind == "user" { "group" } else { "user" };
-    let misspelled = name.strip_prefix(prefix).unwrap_or(name);
+    let without_prefix = name.strip_prefix(prefix).unwrap_or(name);
     let help = if source.names(other_kind).is_listed(name) {
         format!("it is a {other_kind}: write it under `{other_kind}s`")
-    } else if let Some(close) = suggestions.closest(misspelled, listed.iter().flatten().copied()) {
+    } else if let Some(close) =
+        suggestions.closest(without_prefix, listed.iter().flatten().copied())
+    {
         format!("did you mean `{prefix}{close}`?")
     } else if let Some(file) =
-        source.users_file.filter(|_| kind == "user" && !misspelled.is_empty())
+        source.users_file.filter(|_| kind == "user" && !without_prefix.is_empty())
         && (sources.len() == 1 || !prefix.is_empty())
     {
-        format!("`{}` has no line `{misspelled}`: add it, or leave the name out", file.display())
-    } else if sources.len() == 1 || !prefix.is_empty() && !misspelled.is_empty() {
+        format!(
+            "`{}` has no line `{without_prefix}`: add it, or leave the name out",
+            file.display()
+        )
+    } else if sources.len() == 1 || !prefix.is_empty() && !without_prefix.is_empty() {
         match source.issuer {
             Some(_) => format!("name the claim with its {kind}s under `claims`, or leave it out"),
             None => "add it there, or leave it out".to_owned(),

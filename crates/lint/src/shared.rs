@@ -91,8 +91,8 @@ fn has_user_id(rule: &Rule) -> bool {
 pub(crate) fn shared_names(policy: &Policy, sources: &[&Source<'_>], warnings: &mut Warnings) {
     let headers = &*policy.allow_response.set_headers;
     let headers = if headers.iter().any(has_issuer) { &[] } else { headers };
-    let without_issuer = policy.identity_header.as_ref().filter(|header| !signs_issuer(header));
-    if headers.is_empty() && without_issuer.is_none() {
+    let identity_header = policy.identity_header.as_ref().filter(|header| !signs_issuer(header));
+    if headers.is_empty() && identity_header.is_none() {
         return;
     }
     let allowed: Vec<&Source<'_>> =
@@ -102,7 +102,7 @@ pub(crate) fn shared_names(policy: &Policy, sources: &[&Source<'_>], warnings: &
         let mut places: Vec<(Place, String)> =
             with_piece.map(|header| (header.at.clone(), format!("`{}`", header.name))).collect();
         places.extend(
-            without_issuer
+            identity_header
                 .map(|header| (header.at.clone(), format!("`{claim}` in `{}`", header.name))),
         );
         if places.is_empty() {

@@ -37,7 +37,7 @@ pub(crate) struct Source<'i> {
 /// The names that a source may provide.
 pub(crate) struct Names<'i> {
     pub(crate) prefix: &'i str,
-    /// The possible names, before the prefix; `None` means any.
+    /// The possible names, without the prefix; `None` means any.
     pub(crate) listed: Option<BTreeSet<&'i str>>,
 }
 
@@ -56,6 +56,7 @@ impl<'i> Source<'i> {
                     .iter()
                     .map(|user| &*user.at.file)
                     .find(|file| **file != *basic.at.file),
+                // Without `verify` any user name in the header is trusted.
                 users: Names { prefix: &basic.user_prefix, listed: basic.verify.then_some(users) },
                 groups: Names { prefix: &basic.group_prefix, listed: Some(groups.collect()) },
             }
@@ -122,8 +123,8 @@ impl Names<'_> {
         let (a, b) = if other.listed.is_some() { (self, other) } else { (other, self) };
         let Some(listed) = &b.listed else { return true };
         match a.prefix.strip_prefix(b.prefix) {
-            // `a` has any name after its prefix, so a name of `b` must continue the prefix of `b` to
-            // the prefix of `a`. Allocates nothing, because there may be a million users.
+            // `a` has any name after its prefix, so a name of `b` must begin with `rest` and be
+            // longer. This allocates nothing, because there may be a million users.
             Some(rest) if a.listed.is_none() => {
                 listed.iter().any(|name| name.len() > rest.len() && name.starts_with(rest))
             }

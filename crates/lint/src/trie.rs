@@ -163,12 +163,13 @@ impl<'p> Trie<'p> {
     /// the slash: most people who write `/admin/` mean everything below. Rules that match the path
     /// by another pattern are not searched.
     pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings) {
+        // Not the roots: `/` is no path with a slash at its end.
         for node in self.nodes.iter().filter(|node| node.added_for.is_some()) {
             let Some((_, slash)) = node.literals.iter().find(|(literal, _)| literal.is_empty())
             else {
                 continue;
             };
-            // Both lists of rules may be long, so they are read only once.
+            // Once per node and not per rule, because the lists may be long.
             let [has_allow, has_deny] = [Effect::Allow, Effect::Deny].map(|effect| {
                 let mut rules = node.exact.iter().chain(&node.open_ended);
                 rules.any(|id| self.rules.at(*id).effect == effect)
