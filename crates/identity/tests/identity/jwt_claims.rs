@@ -73,9 +73,9 @@ fn a_token_before_its_nbf_or_iat_is_invalid() {
     }
 }
 
-fn require(path: &[&str], values: &[ClaimValue]) -> RequiredClaim {
+fn require<const N: usize>(path: &[&str], values: [ClaimValue; N]) -> RequiredClaim {
     let path = ClaimPath(path.iter().map(|name| (*name).into()).collect());
-    RequiredClaim { path, values: values.to_vec() }
+    RequiredClaim { path, values: values.into() }
 }
 
 #[test]
@@ -84,27 +84,27 @@ fn a_token_without_a_required_claim_is_invalid() {
     let (yes, one) = (ClaimValue::Boolean(true), ClaimValue::Integer(1));
     let invalid = Some(CredentialsError::WrongClaim);
     for (required, claim, expected) in [
-        (require(&["azp"], &[text("web"), text("mobile")]), json!("mobile"), None),
-        (require(&["azp"], &[text("web")]), json!("Web"), invalid),
-        (require(&["azp"], &[text("web")]), json!(["cli", "web"]), None),
-        (require(&["azp"], &[text("web")]), json!(["cli", ["web"]]), invalid),
-        (require(&["azp"], &[text("web")]), json!([]), invalid),
-        (require(&["azp"], &[text("web")]), json!(null), invalid),
-        (require(&["azp"], &[yes.clone()]), json!(true), None),
-        (require(&["azp"], &[yes.clone()]), json!("true"), invalid),
-        (require(&["azp"], &[text("true")]), json!(true), invalid),
-        (require(&["azp"], &[one.clone(), yes]), json!(1), None),
-        (require(&["azp"], &[one.clone()]), json!(1.0), invalid),
-        (require(&["azp"], &[one]), json!("1"), invalid),
-        (require(&["azp", "id"], &[text("web")]), json!({ "id": "web" }), None),
-        (require(&["azp", "id"], &[text("web")]), json!("web"), invalid),
-        (require(&["other"], &[text("web")]), json!("web"), invalid),
+        (require(&["azp"], [text("web"), text("mobile")]), json!("mobile"), None),
+        (require(&["azp"], [text("web")]), json!("Web"), invalid),
+        (require(&["azp"], [text("web")]), json!(["cli", "web"]), None),
+        (require(&["azp"], [text("web")]), json!(["cli", ["web"]]), invalid),
+        (require(&["azp"], [text("web")]), json!([]), invalid),
+        (require(&["azp"], [text("web")]), json!(null), invalid),
+        (require(&["azp"], [yes.clone()]), json!(true), None),
+        (require(&["azp"], [yes.clone()]), json!("true"), invalid),
+        (require(&["azp"], [text("true")]), json!(true), invalid),
+        (require(&["azp"], [one.clone(), yes]), json!(1), None),
+        (require(&["azp"], [one.clone()]), json!(1.0), invalid),
+        (require(&["azp"], [one]), json!("1"), invalid),
+        (require(&["azp", "id"], [text("web")]), json!({ "id": "web" }), None),
+        (require(&["azp", "id"], [text("web")]), json!("web"), invalid),
+        (require(&["other"], [text("web")]), json!("web"), invalid),
     ] {
         let issuer = Issuer { require: vec![required.clone()], ..test_issuer() };
         let claims = claims_with("azp", Some(claim.clone()));
         assert_eq!(subject_under(issuer, &claims).err(), expected, "{required:?} {claim}");
     }
-    let both = vec![require(&["azp"], &[text("web")]), require(&["acr"], &[text("2")])];
+    let both = vec![require(&["azp"], [text("web")]), require(&["acr"], [text("2")])];
     let issuer = Issuer { require: both, ..test_issuer() };
     let claims = claims_with("azp", Some(json!("web")));
     assert_eq!(subject_under(issuer, &claims).err(), invalid, "each claim is required");
