@@ -137,7 +137,8 @@ impl<'p> Search<'_, 'p> {
         }
         let Some((segment, further)) = segments.split_first() else {
             // A rule below `/internal/{id}` shows that the author has considered deeper paths. A rule
-            // below `/internal*` or `/*.env` does not: it probably covers only some of the names that match.
+            // below `/internal*` or `/*.env` does not: it probably covers only some of the names that
+            // match.
             let has_children = !node.literals.is_empty() || !node.non_literals.is_empty();
             self.is_intended |= (has_children || !node.open_ended.is_empty())
                 && !matches!(self.end, PathEnd::NameStart | PathEnd::NameEnd);

@@ -88,7 +88,8 @@ impl<'s, 'p> Denial<'s, 'p> {
     }
 
     /// Whether the rule also denies requests that a role allows, but none of these rules. A broad
-    /// `deny`, such as `/**` for a suspended group, is meant for such requests, so there is no warning.
+    /// `deny`, such as `/**` for a suspended group, is meant for such requests, so there is no
+    /// warning.
     fn denies_more_than(
         &mut self,
         anonymous_allows: &[&RoleRule<'_>],
@@ -115,8 +116,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         }
         for allow in self.allowing.clone() {
             let Some(scopes) = open_scopes(rule, allow.rule) else { continue };
-            // The apexes of the `*.example.com` that the rule is for; none if the `allow` rule is for
-            // any host.
+            // The apexes of the `*.example.com` that the rule is for; none if the `allow` rule is
+            // for any host.
             let apex = scopes.first().map(ToString::to_string);
             let Some(requests) = Requests::on_any_host(allow.rule, rule, self.steps) else {
                 continue;

@@ -1,5 +1,5 @@
-//! Keys and types of values of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and the help for
-//! each.
+//! Keys and types of values of other systems (OPA, Envoy, Istio, Keycloak, Kubernetes), and the help
+//! for each.
 
 use document::{Hints, KeyHint};
 

@@ -94,6 +94,7 @@ pub(super) fn check_required(
     }
 }
 
+/// Whether the claim equals an accepted value, or is a list with one.
 pub(super) fn has_required(claims: &Map<String, Value>, required: &RequiredClaim) -> bool {
     let is_accepted = |value| required.values.iter().any(|accepted| equals(value, accepted));
     match value_at(claims, &required.path) {

@@ -15,10 +15,9 @@ type Members = Map<String, Value>;
 
 /// The parameter or claim of a token that led to this error, and the expected value.
 ///
-/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times: other claims may be
-/// about a person. These are bounded
-/// and escaped, because the client chooses them. Of a malformed token it shows only where it is
-/// malformed.
+/// Shows nothing of a token but its `alg`, `kid`, `typ`, `iss`, `aud` and times, bounded and escaped,
+/// because the client chooses them. Other claims may be about a person. Of a malformed token it shows
+/// only where it is malformed.
 pub(crate) fn describe(
     token: &UnverifiedToken<'_>,
     issuers: &[Issuer],

@@ -64,6 +64,19 @@ fn a_rule_that_is_added_is_granted_to_each_of_its_callers() {
 }
 
 #[test]
+fn a_rule_for_any_host_is_named_as_such_beside_rules_for_hosts() {
+    let more = "\"PUT /reports/{id}\", \"GET a.example.com/x\", \"DELETE /reports/{id}\"";
+    let (_, out) = diff(&[("\"PUT /reports/{id}\"", more)], &[]);
+    assert!(out.contains("DELETE /reports/{id} on any host"), "{out}");
+}
+
+#[test]
+fn without_a_second_policy_its_default_is_named() {
+    let (code, _, err) = run(&["diff", &PolicyFolder::new(OLD).arg()]);
+    assert!(code != 0 && err.contains("NEW is not given"), "{code} {err}");
+}
+
+#[test]
 fn a_deny_that_is_removed_grants_and_one_that_is_added_revokes() {
     let (_, out) = diff(&[(", deny: [\"* /reports/locked\"]", "")], &[]);
     assert!(out.starts_with("granted: GET|PUT /reports/locked\n"), "{out}");
