@@ -136,9 +136,9 @@ impl<'p> Search<'_, 'p> {
             }
         }
         let Some((segment, further)) = segments.split_first() else {
-            // A rule below `/internal/{id}` shows that the author has considered deeper paths. A rule
-            // below `/internal*` or `/*.env` does not: it probably covers only some of the names that
-            // match.
+            // A rule below `/internal/{id}` shows that the author has considered deeper paths. A
+            // rule below `/internal*` or `/*.env` does not: it probably covers only some of the
+            // names that match.
             let has_children = !node.literals.is_empty() || !node.non_literals.is_empty();
             self.is_intended |= (has_children || !node.open_ended.is_empty())
                 && !matches!(self.end, PathEnd::NameStart | PathEnd::NameEnd);
@@ -159,8 +159,8 @@ impl<'p> Search<'_, 'p> {
         }
     }
 
-    /// Whether a rule denies the same file one level deeper, in every folder, such as `/{dir}/*.env`
-    /// for `/*.env`. Then only that rule gets the warning.
+    /// Whether a rule denies the same file one level deeper, in every folder, such as
+    /// `/{dir}/*.env` for `/*.env`. Then only that rule gets the warning.
     fn is_denied_deeper(&mut self, node: &Node<'p>, file: &Segment) -> bool {
         let any_folder = Segment::Any("dir".into());
         let folders = node.non_literals.iter().filter(|(pattern, _)| {

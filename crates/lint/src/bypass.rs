@@ -104,11 +104,11 @@ impl<'s, 'p> Denial<'s, 'p> {
         })
     }
 
-    /// Warns if the rule is for some hosts, and the same path is allowed on another host: the client
-    /// chooses the host.
+    /// Warns if the rule is for some hosts, and the same path is allowed on another host: the
+    /// client chooses the host.
     fn warn_with_another_host(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
         let (deny, rule) = (self.deny, self.deny.rule);
-        // If nothing is allowed on its hosts, there is another warning ([`Warning::UnmatchedDeny`]).
+        // If nothing is allowed on its hosts, it gets another warning ([`Warning::UnmatchedDeny`]).
         if rule.scopes.is_empty()
             || !self.allowing.iter().any(|allow| share_method_and_host(allow.rule, rule))
         {
@@ -128,8 +128,8 @@ impl<'s, 'p> Denial<'s, 'p> {
             let (name, allow_name) = (&rule.name, &allow.rule.name);
             let warning = if let Some(apex) = apex {
                 let message = format!(
-                    "`{name}` is not for `{apex}`, where `{allow_name}` allows this path: `*.{apex}` is \
-                     not `{apex}`"
+                    "`{name}` is not for `{apex}`, where `{allow_name}` allows this path: \
+                     `*.{apex}` is not `{apex}`"
                 );
                 let help = format!("write a `deny` for `{apex}`, too, or one without a host");
                 deny.warning(Warning::OpenHost, message, &help)
@@ -147,9 +147,9 @@ impl<'s, 'p> Denial<'s, 'p> {
         None
     }
 
-    /// Warns if the rule denies only one of `GET` and `HEAD`, and the other is allowed: applications
-    /// answer `HEAD` like `GET`, without the body. A `deny` of `HEAD` among other methods is taken
-    /// as intended.
+    /// Warns if the rule denies only one of `GET` and `HEAD`, and the other is allowed:
+    /// applications answer `HEAD` like `GET`, without the body. A `deny` of `HEAD` among other
+    /// methods is taken as intended.
     fn warn_with_another_method(&mut self, related: &mut RelatedRoles<'_>) -> Option<Problem> {
         let (deny, rule) = (self.deny, self.deny.rule);
         let Actions::These(methods) = &rule.actions else { return None };
@@ -210,8 +210,8 @@ fn may_match_anonymous(rule: &RoleRule<'_>, related: &RelatedRoles<'_>) -> bool 
         && !segments.any(|segment| matches!(segment, Segment::User | Segment::UserId(_)))
 }
 
-/// Whether a `deny` rule is for some of the paths or hosts of an `allow` rule, but not all: a `deny` of
-/// `/internal/**` is an exception to an `allow` of `/**`.
+/// Whether a `deny` rule is for some of the paths or hosts of an `allow` rule, but not all: a
+/// `deny` of `/internal/**` is an exception to an `allow` of `/**`.
 fn is_exception(deny: &Rule, allow: &Rule) -> bool {
     let covers_hosts = covers_scopes(&deny.scopes, &allow.scopes);
     covers_scopes(&allow.scopes, &deny.scopes)
@@ -223,9 +223,9 @@ fn is_exception(deny: &Rule, allow: &Rule) -> bool {
         })
 }
 
-/// The hosts that the `deny` rule leaves open, probably by mistake: for an `allow` rule for any host,
-/// any host (an empty list); else its hosts such as `example.com` for which the `deny` rule has only
-/// `*.example.com`. `None` if there are none.
+/// The hosts that the `deny` rule leaves open, probably by mistake. If the `allow` rule is for any
+/// host: any host (an empty list). Otherwise its hosts such as `example.com` for which the `deny`
+/// rule has only `*.example.com`. `None` if there are none.
 fn open_scopes(deny: &Rule, allow: &Rule) -> Option<Vec<Scope>> {
     if allow.scopes.is_empty() {
         return Some(Vec::new());
@@ -264,8 +264,8 @@ impl Requests {
         Some(Self { actions, scopes: Vec::new(), paths: common_paths(a, b, steps)? })
     }
 
-    /// Whether these are preflight requests. Browsers send them without credentials, so `anyone` has
-    /// to allow them.
+    /// Whether these are preflight requests. Browsers send them without credentials, so `anyone`
+    /// has to allow them.
     fn is_preflight(&self) -> bool {
         let Actions::These(methods) = &self.actions else { return false };
         methods.iter().all(|method| **method == *"OPTIONS")

@@ -44,7 +44,7 @@ pub(crate) fn redundant_rules(trie: &Trie<'_>, warnings: &mut Warnings) {
     }
 }
 
-/// A rule of these roles that covers the rule with this id, and has this effect, unless it is `None`.
+/// A rule of these roles that covers the rule with this id. It has this effect; `None` means any.
 fn find_cover<'s, 'p>(
     trie: &'s Trie<'p>,
     roles: &RolesOf<'_, '_>,

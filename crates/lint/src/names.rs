@@ -9,6 +9,10 @@ use crate::sources::{
 };
 use crate::warnings::Warnings;
 
+/// The help for a name without the prefix of a source.
+const ADD_PREFIX: &str =
+    "write the prefix of its source before the name, or remove the name from the grants";
+
 /// Warns of `{claims.…}` in a header where no tokens are accepted: it is then always empty.
 pub(crate) fn claims_without_tokens(policy: &Policy, warnings: &mut Warnings) {
     if !policy.identity.jwt.is_empty() {
@@ -128,8 +132,7 @@ fn unknown(
     likely.retain(|source| Some(source.names(kind).prefix.len()) == longest);
     let Some(source) = likely.first() else {
         let message = format!("no {kind} is called `{name}`: it has the prefix of no source");
-        let help = "write the prefix of its source before it, or leave it out";
-        return Some((message, help.to_owned()));
+        return Some((message, ADD_PREFIX.to_owned()));
     };
     if likely.iter().any(|source| source.names(kind).include(name)) {
         return None;
@@ -137,27 +140,23 @@ fn unknown(
     let Names { prefix, listed } = source.names(kind);
     let other_kind = if kind == "user" { "group" } else { "user" };
     let without_prefix = name.strip_prefix(prefix).unwrap_or(name);
+    let is_source_certain = sources.len() == 1 || !prefix.is_empty() && !without_prefix.is_empty();
     let help = if source.names(other_kind).is_listed(name) {
         format!("it is a {other_kind}: write it under `{other_kind}s`")
     } else if let Some(close) =
         suggestions.closest(without_prefix, listed.iter().flatten().copied())
     {
         format!("did you mean `{prefix}{close}`?")
-    } else if let Some(file) =
-        source.users_file.filter(|_| kind == "user" && !without_prefix.is_empty())
-        && (sources.len() == 1 || !prefix.is_empty())
-    {
-        format!(
-            "`{}` has no line `{without_prefix}`: add it, or leave the name out",
-            file.display()
-        )
-    } else if sources.len() == 1 || !prefix.is_empty() && !without_prefix.is_empty() {
-        match source.issuer {
-            Some(_) => format!("name the claim with its {kind}s under `claims`, or leave it out"),
-            None => "add it there, or leave it out".to_owned(),
-        }
+    } else if !is_source_certain {
+        ADD_PREFIX.to_owned()
     } else {
-        "write the prefix of its source before it, or leave it out".to_owned()
+        let file = source.users_file.filter(|_| kind == "user" && !without_prefix.is_empty());
+        let remedy = match (file, source.issuer) {
+            (Some(file), _) => format!("add a line for `{without_prefix}` to `{}`", file.display()),
+            (None, Some(_)) => format!("name the claim with its {kind}s under `claims`"),
+            (None, None) => format!("add the {kind} there"),
+        };
+        format!("{remedy}, or remove the name from the grants")
     };
     Some((format!("{} has no {kind} that is called `{name}`", source.label), help))
 }

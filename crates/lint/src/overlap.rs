@@ -118,8 +118,8 @@ pub(crate) fn share_method_and_host(a: &Rule, b: &Rule) -> bool {
             || pairs.any(|(a, b)| a.intersection(b).is_some()))
 }
 
-/// Whether some segment of a path may match both; `pattern` is not literal. Two globs are assumed to
-/// overlap.
+/// Whether some segment of a path may match both; `pattern` is not literal. Two globs are assumed
+/// to overlap.
 fn overlap(segment: &Segment, pattern: &Segment) -> bool {
     match segment {
         Segment::Literal(literal) => matches_literal(pattern, literal),

@@ -51,8 +51,8 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
                         "`{}` is a role like any other: only callers to whom it is given have it",
                         role.name
                     ),
-                    "call it `anyone`, the role that every caller has, or `authenticated`, the role of \
-                 every caller with credentials: neither is granted or extended",
+                    "call it `anyone`, the role that every caller has, or `authenticated`, the \
+                     role of every caller with credentials: neither is granted or extended",
                 )
             }
             (true, _) => continue,

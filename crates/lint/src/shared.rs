@@ -15,8 +15,8 @@ use crate::warnings::Warnings;
 const MAX_ROLES: usize = 1000;
 
 /// Warns of rules with `{user}` for callers from two sources who can have the same name. There is
-/// one warning for each set of sources, at the last of them, so that an `# accept:` comment does not
-/// cover a source that is added later.
+/// one warning for each set of sources, at the last of them, so that an `# accept:` comment does
+/// not cover a source that is added later.
 pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &mut Warnings) {
     let roles = policy.roles.entries().filter(|(_, role)| role.allow.iter().any(has_user));
     let roles: Vec<_> = roles.take(MAX_ROLES).collect();
@@ -34,7 +34,7 @@ pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &
     let mut rules: BTreeMap<Vec<usize>, Vec<(Place, String)>> = BTreeMap::new();
     for (id, role) in roles {
         let sharing = pairs.iter().filter(|pair| {
-            pair.iter().all(|a| roles_of_sources.get(*a).is_some_and(|roles| *roles.at(id)))
+            pair.iter().all(|index| roles_of_sources.get(*index).is_some_and(|has| *has.at(id)))
         });
         let mut indices: Vec<usize> = sharing.flatten().copied().collect();
         if indices.is_empty() {

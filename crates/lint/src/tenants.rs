@@ -126,9 +126,9 @@ fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> Vec<&'p str> {
     }
 }
 
-/// Two independent roles, each of which denies a name that the other does not deny. For paths, there
-/// must also be a name that both deny (a third tenant): otherwise the roles may be for different
-/// parts of an application.
+/// Two independent roles, each of which denies a name that the other does not deny. For paths,
+/// there must also be a name that both deny (a third tenant): otherwise the roles may be for
+/// different parts of an application.
 fn find_tenants<'s, 'p>(
     denied: &[DeniedNames<'s, 'p>],
     position: Position,

@@ -159,9 +159,9 @@ impl<'p> Trie<'p> {
         }
     }
 
-    /// Warns of a path that ends in a slash, if no rule with the same effect ends at the path without
-    /// the slash: most people who write `/admin/` mean everything below. Rules that match the path
-    /// by another pattern are not searched.
+    /// Warns of a path that ends in a slash, if no rule with the same effect ends at the path
+    /// without the slash: most people who write `/admin/` mean everything below. Rules that match
+    /// the path by another pattern are not searched.
     pub(crate) fn trailing_slashes(&self, warnings: &mut Warnings) {
         // Not the roots: `/` is no path with a slash at its end.
         for node in self.nodes.iter().filter(|node| node.added_for.is_some()) {

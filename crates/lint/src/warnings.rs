@@ -63,7 +63,8 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Checks a rule with the steps for one rule. The steps that `check` takes are taken from the total.
+    /// Checks a rule with the steps for one rule. The steps that `check` takes are subtracted from
+    /// the total.
     pub(crate) fn spend<T>(&mut self, check: impl FnOnce(&mut Steps) -> T) -> T {
         let granted = self.max_per_rule.min(self.total.0);
         let mut steps = Steps(granted);
