@@ -85,21 +85,14 @@ impl LoggedDecision {
             Some(name) => Some(find_reason(name)?),
             None => None,
         };
-        let mut path = self.received_path().to_owned();
-        if let Some(query) = &self.query {
-            path.extend(["?", query]);
-        }
+        let target = self.target();
         let headers: Vec<_> = body.content_type_header(&[]).into_iter().collect();
         let body_was_missing =
             reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
         let request = Request {
-            method: self.method.as_bytes(),
-            host: self.host.as_bytes(),
-            path: path.as_bytes(),
             headers: &borrowed_headers(&headers),
-            client: self.client.as_deref().unwrap_or_default().as_bytes(),
             body: if body_was_missing { RequestBody::Unavailable } else { body.whole() },
-            ..Request::default()
+            ..self.request(&target)
         };
         let (mut notes, mut removed) = (Vec::new(), None);
         let mut explanation = match (reason, &self.user) {
@@ -156,12 +149,11 @@ impl LoggedDecision {
 }
 
 /// How a policy answers a logged request.
-pub(super) enum Answer<'a> {
-    /// By its rules.
-    Verdict(Verdict<'a>),
-    /// The caller that the line names cannot authenticate under this policy: the name of the
-    /// reason.
-    InvalidCredentials(&'static str),
+pub(super) enum Answer {
+    /// The request is allowed, by this rule.
+    Allowed(String),
+    /// The request is denied, for this reason, with the rule that denies.
+    Denied(String),
     /// The line does not say enough, for this reason: the answer depended on credentials, headers,
     /// a body or the load.
     NotRepeatable(&'static str),
@@ -174,11 +166,7 @@ impl LoggedDecision {
     /// Evaluates the request again. A user of Basic has the groups that this policy gives it; a
     /// token has the roles and groups of the line, where this policy takes them from its issuer's
     /// tokens.
-    pub(super) fn answer<'a>(
-        &'a self,
-        authorizer: &'a Authorizer,
-        scratch: &'a mut Scratch,
-    ) -> Answer<'a> {
+    pub(super) fn answer(&self, authorizer: &Authorizer) -> Answer {
         if let Some(why) = self.not_repeatable() {
             return Answer::NotRepeatable(why);
         }
@@ -186,22 +174,18 @@ impl LoggedDecision {
         let subject = match subject.transpose() {
             Ok(subject) => subject,
             Err(error) => {
-                return Answer::InvalidCredentials(Reason::InvalidCredentials(error).name());
+                return Answer::Denied(Reason::InvalidCredentials(error).name().to_owned());
             }
         };
-        let request = Request {
-            method: self.method.as_bytes(),
-            host: self.host.as_bytes(),
-            path: self.received_path().as_bytes(),
-            ..Request::default()
-        };
-        let verdict = authorizer.check_as(&request, Ok(subject), scratch, clock::now());
-        match &verdict {
-            // A request whose needs depend on the body, which the line does not have, is denied.
+        let target = self.target();
+        let request = self.request(&target);
+        match authorizer.check_as(&request, Ok(subject), &mut Scratch::default(), clock::now()) {
+            // The cluster may have denied it only because the line has no body.
             Verdict::Denied(denied) if denied.reason.stage() == Stage::Cluster => {
                 Answer::NotRepeatable(CLUSTER)
             }
-            Verdict::Denied(_) | Verdict::Allowed(_) => Answer::Verdict(verdict),
+            Verdict::Denied(denied) => Answer::Denied(denial(denied.reason.name(), denied.rule)),
+            Verdict::Allowed(allowed) => Answer::Allowed(allowed.rule.to_owned()),
         }
     }
 
@@ -355,10 +339,27 @@ impl LoggedDecision {
     pub(super) fn received_path(&self) -> &str {
         self.raw_path.as_ref().unwrap_or(&self.path)
     }
+
+    /// The path as received, with the parameters that the line has.
+    fn target(&self) -> String {
+        let query = self.query.iter().flat_map(|query| ["?", query]);
+        [self.received_path()].into_iter().chain(query).collect()
+    }
+
+    /// The request to this target, without headers and a body, which the line does not have.
+    fn request<'a>(&'a self, target: &'a str) -> Request<'a> {
+        Request {
+            method: self.method.as_bytes(),
+            host: self.host.as_bytes(),
+            path: target.as_bytes(),
+            client: self.client.as_deref().unwrap_or_default().as_bytes(),
+            ..Request::default()
+        }
+    }
 }
 
 /// The reason of a denial, with the rule that denied.
-pub(super) fn denial(reason: &str, rule: Option<&str>) -> String {
+fn denial(reason: &str, rule: Option<&str>) -> String {
     rule.map_or_else(|| reason.to_owned(), |rule| format!("{reason} by {rule}"))
 }
 

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use authorizer::{Authorizer, Scratch, Verdict};
+use authorizer::Authorizer;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::decision_lines::{DecisionLines, LineNumbers};
-use super::logged::{Answer, LoggedDecision, denial};
+use super::logged::{Answer, LoggedDecision};
 use crate::cli::{Format, ReplayArgs};
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
@@ -150,18 +150,14 @@ impl Replay {
             self.not_evaluated.entry("values were cut or replaced").or_default().add(number);
             return;
         }
-        let mut scratch = Scratch::default();
-        let (now_allowed, is) = match decision.answer(authorizer, &mut scratch) {
+        let (now_allowed, is) = match decision.answer(authorizer) {
             Answer::NotRepeatable(why) => {
                 self.not_repeatable += 1;
                 self.not_evaluated.entry(why).or_default().add(number);
                 return;
             }
-            Answer::InvalidCredentials(reason) => (false, reason.to_owned()),
-            Answer::Verdict(Verdict::Allowed(allowed)) => (true, allowed.rule.to_owned()),
-            Answer::Verdict(Verdict::Denied(denied)) => {
-                (false, denial(denied.reason.name(), denied.rule))
-            }
+            Answer::Allowed(rule) => (true, rule),
+            Answer::Denied(reason) => (false, reason),
         };
         self.without_identity =
             self.without_identity.or_else(|| decision.without_identity(authorizer));

@@ -333,9 +333,10 @@ fn rules_that_decided_no_request_are_listed() {
     assert!(!err.contains("--decision-log all"), "{err}");
 }
 
-/// The users of a search cluster are its own, also beside issuers of the policy.
+/// The users of a search cluster are its own, also beside issuers of the policy. Its decisions
+/// depend on the query.
 #[test]
-fn a_user_of_a_search_cluster_is_found_beside_issuers() {
+fn a_request_to_a_search_cluster_is_evaluated_with_its_user_and_query() {
     let folder = PolicyFolder::new(
         "version: 1\nidentity: { jwt: [ { issuer: \"https://id.example.com\", audiences: [search], user_prefix: \"id:\", \
          keys: { url: \"https://id.example.com/jwks\" } } ] }\nsearch: { folder: cluster }\n",
@@ -354,6 +355,15 @@ fn a_user_of_a_search_cluster_is_found_beside_issuers() {
     let (code, out, _) = again("nobody");
     assert_eq!(code, 1);
     assert!(out.contains("bad_password"), "{out}");
+    // An ingest pipeline may write to any index: with it, this cluster denies the request.
+    for (query, evaluated) in [(json!({}), true), (json!({ "query": "pipeline=p" }), false)] {
+        let mut user = json!({ "user": "shipper", "scheme": "basic" });
+        user.as_object_mut().unwrap().extend(query.as_object().unwrap().clone());
+        let indexed = line("allowed", "index", user, "PUT", "/logs-1/_doc/1");
+        let (code, out, _) = run_with(&["replay", "-", "--policy", &folder.arg()], &indexed);
+        assert_eq!(code, 0, "{out}");
+        assert_eq!(!out.contains("a search cluster's files decide"), evaluated, "{out}");
+    }
 }
 
 /// A policy that has lost its `identity` lets nobody sign in.
