@@ -17,7 +17,7 @@ const MAX_INDICES: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct ClusterUsage {
     callers: BTreeMap<String, Requests>,
-    /// Number of entries, for a limit on memory.
+    /// Number of different actions, indices and missing permissions, for a limit on memory.
     pub(super) count: usize,
 }
 
@@ -59,10 +59,14 @@ impl ClusterUsage {
     pub(super) fn add(&mut self, decision: &LoggedDecision) {
         let requests = self.callers.entry(decision.caller()).or_default();
         if decision.is_allowed() {
-            let indices = requests.used.entry(decision.outcome.actions.clone()).or_default();
-            let before = indices.len();
+            let actions = decision.outcome.actions.clone();
+            let indices = requests.used.entry(actions).or_insert_with(|| {
+                self.count += 1;
+                BTreeSet::new()
+            });
+            let known = indices.len();
             indices.extend(decision.outcome.indices.iter().cloned());
-            self.count += (indices.len() - before).max(1);
+            self.count += indices.len() - known;
         } else if let Some(detail) = &decision.outcome.detail {
             // The permitted part of the request comes first, if there is any.
             let permissions = match detail.split_once("; ") {
@@ -126,4 +130,21 @@ pub(super) fn comments(callers: &[CallerOnCluster]) -> String {
 /// A comment on one line: names in a log may have line breaks.
 fn comment(text: &str) -> String {
     format!("#   {}\n", OneLine(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_repeated_request_takes_no_memory() {
+        let mut usage = ClusterUsage::default();
+        for (index, count) in [("logs-1", 2), ("logs-1", 2), ("logs-2", 3)] {
+            let line = json!({ "decision": "allowed", "actions": ["read"], "indices": [index] });
+            usage.add(&serde_json::from_value(line).unwrap());
+            assert_eq!(usage.count, count);
+        }
+    }
 }
