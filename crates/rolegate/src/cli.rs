@@ -69,7 +69,8 @@ Exit codes:
   4  test: a case failed, with `--strict` also: there are warnings
   5  another failure: a port is in use, a file cannot be read or written
      health: no server answers                 diff: the policies are too complex to compare
-     replay: the log cannot be read to its end who-can: finding somebody takes too many steps";
+     who-can: finding somebody takes too many steps
+     replay: the log cannot be read to its end";
 
 /// The help of the policies of `diff` and `suggest`.
 const NEW_POLICY: &str = "The new policy: a file, a folder that contains a `policy.yaml`, or a bundle. By default `./policy.yaml`";
@@ -219,8 +220,8 @@ pub(crate) struct CallerArgs {
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
     /// A role that the user's token names, in addition to the roles that the policy grants. Needs
-    /// `--user`. Repeat the flag for more than one. A role that the issuer may not give is an error.
-    /// So is any role of a Basic user, who has no token.
+    /// `--user`. Repeat the flag for more than one. A role that the issuer may not give is an
+    /// error. So is any role of a Basic user, who has no token.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub(crate) roles: Vec<String>,
     /// Another group of the user, with the prefix that the policy sets, if any. Needs `--user`.

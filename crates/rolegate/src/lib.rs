@@ -24,19 +24,16 @@ use cli::{Cli, Command};
 use error::CommandError;
 use output::Output;
 
-/// Has this process use pages of usual size only.
+/// Makes this process use only pages of the usual size.
 ///
 /// mimalloc asks for transparent huge pages. A server with a small policy touches a few KiB in each
 /// of many 2 MiB pages: 17 MiB were resident, and 2.6 MiB without such pages. Requests took as long
-/// as before (November 2026, x86-64, `policies/people`). This is the first call, because pages that
+/// as before (November 2026, x86-64, `policies/people`). This is called first, because pages that
 /// were touched before stay huge. Where the system refuses, only more memory is used.
-#[cfg(target_os = "linux")]
 fn use_small_pages() {
+    #[cfg(target_os = "linux")]
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
-
-#[cfg(not(target_os = "linux"))]
-fn use_small_pages() {}
 
 /// Runs the command that `arguments` name, and returns the exit code.
 #[must_use]

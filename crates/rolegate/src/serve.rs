@@ -57,14 +57,14 @@ pub(crate) fn run(settings: Settings) -> Result<Exit, CommandError> {
 }
 
 fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Without a handler, SIGHUP during the first load would end the process. The handler stays when
     // this stream of signals is dropped.
-    drop(runtime.block_on(async { signal(SignalKind::hangup()) })?);
+    drop(executor.block_on(async { signal(SignalKind::hangup()) })?);
     let server = Server::new(settings, logs)?;
-    let result = runtime.block_on(async { server.run(signals()?).await });
+    let result = executor.block_on(async { server.run(signals()?).await });
     // A DNS lookup may still run on a blocking thread: do not wait for it.
-    runtime.shutdown_background();
+    executor.shutdown_background();
     result
 }
 
@@ -161,15 +161,15 @@ impl Server {
     /// Serves until a signal to stop, then drains: see [`drain`]. Must run in a current-thread
     /// runtime with time and I/O.
     async fn run(self, mut signals: UnboundedReceiver<Signal>) -> Result<(), ServeError> {
-        let mut reload = false;
+        let mut reload_was_requested = false;
         let serving = {
             let mut begin = std::pin::pin!(self.begin());
             loop {
                 tokio::select! {
                     serving = &mut begin => break serving?,
-                    // The first keys may take long.
+                    // Signals are handled meanwhile, because the first keys may take long.
                     Some(signal) = signals.recv() => match signal {
-                        Signal::Reload => reload = true,
+                        Signal::Reload => reload_was_requested = true,
                         Signal::Stop => {
                             tracing::info!("stopped before requests were answered");
                             return Ok(());
@@ -178,10 +178,13 @@ impl Server {
                 }
             }
         };
-        if reload {
+        if reload_was_requested {
             serving.reloads.request();
         }
-        serving.until_stopped(&mut signals).await;
+        // The loop ends at a signal to stop, or when no signal can come any more.
+        while let Some(Signal::Reload) = signals.recv().await {
+            serving.reloads.request();
+        }
         serving.end(&mut signals).await
     }
 
@@ -218,12 +221,12 @@ impl Server {
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let has_tls = tls.is_some();
-        let running = grpc::Server::start(
+        let grpc = grpc::Server::start(
             listeners,
             runtime.policy.clone(),
             grpc::Options { tls, ..options(&settings) },
         )?;
-        grpc_counters.set(running.counters());
+        grpc_counters.set(grpc.counters());
         runtime.status.set_answering();
         for address in addresses {
             tracing::info!(%address, "listening");
@@ -234,7 +237,7 @@ impl Server {
         Ok(Serving {
             drain_delay: settings.drain_delay,
             drain_timeout: settings.drain_timeout,
-            running,
+            grpc,
             runtime,
             reloads,
             _files: files,
@@ -249,7 +252,7 @@ struct AdminBackend {
     console: Option<Arc<Console>>,
 }
 
-/// Starts the console, and the samples that it needs.
+/// Starts the console, and the task that samples the counters for it.
 fn console(
     settings: &Settings,
     runtime: &Runtime,
@@ -301,7 +304,7 @@ impl server::admin::Backend for AdminBackend {
 struct Serving {
     drain_delay: Duration,
     drain_timeout: Duration,
-    running: Running,
+    grpc: Running,
     runtime: Runtime,
     reloads: AllReloads,
     /// Files of Unix sockets, removed when the server has stopped.
@@ -309,17 +312,10 @@ struct Serving {
 }
 
 impl Serving {
-    /// Passes on signals to reload, until a signal to stop comes or no signal can come any more.
-    async fn until_stopped(&self, signals: &mut UnboundedReceiver<Signal>) {
-        while let Some(Signal::Reload) = signals.recv().await {
-            self.reloads.request();
-        }
-    }
-
     /// Waits for requests to end, then stops the threads.
     async fn end(self, signals: &mut UnboundedReceiver<Signal>) -> Result<(), ServeError> {
-        let Self { drain_delay, drain_timeout, running, runtime, reloads: _, _files } = self;
-        let drained = drain(&runtime.status, running, drain_delay, drain_timeout);
+        let Self { drain_delay, drain_timeout, grpc, runtime, reloads: _, _files } = self;
+        let drained = drain(&runtime.status, grpc, drain_delay, drain_timeout);
         let (result, limit) = tokio::select! {
             () = drained => (Ok(()), STOP_TIMEOUT),
             () = second_signal(signals) => (Err(ServeError::Interrupted), IMMEDIATE_STOP_TIMEOUT),
@@ -331,13 +327,13 @@ impl Serving {
 
 /// Fails health checks (`/readyz`, and `NOT_SERVING` over gRPC) for the time `delay`. Then closes
 /// connections as soon as they have no requests, and after `timeout` all of them.
-async fn drain(status: &Status, running: Running, delay: Duration, timeout: Duration) {
+async fn drain(status: &Status, grpc: Running, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.set_draining();
-    running.fail_health_checks();
-    // Envoy checks health only from time to time. Until then a closed listener is a failure to it.
+    grpc.fail_health_checks();
+    // Until Envoy's next health check, a closed listener is a failure to it.
     sleep(delay).await;
-    if running.drain(timeout).await {
+    if grpc.drain(timeout).await {
         tracing::info!("stopped");
     } else {
         tracing::warn!("stopped: the drain timeout passed, and open connections were closed");

@@ -2,7 +2,7 @@
 //! over the defaults.
 //!
 //! [`Settings`] lists all settings, and the command line's parser reads them. The values of a
-//! settings file become its defaults, so names and values mean the same everywhere.
+//! settings file become defaults of that parser, so names and values mean the same everywhere.
 
 mod environment;
 mod file;
@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgMatches, Args, Command, ValueEnum};
+use clap::{Args, Command, ValueEnum};
 use runtime::settings::{HashingSettings, PolicySettings, PolicySource, command_of};
 use runtime::units;
 use server::admin::AdminSettings;
@@ -247,9 +247,6 @@ fn config_of(command: Command, arguments: &[OsString]) -> Option<PathBuf> {
     let lenient =
         command.mut_subcommand("serve", |serve| serve.mut_args(|arg| arg.required(false)));
     let matches = lenient.try_get_matches_from(arguments).ok()?;
-    serve_matches(&matches)?.get_one::<PathBuf>("config").cloned()
-}
-
-fn serve_matches(matches: &ArgMatches) -> Option<&ArgMatches> {
-    matches.subcommand().filter(|(name, _)| *name == "serve").map(|(_, matches)| matches)
+    let (_, serve) = matches.subcommand().filter(|(name, _)| *name == "serve")?;
+    serve.get_one::<PathBuf>("config").cloned()
 }

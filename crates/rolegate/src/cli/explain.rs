@@ -80,7 +80,7 @@ impl ExplainArgs {
 }
 
 impl RequestArgs {
-    /// The path with its query, in the form that HTTP has, and the host.
+    /// The path with its query, and the host.
     pub(crate) fn path_and_host(&self) -> (String, String) {
         let (path, host) = explain::split_target(&self.target);
         let host = self.host.as_deref().or(host).unwrap_or("localhost");

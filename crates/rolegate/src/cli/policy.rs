@@ -69,7 +69,7 @@ pub(crate) fn check_given_once(matches: &ArgMatches) -> Result<(), clap::Error> 
     if let Some((_, command)) = matches.subcommand() {
         return check_given_once(command);
     }
-    // With `--decision` the policy is the only argument.
+    // With `--decision` the policy is in the place of the method.
     let is_argument = is_on_command_line(matches, POLICY_ARGUMENT)
         || is_on_command_line(matches, "decision") && is_on_command_line(matches, "method");
     if is_argument && is_on_command_line(matches, POLICY_FLAG) {

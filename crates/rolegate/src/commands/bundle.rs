@@ -36,19 +36,19 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
 }
 
 /// The revision of a bundle that is built at this time: the milliseconds since 1970, because a
-/// pipeline may build twice within a second. `None` if the clock is before 1970, so that the time
-/// is `Duration::MAX`: `u64::MAX` would leave no greater revision.
+/// pipeline may build twice within a second. `runtime::clock` reads a clock before 1970 as
+/// `Duration::MAX`, which gives `None`: the revision `u64::MAX` would leave no greater one.
 fn revision_at(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
 
 fn build(args: &BundleBuild, output: &Output) -> Result<Exit, CommandError> {
-    let file = compiled_policy::policy_file(args.policy.get());
-    let compiled = PolicyFiles::OnDisk(file.clone()).load()?;
-    let folder = file.parent().unwrap_or(Path::new(""));
+    let policy_file = compiled_policy::policy_file(args.policy.get());
+    let compiled = PolicyFiles::OnDisk(policy_file.clone()).load()?;
+    let folder = policy_file.parent().unwrap_or(Path::new(""));
     let mut packed = BTreeMap::new();
-    for read in &compiled.loaded.files {
-        packed.insert(name_in_bundle(folder, &read.path)?, read.bytes.to_vec());
+    for file in &compiled.loaded.files {
+        packed.insert(name_in_bundle(folder, &file.path)?, file.bytes.to_vec());
     }
     let cases = folder.join("cases.yaml");
     if cases.exists() {
@@ -57,12 +57,12 @@ fn build(args: &BundleBuild, output: &Output) -> Result<Exit, CommandError> {
     let revision = args.revision.or_else(|| revision_at(clock::now())).ok_or_else(|| {
         CommandError::failed("the clock is set to before 1970: set it, or name the `--revision`")
     })?;
-    let policy = name_in_bundle(folder, &file)?;
+    let policy = name_in_bundle(folder, &policy_file)?;
     let bytes = bundle::build(&policy, revision, &packed)
         .map_err(|error| CommandError::failed_at(&args.out, error))?;
-    // A policy may name its files by absolute paths, which are not those in the bundle.
     let bundle = Bundle::open(&bytes, &[], MAX_SIZE as u64)
         .map_err(|error| CommandError::failed_at(&args.out, error))?;
+    // With the files of the bundle alone: a policy may name files by absolute paths.
     if let Err(problems) = compile(&bundle) {
         output.failure(&problems.into());
         return Err(CommandError::policy(
@@ -173,9 +173,9 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
     let bytes = read(&args.bundle, MAX_SIZE)?;
     let bundle = open(&args.bundle, &bytes, &[])?;
     // A bundle that is not accepted is shown, too: people look for the reason.
-    let refused = open(&args.bundle, &bytes, &keys).err();
+    let not_accepted = open(&args.bundle, &bytes, &keys).err();
     warn_of_size(&args.bundle, &bundle, output);
-    let verified = !keys.is_empty() && refused.is_none();
+    let verified = !keys.is_empty() && not_accepted.is_none();
     let compiled = compile(&bundle);
     let (problems, id) = match &compiled {
         Ok(compiled) => (&compiled.warnings, Some(&*compiled.authorizer.revision().policy)),
@@ -190,13 +190,13 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
             "policy": id,
             "signed_by": key,
             "verified": verified,
-            "not_accepted": refused.as_ref().map(ToString::to_string),
+            "not_accepted": not_accepted.as_ref().map(ToString::to_string),
             "files": manifest.files,
             "check": Report::new(problems),
         })),
         Format::Text => {
             output.line(format_args!("revision  {}", manifest.revision));
-            let state = match &refused {
+            let state = match &not_accepted {
                 _ if verified => "verified",
                 Some(_) => "not accepted",
                 None => "not verified: give `--public-key`",
@@ -216,8 +216,8 @@ fn inspect(args: &BundleInspect, output: &mut Output) -> Result<Exit, CommandErr
             problems.iter().for_each(|problem| output.line(problem));
         }
     }
-    match refused {
-        Some(refused) => Err(refused),
+    match not_accepted {
+        Some(error) => Err(error),
         None => Ok(if id.is_some() { Exit::Success } else { Exit::Policy }),
     }
 }
@@ -227,7 +227,7 @@ fn new_key(args: &BundleNewKey, output: &Output) -> Result<Exit, CommandError> {
     let (private, public) = KeyPair::generate()
         .and_then(|pair| Ok((pair.to_pem()?, pair.public_key().clone())))
         .map_err(|error| CommandError::failed_at(&args.file, error))?;
-    // Never in place of a key that may be in use.
+    // A new key never replaces a key that may be in use.
     if let Some(file) = [&args.file, &public_file].into_iter().find(|file| file.exists()) {
         let help = "it exists, and servers may trust its key: name another file, or move it away";
         return Err(CommandError::failed_at(file, help));

@@ -134,17 +134,15 @@ fn comment(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
-    fn a_repeated_request_takes_no_memory() {
+    fn a_repeated_request_is_counted_once() {
+        let line = r#"{ "decision": "allowed", "actions": ["read"], "indices": ["logs"] }"#;
         let mut usage = ClusterUsage::default();
-        for (index, count) in [("logs-1", 2), ("logs-1", 2), ("logs-2", 3)] {
-            let line = json!({ "decision": "allowed", "actions": ["read"], "indices": [index] });
-            usage.add(&serde_json::from_value(line).unwrap());
-            assert_eq!(usage.count, count);
+        for _ in 0..2 {
+            usage.add(&serde_json::from_str(line).unwrap());
         }
+        assert_eq!(usage.count, 2);
     }
 }

@@ -20,8 +20,8 @@ pub(super) struct DecisionLines {
     source: Box<dyn BufRead>,
     path: String,
     number: u64,
-    /// The bytes of the line that was read last.
-    pub(super) size: usize,
+    /// The size in bytes of the line that was read last.
+    pub(super) line_size: usize,
     /// The lines that are not decisions.
     pub(super) unreadable: LineNumbers,
 }
@@ -63,12 +63,12 @@ impl DecisionFile {
         let mut start = Vec::new();
         let read = lines.source.by_ref().take(MAX_LINE).read_to_end(&mut start);
         read.map_err(|error| cannot_read(&lines.path, &error))?;
-        let mut filled = start
+        let mut non_empty = start
             .split(|byte| *byte == b'\n')
             .map(<[u8]>::trim_ascii)
             .filter(|line| !line.is_empty());
         let path = &lines.path;
-        let problem = match (filled.next(), filled.next()) {
+        let problem = match (non_empty.next(), non_empty.next()) {
             (None, _) => format!("`{path}` is empty: give a line of the decision log, or more"),
             (Some(_), Some(_)) => {
                 lines.source = Box::new(Cursor::new(start).chain(lines.source));
@@ -90,10 +90,9 @@ impl DecisionFile {
 impl DecisionLines {
     /// Opens a log; `-` is standard input.
     pub(super) fn open(path: &Path) -> Result<Self, CommandError> {
-        let source = input::open(path);
-        let path = path.display().to_string();
-        let source = source.map_err(|error| cannot_read(&path, &error))?;
-        Ok(Self { source, path, number: 0, size: 0, unreadable: LineNumbers::default() })
+        let name = path.display().to_string();
+        let source = input::open(path).map_err(|error| cannot_read(&name, &error))?;
+        Ok(Self { source, path: name, number: 0, line_size: 0, unreadable: LineNumbers::default() })
     }
 
     /// The next decision with the number of its line; `None` at the end of the log.
@@ -113,7 +112,7 @@ impl DecisionLines {
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            self.size = line.len();
+            self.line_size = line.len();
             match serde_json::from_slice(&line) {
                 Ok(decision) if is_whole => return Ok(Some((self.number, decision))),
                 Ok(_) | Err(_) => self.unreadable.add(self.number),

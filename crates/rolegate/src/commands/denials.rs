@@ -10,7 +10,7 @@ use explain::{Explanation, OneLine};
 use serde::Serialize;
 
 use super::decision_lines::DecisionLines;
-use super::logged::{LoggedDecision, Repeated};
+use super::logged::{ExplainedDecision, LoggedDecision};
 use super::request::Body;
 use crate::error::CommandError;
 use crate::output::counted;
@@ -35,9 +35,9 @@ pub(super) struct Denials {
     other_denials: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
-    /// A warning if callers with a name are taken as logged, although nobody can sign in.
+    /// The warning that this policy has no `identity`, so that named callers are taken as logged.
     #[serde(skip)]
-    pub(super) without_identity: Option<&'static str>,
+    pub(super) identity_warning: Option<&'static str>,
 }
 
 /// Denials that are probably alike: with the same method, host, path and origin of the caller. If
@@ -52,7 +52,7 @@ struct Group {
     /// The user of the first line. The other lines may have others.
     first_user: Option<String>,
     /// The first line explained; `None` if this program does not know its reason.
-    explanation: Option<Repeated>,
+    explanation: Option<ExplainedDecision>,
 }
 
 /// A group before its first line is explained.
@@ -70,20 +70,20 @@ impl Denials {
         authorizer: &Authorizer,
     ) -> Result<Option<Self>, CommandError> {
         let mut groups: HashMap<Vec<String>, LineGroup> = HashMap::new();
-        let (mut decisions, mut denied, mut kept) = (0, 0, 0);
-        let mut without_identity = None;
+        let (mut decisions, mut denied, mut kept_bytes) = (0, 0, 0);
+        let mut identity_warning = None;
         while let Some((first_line, decision)) = lines.next_decision()? {
             decisions += 1;
             if decision.is_allowed() {
                 continue;
             }
             denied += 1;
-            without_identity = without_identity.or_else(|| decision.without_identity(authorizer));
+            identity_warning = identity_warning.or_else(|| decision.identity_warning(authorizer));
             match groups.entry(key(&decision)) {
                 Entry::Occupied(mut group) => group.get_mut().count += 1,
                 Entry::Vacant(entry) => {
-                    kept += lines.size;
-                    if kept <= MAX_BYTES {
+                    kept_bytes += lines.line_size;
+                    if kept_bytes <= MAX_BYTES {
                         entry.insert(LineGroup { count: 1, first_line, decision });
                     }
                 }
@@ -98,7 +98,7 @@ impl Denials {
         let other_denials = denied - groups.iter().map(|group| group.count).sum::<u64>();
         let groups = groups.into_iter().map(|group| Group::new(group, authorizer)).collect();
         let unreadable = lines.unreadable.count;
-        Ok(Some(Self { decisions, denied, groups, other_denials, unreadable, without_identity }))
+        Ok(Some(Self { decisions, denied, groups, other_denials, unreadable, identity_warning }))
     }
 }
 
@@ -108,7 +108,7 @@ fn is_about_request(decision: &LoggedDecision) -> bool {
 
 /// The values that the denials of a group have in common.
 fn key(decision: &LoggedDecision) -> Vec<String> {
-    let reason = decision.outcome();
+    let reason = decision.cause();
     if !is_about_request(decision) {
         return [reason].into();
     }
@@ -121,7 +121,7 @@ impl Group {
     fn new(LineGroup { count, first_line, decision }: LineGroup, authorizer: &Authorizer) -> Self {
         let LoggedDecision { method, host, path, user, .. } = &decision;
         let request = is_about_request(&decision).then(|| format!("{method} {host}{path}"));
-        let (reason, first_user) = (decision.outcome(), user.as_ref().map(|_| decision.caller()));
+        let (reason, first_user) = (decision.cause(), user.as_ref().map(|_| decision.caller()));
         let explanation = decision.explain(authorizer, &Body::default(), clock::now());
         Self { count, first_line, request, reason, first_user, explanation }
     }
@@ -151,7 +151,7 @@ impl fmt::Display for Denials {
 
 impl fmt::Display for Group {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { count, first_line, request, reason, first_user, explanation: repeated } = self;
+        let Self { count, first_line, request, reason, first_user, explanation: explained } = self;
         write!(f, "{count:5} × ")?;
         if let Some(request) = request {
             write!(f, "{}: ", request.escape_debug())?;
@@ -164,14 +164,14 @@ impl fmt::Display for Group {
                 _ => write!(f, " (by {user})")?,
             }
         }
-        let Some(repeated) = repeated else {
+        let Some(explained) = explained else {
             return f.write_str(
                 "\n        note:    the reason is not known: is the line from another version of \
                  rolegate?",
             );
         };
-        let explanation = &repeated.explanation;
-        if !repeated.same {
+        let explanation = &explained.explanation;
+        if !explained.same {
             let answer = if explanation.status == 200 {
                 "allowed"
             } else {

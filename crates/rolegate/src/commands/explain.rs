@@ -52,16 +52,16 @@ fn explain_logged(
     let lines = match DecisionFile::read(log)? {
         DecisionFile::Log(lines) => lines,
         DecisionFile::Line(line) => {
-            let without_identity = line.without_identity(authorizer);
+            let identity_warning = line.identity_warning(authorizer);
             let reason = line.outcome.reason.clone().unwrap_or_default();
-            let mut repeated = line.explain(authorizer, body, clock::now()).ok_or_else(|| {
+            let mut explained = line.explain(authorizer, body, clock::now()).ok_or_else(|| {
                 CommandError::arguments(format_args!(
                     "`{reason}` is not a reason: is the line from another version of rolegate?"
                 ))
             })?;
-            repeated.explanation.notes.extend(without_identity.map(str::to_owned));
-            output.answer(&repeated);
-            return Ok(exit(repeated.explanation.status));
+            explained.explanation.notes.extend(identity_warning.map(str::to_owned));
+            output.answer(&explained);
+            return Ok(exit(explained.explanation.status));
         }
     };
     if body.is_given() {
@@ -73,8 +73,8 @@ fn explain_logged(
             log.display()
         ))
     })?;
-    if let Some(why) = denials.without_identity {
-        output.warning(why);
+    if let Some(warning) = denials.identity_warning {
+        output.warning(warning);
     }
     output.answer(&denials);
     // The exit code of a log does not depend on its decisions.

@@ -47,7 +47,7 @@ fn fetch(urls: &KeyUrls, output: &Output) -> FetchedKeys {
         let issuers = &source.issuers;
         match runtime.block_on(client.for_url(url).fetch(url)) {
             Ok(keys) => match jwks::why_unusable(&keys).filter(|_| !url.is_inventory()) {
-                // They count as absent, as on a server that starts with them.
+                // Such keys count as absent, as on a server that starts with them.
                 Some(fault) => {
                     output.error(format_args!(
                         "keys of {issuers} at `{url}` cannot be used: {fault}"

@@ -112,7 +112,7 @@ fn wrong_cost(algorithm: HashAlgorithm) -> CommandError {
 }
 
 /// Reads the first line of standard input. A terminal does not show the password, so it is typed
-/// twice there: nobody would notice a typing error.
+/// twice there: otherwise nobody would notice a typing error.
 fn read_password(output: &Output) -> io::Result<String> {
     if !io::stdin().is_terminal() {
         return read_line();
@@ -150,7 +150,8 @@ impl Silence {
     }
 }
 
-/// Restores the echo when `^C` ends the program at the prompt: the shell would not show its input.
+/// Restores the echo when `^C` ends the program at the prompt: otherwise the shell would not show
+/// what is typed.
 fn end_when_interrupted(before: Termios) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     let mut interrupts = runtime.block_on(async { signal(SignalKind::interrupt()) })?;

@@ -13,7 +13,8 @@ use crate::cli::HealthArgs;
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// Maximum time until the whole answer has arrived. A kubelet waits for a second by default.
+/// Maximum time until the whole answer has arrived. A kubelet ends the probe after its own
+/// `timeoutSeconds`, by default one second.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum size of the answer, in bytes: a header and some lines.
 const MAX_ANSWER: u64 = 16 << 10;
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &HealthArgs, output: &Output) -> Result<Exit, CommandErr
             "the answer of `{address}` is not HTTP: {question}"
         )));
     };
-    // An application answers any path, maybe with 200.
+    // Another program at this address may answer any path with 200.
     if !["ok", "ready", "not ready"].iter().any(|start| body.starts_with(start)) {
         return Err(CommandError::failed(format_args!(
             "the answer of `{address}` is not rolegate's: {question}"

@@ -96,9 +96,9 @@ fn write(file: &Path, text: &str, key_sets: &[(String, String)]) -> Result<(), C
             open.write_all(text.as_bytes())
         });
         if let Err(error) = written {
-            for created in &created {
-                // If this fails, the next call reports the file.
-                let _ = fs::remove_file(created);
+            for created_file in &created {
+                // If this fails, the next import reports that the file exists.
+                let _ = fs::remove_file(created_file);
             }
             let file = file.display();
             return Err(CommandError::failed(format_args!("cannot write `{file}`: {error}")));

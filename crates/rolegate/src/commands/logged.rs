@@ -6,7 +6,7 @@ use std::sync::Arc;
 use authorizer::{
     Authorizer, ClusterProblem, Reason, Request, RequestBody, Scratch, Stage, Verdict,
 };
-use explain::{ExplainedSubject, Explainer, Explanation, impossible_user};
+use explain::{ExplainedSubject, Explainer, Explanation, impossible_user, unverified_subject};
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::SourceId;
 use runtime::clock;
@@ -60,16 +60,17 @@ pub(super) struct Outcome {
     pub(super) inexact: bool,
 }
 
-/// A logged decision explained under a policy.
+/// A logged decision with the explanation of its request under a policy.
 #[derive(Debug, Serialize)]
-pub(super) struct Repeated {
+pub(super) struct ExplainedDecision {
     #[serde(flatten)]
     pub(super) explanation: Explanation,
     logged: Outcome,
     /// Whether this policy decides as the line says.
     pub(super) same: bool,
-    /// Whether the decision is inexact because it depends on a body, which the line does not have.
-    without_body: bool,
+    /// Whether this policy's decision is inexact: it depends on a body, and none is given.
+    #[serde(rename = "without_body")]
+    is_inexact_without_body: bool,
 }
 
 impl LoggedDecision {
@@ -79,7 +80,7 @@ impl LoggedDecision {
         authorizer: &Authorizer,
         body: &Body,
         now: UnixTime,
-    ) -> Option<Repeated> {
+    ) -> Option<ExplainedDecision> {
         let explainer = Explainer::new(authorizer);
         let reason = match &self.outcome.reason {
             Some(name) => Some(find_reason(name)?),
@@ -87,11 +88,11 @@ impl LoggedDecision {
         };
         let target = self.target();
         let headers: Vec<_> = body.content_type_header(&[]).into_iter().collect();
-        let body_was_missing =
+        let logged_without_body =
             reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
         let request = Request {
             headers: &borrowed_headers(&headers),
-            body: if body_was_missing { RequestBody::Unavailable } else { body.whole() },
+            body: if logged_without_body { RequestBody::Unavailable } else { body.whole() },
             ..self.request(&target)
         };
         let (mut notes, mut removed) = (Vec::new(), None);
@@ -111,13 +112,15 @@ impl LoggedDecision {
                 let source = identity.sources().find(|(_, source, _)| *source == name);
                 let source = source.map(|(id, ..)| id);
                 let caller = if explainer.is_unknown_to_basic(request.host, user, source) {
-                    // The user was removed since, or had another prefix.
+                    // The user was removed since, or had another prefix. A request of an unknown
+                    // user is answered as with a wrong password.
                     removed =
                         Some(format!("the line names `{user}`, and the policy has no such user"));
                     notes.extend(impossible_user(user, identity));
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
                 } else {
-                    // With roles and groups that this policy does not take: the notes say so.
+                    // Also with the roles and groups that this policy does not take: a note names
+                    // them.
                     let subject = self.subject_as_logged(user, source);
                     notes = explainer.notes_on_logged_subject(request.host, &subject);
                     ExplainedSubject::Given(subject)
@@ -130,7 +133,7 @@ impl LoggedDecision {
         if removed.is_some() {
             explanation.detail = removed;
         } else if self.outcome.reason.as_deref() == explanation.reason {
-            // The line has no credentials to find the detail in again.
+            // The detail of the log: without the credentials it cannot be found again.
             explanation.detail.clone_from(&self.outcome.detail);
         }
         if explanation.status != 200 {
@@ -143,8 +146,8 @@ impl LoggedDecision {
         let same = self.outcome.is_same_as(&explanation);
         let depends_on_body =
             explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
-        let without_body = depends_on_body && !body_was_missing && !body.is_given();
-        Some(Repeated { explanation, logged: self.outcome, same, without_body })
+        let is_inexact_without_body = depends_on_body && !logged_without_body && !body.is_given();
+        Some(ExplainedDecision { explanation, logged: self.outcome, same, is_inexact_without_body })
     }
 }
 
@@ -171,15 +174,9 @@ impl LoggedDecision {
             return Answer::NotRepeatable(why);
         }
         let subject = self.user.as_deref().map(|user| self.subject_under(authorizer, user));
-        let subject = match subject.transpose() {
-            Ok(subject) => subject,
-            Err(error) => {
-                return Answer::Denied(Reason::InvalidCredentials(error).name().to_owned());
-            }
-        };
-        let target = self.target();
+        let (target, mut scratch) = (self.target(), Scratch::default());
         let request = self.request(&target);
-        match authorizer.check_as(&request, Ok(subject), &mut Scratch::default(), clock::now()) {
+        match authorizer.check_as(&request, subject.transpose(), &mut scratch, clock::now()) {
             // The cluster may have denied it only because the line has no body.
             Verdict::Denied(denied) if denied.reason.stage() == Stage::Cluster => {
                 Answer::NotRepeatable(CLUSTER)
@@ -194,32 +191,24 @@ impl LoggedDecision {
         let Some(reason) = find_reason(self.outcome.reason.as_deref()?) else {
             return Some("this version of rolegate does not know the reason of the denial");
         };
-        match reason.stage() {
+        Some(match reason.stage() {
             Stage::Credentials
                 if reason == Reason::InvalidCredentials(CredentialsError::KeysUnavailable) =>
             {
-                Some("there were no keys to verify the token, and the line does not have it")
+                "there were no keys to verify the token, and the line does not have it"
             }
-            Stage::Credentials => {
-                Some("the credentials were invalid, and the line does not have them")
-            }
-            Stage::Headers => Some("a header was invalid, and the line does not have it"),
-            Stage::Limit => Some("a limit was exceeded"),
-            Stage::Cluster => Some(CLUSTER),
-            Stage::Request | Stage::Rules => None,
-        }
+            Stage::Credentials => "the credentials were invalid, and the line does not have them",
+            Stage::Headers => "a header was invalid, and the line does not have it",
+            Stage::Limit => "a limit was exceeded",
+            Stage::Cluster => CLUSTER,
+            Stage::Request | Stage::Rules => return None,
+        })
     }
 
     /// The caller with the groups and roles of the line.
     fn subject_as_logged(&self, user: &str, source: Option<SourceId>) -> Subject {
-        Subject {
-            user: user.into(),
-            source,
-            issuer: self.issuer.as_deref().map(Arc::from),
-            groups: self.groups.iter().map(|group| group.as_str().into()).collect(),
-            roles: self.roles.iter().map(|role| role.as_str().into()).collect(),
-            claims: serde_json::Value::Null,
-        }
+        let issuer = self.issuer.as_deref().map(Arc::from);
+        Subject { issuer, ..unverified_subject(user, source, &self.groups, &self.roles) }
     }
 
     /// The caller with only the groups and roles that this policy takes. A policy without any
@@ -246,8 +235,8 @@ impl LoggedDecision {
             if subject.source == Some(SourceId::BASIC) {
                 return Ok(subject);
             }
-            // With `verify: false` the policy need not list the caller, whose name may begin with
-            // the `user_prefix` of an issuer.
+            // `subject_named` has chosen an issuer by its `user_prefix`, but the line says Basic.
+            // That is possible with `verify: false`: the policy need not list the caller.
             let groups = Vec::new();
             return Ok(Subject { groups, ..self.subject_as_logged(user, Some(SourceId::BASIC)) });
         };
@@ -273,8 +262,8 @@ impl LoggedDecision {
             .is_some_and(|i| i.accepted_role_claim().is_some() || i.claims.groups.is_some())
     }
 
-    /// A warning if nobody can sign in under this policy, although the caller has a name.
-    pub(super) fn without_identity(&self, authorizer: &Authorizer) -> Option<&'static str> {
+    /// The warning that this policy has no `identity`, if the line names a caller.
+    pub(super) fn identity_warning(&self, authorizer: &Authorizer) -> Option<&'static str> {
         self.user.as_ref().and_then(|_| Explainer::new(authorizer).without_identity(&self.host))
     }
 
@@ -283,7 +272,7 @@ impl LoggedDecision {
     }
 
     /// The rule that allowed, or the reason of the denial with its rule.
-    pub(super) fn outcome(&self) -> String {
+    pub(super) fn cause(&self) -> String {
         let Outcome { reason, rule, decision, .. } = &self.outcome;
         match reason {
             Some(reason) => denial(reason, rule.as_deref()),
@@ -313,8 +302,8 @@ impl LoggedDecision {
         }
     }
 
-    /// Whether the rules decided, and not a search cluster. Invalid requests and credentials are
-    /// denied by neither.
+    /// Whether the rules decided, and not a search cluster. Neither decides about invalid requests
+    /// and credentials.
     pub(super) fn is_by_rules(&self) -> bool {
         let reason = self.outcome.reason.as_deref();
         !self.is_by_cluster()
@@ -342,8 +331,8 @@ impl LoggedDecision {
 
     /// The path as received, with the parameters that the line has.
     fn target(&self) -> String {
-        let query = self.query.iter().flat_map(|query| ["?", query]);
-        [self.received_path()].into_iter().chain(query).collect()
+        let path = self.received_path();
+        self.query.as_ref().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
     }
 
     /// The request to this target, without headers and a body, which the line does not have.
@@ -382,9 +371,9 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Repeated {
+impl fmt::Display for ExplainedDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { explanation, logged, same, without_body } = self;
+        let Self { explanation, logged, same, is_inexact_without_body } = self;
         write!(f, "{explanation}\nlogged:  ")?;
         if *same {
             f.write_str("same decision as in the log")?;
@@ -415,7 +404,7 @@ impl fmt::Display for Repeated {
         if !logged.indices.is_empty() {
             write!(f, "\n         on {}", logged.indices.join(", "))?;
         }
-        if *without_body {
+        if *is_inexact_without_body {
             f.write_str(
                 "\n         inexact: the operation depends on the body, which the line does not \
                  have: `--body` gives it",

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 /// The new contents of a file, under a temporary name beside it.
 pub(super) struct NewFile {
     file: NamedTempFile,
-    /// Why it does not have the owner and the group of the file that it replaces.
+    /// Why the new file does not have the owner and the group of the old file.
     pub(super) owner_problem: Option<String>,
 }
 
@@ -29,6 +29,7 @@ impl NewFile {
             let result = fchown(new, Some(old.uid()), Some(old.gid()))
                 .or_else(|_| fchown(new, None, Some(old.gid())));
             let current = new.metadata()?;
+            // The mode of the group is for the old group only.
             let mut mode = old.mode() & 0o777;
             if current.gid() != old.gid() {
                 mode &= !0o070;
@@ -45,7 +46,7 @@ impl NewFile {
         Ok(Self { file, owner_problem })
     }
 
-    /// Gives it the name of the file that it replaces.
+    /// Renames the temporary file to `path`, which it replaces.
     pub(super) fn rename(self, path: &Path) -> io::Result<()> {
         self.file.persist(path)?;
         Ok(())

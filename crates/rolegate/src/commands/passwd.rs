@@ -121,7 +121,7 @@ fn read_users(file: &Path, bytes: &[u8]) -> Result<Vec<BasicUser>, Vec<Problem>>
 /// Whether a user in the file can have this name.
 fn is_user_name(file: &Path, user: &str) -> bool {
     let users = read_users(file, format!("{user}:$6$x$y\n").as_bytes());
-    users.is_ok_and(|users| users.iter().map(|read| &*read.name).eq([user]))
+    users.is_ok_and(|users| users.iter().map(|user| &*user.name).eq([user]))
 }
 
 /// How this user's password is hashed; for a new user, the most frequent algorithm of the file, and
@@ -138,18 +138,18 @@ fn usual_algorithm(users: &[BasicUser], user: &str) -> Option<HashAlgorithm> {
     algorithms.iter().rev().max_by_key(|algorithm| counts.get(algorithm)).copied()
 }
 
-/// How a stored hash was made, with the default cost if its own is weak.
+/// How a stored hash was made, with the default cost if its own is weak. `None` for a weak hash if
+/// `--algorithm` has no such choice, and for SHA-256-crypt.
 fn strong_algorithm(hash: &str) -> Option<HashAlgorithm> {
-    match HashAlgorithm::from_hash(hash)? {
-        (HashAlgorithm::Sha256Crypt { .. }, _) => None,
-        (algorithm, false) => Some(algorithm),
-        (HashAlgorithm::Bcrypt { .. }, true) => Some(with_default_cost(Algorithm::Bcrypt)),
-        (HashAlgorithm::Pbkdf2Sha256 { .. }, true) => {
-            Some(with_default_cost(Algorithm::Pbkdf2Sha256))
-        }
-        (HashAlgorithm::Argon2id { .. }, true) => Some(with_default_cost(Algorithm::Argon2id)),
-        (HashAlgorithm::Pbkdf2Sha512 { .. } | HashAlgorithm::Sha512Crypt { .. }, true) => None,
-    }
+    let (algorithm, is_weak) = HashAlgorithm::from_hash(hash)?;
+    let choice = match algorithm {
+        HashAlgorithm::Argon2id { .. } => Some(Algorithm::Argon2id),
+        HashAlgorithm::Bcrypt { .. } => Some(Algorithm::Bcrypt),
+        HashAlgorithm::Pbkdf2Sha256 { .. } => Some(Algorithm::Pbkdf2Sha256),
+        HashAlgorithm::Pbkdf2Sha512 { .. } | HashAlgorithm::Sha512Crypt { .. } => None,
+        HashAlgorithm::Sha256Crypt { .. } => return None,
+    };
+    if is_weak { choice.map(with_default_cost) } else { Some(algorithm) }
 }
 
 /// Puts `line` in the place of the line with this number, counted from 1, or at the end.

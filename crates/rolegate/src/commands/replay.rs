@@ -30,7 +30,7 @@ pub(crate) fn run(args: &ReplayArgs, output: &mut Output) -> Result<Exit, Comman
     let compiled = args.policy.load(output)?;
     let mut lines = DecisionLines::open(&args.log)?;
     let mut replay = Replay::default();
-    // A log that ends early has another exit code than one that cannot be opened.
+    // A log that cannot be read to its end has another exit code than one that cannot be opened.
     while let Some((number, decision)) = lines.next_decision().map_err(CommandError::failed)? {
         replay.add(number, &decision, &compiled.authorizer);
     }
@@ -45,8 +45,8 @@ pub(crate) fn run(args: &ReplayArgs, output: &mut Output) -> Result<Exit, Comman
              `rolegate serve` logs only denials unless `--decision-log all` is set"
         ));
     }
-    if let Some(why) = replay.without_identity {
-        output.warning(why);
+    if let Some(warning) = replay.identity_warning {
+        output.warning(warning);
     }
     match output.format {
         Format::Text => output.line(&replay),
@@ -67,8 +67,8 @@ struct Replay {
     not_repeatable: u64,
     /// Lines whose callers may have more roles or groups under this policy than the line says.
     perhaps_more_roles: u64,
-    /// A warning if callers with a name are taken as logged, although nobody can sign in.
-    without_identity: Option<&'static str>,
+    /// The warning that this policy has no `identity`, so that named callers are taken as logged.
+    identity_warning: Option<&'static str>,
     not_evaluated: BTreeMap<&'static str, LineNumbers>,
     /// Lines that are allowed or denied as before, but by another rule or for another reason.
     other_cause: u64,
@@ -120,7 +120,8 @@ impl Replay {
         self.groups.values().map(|group| group.count).sum::<u64>() + self.not_grouped
     }
 
-    /// The result as JSON, with the names of its documentation, which programs read.
+    /// The result as JSON. Programs read its keys: `otherwise` and `without_caller` are older than
+    /// the names of their fields.
     fn report(&self) -> Value {
         let not_evaluated = self.not_evaluated.iter().map(|(why, lines)| {
             json!({ "why": why, "count": lines.count, "first_lines": lines.first_lines })
@@ -159,10 +160,10 @@ impl Replay {
             Answer::Allowed(rule) => (true, rule),
             Answer::Denied(reason) => (false, reason),
         };
-        self.without_identity =
-            self.without_identity.or_else(|| decision.without_identity(authorizer));
+        self.identity_warning =
+            self.identity_warning.or_else(|| decision.identity_warning(authorizer));
         self.perhaps_more_roles += u64::from(decision.may_have_more_roles(authorizer));
-        let was = decision.outcome();
+        let was = decision.cause();
         if now_allowed == decision.is_allowed() {
             self.other_cause += u64::from(was != is);
             return;

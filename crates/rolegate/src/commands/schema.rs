@@ -26,7 +26,8 @@ pub(crate) fn run(args: &SchemaArgs, output: &Output) -> Result<Exit, CommandErr
     Ok(Exit::Success)
 }
 
-/// The schema of a file that a policy includes: that of a policy, which must have a version.
+/// The schema of a file that a policy includes: the schema of a policy, but without a required
+/// `version`.
 fn included() -> Value {
     let mut schema: Value = serde_json::from_str(POLICY).unwrap_or_default();
     if let Some(schema) = schema.as_object_mut() {
@@ -64,7 +65,7 @@ fn setting(arg: &Arg) -> Value {
     let unit = arg.get_value_names().and_then(<[_]>::first).map_or("", |name| name.as_str());
     let value = match values.is_empty() || is_boolean {
         true => unit_schema(unit),
-        // YAML reads `off` as text and some editors read it as false.
+        // Some editors read the value `off` as false.
         false => {
             json!({ "enum": values.into_iter().chain([Value::Bool(false)]).collect::<Vec<_>>() })
         }
@@ -72,12 +73,8 @@ fn setting(arg: &Arg) -> Value {
     let list = json!({ "type": "array", "minItems": 1, "items": value });
     let is_repeatable = matches!(arg.get_action(), ArgAction::Append);
     let mut setting = if is_repeatable { json!({ "anyOf": [value, list] }) } else { value };
-    let default = arg
-        .get_default_values()
-        .iter()
-        .filter_map(|value| value.to_str())
-        .collect::<Vec<_>>()
-        .join(",");
+    let defaults = arg.get_default_values().iter().filter_map(|value| value.to_str());
+    let default = defaults.collect::<Vec<_>>().join(",");
     if let Some(setting) = setting.as_object_mut() {
         if let Some(form) = form(unit) {
             description = format!("{} {form}", description.trim_end());

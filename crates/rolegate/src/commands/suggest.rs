@@ -20,7 +20,7 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
     output.format = args.policy.output;
     let present = args.policy.path.given().map(|_| args.policy.load(output)).transpose()?;
     let present = present.as_ref().map(|present| &present.loaded.policy);
-    let Log { usage, cluster, rules, decisions, unreadable, inexact } =
+    let Log { usage, cluster, used_rules, decisions, unreadable, inexact } =
         read(args, present.map(|present| &present.identity))?;
     let log = args.log.display();
     if decisions == 0 {
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
             rule: format!("{}: {}", role.name, rule.name),
             at: rule.at.to_string(),
         })
-        .filter(|unused| !rules.contains(&unused.rule))
+        .filter(|rule| !used_rules.contains(&rule.rule))
         .collect();
     let issuers = present.iter().flat_map(|present| &present.identity.jwt);
     let roles_from_token = issuers
@@ -74,7 +74,7 @@ struct Log {
     usage: Usage,
     /// The requests that a search cluster's role files decided.
     cluster: ClusterUsage,
-    rules: BTreeSet<String>,
+    used_rules: BTreeSet<String>,
     decisions: u64,
     /// Number of lines that are no decisions.
     unreadable: u64,
@@ -85,10 +85,10 @@ struct Log {
 fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, CommandError> {
     let mut lines = DecisionLines::open(&args.log)?;
     let (mut usage, mut cluster) = (Usage::default(), ClusterUsage::default());
-    let (mut rules, mut decisions, mut inexact) = (BTreeSet::new(), 0, 0);
+    let (mut used_rules, mut decisions, mut inexact) = (BTreeSet::new(), 0, 0);
     while let Some((_, decision)) = lines.next_decision()? {
         decisions += 1;
-        rules.extend(decision.outcome.rule.clone());
+        used_rules.extend(decision.outcome.rule.clone());
         let is_by_cluster = decision.is_by_cluster();
         if !is_by_cluster && !decision.is_by_rules() {
             continue;
@@ -111,7 +111,7 @@ fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, CommandE
         let request = (decision.method.as_str(), decision.host.as_str(), decision.received_path());
         usage.add((user, id), decision.is_allowed(), request);
     }
-    Ok(Log { usage, cluster, rules, decisions, unreadable: lines.unreadable.count, inexact })
+    Ok(Log { usage, cluster, used_rules, decisions, unreadable: lines.unreadable.count, inexact })
 }
 
 /// The name, without the prefix of its source, of a user with a token of this issuer; without an

@@ -131,14 +131,11 @@ fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcom
 /// Reads the cases. A file without cases is an error: it would pass without testing anything.
 fn read(file: &Path, text: Result<String, FileError>) -> Result<Arc<[Case]>, Vec<Problem>> {
     let start = Place::start_of(file);
-    let text = match text {
-        Ok(text) => text,
-        Err(reason) => {
-            let problem = Problem::error(start, format!("cannot read the cases: {reason}"));
-            let help = "name a file with cases, or a folder or bundle that contains a `cases.yaml`";
-            return Err(vec![problem.help(help)]);
-        }
-    };
+    let text = text.map_err(|reason| {
+        let problem = Problem::error(start.clone(), format!("cannot read the cases: {reason}"));
+        let help = "name a file with cases, or a folder or bundle that contains a `cases.yaml`";
+        vec![problem.help(help)]
+    })?;
     let cases = cases::parse(file, text.as_bytes())?;
     if cases.is_empty() {
         Err(vec![Problem::error(start, "there is no case in it")])

@@ -43,7 +43,7 @@ pub(crate) fn with_environment(command: Command) -> Command {
     })
 }
 
-/// Whether this variable begins like a setting, and no setting of `serve` has it.
+/// Whether this variable begins like those of settings, and no setting of `serve` has it.
 pub(super) fn is_unknown(name: &str, command: &Command) -> bool {
     name.starts_with(PREFIX)
         && !name.starts_with(OTHER_PREFIX)
@@ -113,7 +113,7 @@ mod tests {
     use super::is_of_a_service;
 
     #[test]
-    fn what_kubernetes_sets_for_a_service_is_no_setting() {
+    fn variables_that_kubernetes_sets_are_not_unknown_settings() {
         for name in [
             "PORT",
             "SERVICE_HOST",

@@ -11,7 +11,7 @@ use crate::error::problem_lines;
 /// Why a settings file or the environment cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read the settings file `{}`: {reason}", path.display())]
     Unreadable {
         /// The file.
@@ -22,7 +22,7 @@ pub enum SettingsError {
     /// The environment has variables that look like settings and are none.
     #[error("{}", .0.join("\n"))]
     UnknownVariables(Vec<String>),
-    /// Its problems.
+    /// The file has these problems.
     #[error("{}", problem_lines(.0))]
     Wrong(Vec<Problem>),
 }

@@ -35,7 +35,7 @@ pub struct TlsSettings {
 }
 
 impl TlsSettings {
-    /// The TLS files, if it is on.
+    /// The files of TLS; `None` if TLS is off.
     ///
     /// # Errors
     /// The missing setting, if other settings need it.
