@@ -13,7 +13,7 @@ use runtime::settings::{WithoutEffect, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT};
 use server::admin::{Admin, AdminSettings, PageSources, Pages};
-use server::grpc::{self, GrpcCounters, Running, Tls, TlsError};
+use server::grpc::{self, GrpcCounters, RunningServer, Tls, TlsError};
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -304,7 +304,7 @@ impl server::admin::Backend for AdminBackend {
 struct Serving {
     drain_delay: Duration,
     drain_timeout: Duration,
-    grpc: Running,
+    grpc: RunningServer,
     runtime: Runtime,
     reloads: AllReloads,
     /// Files of Unix sockets, removed when the server has stopped.
@@ -327,7 +327,7 @@ impl Serving {
 
 /// Fails health checks (`/readyz`, and `NOT_SERVING` over gRPC) for the time `delay`. Then closes
 /// connections as soon as they have no requests, and after `timeout` all of them.
-async fn drain(status: &Status, grpc: Running, delay: Duration, timeout: Duration) {
+async fn drain(status: &Status, grpc: RunningServer, delay: Duration, timeout: Duration) {
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.set_draining();
     grpc.fail_health_checks();

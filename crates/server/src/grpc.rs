@@ -32,5 +32,5 @@ mod worker;
 pub use metrics::{Counters, GrpcCounters, ServerTotals};
 pub use notices::{AcceptError, Overload, TlsFailure, WrongProtocol};
 pub use options::Options;
-pub use server::{Running, Server};
+pub use server::{RunningServer, Server};
 pub use tls::{ClientName, ClientNameError, Tls, TlsError, TlsFiles, TlsTotals};

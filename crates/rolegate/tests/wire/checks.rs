@@ -10,11 +10,11 @@ use envoy_types::pb::envoy::service::auth::v3::check_response::HttpResponse;
 use prost::Message as _;
 use runtime::counters::ErrorKind;
 use runtime::{ActivePolicy, DecisionContext, DecisionRecord, DecisionSink};
-use server::grpc::{Options, Running};
+use server::grpc::{Options, RunningServer};
 
 use crate::support::*;
 
-fn errors(server: &Running, kind: ErrorKind) -> u64 {
+fn errors(server: &RunningServer, kind: ErrorKind) -> u64 {
     server.totals().checks.errors.into_iter().find(|(each, _)| *each == kind).unwrap().1
 }
 

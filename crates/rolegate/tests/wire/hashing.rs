@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use runtime::ActivePolicy;
-use server::grpc::{Options, Running};
+use server::grpc::{Options, RunningServer};
 use tokio::task::JoinHandle;
 
 use crate::support::*;
@@ -29,7 +29,7 @@ fn honest() -> Vec<u8> {
     from(HONEST, "GET", "/people", &[("authorization", ALICE)])
 }
 
-pub(crate) async fn wait_until(server: &Running, condition: impl Fn(&Running) -> bool) {
+pub(crate) async fn wait_until(server: &RunningServer, condition: impl Fn(&RunningServer) -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
     while !condition(server) {
         assert!(Instant::now() < end, "timeout: {:?}", server.totals());
@@ -135,7 +135,7 @@ fn replace(published: &Published, policy: &str) {
 
 /// Sends a check of alice and returns while a thread hashes her password.
 async fn while_hashing(
-    server: &Running,
+    server: &RunningServer,
     client: &Client,
 ) -> (h2::client::ResponseFuture, h2::SendStream<bytes::Bytes>) {
     let sent = send(client, &by_alice()).await;

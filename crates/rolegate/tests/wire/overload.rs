@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use h2::client::ResponseFuture;
 use runtime::ActivePolicy;
-use server::grpc::{Options, Overload, Running};
+use server::grpc::{Options, Overload, RunningServer};
 
 use crate::hashing::{send, wait_until};
 use crate::support::*;
@@ -14,7 +14,7 @@ use crate::support::*;
 const MAX: usize = 8;
 const MORE: usize = 40;
 
-fn small(hash_queue: usize) -> Running {
+fn small(hash_queue: usize) -> RunningServer {
     let options = Options { max_waiting_checks: MAX, hash_queue, ..options() };
     serve_with(ActivePolicy::new(people()), options)
 }
@@ -51,7 +51,7 @@ async fn check_in_two_parts(client: &Client) -> u64 {
     }
 }
 
-fn overloads(server: &Running, wanted: Overload) -> u64 {
+fn overloads(server: &RunningServer, wanted: Overload) -> u64 {
     let totals = server.totals();
     totals.overloads.iter().find(|(each, _)| *each == wanted).unwrap().1
 }

@@ -12,7 +12,7 @@ use prost::Message as _;
 use runtime::ActivePolicy;
 use server::Address;
 use server::Listener;
-use server::grpc::{Options, Running, Server};
+use server::grpc::{Options, RunningServer, Server};
 pub(crate) use testbed::grpc::{Client, Reply, basic as base64_of, call, handshake, reply};
 use tokio::net::{TcpStream, UnixStream};
 
@@ -47,7 +47,7 @@ fn read(path: &Path) -> Vec<u8> {
 }
 
 /// A server with the policy of the people on a free port.
-pub(crate) fn serve() -> Running {
+pub(crate) fn serve() -> RunningServer {
     serve_with(ActivePolicy::new(people()), options())
 }
 
@@ -61,13 +61,13 @@ pub(crate) fn options() -> Options {
     }
 }
 
-pub(crate) fn serve_with(service: ActivePolicy, options: Options) -> Running {
+pub(crate) fn serve_with(service: ActivePolicy, options: Options) -> RunningServer {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     Server::start(vec![Listener::Tcp(listener)], service, options).unwrap()
 }
 
 /// A connection to the first listener.
-pub(crate) async fn connect(server: &Running) -> Client {
+pub(crate) async fn connect(server: &RunningServer) -> Client {
     connect_to(&server.addresses()[0]).await
 }
 

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 use authorizer::Authorizer;
 use runtime::ActivePolicy;
 use serde_json::{Value, json};
-use server::grpc::{Options, Running};
+use server::grpc::{Options, RunningServer};
 use testbed::tokens::Signer;
 use tokio::sync::mpsc;
 
@@ -23,11 +23,11 @@ roles:
   authenticated: { allow: [GET /people] }
 ";
 
-fn serve_tokens(signer: &Signer) -> Running {
+fn serve_tokens(signer: &Signer) -> RunningServer {
     serve_policy(POLICY, signer)
 }
 
-fn serve_policy(policy: &str, signer: &Signer) -> Running {
+fn serve_policy(policy: &str, signer: &Signer) -> RunningServer {
     let files = document::MapFiles::new("policy.yaml", policy).and("jwks.json", signer.key_set());
     let loaded = policy::load(&files, Path::new("policy.yaml")).unwrap();
     let authorizer = Authorizer::compile(Arc::new(loaded), &Default::default(), None).unwrap().0;

@@ -25,7 +25,7 @@ pub struct Server;
 
 /// A running server. Dropping it stops it at once.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningServer {
     addresses: Vec<Address>,
     phase: watch::Sender<Phase>,
     workers: Vec<WorkerHandle>,
@@ -42,7 +42,7 @@ impl Server {
         listeners: Vec<Listener>,
         policy: ActivePolicy,
         options: Options,
-    ) -> io::Result<Running> {
+    ) -> io::Result<RunningServer> {
         let addresses = listeners.iter().map(Listener::address).collect::<io::Result<_>>()?;
         let options = options.resolved();
         let (phase, phases) = watch::channel(Phase::Serving);
@@ -57,7 +57,7 @@ impl Server {
             .map(|worker| (worker.checks.clone(), worker.connections.clone()))
             .collect();
         let counters = Counters::new(counters, shared);
-        Ok(Running { addresses, phase, workers, acceptor, counters })
+        Ok(RunningServer { addresses, phase, workers, acceptor, counters })
     }
 }
 
@@ -73,7 +73,7 @@ fn shared(
     Ok(Shared::new(policy, options, hashing, other_services.map_err(io::Error::other)?))
 }
 
-impl Running {
+impl RunningServer {
     /// The addresses that it listens on, in the order of the listeners.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
