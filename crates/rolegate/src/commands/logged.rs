@@ -95,10 +95,10 @@ impl LoggedDecision {
             body: if logged_without_body { RequestBody::Unavailable } else { body.whole() },
             ..self.request(&target)
         };
-        let (mut notes, mut removed) = (Vec::new(), None);
+        let (mut notes, mut unknown_user) = (Vec::new(), None);
         let mut explanation = match (reason, &self.user) {
-            // These depend on headers, on the size of the message or on the load, which a line does
-            // not have.
+            // Such denials depend on headers, on the size of the message or on the load, which a
+            // line does not have.
             (Some(reason), _) if matches!(reason.stage(), Stage::Headers | Stage::Limit) => {
                 explainer.explain_denied(&request, reason)
             }
@@ -114,7 +114,7 @@ impl LoggedDecision {
                 let caller = if explainer.is_unknown_to_basic(request.host, user, source) {
                     // The user was removed since, or had another prefix. A request of an unknown
                     // user is answered as with a wrong password.
-                    removed =
+                    unknown_user =
                         Some(format!("the line names `{user}`, and the policy has no such user"));
                     notes.extend(impossible_user(user, identity));
                     ExplainedSubject::Invalid(CredentialsError::BadPassword)
@@ -130,8 +130,8 @@ impl LoggedDecision {
             // The request has no credentials: the caller is anonymous.
             (_, None) => explainer.explain(&request, ExplainedSubject::FromRequest, now),
         };
-        if removed.is_some() {
-            explanation.detail = removed;
+        if unknown_user.is_some() {
+            explanation.detail = unknown_user;
         } else if self.outcome.reason.as_deref() == explanation.reason {
             // The detail of the log: without the credentials it cannot be found again.
             explanation.detail.clone_from(&self.outcome.detail);
