@@ -2,7 +2,7 @@
 //! with the rules that cause the difference.
 //!
 //! A *cell* is a kind of paths: all paths that the same patterns match. A *point* is a kind of
-//! requests: a method, a kind of hosts, and a cell. Of each kind, one *representative* is evaluated.
+//! requests: a method, a kind of hosts, and a cell. One *representative* of each kind is evaluated.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

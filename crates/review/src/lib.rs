@@ -4,8 +4,8 @@
 //! infinitely many, but a policy distinguishes only finitely many kinds of them. So it compares a
 //! representative of each kind:
 //!
-//! * `callers`: the kinds of callers: for each source of credentials, the users in the policies, and
-//!   all other users; `grants` has their grants and describes them;
+//! * `callers`: the kinds of callers: for each source of credentials, the users in the policies,
+//!   and all other users; `grants` has their grants and describes them;
 //! * `rules`: the rules that a caller can have under each policy, and which tokens have them;
 //! * `cells`: the kinds of paths, by the patterns that match; `segments` finds representatives of
 //!   segments;

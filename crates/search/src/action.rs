@@ -32,7 +32,7 @@ impl Action {
         ACTIONS.get(self.number()).copied().unwrap_or_default()
     }
 
-    /// The number, below the number of [`Action::all`].
+    /// The number: the position in [`Action::all`].
     #[must_use]
     pub fn number(self) -> usize {
         usize::from(self.0)

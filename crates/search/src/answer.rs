@@ -9,7 +9,7 @@ use crate::action::Action;
 pub const MAX_MISSING: usize = 20;
 
 /// The most names to which a need is reduced. A request with more names could not be sent.
-pub const MAX_NAMES: usize = 1_000;
+pub(crate) const MAX_REDUCED_NAMES: usize = 1_000;
 
 /// The most filters of a request: more do not fit into a header of 6 KiB, with 17 bytes at least
 /// for each. Without a limit, 900 searches on an alias with 10,000 indices took 5 s (November

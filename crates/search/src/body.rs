@@ -19,6 +19,7 @@ use crate::problem::Problem;
 use crate::reading::{Reading, RequestBody};
 use crate::routes::Body;
 use documents::DocumentForm;
+use multi_search::SearchForm;
 
 const ALIASES: &[Action] = &[Action::new("indices:admin/aliases")];
 const ALIASES_AND_DELETE: &[Action] =
@@ -49,33 +50,33 @@ pub(crate) fn ingest_anywhere(reading: &mut Reading<'_, '_>) -> Result<(), Probl
 pub(crate) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     match reading.operation.body {
         Body::Ignored | Body::PointsInTime => Ok(()),
-        Body::Alias => put_alias(reading),
-        Body::AliasFilters => alias_filters(reading),
-        Body::Aliases => aliases(reading),
+        Body::Alias => read_alias(reading),
+        Body::AliasFilters => read_alias_filters(reading),
+        Body::Aliases => read_aliases(reading),
         Body::Bulk => bulk::read(reading),
-        Body::Create => create_index(reading),
-        Body::DeleteByQuery => search(reading).and_then(|()| refresh(reading)),
+        Body::Create => read_new_index(reading),
+        Body::DeleteByQuery => read_search(reading).and_then(|()| need_refresh(reading)),
         Body::Mget => documents::read_list(reading, DocumentForm::Get),
-        Body::Msearch => multi_search::read(reading, false),
-        Body::MsearchTemplate => multi_search::read(reading, true),
+        Body::Msearch => multi_search::read(reading, SearchForm::Query),
+        Body::MsearchTemplate => multi_search::read(reading, SearchForm::Template),
         Body::Mtermvectors => documents::read_list(reading, DocumentForm::TermVectors),
-        Body::Reindex => reindex(reading),
-        Body::Restore => restore(reading),
-        Body::Search => search(reading),
+        Body::Reindex => read_reindex(reading),
+        Body::Restore => read_restore(reading),
+        Body::Search => read_search(reading),
         Body::Template => template::read(reading),
-        Body::Termvectors => documents::term_vectors(reading),
-        Body::Update => update(reading),
-        Body::UpdateByQuery => update_by_query(reading),
+        Body::Termvectors => documents::read_term_vectors(reading),
+        Body::Update => read_update(reading),
+        Body::UpdateByQuery => read_update_by_query(reading),
     }
 }
 
-fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn read_search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if reading.body()?.is_empty() {
         return Ok(());
     }
     let before = reading.needs.len();
     let mut lookups = Lookups::new(reading.list("index")?);
-    reading.members(|reading, json, key| lookups.member(reading, json, &key))?;
+    reading.members(|reading, json, key| lookups.read_member(reading, json, &key))?;
     if lookups.finish(reading)? {
         reading.mark_hidden_terms(0..before);
     }
@@ -83,7 +84,7 @@ fn search(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 }
 
 /// Adds the needs of `refresh`, which refreshes the indices of the path.
-fn refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn need_refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if reading.query.flag("refresh")? == Some(true) {
         reading.need(REFRESH, Target::Fixed(reading.list("index")?))?;
     }
@@ -91,16 +92,16 @@ fn refresh(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 }
 
 /// Adds the needs of a query. Its script may delete documents instead of updating them.
-fn update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
-    search(reading)?;
+fn read_update_by_query(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+    read_search(reading)?;
     if has_script(reading)? {
         reading.need(DELETE_DOCUMENTS, Target::Fixed(reading.list("index")?))?;
     }
-    refresh(reading)
+    need_refresh(reading)
 }
 
 /// Adds the needs of a script, which may delete the document. An unseen body may have a script.
-fn update(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn read_update(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let may_delete = !matches!(reading.request.body, RequestBody::Whole(_)) || has_script(reading)?;
     match reading.index_name("index")? {
         Some(index) if may_delete => reading.need(DELETE_DOCUMENTS, Target::Name(index)),
@@ -118,7 +119,7 @@ fn has_script(reading: &mut Reading<'_, '_>) -> Result<bool, Problem> {
 }
 
 /// `{"aliases": {NAME: {…}}, …}`
-fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn read_new_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let Some(index) = reading.index_name("index")? else { return Ok(()) };
     reading.members(|reading, json, key| {
         if key != "aliases" {
@@ -129,7 +130,7 @@ fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             is_empty = false;
             reading.need(ALIASES, Target::AddedName(alias))?;
             json.object(|json, key| match &*key {
-                "filter" => lookups::filter(reading, json),
+                "filter" => lookups::read_filter(reading, json),
                 // In a node, an object under an unknown key ends the alias.
                 _ => json.scalar(),
             })
@@ -139,11 +140,11 @@ fn create_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 }
 
 /// `{"aliases": {NAME: {"filter": …}}}`, or the same in `template`.
-fn alias_filters(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn read_alias_filters(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.members(|reading, json, key| match (&*key, json.peek()?) {
-        ("aliases", _) => aliases_of_new_index(reading, json),
+        ("aliases", _) => read_new_aliases(reading, json),
         ("template", Value::Object) => json.object(|json, key| match &*key {
-            "aliases" => aliases_of_new_index(reading, json),
+            "aliases" => read_new_aliases(reading, json),
             _ => json.ignore(),
         }),
         _ => json.ignore(),
@@ -151,20 +152,17 @@ fn alias_filters(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 }
 
 /// Adds the needs of aliases that a new index gets.
-fn aliases_of_new_index<'a>(
-    reading: &mut Reading<'_, 'a>,
-    json: &mut Json<'a>,
-) -> Result<(), Problem> {
-    if json.clone().skip()? != b"{}" {
+fn read_new_aliases<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Result<(), Problem> {
+    if json.clone().raw_value()? != b"{}" {
         reading.mark_first_adds_names();
     }
-    lookups::filter(reading, json)
+    lookups::read_filter(reading, json)
 }
 
 /// `{"indices": …, "include_global_state": false}`
-fn restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn read_restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.members(|reading, json, key| {
-        let value = json.skip()?;
+        let value = json.raw_value()?;
         // The global state has settings that no role grants by itself.
         if key == "include_global_state" && value != b"false" {
             return Err(Problem::Unsupported("restoring the state of the cluster"));
@@ -178,7 +176,7 @@ fn restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 }
 
 /// `{"index": …, "alias": …, "filter": …}`. These names replace the names in the path.
-fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn read_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let mut has_index = reading.parameter("index")?.is_some();
     reading.members(|reading, json, key| match &*key {
         "index" | "indices" => {
@@ -192,7 +190,7 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             Some(alias) => reading.need(ALIASES, Target::AddedName(alias)),
             None => Ok(()),
         },
-        "filter" => lookups::filter(reading, json),
+        "filter" => lookups::read_filter(reading, json),
         // Nodes of 2.x read the members of an object under an unknown key as if they stood here.
         _ => json.scalar(),
     })?;
@@ -204,7 +202,7 @@ fn put_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 }
 
 /// `{"actions": [{"add": {"index": …, "alias": …}}, {"remove": …}, {"remove_index": …}]}`
-fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn read_aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let mut deletes = false;
     reading.members(|reading, json, key| {
         if key != "actions" {
@@ -217,7 +215,7 @@ fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                     "remove_index" => deletes = true,
                     _ => return Err(UNKNOWN_KEY),
                 }
-                alias_action(reading, json)
+                read_alias_action(reading, json)
             })
         })
     })?;
@@ -231,7 +229,10 @@ fn aliases(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     if reading.needs.is_empty() { Err(Problem::Invalid("its body has no action")) } else { Ok(()) }
 }
 
-fn alias_action<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Result<(), Problem> {
+fn read_alias_action<'a>(
+    reading: &mut Reading<'_, 'a>,
+    json: &mut Json<'a>,
+) -> Result<(), Problem> {
     let options = Options { closed: true, ..Options::OPEN };
     let mut has_index = false;
     json.object(|json, key| match &*key {
@@ -245,13 +246,13 @@ fn alias_action<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Resul
             let name = json.string()?;
             reading.need(ALIASES, Target::AddedName(name))
         }),
-        _ => lookups::filter(reading, json),
+        _ => lookups::read_filter(reading, json),
     })?;
     if has_index { Ok(()) } else { Err(Problem::Invalid("an action on aliases names no index")) }
 }
 
 /// `{"source": {"index": …, "query": …}, "dest": {"index": …}, "script": …}`
-fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+fn read_reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let (mut has_source, mut has_destination) = (false, false);
     let refreshes = reading.query.flag("refresh")? == Some(true);
     let mut lookups = Lookups::new(Expression::new("", Options::OPEN));
@@ -269,7 +270,7 @@ fn reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             }
             "remote" => Err(Problem::Unsupported("indices of remote clusters")),
             // The other members are the same as in a search.
-            key => lookups.member(reading, json, key),
+            key => lookups.read_member(reading, json, key),
         }),
         "dest" => json.object(|json, key| match &*key {
             "index" => {

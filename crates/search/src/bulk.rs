@@ -7,13 +7,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::body::bulk::each_item;
+use crate::body::bulk::{RepeatedItems, each_item};
 use crate::json::{Json, Value};
 use crate::need::{Need, Target};
 use crate::parameters::{Plus, Query, decode};
 use crate::problem::Problem;
 use crate::reading::Request;
-use crate::request::route;
+use crate::request::start_reading;
 
 /// The permitted items of a bulk request (at least one), and the denied items.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub fn permitted_items<'a>(
     mut permits: impl FnMut(&str, &[Need<'a>]) -> bool,
 ) -> Option<PermittedItems<'a>> {
     let mut unused = Vec::new();
-    let reading = route(request, &mut unused).ok()?;
+    let reading = start_reading(request, &mut unused).ok()?;
     if reading.operation.name != "bulk" || changes_response(reading.query) {
         return None;
     }
@@ -79,7 +79,7 @@ pub fn permitted_items<'a>(
     needs_by_index.retain(|index, needs| permits(index, needs));
     let default = reading.index_name("index").ok()?;
     let mut items = PermittedItems { body: Vec::new(), count: 0, denied: Vec::new() };
-    each_item(reading.body().ok()?, false, |item| {
+    each_item(reading.body().ok()?, RepeatedItems::Read, |item| {
         let index = item.index_or(&default, &reading)?;
         if needs_by_index.contains_key(&*index) {
             items.body.extend_from_slice(item.lines);
@@ -102,9 +102,9 @@ pub fn permitted_items<'a>(
 fn text_of_id(id: &[u8]) -> Result<Option<Cow<'_, str>>, Problem> {
     Json::whole(id, |json| match json.peek()? {
         Value::String => json.string().map(Some),
-        Value::Null => json.skip().map(|_| None),
+        Value::Null => json.ignore().map(|()| None),
         Value::Other => {
-            let text = std::str::from_utf8(json.skip()?);
+            let text = std::str::from_utf8(json.raw_value()?);
             text.map(|text| Some(text.into())).map_err(|_| Problem::Invalid("an id is not UTF-8"))
         }
         Value::Object | Value::Array => Err(Problem::Invalid("an id is no text")),
@@ -135,12 +135,12 @@ pub fn with_denied<'r>(
                 Err(Problem::Invalid("the response has two lists of items"))
             }
             "items" => json.array(|json| {
-                items.push(json.skip()?);
+                items.push(json.raw_value()?);
                 Ok(())
             }),
             "errors" => json.ignore(),
             _ => {
-                members.push((key, json.skip()?));
+                members.push((key, json.raw_value()?));
                 Ok(())
             }
         })

@@ -39,7 +39,6 @@ use crate::subject::Subject;
 use crate::tenants::TenantAccess;
 
 use expressions::Expressions;
-pub(crate) use forward::shown_by_pattern;
 use patterns::{PatternId, Patterns, matching_names};
 use role_set::RoleSet;
 
@@ -69,17 +68,23 @@ pub struct Caller {
     pub(crate) roles: Arc<RoleSet>,
     /// The patterns of the roles with the values of this subject.
     templates: Box<[RenderedPattern]>,
-    /// The same patterns as the plugin reads them to hide documents and fields: there, `*` in a value
-    /// is a wildcard. Only the patterns that differ from `templates`.
-    widened: Box<[RenderedPattern]>,
+    /// The [patterns by which the plugin hides](Template::hiding_pattern) documents and fields.
+    /// Only those that differ from `templates`.
+    hiding: Box<[RenderedPattern]>,
     /// Names on which roles restrict documents or fields. `None` if no template does so: the names
     /// of the [`RoleSet`] then apply.
     restricted: Option<RoaringBitmap>,
     pub(crate) variables: Variables,
     is_service: bool,
     tenant: TenantAccess,
-    /// Whether its decisions use caches, whose locks other threads may wait for.
-    uses_caches: bool,
+    caches: Caches,
+}
+
+/// Whether decisions use the caches, whose locks other threads may wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Caches {
+    Used,
+    Bypassed,
 }
 
 /// A template with the values of a subject.
@@ -105,9 +110,9 @@ pub(crate) struct Grant {
     pub(crate) actions: ActionSet,
     pub(crate) patterns: Box<[PatternId]>,
     pub(crate) templates: Box<[u32]>,
-    /// The permission in the configuration: the name of the role, and the position of the
-    /// permission in it.
-    pub(crate) permission: (Arc<str>, usize),
+    pub(crate) role: Arc<str>,
+    /// The position of the permission in the role.
+    position: usize,
     /// Whether it hides documents, whether it hides fields, and whether it masks fields.
     restricts: [bool; 3],
 }
@@ -127,17 +132,16 @@ pub(crate) struct Special {
 }
 
 impl Caller {
-    /// Whether its decisions use caches. Those of an [uncached
-    /// caller](Privileges::uncached_caller) do not.
+    /// Whether it is not an [uncached caller](Privileges::uncached_caller).
     #[must_use]
     pub const fn uses_caches(&self) -> bool {
-        self.uses_caches
+        matches!(self.caches, Caches::Used)
     }
 
     /// Its bytes on the heap, without the set of roles, which callers share.
     #[must_use]
     pub fn heap_size(&self) -> usize {
-        let rendered = self.templates.iter().chain(&self.widened);
+        let rendered = self.templates.iter().chain(&self.hiding);
         rendered.map(RenderedPattern::size).sum::<usize>()
             + self.restricted.as_ref().map_or(0, RoaringBitmap::serialized_size)
             + self.variables.heap_size()
@@ -203,7 +207,7 @@ impl Privileges {
         self.has_inventory.then_some(&*self.inventory)
     }
 
-    /// The names of a need; `None` for the cluster, and for a need that is not checked.
+    /// The names of a need: see [`resolve_need`].
     pub(crate) fn names<'t>(&self, need: &'t Need<'_>) -> Option<Names<'t>> {
         resolve_need(self.inventory(), self.evaluation(), need)
     }
@@ -223,34 +227,34 @@ impl Privileges {
     /// Prepares to decide about requests of a subject.
     #[must_use]
     pub fn caller(&self, subject: &Subject) -> Caller {
-        self.prepare(subject, true)
+        self.prepare(subject, Caches::Used)
     }
 
     /// Prepares to explain decisions, without locks and caches. Explanations run at a low priority:
     /// a lock that an explanation holds could block the threads that decide.
     #[must_use]
     pub fn uncached_caller(&self, subject: &Subject) -> Caller {
-        self.prepare(subject, false)
+        self.prepare(subject, Caches::Bypassed)
     }
 
-    fn prepare(&self, subject: &Subject, uses_caches: bool) -> Caller {
+    fn prepare(&self, subject: &Subject, caches: Caches) -> Caller {
         let names = self.config.roles_of(subject);
         // Sorted, because the names are sorted. Roles that do not exist are left out.
         let ids = names.iter().filter_map(|name| self.role_ids.get(name).copied()).collect();
-        let roles = match uses_caches {
-            true => self.cached_role_set(ids),
-            false => Arc::new(RoleSet::new(self, &ids)),
+        let roles = match caches {
+            Caches::Used => self.cached_role_set(ids),
+            Caches::Bypassed => Arc::new(RoleSet::new(self, &ids)),
         };
         let variables = subject.variables(&names, self.settings.evaluation);
         let templates = self.render(&roles.templates, |template| template.pattern(&variables));
-        let widened =
-            self.render(&roles.restricting_templates, |template| template.widened(&variables));
-        let restricted = self.restricted_by_values(&roles, &templates, &widened);
+        let hiding = self
+            .render(&roles.restricting_templates, |template| template.hiding_pattern(&variables));
+        let restricted = self.restricted_by_templates(&roles, &templates, &hiding);
         let dashboards = self.settings.dashboards.as_ref();
         let is_server = dashboards.is_some_and(|dashboards| *dashboards.server == *subject.name);
         let tenant = if is_server { TenantAccess::Server } else { roles.tenant };
         let is_service = subject.is_service;
-        Caller { roles, templates, widened, restricted, variables, is_service, tenant, uses_caches }
+        Caller { roles, templates, hiding, restricted, variables, is_service, tenant, caches }
     }
 
     /// A caller with these roles, but without a name or attributes.
@@ -258,12 +262,12 @@ impl Privileges {
         Caller {
             roles: Arc::new(RoleSet::new(self, roles)),
             templates: Box::default(),
-            widened: Box::default(),
+            hiding: Box::default(),
             restricted: None,
             variables: Variables::default(),
             is_service: false,
             tenant: TenantAccess::None,
-            uses_caches: false,
+            caches: Caches::Bypassed,
         }
     }
 
@@ -285,7 +289,7 @@ impl Privileges {
         self.role_sets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The patterns of these templates that `pattern` returns.
+    /// The patterns that `pattern` returns for these templates.
     fn render(
         &self,
         templates: &RoaringBitmap,
@@ -332,7 +336,8 @@ impl<'c> Compiler<'c> {
             actions: self.actions.set(&permission.allowed_actions),
             patterns: patterns.into(),
             templates: templates.into(),
-            permission: (role.clone(), position),
+            role: role.clone(),
+            position,
             restricts: [
                 permission.document_query.is_some(),
                 !permission.fields.is_empty(),

@@ -10,7 +10,8 @@ use crate::inventory::{Inventory, Kind};
 use crate::narrow::MAX_TARGET;
 use crate::parameters::push_encoded;
 use crate::resolve::{
-    NOTHING, certainly_excluded, expand_matching, parts_without_excluded, visible_matches,
+    NOTHING, certainly_excluded, expand_matching, matches_in, parts_without_excluded,
+    visible_matches,
 };
 
 /// The names that are forwarded in place of an expression.
@@ -61,19 +62,18 @@ impl NamesInPlace {
         let mut forwarded = &names & &reached;
         let mut covered = forwarded.clone();
         for alias in &names & &inventory.aliases {
-            let members = inventory.members(alias);
-            let members_reached =
-                || members.iter().copied().filter(|member| reached.contains(*member));
+            let members: RoaringBitmap = inventory.members(alias).iter().collect();
+            let members_reached = &members & &reached;
             if !named.contains(alias)
                 && !members.is_empty()
-                && members_reached().all(|member| forwarded.contains(member))
+                && members_reached.is_subset(&forwarded)
             {
                 continue;
             }
-            if members.is_empty() || members_reached().count() < members.len() {
+            if members.is_empty() || members_reached != members {
                 return None;
             }
-            covered.extend(members);
+            covered |= members;
             forwarded.insert(alias);
             has_matched_alias |= !named.contains(alias);
         }
@@ -90,13 +90,11 @@ impl NamesInPlace {
         }
         // Never more than was checked: two ways to work out the same names could differ.
         let checked = inventory.with_members(checked.clone());
-        let is_checked = |id: u32| {
-            let is_alias = inventory.aliases.contains(id);
-            let members = inventory.members(id);
-            checked.contains(id)
-                || (is_alias && members.iter().all(|index| checked.contains(*index)))
-        };
-        if list.is_empty() || !forwarded.iter().all(is_checked) {
+        let are_checked = (&forwarded - &checked).iter().all(|id| {
+            let mut members = inventory.members(id).iter();
+            inventory.aliases.contains(id) && members.all(|index| checked.contains(*index))
+        });
+        if list.is_empty() || !are_checked {
             NOTHING.clone_into(&mut list);
         }
         (list.len() <= MAX_TARGET).then(|| Self {
@@ -109,7 +107,7 @@ impl NamesInPlace {
 
 impl<'e> ReachedNames<'e> {
     fn new(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
-        let (options, is_all) = (expression.options, expression.is_all());
+        let options = expression.options;
         // OpenSearch excludes neither aliases and data streams nor their indices.
         if expression.excludes() && expression.parts().any(|part| is_group(inventory, part)) {
             return None;
@@ -119,25 +117,25 @@ impl<'e> ReachedNames<'e> {
             match part {
                 Part::Name(name) => names.add_name(inventory, name),
                 Part::Pattern(pattern) => {
-                    let matched = visible_matches(inventory, pattern, options, is_all);
+                    let matched = matches_in(inventory, expression, pattern, options);
                     let reached = expand_matching(inventory, matched.clone(), options);
                     // A pattern reaches the indices of a data stream that are in some states. The
                     // name reaches all of them. A closed index is an error, unless it is ignored.
                     let closed = options.closed || !expression.has_name();
-                    let is_reached = |index: &u32| match inventory.kind(*index) {
+                    let streams = (&matched & &inventory.data_streams).into_iter();
+                    let mut backing = streams.flat_map(|stream| inventory.members(stream));
+                    if !backing.all(|index| match inventory.kind(*index) {
                         Some(Kind::OpenIndex) => options.open,
                         Some(Kind::ClosedIndex) => closed,
                         Some(Kind::Alias | Kind::DataStream) | None => true,
-                    };
-                    let mut streams = (&matched & &inventory.data_streams).into_iter();
-                    if !streams.all(|stream| inventory.members(stream).iter().all(is_reached)) {
+                    }) {
                         return None;
                     }
                     names.matched |= matched & (&reached | &inventory.aliases);
                     names.reached |= reached;
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
-                    let matched = visible_matches(inventory, pattern, options, false);
+                    let matched = visible_matches(inventory, pattern, options);
                     // It is not known whether it excludes aliases and unlisted indices.
                     if !matched.is_disjoint(&(&inventory.aliases | &inventory.unlisted)) {
                         return None;
@@ -155,10 +153,9 @@ impl<'e> ReachedNames<'e> {
             }
         }
         // The name of a data stream cannot stand for only a part of it.
-        let mut streams = (&names.reached & &inventory.data_streams).into_iter();
-        let is_whole =
-            |stream: u32| !inventory.members(stream).iter().any(|index| excluded.contains(*index));
-        streams.all(is_whole).then_some(names)
+        let streams = (&names.reached & &inventory.data_streams).into_iter();
+        let mut backing = streams.flat_map(|stream| inventory.members(stream));
+        (!backing.any(|index| excluded.contains(*index))).then_some(names)
     }
 
     /// Excludes indices. A later alias may reach them again, but their own names do not.

@@ -106,7 +106,7 @@ fn granting_by_pattern<'p>(
             };
             unknown.is_covered_by(&rendered).then_some(text)
         })?;
-        let role = &grant.permission.0;
+        let role = &grant.role;
         Some(GrantingPermission { role, pattern: Some(pattern), through: None })
     })
 }
@@ -146,7 +146,7 @@ pub fn restrictions<'p>(
         })
         .filter_map(|grant| {
             let permission = privileges.permission(grant)?;
-            Some(Restriction { role: &grant.permission.0, permission })
+            Some(Restriction { role: &grant.role, permission })
         })
         .collect()
 }
@@ -158,7 +158,7 @@ pub fn may_be_reduced(privileges: &Privileges, needs: &[Need<'_>]) -> bool {
     needs.iter().filter(|need| matches!(need.target, Target::Indices(_))).any(|need| {
         let Some(names) = privileges.names(need) else { return false };
         let is_reducible = need.actions.iter().all(|action| settings.reduces(*action));
-        (names.is_emptied && is_reducible)
+        (names.is_emptied_by_exclusions && is_reducible)
             || !privileges.dashboards_left_out(need, TenantAccess::None).is_disjoint(&names.known)
             || match settings.evaluation {
                 EvaluationType::Legacy => settings.do_not_fail_on_forbidden && is_reducible,

@@ -106,9 +106,9 @@ pub(crate) fn denied_by_hidden(filtering: Filtering, hidden: HiddenPart) -> Opti
 }
 
 /// The missing privilege of a need that is denied to everyone from whom a role hides something,
-/// whatever the inventory has. The need gives names to indices that do not exist yet, or has a
-/// pattern that cannot be replaced with names, and so may match newer indices and aliases.
-pub(crate) fn missing_on_new_names(need: &Need<'_>) -> Option<Missing> {
+/// whatever the inventory has; `None` for other needs. The need gives names to indices that do not
+/// exist yet, or has a pattern that cannot be replaced with names and may match newer indices.
+pub(crate) fn missing_if_restricted(need: &Need<'_>) -> Option<Missing> {
     let (action, reason) = match &need.target {
         _ if need.adds_names => (*need.actions.first()?, Reason::CannotFilter),
         Target::Fixed(expression) if expression.has_pattern() => {

@@ -51,7 +51,7 @@ pub struct InventoryBuilder {
 pub struct Inventory {
     /// The hash function has a fixed key: only the cluster's names are stored.
     names: IndexMap<Box<str>, Kind, FixedState>,
-    /// For each name, the end of its list in `related`.
+    /// For each name, the end of its list in `related`. The list starts at the end before.
     related_ends: Box<[u32]>,
     /// Indices of aliases, backing indices of data streams, and for each index its groups: aliases
     /// and data streams.
@@ -83,7 +83,7 @@ impl InventoryBuilder {
     /// [unlisted](Inventory::unlisted) index: otherwise the alias would stand for less than in the
     /// cluster.
     pub fn alias(&mut self, name: &str, members: impl IntoIterator<Item: AsRef<str>>) -> &mut Self {
-        self.group(name, Kind::Alias, members)
+        self.add_group(name, Kind::Alias, members)
     }
 
     /// Adds a data stream with these backing indices.
@@ -92,7 +92,7 @@ impl InventoryBuilder {
         name: &str,
         backing: impl IntoIterator<Item: AsRef<str>>,
     ) -> &mut Self {
-        self.group(name, Kind::DataStream, backing)
+        self.add_group(name, Kind::DataStream, backing)
     }
 
     /// Marks an alias or a data stream as hidden.
@@ -103,7 +103,7 @@ impl InventoryBuilder {
         self
     }
 
-    fn group(
+    fn add_group(
         &mut self,
         name: &str,
         kind: Kind,
@@ -115,19 +115,20 @@ impl InventoryBuilder {
         self
     }
 
-    /// The name of an alias or data stream that no supported cluster has: it is an index, too, or a
-    /// member is no index. Without this member, indices that it reaches would be overlooked.
+    /// The name of an alias or data stream that no supported cluster has: an index has the same
+    /// name, or a member is an alias or data stream. [`Self::build`] leaves such a member out, and
+    /// would overlook its indices.
     fn contradiction(&self) -> Option<&String> {
-        let is_group =
-            |name: &String| self.names.get(name).is_some_and(|added| !added.kind.is_index());
         let mut groups = self.names.iter().filter(|(_, added)| !added.members.is_empty());
-        let group = groups
-            .find(|(_, added)| added.kind.is_index() || added.members.iter().any(is_group))?;
-        Some(group.0)
+        let (name, _) = groups.find(|(_, group)| {
+            let mut members = group.members.iter().filter_map(|member| self.names.get(member));
+            group.kind.is_index() || members.any(|member| !member.kind.is_index())
+        })?;
+        Some(name)
     }
 
-    /// Builds the inventory. Names beyond four billion are left out: for a name that the inventory
-    /// lacks, the patterns decide.
+    /// Builds the inventory, with the unlisted indices. Names beyond four billion are left out: for
+    /// a name that the inventory lacks, the patterns decide.
     #[must_use]
     pub fn build(&self) -> Inventory {
         let members = self.names.values().flat_map(|added| &added.members);
@@ -138,12 +139,13 @@ impl InventoryBuilder {
             // Open and not hidden, so patterns match it.
             builder.index(name, true, false);
         }
-        let mut inventory = builder.build_listed();
+        let mut inventory = builder.build_added();
         inventory.unlisted = unlisted.into_iter().filter_map(|name| inventory.id(name)).collect();
         inventory
     }
 
-    fn build_listed(&self) -> Inventory {
+    /// Builds the inventory of the names that were added.
+    fn build_added(&self) -> Inventory {
         let mut inventory = Inventory::default();
         for (id, (name, added)) in (0..u32::MAX).zip(&self.names) {
             inventory.names.insert(name.as_str().into(), added.kind);
@@ -158,7 +160,7 @@ impl InventoryBuilder {
                 inventory.hidden.insert(id);
             }
         }
-        // Groups and their members, in both directions.
+        // Aliases and data streams with their members, in both directions.
         let mut links: Vec<(u32, u32)> = Vec::new();
         for (group, added) in (0..inventory.len()).zip(self.names.values()) {
             let members = added.members.iter().filter_map(|member| inventory.id(member));
@@ -214,9 +216,9 @@ impl Inventory {
     /// The indices of an alias or data stream, or the aliases and data streams of an index. Sorted.
     #[must_use]
     pub fn related(&self, id: u32) -> &[u32] {
-        let start = sum_before(&self.related_ends, id);
+        let start = entry_before(&self.related_ends, id);
         self.related
-            .get(start..sum_before(&self.related_ends, id.saturating_add(1)))
+            .get(start..entry_before(&self.related_ends, id.saturating_add(1)))
             .unwrap_or_default()
     }
 
@@ -288,14 +290,14 @@ fn sums(numbers: impl Iterator<Item = usize>) -> Box<[u32]> {
     sums.collect()
 }
 
-/// The sum of the values before this id.
-fn sum_before(sums: &[u32], id: u32) -> usize {
-    let last = id.checked_sub(1).and_then(|last| sums.get(last as usize));
-    last.map_or(0, |sum| *sum as usize)
+/// The entry before this id: in sums, the sum of all values before it.
+fn entry_before(entries: &[u32], id: u32) -> usize {
+    let entry = id.checked_sub(1).and_then(|before| entries.get(before as usize));
+    entry.map_or(0, |entry| *entry as usize)
 }
 
 fn sum_in(sums: &[u32], range: Range<u32>) -> usize {
-    sum_before(sums, range.end).saturating_sub(sum_before(sums, range.start))
+    entry_before(sums, range.end).saturating_sub(entry_before(sums, range.start))
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl<'a> Json<'a> {
         if json.at == text.len() { Ok(value) } else { Err(INVALID) }
     }
 
-    /// The kind of the next value.
+    /// The kind of the next value, which is not read.
     pub(crate) fn peek(&mut self) -> Result<Value, Problem> {
         self.skip_space();
         Ok(match self.byte()? {
@@ -118,8 +118,8 @@ impl<'a> Json<'a> {
         Ok(self.optional_string()?.is_some_and(|name| name != "_none"))
     }
 
-    /// Reads a name or an array of names, joined with commas. A name with a comma is an error: a
-    /// node does not split it.
+    /// Reads a name, or an array of names. Returns the names joined with commas. A name with a
+    /// comma is an error: a node does not split it.
     pub(crate) fn name_or_array(&mut self) -> Result<Cow<'a, str>, Problem> {
         let mut names = Vec::new();
         self.value_or_array(|json| {
@@ -133,7 +133,7 @@ impl<'a> Json<'a> {
         Ok(Cow::Owned(names.join(",")))
     }
 
-    /// Reads a string, which a node splits at commas, or an array of names.
+    /// Reads a list with commas, which a node splits, or an array of names. Returns such a list.
     pub(crate) fn name_list_or_array(&mut self) -> Result<Cow<'a, str>, Problem> {
         if self.peek()? == Value::Array { self.name_or_array() } else { self.string() }
     }
@@ -149,11 +149,11 @@ impl<'a> Json<'a> {
 
     /// Reads any value.
     pub(crate) fn ignore(&mut self) -> Result<(), Problem> {
-        self.skip().map(drop)
+        self.raw_value().map(drop)
     }
 
-    /// Reads any value and returns its text.
-    pub(crate) fn skip(&mut self) -> Result<&'a [u8], Problem> {
+    /// Reads any value. Returns it as it is written.
+    pub(crate) fn raw_value(&mut self) -> Result<&'a [u8], Problem> {
         self.skip_space();
         let start = self.at;
         match self.peek()? {
@@ -286,7 +286,7 @@ mod tests {
     use super::*;
 
     fn is_valid(text: &str) -> bool {
-        Json::whole(text.as_bytes(), |json| json.skip().map(drop)).is_ok()
+        Json::whole(text.as_bytes(), |json| json.raw_value().map(drop)).is_ok()
     }
 
     #[test]
@@ -338,6 +338,6 @@ mod tests {
     #[test]
     fn what_is_not_utf_8_is_not_a_string() {
         assert!(Json::new(b"\"\xff\"").string().is_err());
-        assert!(Json::new(b"{\0\"\0}\0").skip().is_err());
+        assert!(Json::new(b"{\0\"\0}\0").raw_value().is_err());
     }
 }

@@ -42,8 +42,7 @@ mod tenants;
 
 pub use action::Action;
 pub use answer::{
-    Answer, Filter, MAX_FILTERS, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason,
-    Verdict,
+    Answer, Filter, MAX_FILTERS, MAX_MISSING, Missing, Part as PermittedPart, Reason, Verdict,
 };
 pub use bulk::{DeniedItem, PermittedItems, permitted_items, with_denied};
 pub use compiled::{Caller, Privileges};

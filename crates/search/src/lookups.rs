@@ -4,12 +4,12 @@
 //! same user. So this reader visits every object, and treats each object that has the form of a
 //! look-up as a look-up.
 //!
-//! Several parsers of a node stop at the first `}` of an unexpected object:
-//! `{"random_score": {"x": {}}` is over one brace early, and the next members belong to the object
-//! around it (seen in 3.4.0). Only the order of the tokens is certain. The name of an index is
-//! always the value of `index` or `_index`, and a look-up begins with one of a few keys. So if a
-//! body has such a key, each value of `index` and `_index` is taken for the index of a look-up,
-//! wherever it stands.
+//! Several parsers of a node stop at the first `}` of an unexpected object (seen in 3.4.0). In
+//! `{"function_score": {"random_score": {"x": {}}, "a": 1}}`, the `}` of `x` ends `random_score`,
+//! and a node reads `a` as a member of the outermost object. Only the order of the tokens is
+//! certain. The name of an index is always the value of `index` or `_index`, and a look-up begins
+//! with one of a few keys. So if a body has such a key, each value of `index` and `_index` is taken
+//! for the index of a look-up, wherever it stands.
 //!
 //! The same walk finds searches that show *hidden terms*: terms of documents that the search does
 //! not find. The document query of a role does not hide these terms, so the security plugin denies
@@ -39,7 +39,7 @@ const MULTI_TERM_VECTORS: &[Action] = &[Action::new("indices:data/read/mtv")];
 const PREDICT: &[Action] = &[Action::new("cluster:admin/opensearch/ml/predict")];
 /// The index in which the plugin `user-behavior-insights` records queries, as the caller.
 const RECORDED_QUERIES: &str = "ubi_queries";
-/// The actions that a query may perform whose text is not known here.
+/// The actions that a query of unknown text may perform.
 const ANY_LOOKUP: &[Action] = &[
     Action::new("indices:data/read/get"),
     Action::new("indices:data/read/mtv[shard]"),
@@ -63,7 +63,7 @@ const SAFE_PROCESSORS: [&str; 11] = [
     "hybrid_score_explanation",
 ];
 
-/// The expansion of the indices of look-ups.
+/// The options for patterns in look-ups.
 const WITH_HIDDEN_INDICES: Options = Options { hidden: true, ..Options::OPEN };
 
 /// Keys of look-ups. A template with such a key may look up anything (`body::template`).
@@ -82,12 +82,12 @@ const LOOKUP_KEYS: [&str; 11] = [
 ];
 
 /// Adds the needs of look-ups in the next value of `json`: a filter, or a value that has filters.
-pub(crate) fn filter<'a>(
+pub(crate) fn read_filter<'a>(
     reading: &mut Reading<'_, 'a>,
     json: &mut Json<'a>,
 ) -> Result<(), Problem> {
     let mut lookups = Lookups::new(Expression::new("", Options::OPEN));
-    lookups.value(reading, json, Place::default())?;
+    lookups.read_value(reading, json, Place::default())?;
     lookups.finish(reading).map(drop)
 }
 
@@ -139,7 +139,8 @@ struct Place<'k> {
     parent: &'k str,
     /// The key of the object around `parent`.
     grandparent: &'k str,
-    is_in_histogram: bool,
+    /// Whether the value is a direct member of a histogram. Its empty groups show no terms.
+    is_histogram_member: bool,
     is_in_template: bool,
     /// Whether the value is inside the object of a `terms`.
     is_in_terms: bool,
@@ -154,8 +155,8 @@ impl<'k> Place<'k> {
             key,
             parent: self.key,
             grandparent: self.parent,
-            // Empty groups of a histogram show no terms.
-            is_in_histogram: is_aggregation && matches!(self.key, "date_histogram" | "histogram"),
+            is_histogram_member: is_aggregation
+                && matches!(self.key, "date_histogram" | "histogram"),
             is_in_template: self.is_in_template || self.key == "template",
             is_in_terms: self.is_in_terms || self.key == "terms",
             is_in_pipeline: self.is_in_pipeline || self.key == "search_pipeline",
@@ -163,16 +164,17 @@ impl<'k> Place<'k> {
     }
 
     /// Whether the next value of `json` makes a search show hidden terms: a `profile`, or an
-    /// aggregation with terms that no found document has. If a value is ambiguous, it does. The
-    /// depth of the key does not matter: a node may read it as a member of an outer object.
+    /// aggregation with terms that no found document has. An ambiguous value counts. Both keys
+    /// count at any depth, since a node may read them as members of an outer object. Below the top,
+    /// `profile` may be the name of a field, so only `true` counts.
     fn shows_hidden_terms(self, json: &mut Json<'_>) -> Result<bool, Problem> {
         let is_scalar = json.peek()?.is_scalar();
         Ok(match self.key {
-            "profile" if self.parent.is_empty() => shows_profile(json.clone().skip()?),
+            "profile" if self.parent.is_empty() => shows_profile(json.clone().raw_value()?),
             "profile" if json.peek()? == Value::String => json.clone().string()? == "true",
-            "profile" if is_scalar => json.clone().skip()? == b"true",
-            "min_doc_count" if !self.is_in_histogram => {
-                !is_scalar || !is_positive(json.clone().skip()?)
+            "profile" if is_scalar => json.clone().raw_value()? == b"true",
+            "min_doc_count" if !self.is_histogram_member => {
+                !is_scalar || !is_positive(json.clone().raw_value()?)
             }
             _ => false,
         })
@@ -217,7 +219,7 @@ pub(crate) struct Lookups<'a> {
     names: Vec<Cow<'a, str>>,
     /// Whether there is an `indexed_shape`, a `percolate` or a `more_like_this`.
     has_lookup: bool,
-    /// Whether there is a `terms` with an object in it, as in a look-up.
+    /// Whether a `terms` has an object in it, as in a look-up.
     has_terms: bool,
     /// Whether there is a `path`, which a look-up of terms must have.
     has_path: bool,
@@ -245,13 +247,13 @@ impl<'a> Lookups<'a> {
     }
 
     /// Adds the needs of a member of a search.
-    pub(crate) fn member(
+    pub(crate) fn read_member(
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
         key: &str,
     ) -> Result<(), Problem> {
-        self.member_at(reading, json, Place::default().member(key))
+        self.read_member_at(reading, json, Place::default().member(key))
     }
 
     /// Adds the needs of the names that a look-up may have, wherever they stand. Returns whether
@@ -277,7 +279,7 @@ impl<'a> Lookups<'a> {
     ///
     /// A client chooses the names of fields, aggregations and filters, and may choose the name of a
     /// kind of query. So a value in the form of a query is also read as an ordinary value.
-    fn value(
+    fn read_value(
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
@@ -285,13 +287,13 @@ impl<'a> Lookups<'a> {
     ) -> Result<(), Problem> {
         let is_index = matches!(place.key, "index" | "_index");
         let name = match json.peek()? {
-            Value::Array => return json.array(|json| self.value(reading, json, place)),
-            Value::Object => return self.object(reading, json, place),
+            Value::Array => return json.array(|json| self.read_value(reading, json, place)),
+            Value::Object => return self.read_object(reading, json, place),
             Value::String if is_index => json.string()?,
-            Value::Other if is_index => String::from_utf8_lossy(json.skip()?),
+            Value::Other if is_index => String::from_utf8_lossy(json.raw_value()?),
             Value::String | Value::Null | Value::Other => return json.ignore(),
         };
-        // A body with a look-up is denied if it has one name more than the limit.
+        // One name above the limit is kept: it makes `finish` deny a body with a look-up.
         if self.names.len() <= MAX_NAMES {
             self.names.push(name);
         }
@@ -299,7 +301,7 @@ impl<'a> Lookups<'a> {
     }
 
     /// Adds the needs of the value of a member.
-    fn member_at(
+    fn read_member_at(
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
@@ -307,7 +309,7 @@ impl<'a> Lookups<'a> {
     ) -> Result<(), Problem> {
         self.shows_hidden_terms |= place.shows_hidden_terms(json)?;
         match (place.key, json.peek()?) {
-            ("search_pipeline", value) => return self.pipeline(reading, json, place, value),
+            ("search_pipeline", value) => return self.read_pipeline(reading, json, place, value),
             ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => {
                 self.has_lookup = true
             }
@@ -322,11 +324,11 @@ impl<'a> Lookups<'a> {
             ("ubi", Value::Object) => self.is_recorded = true,
             _ => {}
         }
-        self.value(reading, json, place)
+        self.read_value(reading, json, place)
     }
 
-    /// Adds the needs of a search pipeline: a definition, or a name.
-    fn pipeline(
+    /// Adds the needs of a search pipeline: its definition or its name.
+    fn read_pipeline(
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
@@ -338,10 +340,10 @@ impl<'a> Lookups<'a> {
             Value::String => json.clone().string()? != "_none",
             // A node reads the value as a name.
             Value::Other => true,
-            // A pipeline within a pipeline is not read again: it may do anything.
+            // A pipeline within a pipeline is not read again. It may look up anything.
             Value::Object | Value::Array if place.is_in_pipeline => true,
             Value::Object | Value::Array => {
-                let pipeline = json.clone().skip()?;
+                let pipeline = json.clone().raw_value()?;
                 // A script may ask for a `profile`. These parts are looked for in any text.
                 let texts: [&[u8]; 4] = [b"script", b"profile", b"min_doc_count", b"\\u"];
                 self.shows_hidden_terms |= contains_any(pipeline, &texts);
@@ -349,13 +351,14 @@ impl<'a> Lookups<'a> {
             }
         };
         if is_unseen {
+            // An inner pipeline runs only if a processor of the outer pipeline is not safe.
             self.shows_hidden_terms |= !place.is_in_pipeline;
             need_any_lookup(reading)?;
         }
-        self.value(reading, json, place)
+        self.read_value(reading, json, place)
     }
 
-    fn object(
+    fn read_object(
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
@@ -371,7 +374,8 @@ impl<'a> Lookups<'a> {
             // Variables are filled in later. A node unescapes the text before it looks for them. A
             // template within a template was checked with the outer template.
             "template"
-                if !place.is_in_template && contains_any(json.clone().skip()?, &[b"\\", b"${"]) =>
+                if !place.is_in_template
+                    && contains_any(json.clone().raw_value()?, &[b"\\", b"${"]) =>
             {
                 need_any_lookup(reading)?;
             }
@@ -399,7 +403,7 @@ impl<'a> Lookups<'a> {
                 ("query", Value::Object) => has_query = true,
                 _ => {}
             }
-            self.member_at(reading, json, place.member(&member))
+            self.read_member_at(reading, json, place.member(&member))
         })?;
         if key == "indexed_shape" && index.is_none() {
             index = Some(Cow::Borrowed("shapes"));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::answer::Part;
 use crate::parameters::{Plus, decode, push_encoded};
 use crate::reading::Request;
-use crate::request::{read_places, route};
+use crate::request::{read_places, start_reading};
 use crate::resolve::NOTHING;
 use crate::routes::RouteMatch;
 
@@ -21,7 +21,7 @@ pub(crate) const MAX_TARGET: usize = 4_000;
 #[must_use]
 pub fn narrowed(request: &Request<'_>, parts: &[Part]) -> Option<String> {
     let (mut needs, mut lists) = (Vec::new(), BTreeMap::new());
-    let mut reading = route(request, &mut needs).ok()?;
+    let mut reading = start_reading(request, &mut needs).ok()?;
     read_places(&mut reading, |need, parameter| {
         lists.insert(need, parameter);
     })

@@ -90,7 +90,7 @@ impl<'a> Query<'a> {
     }
 
     /// Whether a pair begins with `=`. A node reads `=index=a` as another `index`.
-    pub(crate) fn has_nameless(&self) -> bool {
+    pub(crate) fn has_nameless_pair(&self) -> bool {
         self.pairs().any(|(name, value)| name.is_empty() && value.is_some())
     }
 

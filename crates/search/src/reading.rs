@@ -58,7 +58,7 @@ pub(crate) struct Reading<'r, 'a> {
     pub(crate) options: Options,
     pub(crate) needs: &'r mut Vec<Need<'a>>,
     /// How many names and patterns the needs have together.
-    pub(crate) names: usize,
+    pub(crate) name_count: usize,
     pub(crate) has_date_math: Cell<bool>,
 }
 
@@ -86,8 +86,8 @@ impl<'a> Reading<'_, 'a> {
                 "it names an index by more than 255 bytes, which no name has",
             ));
         }
-        self.names = self.names.saturating_add(target.size());
-        if self.names > MAX_NAMES {
+        self.name_count = self.name_count.saturating_add(target.size());
+        if self.name_count > MAX_NAMES {
             return Err(Problem::Unsupported(
                 "more than 50,000 names of indices (25,000 in a bulk request)",
             ));
@@ -127,6 +127,7 @@ impl<'a> Reading<'_, 'a> {
         Ok(())
     }
 
+    /// Checks the name of an index.
     pub(crate) fn name(&self, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
         if name.is_empty() {
             return Err(Problem::Invalid("it names an index by an empty name"));

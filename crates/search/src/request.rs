@@ -15,8 +15,8 @@ use crate::reading::{
 };
 use crate::routes::{Body, Place, ROUTES, RouteMatch, RouteNeed};
 
-/// The names that a rollover may create if it names none: they end with `-` and a number. The rest
-/// follows from the name with which the last index was created, which may have had date math.
+/// The names that a rollover may create if it names none: they end with `-` and a number. Their
+/// start is unknown, because the last index may have been created with date math.
 const ROLLED_OVER: &str = "*-*";
 
 /// Reads a request into `needs`. Returns the name of its operation, such as `indices.create`.
@@ -25,13 +25,13 @@ const ROLLED_OVER: &str = "*-*";
 ///
 /// If the needs are not certain. `needs` is then incomplete, and the request is denied.
 pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'static str, Problem> {
-    let mut reading = route(request, needs)?;
+    let mut reading = start_reading(request, needs)?;
     let operation = reading.operation;
     if request.body == RequestBody::Pending && operation.body != Body::Ignored {
         return Err(Problem::BodyNeeded);
     }
     read_places(&mut reading, |_, _| {})?;
-    let path_needs = reading.needs.len();
+    let needs_of_path = reading.needs.len();
     // An ingest pipeline that the request names may move documents to any index.
     if reading.query.names_pipeline("pipeline")? {
         body::ingest_anywhere(&mut reading)?;
@@ -51,7 +51,7 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     }
     // Any need of a pipeline or of the body may be a look-up. A node resolves date math after its
     // look-ups: by then it may stand for other names.
-    if reading.has_date_math.get() && reading.needs.len() > path_needs {
+    if reading.has_date_math.get() && reading.needs.len() > needs_of_path {
         return Err(LATER_DATE_MATH);
     }
     Ok(operation.name)
@@ -144,7 +144,7 @@ fn read_name<'a>(
 pub fn depends_on_body(request: &Request<'_>) -> bool {
     let (mut needs, bodiless) =
         (Vec::new(), Request { body: RequestBody::Unavailable, ..*request });
-    route(&bodiless, &mut needs).is_ok_and(|reading| reading.operation.body != Body::Ignored)
+    start_reading(&bodiless, &mut needs).is_ok_and(|reading| reading.operation.body != Body::Ignored)
         // Without the body some requests need more, and date math is denied.
         && matches!(
             read(&bodiless, &mut needs),
@@ -152,13 +152,13 @@ pub fn depends_on_body(request: &Request<'_>) -> bool {
         )
 }
 
-/// The route of a request.
-pub(crate) fn find<'a>(request: &Request<'a>) -> Option<RouteMatch<'a>> {
+/// The route of a request, by its method and path.
+pub(crate) fn find_route<'a>(request: &Request<'a>) -> Option<RouteMatch<'a>> {
     ROUTES.find(request.method, request.target.split('?').next()?)
 }
 
-/// A request with its route.
-pub(crate) fn route<'r, 'a>(
+/// Begins to read a request: finds its route, and the options in its query.
+pub(crate) fn start_reading<'r, 'a>(
     request: &'r Request<'a>,
     needs: &'r mut Vec<Need<'a>>,
 ) -> Result<Reading<'r, 'a>, Problem> {
@@ -173,13 +173,13 @@ pub(crate) fn route<'r, 'a>(
             "its path or query has bytes outside of ASCII that are not percent-encoded",
         ));
     }
-    let route = find(request).ok_or(Problem::UnknownRoute)?;
+    let route = find_route(request).ok_or(Problem::UnknownRoute)?;
     let operation = route.route.operation;
     if let Some(why) = operation.denied {
         return Err(Problem::Unsupported(why));
     }
     let query = Query::from_target(request.target);
-    if query.has_nameless() {
+    if query.has_nameless_pair() {
         return Err(Problem::Invalid("a parameter of its query begins with `=`"));
     }
     let mut options = operation.options;
@@ -193,7 +193,7 @@ pub(crate) fn route<'r, 'a>(
         options.allow_no_indices = allow_no_indices;
     }
     let has_date_math = Cell::new(false);
-    Ok(Reading { request, query, route, operation, options, needs, names: 0, has_date_math })
+    Ok(Reading { request, query, route, operation, options, needs, name_count: 0, has_date_math })
 }
 
 /// Whether a request may name all points in time, as `_all`, possibly percent-encoded or escaped.

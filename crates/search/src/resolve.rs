@@ -24,21 +24,21 @@ pub(crate) struct Names<'t> {
     /// Whether `v4` may reduce a request to some of the names: they come from a pattern, or
     /// `ignore_unavailable` is set.
     pub(crate) is_reducible: bool,
-    /// Whether patterns that match nothing are no error.
+    /// Whether patterns may match nothing (`allow_no_indices`). Otherwise this is an error.
     pub(crate) may_be_empty: bool,
     /// Whether the expression stands for all indices.
     pub(crate) is_all: bool,
     /// Whether the exclusions of the expression leave no name of the inventory.
-    pub(crate) is_emptied: bool,
+    pub(crate) is_emptied_by_exclusions: bool,
     /// Names that are checked, but never part of a reduced request: closed indices that only its
-    /// patterns match (`legacy`), and names that its exclusions may match.
+    /// patterns match (`legacy`), and names that its exclusions may match in any state.
     pub(crate) never_forwarded: RoaringBitmap,
-    /// The names that the exclusions may match with the options of the request. If all names are
-    /// permitted, but the request is reduced because of the indices of Dashboards, only these are
-    /// left out, in place of `never_forwarded`.
+    /// The names that the exclusions may match with the options of the request. They take the place
+    /// of `never_forwarded` if all names are permitted, and the request is reduced only because of
+    /// the indices of Dashboards.
     pub(crate) excluded_by_cluster: RoaringBitmap,
     /// Aliases that are replaced by their indices in `known`.
-    pub(crate) replaced: RoaringBitmap,
+    pub(crate) replaced_aliases: RoaringBitmap,
 }
 
 /// A name or pattern that the inventory cannot resolve.
@@ -84,7 +84,7 @@ impl<'t> Unknown<'t> {
     }
 }
 
-/// The names of a need; `None` for the cluster, and for a need that is not checked.
+/// The names of a need; `None` as for [`resolve`].
 pub(crate) fn resolve_need<'t>(
     inventory: Option<&Inventory>,
     evaluation: EvaluationType,
@@ -110,7 +110,10 @@ fn names_shown<'t>(
     for part in expression.parts() {
         match part {
             Part::Name(name) => names.add_name(Some(inventory), evaluation, name),
-            Part::Pattern(pattern) => names.known |= expand(inventory, pattern, options, false),
+            Part::Pattern(pattern) => {
+                let matching = visible_matches(inventory, pattern, options);
+                names.known |= expand_matching(inventory, matching, options);
+            }
             Part::Except(_) => {}
         }
     }
@@ -125,8 +128,8 @@ pub(crate) fn shows_members(evaluation: EvaluationType, actions: &[Action]) -> b
 
 const RESOLVE_INDEX: Action = Action::new("indices:admin/resolve/index");
 
-/// The names that a target stands for; `None` for the cluster, and for a target that this
-/// evaluation does not check.
+/// The names that a target stands for. `None` for the cluster, for an index that exists already and
+/// so is not created, and for a target that this evaluation does not check.
 pub(crate) fn resolve<'t>(
     inventory: Option<&Inventory>,
     evaluation: EvaluationType,
@@ -186,7 +189,7 @@ pub(crate) fn alias_pattern(name: &str) -> Option<&str> {
 }
 
 impl<'t> Names<'t> {
-    pub(crate) fn is_nothing(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.known.is_empty() && self.unknown.is_empty()
     }
 
@@ -246,8 +249,8 @@ impl<'t> Names<'t> {
                     self.unknown.push(Unknown::Name(pattern))
                 }
                 Part::Pattern(pattern) => {
-                    let matching = visible_matches(inventory, pattern, checked, self.is_all);
-                    self.replaced |= &matching & &inventory.aliases;
+                    let matching = matches_in(inventory, expression, pattern, checked);
+                    self.replaced_aliases |= &matching & &inventory.aliases;
                     let expanded = expand_matching(inventory, matching, checked);
                     self.never_forwarded -= &expanded;
                     self.excluded_by_cluster -= &expanded;
@@ -265,7 +268,7 @@ impl<'t> Names<'t> {
             }
         }
         self.known |= if requested.expands() { &named_by_group } else { &named };
-        self.is_emptied = expression.excludes() && self.is_nothing();
+        self.is_emptied_by_exclusions = expression.excludes() && self.is_empty();
         if evaluation == EvaluationType::Legacy {
             self.never_forwarded |= &inventory.closed;
         }
@@ -289,7 +292,7 @@ impl<'t> Names<'t> {
         let names = all_matches(inventory, pattern);
         let [certain_names, possible_names, requested_names] =
             [excluded_states, any_state, requested]
-                .map(|options| without_hidden(inventory, names.clone(), pattern, options, false));
+                .map(|options| without_hidden(inventory, names.clone(), pattern, options));
         self.known -= certainly_excluded(inventory, certain_names, excluded_states);
         self.never_forwarded |= expand_matching(inventory, possible_names, any_state);
         self.excluded_by_cluster |= expand_matching(inventory, requested_names, requested);
@@ -320,7 +323,7 @@ impl<'t> Names<'t> {
         let names = names_of(inventory, evaluation, &id);
         self.known.extend(names);
         if names != [id] {
-            self.replaced.insert(id);
+            self.replaced_aliases.insert(id);
         }
     }
 
@@ -367,17 +370,8 @@ pub(crate) fn parts_without_excluded<'e>(
     parts
 }
 
-/// The names that a pattern stands for: indices, the members of aliases, and data streams.
-pub(crate) fn expand(
-    inventory: &Inventory,
-    pattern: &str,
-    options: Options,
-    is_all: bool,
-) -> RoaringBitmap {
-    expand_matching(inventory, visible_matches(inventory, pattern, options, is_all), options)
-}
-
-/// The names that a pattern stands for, from the names that it matches.
+/// The names that a pattern stands for, from the names that it matches: indices, the members of
+/// aliases, and data streams.
 pub(crate) fn expand_matching(
     inventory: &Inventory,
     matching: RoaringBitmap,
@@ -415,7 +409,8 @@ pub(crate) fn hidden_outside(inventory: &Inventory, target: &Target<'_>) -> Roar
                 hidden -= inventory.with_members(named);
             }
             Part::Pattern(pattern) => {
-                hidden -= expand(inventory, pattern, expression.options, expression.is_all());
+                let matching = matches_in(inventory, expression, pattern, expression.options);
+                hidden -= expand_matching(inventory, matching, expression.options);
             }
             Part::Except(_) => {}
         }
@@ -474,15 +469,25 @@ fn is_index_or_alias(inventory: Option<&Inventory>, name: &str) -> bool {
     matches!(kind, Some(Kind::OpenIndex | Kind::ClosedIndex | Kind::Alias))
 }
 
-/// The matches of a pattern without hidden names, before aliases are expanded. A pattern for all
-/// indices does not match aliases.
+/// The visible matches of a pattern of an expression. An expression for all indices matches no
+/// aliases.
+pub(crate) fn matches_in(
+    inventory: &Inventory,
+    expression: &Expression<'_>,
+    pattern: &str,
+    options: Options,
+) -> RoaringBitmap {
+    let matching = visible_matches(inventory, pattern, options);
+    if expression.is_all() { matching - &inventory.aliases } else { matching }
+}
+
+/// The matches of a pattern without hidden names, before aliases are expanded.
 pub(crate) fn visible_matches(
     inventory: &Inventory,
     pattern: &str,
     options: Options,
-    is_all: bool,
 ) -> RoaringBitmap {
-    without_hidden(inventory, all_matches(inventory, pattern), pattern, options, is_all)
+    without_hidden(inventory, all_matches(inventory, pattern), pattern, options)
 }
 
 /// Removes the hidden names from the matches of a pattern, unless it asks for them.
@@ -491,17 +496,13 @@ fn without_hidden(
     mut matching: RoaringBitmap,
     pattern: &str,
     options: Options,
-    is_all: bool,
 ) -> RoaringBitmap {
     if !options.hidden {
         let mut hidden = &matching & &inventory.hidden;
-        if pattern.starts_with('.') && !is_all {
+        if pattern.starts_with('.') {
             hidden.remove_range(inventory.with_prefix("."));
         }
         matching -= hidden;
-    }
-    if is_all {
-        matching -= &inventory.aliases;
     }
     matching
 }

@@ -201,8 +201,8 @@ impl TrieNode {
         Some(RouteMatch { route, path })
     }
 
-    /// The node at the end of a path below this node, if it has routes. The order of attempts is that
-    /// of `PathTrie.retrieve` in OpenSearch.
+    /// The node at the end of a path below this node, if it has routes. The order of attempts is
+    /// that of `PathTrie.retrieve` in OpenSearch. `is_first`: the walk begins at the root.
     fn walk(
         &self,
         mut path: Split<'_, char>,
@@ -214,7 +214,8 @@ impl TrieNode {
         };
         let is_last = path.clone().next().is_none();
         let parameter = self.parameter.as_deref();
-        // In OpenSearch's trie, `*` is the key of the parameter: a segment `*` finds it like a literal.
+        // In OpenSearch's trie, `*` is the key of the parameter, so a segment `*` finds it like a
+        // literal.
         let literal = self.literals.get(segment).or(parameter.filter(|_| segment == "*"));
         let may_be_parameter = match mode {
             ParameterPosition::None => false,
@@ -240,7 +241,7 @@ impl TrieNode {
         parameter?.walk(path, false, mode)
     }
 
-    /// The routes of a table. Lines with errors are left out: a test holds that there are none.
+    /// The routes of a table. Lines with errors are left out. A test checks that there are none.
     fn parse(table: &'static str) -> TrieNode {
         let mut root = TrieNode::default();
         let mut operation = None;

@@ -38,20 +38,24 @@ impl SecurityConfig {
 
 impl RoleMapping {
     fn applies(&self, subject: &Subject, address: Option<&str>) -> bool {
-        let any =
-            |patterns: &[Pattern], text: &str| patterns.iter().any(|pattern| pattern.matches(text));
-        any(&self.users, &subject.name)
-            || subject.backend_roles.iter().any(|role| any(&self.backend_roles, role))
+        any_matches(&self.users, &subject.name)
+            || subject.backend_roles.iter().any(|role| any_matches(&self.backend_roles, role))
             || self.has_all_backend_roles(subject)
-            || address.is_some_and(|address| any(&self.hosts, address))
+            || address.is_some_and(|address| any_matches(&self.hosts, address))
     }
 
     /// Whether the mapping has `and_backend_roles`, and each of them matches a backend role.
     pub(crate) fn has_all_backend_roles(&self, subject: &Subject) -> bool {
-        let has =
-            |pattern: &Pattern| subject.backend_roles.iter().any(|role| pattern.matches(role));
-        !self.and_backend_roles.is_empty() && self.and_backend_roles.iter().all(has)
+        !self.and_backend_roles.is_empty()
+            && self
+                .and_backend_roles
+                .iter()
+                .all(|pattern| subject.backend_roles.iter().any(|role| pattern.matches(role)))
     }
+}
+
+fn any_matches(patterns: &[Pattern], text: &str) -> bool {
+    patterns.iter().any(|pattern| pattern.matches(text))
 }
 
 impl Subject {

@@ -1,22 +1,18 @@
-//! An alias may get further indices after the inventory was read: what a role hides by the alias's
-//! name holds for these, too.
+//! An alias may get further indices after the inventory was read. A role that restricts the name of
+//! the alias restricts these, too.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::{
-    Answer, EvaluationSettings, InventoryBuilder, Privileges, Reason, SecurityConfig, Subject, read,
-};
+use search::{Answer, EvaluationSettings, InventoryBuilder, Privileges, Reason, Subject, read};
 
-use crate::requests::request;
+use crate::requests::{config, request, subject};
 
 const BOTH: [EvaluationType; 2] = [EvaluationType::Legacy, EvaluationType::V4];
 
 const ROLES: &str = r#"
-_meta: { type: roles, config_version: 2 }
 by_alias: { index_permissions: [{ index_patterns: ["al*", "st"], allowed_actions: [read, write, manage], dls: '{"term":{"team":"red"}}' }] }
 by_value: { index_permissions: [{ index_patterns: ["${user.name}*"], allowed_actions: [read, write, manage], dls: '{"term":{"team":"red"}}' }] }
 by_index: { index_permissions: [{ index_patterns: ["logs-*"], allowed_actions: [read, write, manage], dls: '{"term":{"team":"red"}}' }] }
@@ -32,11 +28,7 @@ fn answer(
     target: &str,
     body: &str,
 ) -> Answer {
-    let config =
-        SecurityConfig::load(&MapFiles::new("roles.yml", ROLES), "".as_ref()).unwrap().config;
-    let config = Arc::new(config);
-    let roles = roles.iter().map(ToString::to_string).collect();
-    let subject = Subject { name: "al".to_owned(), roles, ..Subject::default() };
+    let subject = Subject { name: "al".to_owned(), ..subject(roles) };
     let mut needs = Vec::new();
     read(&request(method, target, body), &mut needs).unwrap();
     let mut builder = InventoryBuilder::default();
@@ -45,7 +37,7 @@ fn answer(
     }
     builder.alias("all", ["logs-1", "logs-2"]).alias("mine", ["other"]);
     let inventory = Arc::new(builder.build());
-    let privileges = Privileges::new(config, settings.clone(), Some(inventory));
+    let privileges = Privileges::new(config(ROLES), settings.clone(), Some(inventory));
     privileges.decide(&privileges.caller(&subject), &needs)
 }
 
@@ -126,7 +118,7 @@ fn a_caller_from_whom_something_is_hidden_rolls_no_alias_over() {
             }
         }
         assert_eq!(reasons(&settings, &["named"], "/all/_rollover"), []);
-        // What the new index would be called is hidden.
+        // A role hides documents of an index with the new name.
         let to_hidden = reasons(&settings, &["by_index", "named"], "/mine/_rollover/logs-3");
         assert!(to_hidden.contains(&Reason::CannotFilter), "{settings:?} {to_hidden:?}");
         let to_other = reasons(&settings, &["by_index", "named"], "/mine/_rollover/other");

@@ -2,18 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
-use std::path::Path;
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
 use search::{
     Action, EvaluationSettings, Expression, InventoryBuilder, MAX_FILTERS, Need, Options,
-    Privileges, Request, RequestBody, SecurityConfig, Subject, Target,
+    Privileges, Target,
 };
 
-const ROLES: &str = "_meta: { type: roles, config_version: 2 }
-reader:
+use crate::requests::{config, request, subject};
+
+const ROLES: &str = "reader:
   cluster_permissions: ['indices:data/read/*']
   index_permissions:
     - { index_patterns: ['logs-*', 'own-${user.name}', '*-b*c', '/x[0-9]+/'], allowed_actions: [read] }
@@ -21,24 +20,16 @@ reader:
 
 #[test]
 fn a_permitted_request_allocates_nothing() {
-    let files = MapFiles::new("os/roles.yml", ROLES);
-    let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let mut builder = InventoryBuilder::default();
     builder
         .index("logs-1", true, false)
         .index("own-ann", true, false)
         .alias("logs-all", ["logs-1"]);
     let inventory = Some(Arc::new(builder.build()));
-    let search: &'static [Action] =
-        Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
     for inventory in [inventory, None] {
-        let privileges = Privileges::new(config.clone(), EvaluationSettings::default(), inventory);
-        let subject = Subject {
-            name: "ann".to_owned(),
-            roles: vec!["reader".to_owned()],
-            ..Subject::default()
-        };
-        let caller = privileges.caller(&subject);
+        let settings = EvaluationSettings::default();
+        let privileges = Privileges::new(config(ROLES), settings, inventory);
+        let caller = privileges.caller(&subject(&["reader"]));
         for text in [
             "logs-1",
             "logs-new",
@@ -49,20 +40,8 @@ fn a_permitted_request_allocates_nothing() {
             "x17",
             "logs-all",
         ] {
-            let need = Need {
-                actions: search,
-                target: Target::Indices(Expression::new(text, Options::OPEN)),
-                is_copied: false,
-                shows_hidden_terms: false,
-                adds_names: false,
-            };
-            let cluster = Need {
-                actions: search,
-                target: Target::Cluster,
-                is_copied: false,
-                shows_hidden_terms: false,
-                adds_names: false,
-            };
+            let need = searching(Target::Indices(Expression::new(text, Options::OPEN)));
+            let cluster = searching(Target::Cluster);
             assert!(privileges.permits(&caller, [&need]), "{text}");
             let mut permitted = false;
             let counted = allocation_counter::measure(|| {
@@ -77,29 +56,17 @@ fn a_permitted_request_allocates_nothing() {
 /// The names are known since the first request: only the path with them is made anew.
 #[test]
 fn a_request_with_names_in_place_of_patterns_allocates_its_path_only() {
-    let files = MapFiles::new("os/roles.yml", ROLES);
-    let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let mut builder = InventoryBuilder::default();
     let inventory = builder.index("logs-1", true, false).index("own-ann", true, false).build();
     let settings = EvaluationSettings::default();
-    let privileges = Privileges::new(config, settings, Some(Arc::new(inventory)));
-    let subject =
-        Subject { name: "ann".to_owned(), roles: vec!["reader".to_owned()], ..Subject::default() };
-    let caller = privileges.caller(&subject);
+    let privileges = Privileges::new(config(ROLES), settings, Some(Arc::new(inventory)));
+    let caller = privileges.caller(&subject(&["reader"]));
     for (target, wanted) in [
         ("/logs-*/_search", None),
         ("/o*/_search?size=1", Some("/own-ann/_search?size=1&ignore_unavailable=true")),
         ("/_search", Some("/_search?index=logs-1,own-ann&ignore_unavailable=true")),
     ] {
-        let request = Request {
-            method: "GET",
-            target,
-            content_type: None,
-            content_encoding: None,
-            scrolls_are_checked: false,
-            body: RequestBody::Whole(b""),
-            now: Request::time(std::time::Duration::ZERO),
-        };
+        let request = request("GET", target, "");
         let mut needs = Vec::new();
         search::read(&request, &mut needs).unwrap();
         assert_eq!(
@@ -118,15 +85,8 @@ fn a_request_with_names_in_place_of_patterns_allocates_its_path_only() {
 #[test]
 fn the_filters_of_a_request_are_made_once_and_no_more_than_fit_into_the_header() {
     const NEEDS: usize = 900;
-    let roles = "_meta: { type: roles, config_version: 2 }
-hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions: [read], dls: '{\"term\":{\"a\":1}}' }] }
+    let roles = "hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions: [read], dls: '{\"term\":{\"a\":1}}' }] }
 ";
-    let config = SecurityConfig::load(&MapFiles::new("os/roles.yml", roles), Path::new("os"))
-        .unwrap()
-        .config;
-    let config = Arc::new(config);
-    let search: &'static [Action] =
-        Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
     for (evaluation, members) in [
         (EvaluationType::Legacy, 300),
         (EvaluationType::V4, 300),
@@ -145,20 +105,10 @@ hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions
             dashboards: None,
             ..EvaluationSettings::default()
         };
-        let privileges = Privileges::new(config.clone(), settings, Some(Arc::new(inventory)));
-        let caller =
-            privileges.caller(&Subject { roles: vec!["hiding".to_owned()], ..Subject::default() });
-        let of = |text: &'static str| {
-            let need = Need {
-                actions: search,
-                target: Target::Fixed(Expression::new(text, Options::OPEN)),
-                is_copied: false,
-                shows_hidden_terms: false,
-                adds_names: false,
-            };
-            vec![need; NEEDS]
-        };
-        for needs in [of("all"), of("logs-*")] {
+        let privileges = Privileges::new(config(roles), settings, Some(Arc::new(inventory)));
+        let caller = privileges.caller(&subject(&["hiding"]));
+        for text in ["all", "logs-*"] {
+            let needs = vec![searching_in(text); NEEDS];
             let mut filters = 0;
             let counted = allocation_counter::measure(|| {
                 filters = privileges.decide(&caller, &needs).filters.len();
@@ -176,20 +126,20 @@ hiding: { index_permissions: [{ index_patterns: [all, 'logs-*'], allowed_actions
 }
 
 fn privileges(roles: &str, inventory: &InventoryBuilder) -> Privileges {
-    let config = SecurityConfig::load(&MapFiles::new("os/roles.yml", roles), Path::new("os"))
-        .unwrap()
-        .config;
     let settings = EvaluationSettings {
         hands_over_filters: true,
         dashboards: None,
         ..EvaluationSettings::default()
     };
-    Privileges::new(Arc::new(config), settings, Some(Arc::new(inventory.build())))
+    Privileges::new(config(roles), settings, Some(Arc::new(inventory.build())))
 }
 
-fn searching(text: &str) -> Need<'_> {
+fn searching_in(text: &str) -> Need<'_> {
+    searching(Target::Fixed(Expression::new(text, Options::OPEN)))
+}
+
+fn searching(target: Target<'_>) -> Need<'_> {
     let actions = Vec::leak(vec![Action::named("indices:data/read/search").unwrap()]);
-    let target = Target::Fixed(Expression::new(text, Options::OPEN));
     Need { actions, target, is_copied: false, shows_hidden_terms: false, adds_names: false }
 }
 
@@ -203,8 +153,7 @@ fn what_is_hidden_by_values_of_a_caller_is_worked_out_once() {
         )
     };
     let roles = format!(
-        "_meta: {{ type: roles, config_version: 2 }}\nhiding:\n  index_permissions:\n  \
-         - {{ index_patterns: [other], allowed_actions: [read] }}\n{}{}",
+        "hiding:\n  index_permissions:\n  - {{ index_patterns: [other], allowed_actions: [read] }}\n{}{}",
         hiding("${user.name}-*"),
         (0..100).map(|number| hiding(&format!("n*{number}"))).collect::<String>()
     );
@@ -213,11 +162,9 @@ fn what_is_hidden_by_values_of_a_caller_is_worked_out_once() {
         builder.index(&format!("ann-{number}"), true, false);
     }
     let privileges = privileges(&roles, builder.index("other", true, false));
-    let roles = vec!["hiding".to_owned()];
-    let caller =
-        privileges.caller(&Subject { name: "ann".to_owned(), roles, ..Subject::default() });
+    let caller = privileges.caller(&subject(&["hiding"]));
     let mut found = usize::MAX;
-    let needs = vec![searching("other"); NEEDS];
+    let needs = vec![searching_in("other"); NEEDS];
     let counted = allocation_counter::measure(|| {
         found = privileges.decide(&caller, &needs).missing.len();
     });
@@ -231,16 +178,15 @@ fn what_is_hidden_by_values_of_a_caller_is_worked_out_once() {
 #[test]
 fn a_pattern_that_begins_with_a_dot_costs_no_more_than_others() {
     const PATTERNS: usize = 500;
-    let roles = "_meta: { type: roles, config_version: 2 }\n\
-        r: { index_permissions: [{ index_patterns: [a], allowed_actions: [read] }] }\n";
+    let roles = "r: { index_permissions: [{ index_patterns: [a], allowed_actions: [read] }] }";
     let mut builder = InventoryBuilder::default();
     for number in 0..10_000 {
         builder.index(&format!(".x-{number}"), true, number < 5_000);
     }
     let privileges = privileges(roles, builder.index("a", true, false));
-    let caller = privileges.caller(&Subject { roles: vec!["r".to_owned()], ..Subject::default() });
+    let caller = privileges.caller(&subject(&["r"]));
     let patterns = (0..PATTERNS).map(|number| format!(".y{number}*")).collect::<Vec<_>>().join(",");
-    let needs = [searching(&patterns)];
+    let needs = [searching_in(&patterns)];
     let counted = allocation_counter::measure(|| drop(privileges.decide(&caller, &needs)));
     let each = counted.bytes_total / PATTERNS as u64;
     assert!(each < 1_000, "{each} bytes for each pattern");

@@ -1,16 +1,12 @@
 //! With `legacy` nobody changes all indices at once, whatever roles say and whatever the cluster
 //! contains.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::explain::requirement;
-use search::{
-    EvaluationSettings, InventoryBuilder, Need, Privileges, Reason, Request, RequestBody,
-    SecurityConfig, Steps, Subject, Verdict, read,
-};
+use search::{EvaluationSettings, InventoryBuilder, Need, Privileges, Reason, Verdict, read};
+
+use crate::requests::{config, meets_requirement, request, subject};
 
 /// Requests of a caller who may do everything, with whether they change all indices.
 const REQUESTS: &[(&str, &str, &str, bool)] = &[
@@ -63,19 +59,7 @@ const REQUESTS: &[(&str, &str, &str, bool)] = &[
 
 #[test]
 fn nobody_changes_all_indices_with_legacy() {
-    let config = Arc::new(
-        SecurityConfig::load(
-            &MapFiles::new("os/roles.yml", "_meta: { type: roles, config_version: 2 }\n"),
-            Path::new("os"),
-        )
-        .unwrap()
-        .config,
-    );
-    let subject = Subject {
-        name: "ann".to_owned(),
-        roles: vec!["all_access".to_owned()],
-        ..Subject::default()
-    };
+    let (config, subject) = (config(""), subject(&["all_access"]));
     for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
         for has_inventory in [true, false] {
             let settings = EvaluationSettings {
@@ -95,17 +79,8 @@ fn nobody_changes_all_indices_with_legacy() {
             let privileges = Privileges::new(config.clone(), settings.clone(), inventory.clone());
             let caller = privileges.caller(&subject);
             for (method, target, body, is_change) in REQUESTS {
-                let request = Request {
-                    method,
-                    target,
-                    content_type: Some("application/json"),
-                    content_encoding: None,
-                    scrolls_are_checked: false,
-                    body: RequestBody::Whole(body.as_bytes()),
-                    now: "2026-01-01T00:00:00Z".parse().unwrap(),
-                };
                 let mut needs: Vec<Need<'_>> = Vec::new();
-                read(&request, &mut needs).unwrap();
+                read(&request(method, target, body), &mut needs).unwrap();
                 let answer = privileges.decide(&caller, &needs);
                 let context = format!("{evaluation:?} {has_inventory} {method} {target} {body}");
                 // Without an inventory, the index of the security configuration may be among any.
@@ -122,16 +97,8 @@ fn nobody_changes_all_indices_with_legacy() {
                         "{context} {answer:?}"
                     );
                 }
-                let requirement = requirement(
-                    &privileges,
-                    (&needs, false),
-                    |_| true,
-                    &mut Steps::new(usize::MAX),
-                )
-                .unwrap();
-                let roles = subject.roles.iter().map(|role| Arc::from(&**role)).collect();
-                let variables = subject.variables(&roles, evaluation);
-                assert_eq!(requirement.is_met_by(&roles, &variables), is_permitted, "{context}");
+                let is_met = meets_requirement(&privileges, &subject, &needs);
+                assert_eq!(is_met, is_permitted, "{context}");
             }
         }
     }

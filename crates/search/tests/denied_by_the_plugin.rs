@@ -3,13 +3,10 @@
 
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, SecurityConfig, Subject, Verdict, read,
-};
+use search::{EvaluationSettings, InventoryBuilder, Privileges, Verdict, read};
 
-use crate::requests::request;
+use crate::requests::{config, request, subject};
 
 fn lookup(index: &str) -> String {
     format!(
@@ -78,14 +75,11 @@ fn what_the_plugin_denies_is_denied() {
     let mut different = Vec::new();
     for (patterns, method, target, body, is_permitted) in requests {
         let roles = format!(
-            "_meta: {{ type: roles, config_version: 2 }}\nrole: {{ cluster_permissions: ['*'], \
+            "role: {{ cluster_permissions: ['*'], \
              index_permissions: [{{ index_patterns: ['{}'], allowed_actions: ['*'] }}] }}\n",
             patterns.replace(", ", "', '")
         );
-        let config =
-            SecurityConfig::load(&MapFiles::new("roles.yml", roles), "".as_ref()).unwrap().config;
-        let config = Arc::new(config);
-        let subject = Subject { roles: vec!["role".to_owned()], ..Subject::default() };
+        let (config, subject) = (config(&roles), subject(&["role"]));
         let settings = EvaluationSettings {
             evaluation: EvaluationType::Legacy,
             ..EvaluationSettings::default()

@@ -1,21 +1,16 @@
-//! What an expression takes out is taken out of a decision only if a node certainly takes it out.
-//! Each was tried on a node: it showed, or deleted, what the caller has no right to.
+//! A decision leaves out an excluded name only if a node certainly excludes it. Each request was
+//! tried on a node: it showed or deleted indices on which the caller has no right.
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
-use std::path::Path;
 use std::sync::Arc;
 
-use crate::requests::request;
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, SecurityConfig, Subject, Verdict, narrowed,
-    read,
-};
+use search::{EvaluationSettings, InventoryBuilder, Privileges, Verdict, narrowed, read};
 
-const ROLES: &str = "_meta: { type: roles, config_version: 2 }
-writer:
+use crate::requests::{config, request, subject};
+
+const ROLES: &str = "writer:
   cluster_permissions: [cluster_composite_ops, 'indices:data/read/*', 'indices:data/write/*', 'cluster:*']
   index_permissions: [{ index_patterns: ['logs-*'], allowed_actions: ['*'] }]
 ";
@@ -29,8 +24,6 @@ fn with(
     reduces: bool,
     build: impl FnOnce(&mut InventoryBuilder),
 ) -> Privileges {
-    let config = SecurityConfig::load(&MapFiles::new("os/roles.yml", ROLES), Path::new("os"));
-    let config = Arc::new(config.expect("valid roles").config);
     let mut all = InventoryBuilder::default();
     for name in ["logs-a", "logs-b", "secret", "secret-b", "public"] {
         all.index(name, true, false);
@@ -40,7 +33,7 @@ fn with(
     }
     all.data_stream("logs-stream", [".ds-logs-stream-1"])
         .data_stream("secret-stream", [".ds-secret-stream-1"]);
-    // That an alias is hidden is not known.
+    // The inventory does not say which aliases are hidden.
     all.alias("mix", ["logs-b", "secret"]).alias("pub", ["public"]).alias("hid-al", ["secret-b"]);
     build(&mut all);
     let settings = EvaluationSettings {
@@ -49,7 +42,7 @@ fn with(
         do_not_fail_on_forbidden_empty: reduces,
         ..EvaluationSettings::default()
     };
-    Privileges::new(config, settings, Some(Arc::new(all.build())))
+    Privileges::new(config(ROLES), settings, Some(Arc::new(all.build())))
 }
 
 /// The path with which a request is forwarded; `None` if it is denied.
@@ -60,8 +53,7 @@ fn forwarded(
     let request = request(method, target, body);
     let mut needs = Vec::new();
     read(&request, &mut needs).expect("it is read");
-    let caller =
-        privileges.caller(&Subject { roles: vec!["writer".to_owned()], ..Subject::default() });
+    let caller = privileges.caller(&subject(&["writer"]));
     match privileges.decide(&caller, &needs).verdict {
         Verdict::Permitted => Some(
             privileges
@@ -219,7 +211,7 @@ fn a_request_is_not_reduced_to_what_a_pattern_may_take_out() {
         for (list, wanted) in [
             ("*b,-mi*", None),
             ("logs-*,secret,-mi*", Some("logs-a,logs-stream")),
-            // What comes after it is not taken out.
+            // Later parts are not excluded.
             ("-mi*,*b", Some("logs-b")),
             ("*b,-mi*,*-b", Some("logs-b")),
             ("*b,-mi*,logs-b", Some("logs-b")),

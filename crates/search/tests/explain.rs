@@ -1,4 +1,4 @@
-//! What decides is apart from what explains.
+//! The code that decides does not use the code that explains.
 
 #![expect(clippy::disallowed_methods, reason = "it reads the code of this crate")]
 

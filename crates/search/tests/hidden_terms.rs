@@ -4,19 +4,14 @@
 
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, Reason, SecurityConfig, Subject, Verdict,
-    read,
-};
+use search::{EvaluationSettings, InventoryBuilder, Privileges, Reason, Verdict, read};
 
-use crate::requests::request;
+use crate::requests::{config, request, subject};
 
 /// `documents` hides documents of `logs`, `fields` fields of it and `masks` masks; `all` shows all
 /// of it, and `star` hides documents of every index.
 const ROLES: &str = r#"
-_meta: { type: roles, config_version: 2 }
 documents: { index_permissions: [{ index_patterns: [logs], allowed_actions: ['*'], dls: '{"term":{"a":1}}' }] }
 fields: { index_permissions: [{ index_patterns: [logs], allowed_actions: ['*'], fls: ['~f'] }] }
 masks: { index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'], masked_fields: [f] }] }
@@ -34,11 +29,7 @@ fn is_permitted(
     target: &str,
     body: &str,
 ) -> bool {
-    let config =
-        SecurityConfig::load(&MapFiles::new("roles.yml", ROLES), "".as_ref()).unwrap().config;
-    let config = Arc::new(config);
-    let subject =
-        Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
+    let (config, subject) = (config(ROLES), subject(roles));
     let mut needs = Vec::new();
     read(&request(method, target, body), &mut needs).unwrap();
     let mut builder = InventoryBuilder::default();

@@ -1,36 +1,26 @@
-//! What a role hides may be read by names that were made after the inventory: by these names
-//! nothing is shown to its holder.
+//! Hidden documents may be reached by names that were made after the inventory was read. These
+//! names show nothing to callers from whom a role hides something.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::explain::requirement;
-use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, SecurityConfig, Steps, Subject, Verdict, read,
-};
+use search::{EvaluationSettings, InventoryBuilder, Privileges, Verdict, read};
 
-use crate::requests::request;
+use crate::requests::{config, meets_requirement, request, subject};
 
 /// `free` may do everything with every index, and `hiding` hides documents of `secret`.
 const ROLES: &str = r#"
-_meta: { type: roles, config_version: 2 }
 free: { cluster_permissions: ['*'], index_permissions: [{ index_patterns: ['*'], allowed_actions: ['*'] }] }
 hiding: { index_permissions: [{ index_patterns: [secret], allowed_actions: ['*'], dls: '{"term":{"a":1}}' }] }
 "#;
 
 /// Whether a request is permitted to a caller with these roles, and is not forwarded with a pattern
-/// that may show what is hidden. The evaluators agree, and so does what is said about who may make
-/// it.
+/// that may show hidden documents. The evaluators and the requirement agree.
 #[track_caller]
 fn is_permitted(roles: &[&str], method: &str, target: &str, body: &str) -> bool {
-    let config =
-        SecurityConfig::load(&MapFiles::new("roles.yml", ROLES), "".as_ref()).unwrap().config;
-    let config = Arc::new(config);
-    let subject =
-        Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
+    let (config, subject) = (config(ROLES), subject(roles));
     let mut needs = Vec::new();
     let request = request(method, target, body);
     read(&request, &mut needs).unwrap();
@@ -53,11 +43,7 @@ fn is_permitted(roles: &[&str], method: &str, target: &str, body: &str) -> bool 
         let privileges = Privileges::new(config.clone(), settings.clone(), Some(inventory.clone()));
         let caller = privileges.caller(&subject);
         let is_permitted = privileges.decide(&caller, &needs).verdict == Verdict::Permitted;
-        let requirement =
-            requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX))
-                .unwrap();
-        let held = subject.roles.iter().map(|role| role.as_str().into()).collect();
-        let is_met = requirement.is_met_by(&held, &subject.variables(&held, evaluation));
+        let is_met = meets_requirement(&privileges, &subject, &needs);
         assert_eq!(is_met, is_permitted, "{method} {target} {body}");
         let is_replaced = privileges.with_names_for_patterns(&caller, &request, &needs).is_some();
         is_permitted

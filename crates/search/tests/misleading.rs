@@ -508,8 +508,8 @@ fn a_member_that_a_node_reads_at_another_level_counts() {
     }
 }
 
-/// What a body names beside a look-up is bounded as what a request names otherwise; without a
-/// look-up it is no name.
+/// The bound on names holds for the values of a body with a look-up. Without a look-up they are no
+/// names.
 #[test]
 fn a_body_may_have_any_number_of_values_that_are_no_names() {
     let many = vec!["1"; 60_000].join(",");

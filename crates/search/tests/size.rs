@@ -1,17 +1,13 @@
-//! What short requests make much work of is denied before it is done, and long ones cost work that
+//! Short requests for much work are denied before the work is done, and the work for long requests
 //! grows like their length.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use crate::needs::needs;
-use crate::requests::request;
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::{
-    EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, SecurityConfig, Subject,
-    Verdict, read,
-};
+use search::{EvaluationSettings, InventoryBuilder, Need, Privileges, Problem, Verdict, read};
+
+use crate::needs::needs;
+use crate::requests::{config, request, subject};
 
 const TOO_MANY: Problem =
     Problem::Unsupported("more than 50,000 names of indices (25,000 in a bulk request)");
@@ -37,8 +33,8 @@ fn so_many_names_are_read_and_no_more() {
     assert_eq!(needs("GET", &path, ""), Err(TOO_MANY));
 }
 
-/// A node refuses such a name, so no index has it. What it is compared with would take time for
-/// each of its bytes.
+/// A node refuses such a name, so no index has it. Each comparison with it would take time for each
+/// of its bytes.
 #[test]
 fn a_name_is_not_longer_than_an_index_can_have_it() {
     for (name, is_read) in [
@@ -114,10 +110,9 @@ fn a_list_that_is_needed_often_takes_its_memory_once() {
 /// Work that grows with the square of the number of names takes minutes here.
 #[test]
 fn many_unknown_names_are_denied_with_the_first_of_them() {
-    let roles = "_meta: { type: roles, config_version: 2 }\n\
-        r: { index_permissions: [{ index_patterns: ['logs-*', '*-z'], allowed_actions: [read] }] }\n";
-    let config = SecurityConfig::load(&MapFiles::new("os/roles.yml", roles), Path::new("os"));
-    let config = Arc::new(config.expect("valid roles").config);
+    let config = config(
+        "r: { index_permissions: [{ index_patterns: ['logs-*', '*-z'], allowed_actions: [read] }] }",
+    );
     let mut builder = InventoryBuilder::default();
     builder.index("logs-a", true, false).index("logs-b", true, false).alias("logs-all", ["logs-a"]);
     let inventory = Arc::new(builder.build());
@@ -135,8 +130,7 @@ fn many_unknown_names_are_denied_with_the_first_of_them() {
     ] {
         let settings = EvaluationSettings { evaluation, ..EvaluationSettings::default() };
         let privileges = Privileges::new(config.clone(), settings, inventory.cloned());
-        let caller =
-            privileges.caller(&Subject { roles: vec!["r".to_owned()], ..Subject::default() });
+        let caller = privileges.caller(&subject(&["r"]));
         let path = format!("/{list}/_count");
         let mut needs: Vec<Need<'_>> = Vec::new();
         let request = request("GET", &path, "");

@@ -4,14 +4,12 @@
 
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::{EvaluationSettings, Inventory, Privileges, SecurityConfig, Subject, Verdict, read};
+use search::{EvaluationSettings, Inventory, Privileges, Verdict, read};
 
-use crate::requests::request;
+use crate::requests::{config, request, subject};
 
 const ROLES: &str = r#"
-_meta: { type: roles, config_version: 2 }
 logs: { index_permissions: [{ index_patterns: ["logs-*"], allowed_actions: [read] }] }
 aliases: { index_permissions: [{ index_patterns: [ghost, empty], allowed_actions: [read] }] }
 halves: { index_permissions: [{ index_patterns: [half], allowed_actions: [read] }] }
@@ -27,18 +25,13 @@ const INVENTORY: &str = r#"{ "indices": [{ "name": "logs-1", "attributes": ["ope
 /// Whether a request is permitted as it is.
 #[track_caller]
 fn is_permitted(evaluation: EvaluationType, roles: &[&str], method: &str, target: &str) -> bool {
-    let config =
-        SecurityConfig::load(&MapFiles::new("roles.yml", ROLES), "".as_ref()).unwrap().config;
-    let config = Arc::new(config);
-    let subject =
-        Subject { roles: roles.iter().map(ToString::to_string).collect(), ..Subject::default() };
     let mut needs = Vec::new();
     read(&request(method, target, ""), &mut needs).unwrap();
     let inventory = Arc::new(Inventory::from_resolved(INVENTORY.as_bytes()).unwrap());
     let settings =
         EvaluationSettings { evaluation, dashboards: None, ..EvaluationSettings::default() };
-    let privileges = Privileges::new(config, settings, Some(inventory));
-    privileges.decide(&privileges.caller(&subject), &needs).verdict == Verdict::Permitted
+    let privileges = Privileges::new(config(ROLES), settings, Some(inventory));
+    privileges.decide(&privileges.caller(&subject(roles)), &needs).verdict == Verdict::Permitted
 }
 
 /// Such an alias was permitted to everybody: it stood for nothing.

@@ -1,22 +1,19 @@
-//! What only the evaluation `v4` asks for: `legacy` permits the same requests without it.
+//! Privileges that only the evaluation `v4` asks for: `legacy` permits the same requests without.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::explain::requirement;
 use search::{
-    EvaluationSettings, InventoryBuilder, Privileges, Request, RequestBody, SecurityConfig, Steps,
-    Subject, Target, Verdict, read,
+    EvaluationSettings, InventoryBuilder, Privileges, Request, RequestBody, Target, Verdict, read,
 };
 
-use crate::requests::request;
+use crate::requests::{config, meets_requirement, request, subject};
 
 /// Whether requests are permitted to the role `r`, which has these permissions: with an inventory
 /// of the indices `logs-1`, `a` and `b` and of the aliases `logs`, `logs-prod` and `prod`. Without
-/// one no more is permitted. What is required agrees.
+/// one no more is permitted. The requirement agrees.
 #[track_caller]
 fn is_permitted(
     permissions: &str,
@@ -25,10 +22,7 @@ fn is_permitted(
     target: &str,
     body: &str,
 ) -> bool {
-    let roles = format!("_meta: {{type: roles, config_version: 2}}\nr: {{{permissions}}}\n");
-    let files = MapFiles::new("roles.yml", roles);
-    let config = Arc::new(SecurityConfig::load(&files, "".as_ref()).unwrap().config);
-    let subject = Subject { roles: vec!["r".to_owned()], ..Subject::default() };
+    let (config, subject) = (config(&format!("r: {{{permissions}}}")), subject(&["r"]));
     let request = request(method, target, body);
     let mut needs = Vec::new();
     read(&request, &mut needs).unwrap();
@@ -42,11 +36,7 @@ fn is_permitted(
         let caller = privileges.caller(&subject);
         let is_permitted = privileges.decide(&caller, &needs).verdict == Verdict::Permitted;
         assert_eq!(privileges.permits(&caller, &needs), is_permitted, "{method} {target} {body}");
-        let requirement =
-            requirement(&privileges, (&needs, false), |_| true, &mut Steps::new(usize::MAX))
-                .unwrap();
-        let names = config.roles_of(&subject);
-        let is_met = requirement.is_met_by(&names, &subject.variables(&names, evaluation));
+        let is_met = meets_requirement(&privileges, &subject, &needs);
         assert_eq!(is_met, is_permitted, "{method} {target} {body}");
         is_permitted
     });
@@ -219,8 +209,7 @@ fn a_list_of_named_aliases_needs_a_right_on_them() {
     }
 }
 
-/// Which points in time there are is a question to the cluster: nothing says on which indices they
-/// are.
+/// Only the cluster knows the points in time and their indices.
 #[test]
 fn all_points_in_time_need_rights_on_the_cluster() {
     let on_indices = on(&[("'*'", "'indices:*'")]);

@@ -84,7 +84,7 @@ fn permitted(world: &World, sent: &Sent, items: &[Item]) -> Vec<bool> {
             is_dry: false,
             may_create: true,
         };
-        by_index.insert(index, matches!(decision::of(world, &only), Decision::Permitted(_)));
+        by_index.insert(index, matches!(decision::decide(world, &only), Decision::Permitted(_)));
     }
     items.iter().map(|(index, _)| by_index[index]).collect()
 }

@@ -256,7 +256,7 @@ async fn a_cluster_behind_envoy_gives_the_same_answers() {
             requests::lengthen(&mut random, &mut sent);
             let theirs = secure.decide(&sent);
             let (answer, text) = current.answer(&mut behind, &sent);
-            match decision(&sent, &answer, &text, decision::of(&world, &sent)) {
+            match decision(&sent, &answer, &text, decision::decide(&world, &sent)) {
                 Ok(decision) => {
                     if let (Decision::Permitted(only), Some(ours), Some(shown)) =
                         (&decision, &answer.shown, &theirs.shown)

@@ -26,7 +26,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let default = reading.index_name("index")?;
     let mut work_by_index: BTreeMap<Cow<'_, str>, u8> = BTreeMap::new();
     let mut has_pipeline = false;
-    each_item(body, true, |item| {
+    each_item(body, RepeatedItems::Skipped, |item| {
         has_pipeline |= item.has_pipeline;
         *work_by_index.entry(item.index_or(&default, reading)?).or_default() |= item.work;
         Ok(())
@@ -71,12 +71,18 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Reads each item of a body. With `skips_repeated`, an item is left out if its first line repeats
-/// the first line of the item before: its needs are the same. Most clients write to one index and
-/// let the cluster choose the ids, so most items are repeated.
+/// Items whose first line repeats the first line of the item before. Their needs are the same. Most
+/// clients write to one index and let the cluster choose the ids, so most items are repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RepeatedItems {
+    Skipped,
+    Read,
+}
+
+/// Reads each item of a body.
 pub(crate) fn each_item<'a>(
     body: &'a [u8],
-    skips_repeated: bool,
+    repeated: RepeatedItems,
     mut read: impl FnMut(Item<'a>) -> Result<(), Problem>,
 ) -> Result<(), Problem> {
     let mut lines = Lines(body);
@@ -85,7 +91,7 @@ pub(crate) fn each_item<'a>(
         let text = lines.0;
         let Some(line) = lines.next()? else { return Ok(()) };
         let mut item = None;
-        if !skips_repeated || line != last_line {
+        if repeated == RepeatedItems::Read || line != last_line {
             if line.trim_ascii().is_empty() {
                 continue;
             }
@@ -117,7 +123,7 @@ fn read_action<'a>(json: &mut Json<'a>) -> Result<Item<'a>, Problem> {
         json.object(|json, key| match &*key {
             "_index" => set_once(&mut index, json.optional_string()?),
             "_id" => {
-                id = Some(json.skip()?);
+                id = Some(json.raw_value()?);
                 Ok(())
             }
             "pipeline" => {

@@ -22,11 +22,10 @@ pub(super) enum DocumentForm {
 }
 
 /// `{"_index": …, "_id": …}`. This index replaces the index of the path.
-pub(super) fn term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+pub(super) fn read_term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let mut index = None;
-    reading.members(|_, json, key| {
-        document_member(json, &key, DocumentForm::TermVectors, &mut index)
-    })?;
+    reading
+        .members(|_, json, key| read_member(json, &key, DocumentForm::TermVectors, &mut index))?;
     match index.flatten() {
         Some(index) => reading.need(TERM_VECTORS, Target::Name(reading.name(index)?)),
         None => Ok(()),
@@ -42,7 +41,7 @@ pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Re
     let mut has_body_default = false;
     reading.members(|reading, json, key| match &*key {
         "docs" => json.array(|json| {
-            match index_of_document(json, form)? {
+            match read_index(json, form)? {
                 Some(index) => drop(indices.insert(reading.name(index)?)),
                 None => uses_default = true,
             }
@@ -53,7 +52,7 @@ pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Re
             json.value_or_array(Json::scalar)
         }
         "parameters" if form == DocumentForm::TermVectors => {
-            if let Some(index) = index_of_document(json, form)? {
+            if let Some(index) = read_index(json, form)? {
                 has_body_default = true;
                 indices.insert(reading.name(index)?);
             }
@@ -73,12 +72,12 @@ pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Re
 }
 
 /// The index in which an object names a document.
-fn index_of_document<'a>(
+fn read_index<'a>(
     json: &mut Json<'a>,
     form: DocumentForm,
 ) -> Result<Option<Cow<'a, str>>, Problem> {
     let mut index = None;
-    json.object(|json, key| document_member(json, &key, form, &mut index))?;
+    json.object(|json, key| read_member(json, &key, form, &mut index))?;
     Ok(index.flatten())
 }
 
@@ -87,7 +86,7 @@ fn index_of_document<'a>(
 /// A node reads the members of an unexpected array or object as if they were members of the
 /// document. So arrays and objects are allowed only under keys for which a node expects them, and
 /// only in the form that it expects.
-fn document_member<'a>(
+fn read_member<'a>(
     json: &mut Json<'a>,
     key: &str,
     form: DocumentForm,
@@ -98,7 +97,7 @@ fn document_member<'a>(
         ("stored_fields", DocumentForm::Get) | ("fields", DocumentForm::TermVectors) => {
             json.value_or_array(Json::scalar)
         }
-        ("_source", DocumentForm::Get) => source_filter(json),
+        ("_source", DocumentForm::Get) => read_source_filter(json),
         ("_id" | "routing" | "version" | "version_type", DocumentForm::Get) => json.scalar(),
         (_, DocumentForm::Get) => Err(UNKNOWN_KEY),
         // If the value is not an object, nodes of 3.x loop for ever.
@@ -111,7 +110,7 @@ fn document_member<'a>(
 }
 
 /// `true`, a pattern, patterns, or an object with two lists of patterns.
-fn source_filter(json: &mut Json<'_>) -> Result<(), Problem> {
+fn read_source_filter(json: &mut Json<'_>) -> Result<(), Problem> {
     if json.peek()? != Value::Object {
         return json.value_or_array(Json::scalar);
     }

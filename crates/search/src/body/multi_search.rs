@@ -8,8 +8,15 @@ use crate::need::Target;
 use crate::problem::Problem;
 use crate::reading::Reading;
 
-/// Reads pairs of lines: the indices to search, and a query.
-pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(), Problem> {
+/// The form of the searches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SearchForm {
+    Query,
+    Template,
+}
+
+/// Reads pairs of lines: the indices to search, and a query or template.
+pub(super) fn read(reading: &mut Reading<'_, '_>, form: SearchForm) -> Result<(), Problem> {
     let body = reading.body()?;
     if body.is_empty() {
         return Err(Problem::Invalid("it has no body"));
@@ -21,18 +28,18 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
         let searched = if header.trim_ascii().is_empty() {
             default.clone()
         } else {
-            Json::whole(header, |json| search_header(reading, json, &default))?
+            Json::whole(header, |json| read_header(reading, json, &default))?
         };
         let query = lines.next()?.ok_or(Problem::Invalid("its body ends before a query"))?;
         let search = reading.needs.len()..reading.needs.len() + 1;
         reading.need(SEARCH, Target::Fixed(searched.clone()))?;
-        let mut shows_hidden_terms = is_template;
-        if is_template {
+        let mut shows_hidden_terms = form == SearchForm::Template;
+        if form == SearchForm::Template {
             lookups::need_any_lookup(reading)?;
         } else if !query.trim_ascii().is_empty() {
             let mut lookups = Lookups::new(searched);
             Json::whole(query, |json| {
-                json.object(|json, key| lookups.member(reading, json, &key))
+                json.object(|json, key| lookups.read_member(reading, json, &key))
             })?;
             shows_hidden_terms = lookups.finish(reading)?;
         }
@@ -43,7 +50,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>, is_template: bool) -> Result<(
     Ok(())
 }
 
-fn search_header<'a>(
+fn read_header<'a>(
     reading: &Reading<'_, 'a>,
     json: &mut Json<'a>,
     default: &Expression<'a>,

@@ -19,7 +19,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             let source = if value == Value::String {
                 json.string()?
             } else {
-                std::str::from_utf8(json.skip()?).map(Cow::Borrowed).unwrap_or_default()
+                std::str::from_utf8(json.raw_value()?).map(Cow::Borrowed).unwrap_or_default()
             };
             match self::shows_hidden_terms(&source) {
                 Some(shows) => shows_hidden_terms |= shows,
@@ -28,7 +28,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             Ok(())
         }
         ("profile", _) => {
-            shows_hidden_terms |= lookups::shows_profile(json.skip()?);
+            shows_hidden_terms |= lookups::shows_profile(json.raw_value()?);
             Ok(())
         }
         ("params" | "explain", _) => json.ignore(),

@@ -94,7 +94,7 @@ fn an_id_is_text() {
     }
 }
 
-/// What is not permitted on an index is decided about all items on it.
+/// All items on an index are decided together.
 #[test]
 fn each_index_is_asked_about_once_with_all_its_needs() {
     let body = "{\"index\":{\"_index\":\"a\"}}\n{}\n{\"delete\":{\"_index\":\"a\",\"_id\":\"1\"}}\n{\"delete\":{\"_index\":\"b\",\"_id\":\"1\"}}\n";

@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roaring::RoaringBitmap;
 
-use super::filters::FullDecision;
+use super::filters::FullCheck;
 use super::role_set::Allowed;
 use super::{Caller, Privileges, RenderedPattern};
 use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
 use crate::answer::{
-    Answer, Denied, MAX_MISSING, MAX_NAMES, Missing, Part as PermittedPart, Reason, Verdict,
+    Answer, Denied, MAX_MISSING, MAX_REDUCED_NAMES, Missing, Part as PermittedPart, Reason, Verdict,
 };
 use crate::config::EvaluationType;
 use crate::need::{Need, Target};
@@ -42,16 +42,16 @@ impl Privileges {
     /// Decides in full, without the fast path of [`Self::permits`].
     pub(super) fn decide_in_full(&self, caller: &Caller, needs: &[Need<'_>]) -> Answer {
         let (answer, filtered) = (Answer::default(), BTreeMap::new());
-        let mut decision = FullDecision { privileges: self, caller, answer, filtered };
+        let mut full_check = FullCheck { privileges: self, caller, answer, filtered };
         let (mut parts, mut is_denied) = (Vec::new(), false);
         for (position, need) in needs.iter().enumerate() {
-            match decision.check(need) {
+            match full_check.check(need) {
                 Ok(None) => {}
                 Ok(Some(names)) => parts.push(PermittedPart { need: position, names }),
                 Err(Denied) => is_denied = true,
             }
         }
-        let Answer { missing, filters, .. } = decision.answer;
+        let Answer { missing, filters, .. } = full_check.answer;
         match is_denied {
             true => Answer { verdict: Verdict::Denied, missing, filters: BTreeSet::new() },
             false if parts.is_empty() => Answer { verdict: Verdict::Permitted, missing, filters },
@@ -119,7 +119,7 @@ impl Privileges {
         }
     }
 
-    /// Whether an action is permitted on an unknown name or pattern.
+    /// Whether an action is permitted on an unknown name or pattern, or the reason why not.
     pub(super) fn permits_unknown(
         &self,
         caller: &Caller,
@@ -153,7 +153,7 @@ impl Privileges {
     }
 }
 
-impl FullDecision<'_> {
+impl FullCheck<'_> {
     fn check(&mut self, need: &Need<'_>) -> Outcome {
         if !is_checked(self.privileges.evaluation(), need) {
             return Ok(None);
@@ -161,6 +161,7 @@ impl FullDecision<'_> {
         let reduced = match self.privileges.names(need) {
             Some(names) => self.check_names(need, &names)?,
             None if need.target == Target::Cluster => self.check_cluster(need)?,
+            // An index that exists already is not created.
             None => None,
         };
         let Some(missing) = self.caller.missing_on_new_names(need) else { return Ok(reduced) };
@@ -181,8 +182,8 @@ impl FullDecision<'_> {
         if privileges.settings.changes_all(need) {
             return self.deny_all(need, Reason::AllIndices);
         }
-        if names.is_nothing() {
-            return self.check_nothing(need, names);
+        if names.is_empty() {
+            return self.check_empty(need, names);
         }
         self.check_tenant(need, names)?;
         let PermittedNames { mut known, unknown, denies_special } =
@@ -196,12 +197,11 @@ impl FullDecision<'_> {
         let left_out = privileges.dashboards_left_out(need, caller.tenant);
         if is_permitted && known.is_disjoint(&left_out) {
             // The aliases by which the request reaches these names.
-            let members = |alias: u32| privileges.inventory.members(alias).iter();
-            let aliases = (&names.replaced - &known)
-                .into_iter()
-                .filter(|alias| members(*alias).any(|member| known.contains(*member)))
-                .collect();
-            self.filter_names(need, (&known, &aliases), &unknown)?;
+            let aliases = (&names.replaced_aliases - &known).into_iter().filter(|alias| {
+                let mut members = privileges.inventory.members(*alias).iter();
+                members.any(|member| known.contains(*member))
+            });
+            self.filter_names(need, (&known, &aliases.collect()), &unknown)?;
             return Ok(None);
         }
         known -= left_out;
@@ -215,7 +215,7 @@ impl FullDecision<'_> {
         }
         let count = known.len().saturating_add(unknown.len() as u64);
         if !(is_permitted || self.may_reduce(need, names, denies_special, count == 0))
-            || count > MAX_NAMES as u64
+            || count > MAX_REDUCED_NAMES as u64
             || !matches!(need.target, Target::Indices(_))
         {
             return Err(Denied);
@@ -274,7 +274,7 @@ impl FullDecision<'_> {
     /// If its exclusions leave nothing of the inventory, it is never forwarded as it is, because
     /// the cluster may have newer indices. Reading then finds nothing, and other actions are
     /// denied.
-    fn check_nothing(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
+    fn check_empty(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
         let Self { privileges, caller, .. } = *self;
         let settings = &privileges.settings;
         if settings.evaluation == EvaluationType::V4 {
@@ -282,7 +282,7 @@ impl FullDecision<'_> {
             missing.retain(|action| !caller.is_granted_anywhere(privileges, *action));
             self.answer.deny_if_any(&missing, "", Reason::NotGranted)?;
         }
-        match names.is_emptied {
+        match names.is_emptied_by_exclusions {
             false => Ok(None),
             true if settings.may_find_nothing(need) => Ok(Some(Vec::new())),
             true => self.deny_all(need, Reason::NotGranted),

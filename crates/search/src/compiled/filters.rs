@@ -16,8 +16,8 @@ use crate::pattern::{Pattern, has_astral_or_control};
 use crate::resolve::Unknown;
 use crate::settings::EvaluationSettings;
 
-/// A decision in full about a request of a caller, while its needs are checked.
-pub(super) struct FullDecision<'e> {
+/// The check of all needs without the fast path of [`Privileges::permits`], with the answer so far.
+pub(super) struct FullCheck<'e> {
     pub(super) privileges: &'e Privileges,
     pub(super) caller: &'e Caller,
     pub(super) answer: Answer,
@@ -29,8 +29,24 @@ pub(super) struct FullDecision<'e> {
 #[derive(Default)]
 pub(super) struct FilteredNames {
     names: RoaringBitmap,
-    /// Aliases and data streams with all of their indices.
-    groups: RoaringBitmap,
+    /// The names among them that have no members, or whose members are all among them.
+    complete: RoaringBitmap,
+}
+
+/// The name of a filter.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum FilterName<'n> {
+    /// A name of the inventory.
+    Known(&'n str),
+    /// A pattern, or a name that the inventory lacks: it may be the name of an alias.
+    Unknown(&'n str),
+}
+
+/// How a permission applies to a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Applies {
+    Certainly,
+    Possibly,
 }
 
 /// The restrictions on an index from the permissions of a caller.
@@ -39,11 +55,11 @@ pub(super) struct Restrictions<'p> {
     filter: Filter,
     /// Whether a query has a variable that the subject lacks.
     lacks_variable: bool,
-    /// The restrictions of documents, of fields, and of their values (masks).
+    /// The restrictions of documents, of fields, and by masks.
     kinds: [Restriction<'p>; 3],
 }
 
-/// The restrictions of documents, of fields, or of their values.
+/// The restrictions of documents, of fields, or by masks.
 #[derive(Debug, Default)]
 struct Restriction<'p> {
     /// Whether a permission certainly restricts nothing.
@@ -55,33 +71,42 @@ struct Restriction<'p> {
     last: Option<(&'p str, Vec<Arc<str>>)>,
 }
 
+impl<'n> FilterName<'n> {
+    const fn text(self) -> &'n str {
+        match self {
+            Self::Known(text) | Self::Unknown(text) => text,
+        }
+    }
+}
+
 impl<'p> Restriction<'p> {
-    fn add(&mut self, role: &'p str, texts: Vec<Arc<str>>, is_certain: bool) {
+    fn add(&mut self, role: &'p str, texts: Vec<Arc<str>>, applies: Applies) {
         if texts.is_empty() {
-            self.shows_all |= is_certain;
+            self.shows_all |= applies == Applies::Certainly;
             return;
         }
         let last = self.last.as_ref().filter(|(last_role, _)| *last_role == role);
-        self.is_uncertain |= !is_certain || last.is_some_and(|(_, last)| *last != texts);
+        self.is_uncertain |=
+            applies == Applies::Possibly || last.is_some_and(|(_, last)| *last != texts);
         self.last = Some((role, texts));
     }
 }
 
 impl<'p> Restrictions<'p> {
-    /// Adds a permission that applies to the index: certainly, or possibly. The permissions of a
-    /// role must be added one after the other.
+    /// Adds a permission that applies to the index. The permissions of a role must be added one
+    /// after the other.
     pub(super) fn add(
         &mut self,
         role: &'p str,
         permission: &IndexPermission,
         variables: &Variables,
-        is_certain: bool,
+        applies: Applies,
     ) {
         let IndexPermission { document_query, fields, masked_fields, .. } = permission;
         let query = document_query.iter().map(|query| query.text().into()).collect();
         let texts = [query, fields.clone(), masked_fields.clone()];
         for (kind, texts) in self.kinds.iter_mut().zip(texts) {
-            kind.add(role, texts, is_certain);
+            kind.add(role, texts, applies);
         }
         match document_query.as_ref().map(|query| query.query(variables)) {
             None => {}
@@ -92,23 +117,21 @@ impl<'p> Restrictions<'p> {
         self.filter.masked_fields.extend(masked_fields.iter().cloned());
     }
 
-    /// The filter of the index with this name, if any. `is_known`: the inventory has the name.
-    /// Otherwise it may be a pattern, or the name of an alias.
+    /// The filter of the index with this name, if any.
     ///
     /// # Errors
     /// Why the request must be denied.
     pub(super) fn filter(
         mut self,
-        name: &str,
+        name: FilterName<'_>,
         settings: &EvaluationSettings,
         filtering: Filtering,
-        is_known: bool,
     ) -> Result<Option<Filter>, Reason> {
         let filter = &mut self.filter;
         for kind in &mut self.kinds {
             kind.shows_all &= settings.empty_overrides_all;
         }
-        let [documents, fields, values] = &self.kinds;
+        let [documents, fields, masks] = &self.kinds;
         if documents.shows_all {
             filter.queries.clear();
             self.lacks_variable = false;
@@ -116,7 +139,7 @@ impl<'p> Restrictions<'p> {
         if fields.shows_all {
             filter.fields.clear();
         }
-        if values.shows_all {
+        if masks.shows_all {
             filter.masked_fields.clear();
         }
         // If some fields are hidden, all other fields are visible.
@@ -135,25 +158,25 @@ impl<'p> Restrictions<'p> {
             Err(Reason::CannotFilter)
         } else if self.lacks_variable {
             Err(Reason::MissingVariable)
-        } else if !settings.hands_over_filters || !is_known {
+        } else if !settings.hands_over_filters || matches!(name, FilterName::Unknown(_)) {
             Err(Reason::NeedsFilter)
         } else if filtering == Filtering::PossibleForFields && hides_documents {
             Err(Reason::HiddenTerms)
         } else if self.kinds.iter().any(|kind| kind.is_uncertain && !kind.shows_all) {
             Err(Reason::UncertainFilter)
         } else {
-            name.clone_into(&mut self.filter.name);
+            name.text().clone_into(&mut self.filter.name);
             Ok(Some(self.filter))
         }
     }
 }
 
-impl FullDecision<'_> {
+impl FullCheck<'_> {
     /// Adds the filters of permitted names, and of the aliases by which the request reaches them.
     pub(super) fn filter_names(
         &mut self,
         need: &Need<'_>,
-        (known, replaced): (&RoaringBitmap, &RoaringBitmap),
+        (known, aliases): (&RoaringBitmap, &RoaringBitmap),
         unknown: &[Unknown<'_>],
     ) -> Result<(), Denied> {
         let Self { privileges, caller, answer, filtered } = self;
@@ -174,45 +197,53 @@ impl FullDecision<'_> {
         }
         let restricted = caller.restricted.as_ref().unwrap_or(&caller.roles.restricted);
         let filtered = filtered.entry(filtering).or_default();
-        let mut add = |name: (&str, bool), applies: &dyn Fn(&Grant) -> Option<bool>| {
-            privileges.add_filter(caller, (action, filtering), name, applies, answer)
-        };
-        for group in (known & restricted) - &filtered.groups {
-            let members = inventory.members(group);
+        for name in (known & restricted) - &filtered.complete {
+            let members = inventory.members(name);
             // A filter is added for the alias or data stream, too: it may have newer indices.
-            for id in std::iter::once(&group).chain(members).copied() {
+            for id in std::iter::once(&name).chain(members).copied() {
                 if filtered.names.contains(id) {
                     continue;
                 }
-                let applies = |grant: &Grant| match privileges.applies_to_known(caller, grant, id) {
-                    true => Some(true),
-                    // Its indices show whether something may be hidden.
-                    false if id == group && !members.is_empty() => None,
-                    false => privileges.may_hide(caller, grant, id).then_some(false),
-                };
-                if !add((inventory.name(id), true), &applies)? {
-                    return Ok(());
-                }
+                let filter_name = FilterName::Known(inventory.name(id));
+                privileges.add_filter(
+                    caller,
+                    (action, filtering),
+                    filter_name,
+                    answer,
+                    |grant| {
+                        match privileges.applies_to_known(caller, grant, id) {
+                            true => Some(Applies::Certainly),
+                            // Its indices show whether something may be hidden.
+                            false if id == name && !members.is_empty() => None,
+                            false => {
+                                privileges.may_hide(caller, grant, id).then_some(Applies::Possibly)
+                            }
+                        }
+                    },
+                )?;
                 filtered.names.insert(id);
             }
-            filtered.groups.insert(group);
+            filtered.complete.insert(name);
         }
         for unknown in unknown {
-            let applies = |grant: &Grant| {
+            let filter_name = FilterName::Unknown(unknown.text());
+            privileges.add_filter(caller, (action, filtering), filter_name, answer, |grant| {
                 let may_apply = (may_show_by_new_name(action) && grant.is_restricted())
                     || privileges.matches_unknown(caller, grant, *unknown);
-                may_apply.then(|| {
-                    privileges.any_pattern(caller, grant, |pattern| unknown.is_covered_by(pattern))
-                })
-            };
-            add((unknown.text(), false), &applies)?;
+                if !may_apply {
+                    return None;
+                }
+                let is_certain =
+                    privileges.any_pattern(caller, grant, |pattern| unknown.is_covered_by(pattern));
+                Some(if is_certain { Applies::Certainly } else { Applies::Possibly })
+            })?;
         }
-        for alias in (replaced & restricted) - &filtered.names {
-            let applies =
-                |grant: &Grant| privileges.applies_to_known(caller, grant, alias).then_some(true);
-            if !add((inventory.name(alias), true), &applies)? {
-                return Ok(());
-            }
+        for alias in (aliases & restricted) - &filtered.names {
+            let filter_name = FilterName::Known(inventory.name(alias));
+            privileges.add_filter(caller, (action, filtering), filter_name, answer, |grant| {
+                let applies = privileges.applies_to_known(caller, grant, alias);
+                applies.then_some(Applies::Certainly)
+            })?;
             filtered.names.insert(alias);
         }
         Ok(())
@@ -220,13 +251,12 @@ impl FullDecision<'_> {
 }
 
 impl Privileges {
-    /// Names on which roles restrict documents or fields. `None` if no template does so: the names
-    /// of the [`RoleSet`] then apply.
-    pub(super) fn restricted_by_values(
+    /// The names for [`Caller::restricted`].
+    pub(super) fn restricted_by_templates(
         &self,
         roles: &RoleSet,
         templates: &[RenderedPattern],
-        widened: &[RenderedPattern],
+        hiding: &[RenderedPattern],
     ) -> Option<RoaringBitmap> {
         let restricting = &roles.restricting_templates;
         if restricting.is_empty() {
@@ -234,41 +264,40 @@ impl Privileges {
         }
         let templates = templates.iter().filter(|pattern| restricting.contains(pattern.template));
         let mut names = RoaringBitmap::new();
-        for pattern in templates.chain(widened) {
+        for pattern in templates.chain(hiding) {
             names |= &pattern.with_members;
         }
         Some(self.inventory.with_groups(names) | &roles.restricted)
     }
 
-    /// Adds the filter of a name, or denies the name. `applies` returns whether a permission
-    /// applies to the name certainly (`Some(true)`) or possibly, or `None` if it does not apply.
-    /// `Ok(false)` if there are too many filters.
+    /// Adds the filter of a name, unless there are too many filters, or denies the name. `applies`
+    /// returns `None` for a permission that does not apply to the name.
     fn add_filter(
         &self,
         caller: &Caller,
         (action, filtering): (Action, Filtering),
-        (name, is_known): (&str, bool),
-        applies: &dyn Fn(&Grant) -> Option<bool>,
+        name: FilterName<'_>,
         answer: &mut Answer,
-    ) -> Result<bool, Denied> {
+        applies: impl Fn(&Grant) -> Option<Applies>,
+    ) -> Result<(), Denied> {
         if answer.filters.len() > MAX_FILTERS {
-            return Ok(false);
+            return Ok(());
         }
         let mut restrictions = Restrictions::default();
         for grant in caller.roles.grants(self) {
             // A permission that shows all matters only if the settings say so.
             if (self.settings.empty_overrides_all || grant.is_restricted())
-                && let Some(is_certain) = applies(grant)
+                && let Some(applies) = applies(grant)
                 && let Some(permission) = self.permission(grant)
             {
-                restrictions.add(&grant.permission.0, permission, &caller.variables, is_certain);
+                restrictions.add(&grant.role, permission, &caller.variables, applies);
             }
         }
-        match restrictions.filter(name, &self.settings, filtering, is_known) {
+        match restrictions.filter(name, &self.settings, filtering) {
             Ok(filter) => answer.filters.extend(filter),
-            Err(reason) => answer.deny_if_any([&action], name, reason)?,
+            Err(reason) => answer.deny_if_any([&action], name.text(), reason)?,
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Whether a permission applies to a name of the inventory, or to its alias or data stream.
@@ -280,11 +309,12 @@ impl Privileges {
         })
     }
 
-    /// Whether the plugin, unlike this evaluator, may apply a restricting permission to a name.
+    /// Whether the plugin may apply a restricting permission to a name to which it does not apply
+    /// here: values of the caller are wildcards there, and some characters match differently.
     pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, id: u32) -> bool {
         grant.is_restricted()
             && (self.special.astral_or_control.contains(id)
-                || rendered_for(&caller.widened, grant)
+                || rendered_for(&caller.hiding, grant)
                     .any(|pattern| self.with_parents(id).any(|id| pattern.direct.contains(id))))
     }
 
@@ -305,8 +335,8 @@ impl Privileges {
             || self.any_pattern(caller, grant, |pattern| unknown.may_match(pattern))
             || (grant.is_restricted()
                 && (has_astral_or_control(unknown.text())
-                    || rendered_for(&caller.widened, grant)
-                        .any(|widened| unknown.may_match(&widened.pattern))))
+                    || rendered_for(&caller.hiding, grant)
+                        .any(|rendered| unknown.may_match(&rendered.pattern))))
     }
 
     /// Whether a condition is true for a pattern of a permission.
@@ -324,10 +354,9 @@ impl Privileges {
             })
     }
 
-    /// The permission of the configuration.
+    /// The permission in the configuration.
     pub(crate) fn permission(&self, grant: &Grant) -> Option<&IndexPermission> {
-        let (role, position) = &grant.permission;
-        self.config.roles.get(role)?.index_permissions.get(*position)
+        self.config.roles.get(&grant.role)?.index_permissions.get(grant.position)
     }
 }
 

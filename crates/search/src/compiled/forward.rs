@@ -13,12 +13,12 @@ use crate::filtering::{may_show_by_new_name, strictest_filtering};
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
 use crate::reading::Request;
-use crate::request::find;
+use crate::request::find_route;
 use crate::resolve::{Unknown, resolve};
 use crate::tenants::Tenants;
 
 use super::expressions::ExpandedNames;
-use super::{Caller, Privileges};
+use super::{Caches, Caller, Privileges};
 
 impl Privileges {
     /// The path and query with which a permitted request is forwarded: with names in place of its
@@ -38,36 +38,45 @@ impl Privileges {
     ) -> Option<String> {
         self.inventory()?;
         // All lists of a request are the same parameter.
-        let is_list = |need: &&Need<'_>| matches!(need.target, Target::Indices(_));
-        let expression = needs.iter().find(is_list)?.target.expression()?;
+        let expression = needs.iter().find_map(listed)?;
         // The body may need the same indices.
-        let is_replaced =
-            |need: &&Need<'_>| is_list(need) || need.target.expression() == Some(expression);
-        if needs.iter().filter(is_replaced).all(|need| self.is_certain(caller, need, expression)) {
+        let mut replaced = needs
+            .iter()
+            .filter(|need| listed(need).is_some() || need.target.expression() == Some(expression));
+        if replaced.all(|need| self.is_certain(caller, need, expression)) {
             return None;
         }
-        self.with_names(request, needs, expression, caller.uses_caches)
+        self.with_names(request, needs, expression, caller.caches)
     }
 
-    /// The path and query of a request with names in place of the patterns of `expression`.
-    /// `uses_cache`: the names are kept. `None` if the patterns cannot be replaced.
-    pub(crate) fn with_names(
+    /// Whether a permitted request may be forwarded with a pattern by which it shows documents,
+    /// since the pattern cannot be replaced.
+    pub(crate) fn may_keep_patterns(&self, request: &Request<'_>, needs: &[Need<'_>]) -> bool {
+        let showing = needs.iter().filter(|need| shown_by_pattern(need).is_some());
+        showing.filter_map(listed).any(|expression| {
+            self.with_names(request, needs, expression, Caches::Bypassed).is_none()
+        })
+    }
+
+    /// The path and query of a request with names in place of the patterns of `expression`. `None`
+    /// if the patterns cannot be replaced.
+    fn with_names(
         &self,
         request: &Request<'_>,
         needs: &[Need<'_>],
         expression: &Expression<'_>,
-        uses_cache: bool,
+        caches: Caches,
     ) -> Option<String> {
         let inventory = self.inventory()?;
         if needs.iter().any(may_reach_all) {
             return None;
         }
-        let matched =
-            find(request).filter(|matched| matched.route.operation.patterns_are_replaceable)?;
-        let expanded = self.expanded(inventory, expression, uses_cache).or_else(|| {
+        let matched = find_route(request)
+            .filter(|matched| matched.route.operation.patterns_are_replaceable)?;
+        let expanded = self.expanded(inventory, expression, caches).or_else(|| {
             let target = Target::Indices(expression.clone());
             let names = resolve(Some(inventory), self.settings.evaluation, &target)?;
-            Some(Arc::new(ExpandedNames::new(names.known, names.replaced, false)))
+            Some(Arc::new(ExpandedNames::new(names.known, names.replaced_aliases, false)))
         })?;
         let names = expanded.in_place(inventory, expression)?;
         // A change reaches a hidden alias neither by its pattern nor by its name.
@@ -79,8 +88,8 @@ impl Privileges {
         let count = if names.may_be_missing { 2 } else { 1 };
         let target = with_values(request.target, &matched, values.get(..count)?)?;
         // The only index of `/view*` may be `views`, and `/views` is another operation.
-        let again = find(&Request { target: &target, ..*request })?;
-        std::ptr::eq(again.route, matched.route).then_some(target)
+        let forwarded = find_route(&Request { target: &target, ..*request })?;
+        std::ptr::eq(forwarded.route, matched.route).then_some(target)
     }
 
     /// The missing privilege of a permitted request that is forwarded with its patterns. They may
@@ -110,12 +119,12 @@ impl Privileges {
     /// security configuration, which the plugin protects.
     fn is_certain_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
         let unknown = Unknown::Pattern(pattern);
-        let is_system =
-            || self.settings.all_system_indices().any(|system| system.may_overlap(pattern));
+        let mut system_indices = self.settings.all_system_indices();
         let tenants = self.restricted_tenants(caller);
         !caller.is_service
             && need.actions.iter().all(|action| self.grants_unknown(caller, *action, unknown))
-            && (!is_system() || self.grants_unknown(caller, SYSTEM_INDEX, unknown))
+            && (!system_indices.any(|system| system.may_overlap(pattern))
+                || self.grants_unknown(caller, SYSTEM_INDEX, unknown))
             // A newer alias may match, for an index of which a role hides something.
             && caller.is_unfiltered_anywhere(need)
             && !tenants.is_some_and(|tenants| {
@@ -129,10 +138,15 @@ fn may_reach_all(need: &Need<'_>) -> bool {
     matches!(&need.target, Target::Fixed(expression) if expression.is_empty_or_all())
 }
 
-/// The action by which a pattern of a need may show hidden documents of a newer index.
-pub(crate) fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
+/// The indices that a need takes from the path or the query.
+fn listed<'n>(need: &'n Need<'_>) -> Option<&'n Expression<'n>> {
     let Target::Indices(expression) = &need.target else { return None };
+    Some(expression)
+}
+
+/// The action by which a pattern of a need may show hidden documents of a newer index.
+fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
     let (action, _) =
         strictest_filtering(need).filter(|(action, _)| may_show_by_new_name(*action))?;
-    expression.has_pattern().then_some(action)
+    listed(need)?.has_pattern().then_some(action)
 }

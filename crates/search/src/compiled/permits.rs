@@ -7,11 +7,11 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 
 use super::expressions::ExpandedNames;
-use super::{Caller, Privileges};
+use super::{Caches, Caller, Privileges};
 use crate::answer::Missing;
 use crate::config::EvaluationType;
 use crate::expression::{Expression, Part};
-use crate::filtering::{denied_by_hidden, missing_on_new_names, strictest_filtering};
+use crate::filtering::{denied_by_hidden, missing_if_restricted, strictest_filtering};
 use crate::inventory::Inventory;
 use crate::need::{Need, Target};
 use crate::resolve::{
@@ -44,16 +44,18 @@ impl Privileges {
             .all(|need| FastCheck { privileges: self, caller, need, tenants }.permits())
     }
 
-    /// The names of an expression, if the inventory has all of them. `uses_cache`: they are kept.
+    /// The names of an expression, if the inventory has all of them.
     pub(super) fn expanded(
         &self,
         inventory: &Inventory,
         expression: &Expression<'_>,
-        uses_cache: bool,
+        caches: Caches,
     ) -> Option<Arc<ExpandedNames>> {
-        match uses_cache {
-            true => self.expressions.names(expression, || self.expand(inventory, expression)),
-            false => self.expand(inventory, expression).map(Arc::new),
+        match caches {
+            Caches::Used => {
+                self.expressions.names(expression, || self.expand(inventory, expression))
+            }
+            Caches::Bypassed => self.expand(inventory, expression).map(Arc::new),
         }
     }
 
@@ -66,7 +68,7 @@ impl Privileges {
         let is_of_dashboards = self.tenants().is_some_and(|tenants| {
             tenants.may_be_named_by(expression) || tenants.is_alone_in(&names.known)
         });
-        Some(ExpandedNames::new(names.known, names.replaced, is_of_dashboards))
+        Some(ExpandedNames::new(names.known, names.replaced_aliases, is_of_dashboards))
     }
 
     /// Dashboards, if a caller may not do everything with its index, or (`v4`) with the indices of
@@ -83,7 +85,7 @@ impl Privileges {
 impl Caller {
     /// Why a need that may reach new names is denied, if a role hides something from the caller.
     pub(super) fn missing_on_new_names(&self, need: &Need<'_>) -> Option<Missing> {
-        if self.roles.is_unrestricted { None } else { missing_on_new_names(need) }
+        if self.roles.is_unrestricted { None } else { missing_if_restricted(need) }
     }
 
     /// Whether the roles hide nothing that a need may show, on any name.
@@ -141,10 +143,10 @@ impl FastCheck<'_> {
         {
             return false;
         }
-        let Some(expanded) = privileges.expanded(inventory, expression, caller.uses_caches) else {
+        let Some(expanded) = privileges.expanded(inventory, expression, caller.caches) else {
             return false;
         };
-        let ExpandedNames { names, replaced, is_of_dashboards, .. } = &*expanded;
+        let ExpandedNames { names, replaced_aliases, is_of_dashboards, .. } = &*expanded;
         if tenants.is_some() && *is_of_dashboards {
             return false;
         }
@@ -160,7 +162,7 @@ impl FastCheck<'_> {
             let allowed = caller.roles.allowed(privileges, *action);
             allowed.is_some_and(|allowed| names.is_subset(allowed.known.names()))
         }) && self.is_unfiltered(|restricted| {
-            !restricted.is_disjoint(names) || !restricted.is_disjoint(replaced)
+            !restricted.is_disjoint(names) || !restricted.is_disjoint(replaced_aliases)
         })
     }
 
@@ -223,7 +225,8 @@ impl FastCheck<'_> {
         })
     }
 
-    /// Whether the roles hide nothing of the names of the need. `touches` returns whether the need has any of these names.
+    /// Whether the roles hide nothing of the names of the need. `touches` returns whether the need
+    /// has any of these names.
     fn is_unfiltered(self, touches: impl Fn(&RoaringBitmap) -> bool) -> bool {
         let roles = &self.caller.roles;
         roles.is_unrestricted

@@ -58,8 +58,8 @@ fn the_sets_of_roles_that_are_kept_are_bounded() {
     assert_eq!(privileges.lock_role_sets().len(), MAX_ROLE_SETS);
 }
 
-/// What explains decisions may have a low priority: no decision waits for it, and it takes no place
-/// in a cache.
+/// Explanations may run at a low priority: no decision waits for them, and they take no place in a
+/// cache.
 #[test]
 fn explaining_takes_no_lock_and_no_place_in_a_cache() {
     let privileges = privileges();

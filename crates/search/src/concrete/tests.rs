@@ -58,8 +58,8 @@ fn patterns_are_replaced_by_the_names_that_they_stand_for() {
         ("logs-1*,other", Some("logs-1,other")),
         ("logs-1*,mine", Some("logs-1,mine")),
         ("logs-1*,mine,-secret", None),
-        // The index is reached again, and filtered: not by its own name. What a name stands for
-        // beside an exclusion is left to the cluster.
+        // The alias reaches the index again, with a filter, and the own name of the index does not.
+        // The cluster resolves an alias beside an exclusion.
         ("oth*,-oth*,mine", None),
         ("oth*,-other,m*", Some("mine")),
         ("oth*,other,-oth*,mine", None),

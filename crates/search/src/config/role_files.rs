@@ -43,8 +43,8 @@ pub(super) fn load(loader: &mut Loader<'_>, config: &mut SecurityConfig) -> File
     let (roles, groups) = (&mut config.roles, &config.action_groups);
     let has_roles_file = read_entries(loader, "roles.yml", "roles", |reader, entries| {
         for (key, node) in entries {
-            if let Some((role, is_own)) = role(reader, key, node, groups) {
-                places.extend(is_own.then(|| (key.text.clone(), reader.place(key.at))));
+            if let Some((role, is_for_callers)) = role(reader, key, node, groups) {
+                places.extend(is_for_callers.then(|| (key.text.clone(), reader.place(key.at))));
                 roles.insert(key.text.clone(), role);
             }
         }
@@ -125,7 +125,8 @@ pub(super) fn warn_of_unused_roles(
     }
 }
 
-/// Reads the built-in roles and action groups. They must be marked `static`.
+/// Reads the built-in roles and action groups. All roles have the mark `static`: for a role without
+/// it, [`role`] would read [`BUILTIN`], which is being made.
 fn read_builtin(reader: &mut Reader, bytes: &[u8]) -> SecurityConfig {
     let mut config = SecurityConfig::default();
     let Some(root) = reader.parse(bytes) else { return config };
@@ -162,10 +163,10 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
             let Some(fields) = fields(reader, node, "an action group", keys) else { continue };
             let members = texts(reader, &fields, "allowed_actions");
             check_action_patterns(reader, &members);
-            let is_builtin = BUILTIN.action_groups.contains(&key.text);
-            warn_of_builtin(reader, key, &fields, is_builtin, "action group");
-            if !is_builtin {
-                members_by_group.push((&key.text, members));
+            match BUILTIN.action_groups.contains(&key.text) {
+                true if flag(reader, &fields, "static") => {}
+                true => warn_of_builtin(reader, key, "action group"),
+                false => members_by_group.push((&key.text, members)),
             }
         }
         let named = members_by_group.iter().map(|(name, members)| {
@@ -186,9 +187,12 @@ fn action_groups(loader: &mut Loader<'_>) -> ActionGroups {
 /// Warns of a group that contains itself. The plugin accepts it: all groups of the circle have the
 /// same actions.
 fn warn_of_circle(reader: &mut Reader, name: &str, members: &[Text<'_>], groups: &ActionGroups) {
-    let through =
-        members.iter().find(|member| member.text == name || groups.has_member(member.text, name));
-    let Some(member) = through.filter(|_| groups.has_member(name, name)) else { return };
+    let mut members = members.iter();
+    let Some(member) =
+        members.find(|member| member.text == name || groups.has_member(member.text, name))
+    else {
+        return;
+    };
     let mut message = format!("the action group `{name}` contains itself");
     if member.text != name {
         message += &format!(" by way of `{}`: both have the same actions", member.text);
@@ -206,10 +210,13 @@ fn role(
 ) -> Option<(Role, bool)> {
     let keys = ["cluster_permissions", "index_permissions", "tenant_permissions"];
     let role_fields = fields(reader, node, ROLE, &keys)?;
+    let is_static = flag(reader, &role_fields, "static");
     let is_marked =
-        ["reserved", "hidden", "static"].iter().any(|mark| flag(reader, &role_fields, mark));
-    let is_builtin = !flag(reader, &role_fields, "static") && is_builtin_role(&key.text);
-    warn_of_builtin(reader, key, &role_fields, is_builtin, "role");
+        is_static || ["reserved", "hidden"].iter().any(|mark| flag(reader, &role_fields, mark));
+    let redefines_builtin = !is_static && is_builtin_role(&key.text);
+    if redefines_builtin {
+        warn_of_builtin(reader, key, "role");
+    }
     let mut role = Role {
         cluster_permissions: actions(reader, &role_fields, "cluster_permissions", groups),
         ..Role::default()
@@ -225,7 +232,7 @@ fn role(
             role.tenant_permissions.push(TenantPermission { patterns, allowed_actions });
         }
     }
-    Some((role, !is_marked && !is_builtin))
+    Some((role, !is_marked && !redefines_builtin))
 }
 
 fn list<'n>(reader: &mut Reader, fields: &Fields<'n>, key: &str) -> &'n [Node] {
@@ -243,14 +250,14 @@ fn index_permission(
     Some(IndexPermission {
         patterns: patterns.into_iter().filter_map(|text| index_pattern(reader, text)).collect(),
         document_query: document_query(reader, &fields),
-        fields: names(reader, &fields, "fls").into_iter().map(hidden_field).collect(),
+        fields: names(reader, &fields, "fls").into_iter().map(normalize_field).collect(),
         masked_fields: names(reader, &fields, "masked_fields"),
         allowed_actions: actions(reader, &fields, "allowed_actions", groups),
     })
 }
 
-/// The plugin reads `!field` as `~field`: the field is hidden.
-fn hidden_field(field: Arc<str>) -> Arc<str> {
+/// Writes a hidden field as `~field`. The plugin also reads `!field` so.
+fn normalize_field(field: Arc<str>) -> Arc<str> {
     field.strip_prefix('!').map_or_else(|| field.clone(), |name| format!("~{name}").into())
 }
 
@@ -342,19 +349,11 @@ fn mapping(reader: &mut Reader, key: &Key, node: &Node) -> Option<RoleMapping> {
     Some(RoleMapping { role: key.text.clone(), users, backend_roles, and_backend_roles, hosts })
 }
 
-/// Warns of an entry with a built-in name, which is not used. An exported configuration has such
-/// entries, marked `static`.
-fn warn_of_builtin(
-    reader: &mut Reader,
-    key: &Key,
-    fields: &Fields<'_>,
-    is_builtin: bool,
-    what: &str,
-) {
-    if is_builtin && !flag(reader, fields, "static") {
-        let message = format!("`{}` is a built-in {what}: this definition is not used", key.text);
-        reader.warning_help(key.at, Warning::Duplicate, message, "use another name");
-    }
+/// Warns of an entry with a built-in name, which is not used. In an exported configuration, such
+/// entries are marked `static` and need no warning.
+fn warn_of_builtin(reader: &mut Reader, key: &Key, kind: &str) {
+    let message = format!("`{}` is a built-in {kind}: this definition is not used", key.text);
+    reader.warning_help(key.at, Warning::Duplicate, message, "use another name");
 }
 
 #[cfg(test)]

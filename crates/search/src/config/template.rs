@@ -124,14 +124,14 @@ impl Template {
         Some(Pattern::from_symbols(self.text.clone(), symbols))
     }
 
-    /// The pattern of all names that the plugin may match: it reads a value with `*` or `?` as a
+    /// The pattern by which the plugin hides documents: it reads a value with `*` or `?` as a
     /// pattern, and a text between slashes as a regular expression. `None` if the plugin matches
     /// the same names as [`Self::pattern`].
     ///
     /// A permission grants names that the literal pattern matches, and hides documents of all names
     /// that this wider pattern matches.
     #[must_use]
-    pub(crate) fn widened(&self, variables: &Variables) -> Option<Pattern> {
+    pub(crate) fn hiding_pattern(&self, variables: &Variables) -> Option<Pattern> {
         let (mut is_pattern, mut is_anything) = (false, false);
         for variable in &*self.variables {
             let value = match variable.default {
@@ -145,7 +145,7 @@ impl Template {
         }
         match (is_anything, is_pattern) {
             (true, _) => Some(Pattern::from_symbols(self.text.clone(), vec![Symbol::AnyText])),
-            (false, true) => Some(self.widest()),
+            (false, true) => Some(self.pattern_for_any_values()),
             (false, false) => None,
         }
     }
@@ -160,7 +160,7 @@ impl Template {
     }
 
     /// The pattern of all names that the template may match with some values.
-    pub(crate) fn widest(&self) -> Pattern {
+    pub(crate) fn pattern_for_any_values(&self) -> Pattern {
         let mut symbols = Vec::new();
         for variable in &*self.variables {
             symbols.extend(crate::pattern::symbols(&variable.before));
@@ -275,13 +275,13 @@ mod tests {
         let mut variables = variables();
         variables.set("attr.internal.plain", "hr");
         variables.set("attr.internal.regex", "/h.*/");
-        let widened = |text: &str| template(text).widened(&variables);
-        assert!(widened("${attr.internal.plain}-*").is_none());
-        assert!(widened("${attr.internal.none}-*").is_none());
-        assert!(widened("${user.name}-*").unwrap().matches("anna-1"));
-        assert!(!widened("${user.name}-*").unwrap().matches("anna"));
-        assert!(widened("${attr.internal.regex}").unwrap().matches("hr-1"));
-        assert!(widened("${attr.internal.plain:-x}-1").unwrap().matches("y-1"));
+        let hiding = |text: &str| template(text).hiding_pattern(&variables);
+        assert!(hiding("${attr.internal.plain}-*").is_none());
+        assert!(hiding("${attr.internal.none}-*").is_none());
+        assert!(hiding("${user.name}-*").unwrap().matches("anna-1"));
+        assert!(!hiding("${user.name}-*").unwrap().matches("anna"));
+        assert!(hiding("${attr.internal.regex}").unwrap().matches("hr-1"));
+        assert!(hiding("${attr.internal.plain:-x}-1").unwrap().matches("y-1"));
     }
 
     #[test]

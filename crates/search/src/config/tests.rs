@@ -151,7 +151,7 @@ fn an_unknown_key_is_named_with_what_was_meant_or_what_is_known() {
                 "a role of the cluster has `cluster_permissions`, `index_permissions`, `tenant_permissions`, {notes}"
             ),
         ),
-        // Those of a policy's own roles are other keys.
+        // Roles of a policy have other keys.
         (
             "roles.yml",
             "roles",
@@ -308,7 +308,7 @@ fn a_long_chain_of_action_groups_is_read() {
     assert!(loaded.config.action_groups.has_member("g0000", "indices:x1999"));
 }
 
-/// What was meant is looked for until that takes too long.
+/// Similar names are searched for until that takes too long.
 #[test]
 fn very_many_misspelt_action_groups_are_a_warning_each() {
     let name =

@@ -8,26 +8,28 @@ use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
-use super::requirement::{HeldRole, Requirement, Row, TemplateMatch};
+use super::requirement::{HeldRole, MustMatch, NameWithParents, Requirement, TemplateMatch};
 use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
 use crate::answer::Reason;
-use crate::compiled::{Caller, CompiledRole, Grant, Privileges, shown_by_pattern};
+use crate::compiled::{Caller, CompiledRole, Grant, Privileges};
 use crate::config::{EvaluationType, Template};
-use crate::filtering::{may_show_by_new_name, missing_on_new_names, strictest_filtering};
+use crate::filtering::{may_show_by_new_name, missing_if_restricted, strictest_filtering};
 use crate::need::{Need, Target};
 use crate::reading::Request;
 use crate::resolve::{Names, Unknown, is_checked};
 use crate::steps::Steps;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
-/// The most names with a condition each, if roles have several patterns with values of the caller.
-/// With more names, a request that only several roles together permit is taken for denied.
-const MAX_NAMES: usize = 50;
+/// Up to this many names get a condition each if several patterns with values of the caller may
+/// match them. More names share a condition: a single pattern must match them all. A request that
+/// only several patterns together permit is then taken for denied.
+const MAX_SEPARATE_NAMES: usize = 50;
 
 /// The roles that a caller must have for the needs of a request, among the roles that `can_be_held`
 /// returns `true` for. `is_server`: the caller is [Dashboards itself](dashboards_server), which
-/// needs fewer. Service accounts need more. `None` if finding the roles takes too many steps.
+/// needs fewer roles. More is denied to service accounts, which are not considered. `None` if
+/// finding the roles takes too many steps.
 #[must_use]
 pub fn requirement(
     privileges: &Privileges,
@@ -36,13 +38,15 @@ pub fn requirement(
     steps: &mut Steps,
 ) -> Option<Requirement> {
     let mut roles = Vec::new();
-    for (id, (name, role)) in (0..).zip(privileges.config().roles.keys().zip(&privileges.roles)) {
+    let compiled_roles = privileges.config().roles.keys().zip(&privileges.roles);
+    for (id, (name, compiled)) in (0..).zip(compiled_roles) {
         if can_be_held(name) {
-            let grants = role.grants.iter();
+            let grants = compiled.grants.iter();
             let size = grants.map(|grant| 1 + grant.patterns.len() + grant.templates.len());
             // Making a set of roles takes as long as some hundred comparisons with a name.
             steps.take(1 + size.sum::<usize>() + Action::COUNT)?;
-            roles.push(PossibleRole { name, role, caller: privileges.nameless_caller(&[id]) });
+            let caller = privileges.nameless_caller(&[id]);
+            roles.push(PossibleRole { name, compiled, caller });
         }
     }
     let requirement = Requirement::default();
@@ -50,7 +54,7 @@ pub fn requirement(
     for need in needs.iter().filter(|need| is_checked(privileges.evaluation(), need)) {
         let names = privileges.names(need);
         if names.as_ref().is_some_and(|names| finder.is_for_nobody(need, names)) {
-            return Some(Requirement { all: vec![Vec::new()], none: Vec::new() });
+            return Some(Requirement::met_by_nobody());
         }
         finder.require(need, names.as_ref())?;
     }
@@ -68,13 +72,8 @@ pub fn requirement_for(
 ) -> Option<Requirement> {
     let mut requirement = requirement(privileges, (needs, is_server), can_be_held, steps)?;
     // A request that is forwarded with patterns is denied if a role hides something.
-    let keeps_patterns = needs.iter().filter(|need| shown_by_pattern(need).is_some()).any(|need| {
-        need.target.expression().is_some_and(|expression| {
-            privileges.with_names(request, needs, expression, false).is_none()
-        })
-    });
-    if keeps_patterns {
-        refuse_restricted(privileges, &mut requirement, steps)?;
+    if privileges.may_keep_patterns(request, needs) {
+        forbid_hiding_roles(privileges, &mut requirement, steps)?;
     }
     Some(requirement)
 }
@@ -86,26 +85,29 @@ pub fn dashboards_server<'p>(privileges: &'p Privileges, needs: &[Need<'_>]) -> 
     let tenants = privileges.tenants()?;
     let is_about_dashboards = needs.iter().any(|need| {
         privileges.names(need).is_some_and(|names| {
-            is_of_tenant(privileges, need, &names) || is_of_other_tenant(privileges, need, &names)
+            is_of_global_tenant(privileges, need, &names)
+                || is_of_other_tenant(privileges, need, &names)
         })
     });
     is_about_dashboards.then_some(&*tenants.dashboards.server)
 }
 
-/// Whether a need is about an index of another tenant than the global tenant.
+/// Whether a need is about an index of another tenant than the global tenant. With full access to
+/// the global tenant, the plugin leaves out only such indices.
 fn is_of_other_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
     privileges.tenants().is_some_and(|tenants| tenants.is_of_other_tenant(&need.target, names))
         || !privileges.dashboards_left_out(need, TenantAccess::Write).is_disjoint(&names.known)
 }
 
-/// Whether a need is about the index of Dashboards in the global tenant.
-fn is_of_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
+/// Whether a need is about the index of Dashboards in the global tenant. Without access to it, the
+/// plugin leaves out all indices of Dashboards.
+fn is_of_global_tenant(privileges: &Privileges, need: &Need<'_>, names: &Names<'_>) -> bool {
     privileges.tenants().is_some_and(|tenants| tenants.is_about_dashboards(&need.target, names))
         || !privileges.dashboards_left_out(need, TenantAccess::None).is_disjoint(&names.known)
 }
 
-/// Refuses the roles that hide something.
-fn refuse_restricted(
+/// Forbids the roles that hide something.
+fn forbid_hiding_roles(
     privileges: &Privileges,
     requirement: &mut Requirement,
     steps: &mut Steps,
@@ -113,7 +115,7 @@ fn refuse_restricted(
     let roles = privileges.config().roles.keys().zip(&privileges.roles);
     for (name, _) in roles.filter(|(_, role)| role.grants.iter().any(Grant::is_restricted)) {
         steps.take(1 + requirement.none.len())?;
-        requirement.refuse(HeldRole::always(name));
+        requirement.forbid(HeldRole::always(name));
     }
     Some(())
 }
@@ -130,48 +132,50 @@ struct Finder<'p, 's> {
 /// A role that somebody can have.
 struct PossibleRole<'p> {
     name: &'p Arc<str>,
-    role: &'p CompiledRole,
-    /// A caller with this role alone, and without values.
+    compiled: &'p CompiledRole,
+    /// A caller with this role alone, and without values for templates.
     caller: Caller,
 }
 
-/// A role that grants an action, if a pattern with values of the caller matches.
+/// A role that grants an action. With a template, it does so only if the template matches with the
+/// values of the caller.
 type Candidate<'p> = (&'p Arc<str>, Option<&'p Template>);
 
 impl<'p> Finder<'p, '_> {
     /// Whether a need is permitted to nobody as it is.
     fn is_for_nobody(&self, need: &Need<'_>, names: &Names<'_>) -> bool {
         let settings = &self.privileges.settings;
-        names.is_emptied
+        names.is_emptied_by_exclusions
             || settings.changes_all(need)
             || !names.known.is_disjoint(&self.privileges.special.security)
             || names.unknown.iter().any(|unknown| {
                 !matches!(unknown.special_reason(settings), None | Some(Reason::SystemIndex))
             })
-            || (!names.is_nothing()
+            || (!names.is_empty()
                 && !self.is_server
                 && is_of_other_tenant(self.privileges, need, names))
     }
 
     /// Adds the conditions of a need. `None` if that takes too many steps.
     fn require(&mut self, need: &Need<'_>, names: Option<&Names<'_>>) -> Option<()> {
-        if missing_on_new_names(need).is_some() {
-            refuse_restricted(self.privileges, &mut self.requirement, self.steps)?;
+        if missing_if_restricted(need).is_some() {
+            forbid_hiding_roles(self.privileges, &mut self.requirement, self.steps)?;
         }
         let Some(names) = names else {
+            // An index that exists already is not created, which needs no role.
             if need.target != Target::Cluster {
                 return Some(());
             }
             return self.require_of_role(need, |role, action| role.cluster.contains(action));
         };
         self.steps.take(1 + to_usize(names.known.len()) + names.unknown.len())?;
-        if names.is_nothing() {
+        if names.is_empty() {
             return match self.privileges.evaluation() {
                 EvaluationType::Legacy => Some(()),
                 EvaluationType::V4 => self.require_of_role(need, CompiledRole::grants_anywhere),
             };
         }
-        if !self.is_server && is_of_tenant(self.privileges, need, names) {
+        if !self.is_server && is_of_global_tenant(self.privileges, need, names) {
             self.require_tenant(need)?;
         }
         self.require_names(need, names)
@@ -185,13 +189,14 @@ impl<'p> Finder<'p, '_> {
     ) -> Option<()> {
         for action in need.actions {
             self.steps.take(self.roles.len())?;
-            let permitting = self.roles.iter().filter(|role| permits(role.role, *action));
+            let permitting = self.roles.iter().filter(|role| permits(role.compiled, *action));
             let any = permitting.map(|role| HeldRole::always(role.name)).collect();
             self.add(any)?;
         }
         Some(())
     }
 
+    /// Adds a condition, unless the requirement has it already.
     fn add(&mut self, any: Vec<HeldRole>) -> Option<()> {
         self.steps.take(1 + self.requirement.all.len() + any.len())?;
         if !self.requirement.all.contains(&any) {
@@ -208,7 +213,7 @@ impl<'p> Finder<'p, '_> {
             let (permitting, denying): (Vec<_>, Vec<_>) = self
                 .roles
                 .iter()
-                .map(|role| (role.role.tenant, role.name))
+                .map(|role| (role.compiled.tenant, role.name))
                 .partition(|(tenant, _)| tenant.permits_need(need, *action, evaluation));
             let mut any: Vec<HeldRole> =
                 permitting.into_iter().map(|(_, name)| HeldRole::always(name)).collect();
@@ -230,6 +235,7 @@ impl<'p> Finder<'p, '_> {
     fn require_names(&mut self, need: &Need<'_>, names: &Names<'_>) -> Option<()> {
         let settings = &self.privileges.settings;
         let system = &names.known & &self.privileges.special.system;
+        // The conditions for system indices are the same for each action: `add` keeps them once.
         for action in need.actions {
             self.require_known(*action, &names.known)?;
             self.require_known(SYSTEM_INDEX, &system)?;
@@ -241,13 +247,13 @@ impl<'p> Finder<'p, '_> {
             }
         }
         match strictest_filtering(need) {
-            Some((action, _)) => self.refuse_restrictions(action, names),
+            Some((action, _)) => self.forbid_roles_that_hide(action, names),
             None => Some(()),
         }
     }
 
-    /// Refuses the roles that hide something of the request.
-    fn refuse_restrictions(&mut self, action: Action, names: &Names<'_>) -> Option<()> {
+    /// Forbids the roles that hide something of these names.
+    fn forbid_roles_that_hide(&mut self, action: Action, names: &Names<'_>) -> Option<()> {
         let privileges = self.privileges;
         let known: BTreeSet<u32> = names
             .known
@@ -272,21 +278,22 @@ impl<'p> Finder<'p, '_> {
                 may_show_by_new_name(action) || privileges.matches_unknown(&nobody, grant, *unknown)
             });
             if hides {
-                self.requirement.refuse(HeldRole::always(role));
+                self.requirement.forbid(HeldRole::always(role));
                 continue;
             }
             for id in &grant.templates {
                 let Some(template) = privileges.templates.get(*id as usize) else { continue };
-                let widest = template.widest();
-                let rows = known.iter().map(|id| row(privileges, *id));
-                let rows = rows.chain(names.unknown.iter().map(|unknown| Row::new(*unknown)));
-                let names: Vec<Row> = rows.filter(|row| row.may_match(&widest)).collect();
+                let pattern = template.pattern_for_any_values();
+                let known = known.iter().map(|id| name_with_parents(privileges, *id));
+                let unknown = names.unknown.iter().map(|unknown| NameWithParents::new(*unknown));
+                let names: Vec<_> =
+                    known.chain(unknown).filter(|name| name.may_match(&pattern)).collect();
                 if !names.is_empty() {
-                    let template_match =
-                        TemplateMatch { template: template.clone(), names, is_all: false };
-                    let held =
-                        HeldRole { template_match: Some(template_match), ..HeldRole::always(role) };
-                    self.requirement.refuse(held);
+                    let (template, must_match) = (template.clone(), MustMatch::Any);
+                    self.requirement.forbid(HeldRole {
+                        template_match: Some(TemplateMatch { template, names, must_match }),
+                        ..HeldRole::always(role)
+                    });
                 }
             }
         }
@@ -303,10 +310,11 @@ impl<'p> Finder<'p, '_> {
             candidates.push(((role.name, None), granted));
             for template in templates(self.privileges, &role.caller, action) {
                 self.steps.take(to_usize(names.len()))?;
-                let widest = template.widest();
-                let may_match = |id: &u32| row(self.privileges, *id).may_match(&widest);
-                let matched = remaining.iter().filter(may_match).collect();
-                candidates.push(((role.name, Some(template)), matched));
+                let pattern = template.pattern_for_any_values();
+                let matched = remaining
+                    .iter()
+                    .filter(|id| name_with_parents(self.privileges, *id).may_match(&pattern));
+                candidates.push(((role.name, Some(template)), matched.collect()));
             }
         }
         candidates.retain(|(_, granted)| !granted.is_empty());
@@ -327,11 +335,12 @@ impl<'p> Finder<'p, '_> {
             if templates == 0 {
                 ids.truncate(1);
             }
-            let rows: Vec<Row> = ids.into_iter().map(|id| row(self.privileges, id)).collect();
+            let names: Vec<_> =
+                ids.into_iter().map(|id| name_with_parents(self.privileges, id)).collect();
             // Several patterns may together match names that none matches alone.
-            let is_each = templates > 1 && rows.len() <= MAX_NAMES;
-            for rows in rows.chunks(if is_each { 1 } else { rows.len() }) {
-                self.require_one_of(&granting, rows)?;
+            let are_separate = templates > 1 && names.len() <= MAX_SEPARATE_NAMES;
+            for names in names.chunks(if are_separate { 1 } else { names.len() }) {
+                self.require_one_of(&granting, names)?;
             }
         }
         Some(())
@@ -339,30 +348,34 @@ impl<'p> Finder<'p, '_> {
 
     /// Requires roles that grant an action on a name or pattern that the inventory lacks.
     fn require_unknown(&mut self, action: Action, unknown: Unknown<'_>) -> Option<()> {
-        let row = Row::new(unknown);
+        let name = NameWithParents::new(unknown);
         let mut granting: Vec<Candidate<'p>> = Vec::new();
-        for PossibleRole { name, caller, .. } in &self.roles {
+        for PossibleRole { name: role, caller, .. } in &self.roles {
             self.steps.take(1)?;
             if self.privileges.grants_unknown(caller, action, unknown) {
-                granting.push((name, None));
+                granting.push((role, None));
             } else {
-                let templates = templates(self.privileges, caller, action).into_iter();
-                let may_match = templates.filter(|template| row.may_match(&template.widest()));
-                granting.extend(may_match.map(|template| (*name, Some(template))));
+                let mut templates = templates(self.privileges, caller, action);
+                templates.retain(|template| name.may_match(&template.pattern_for_any_values()));
+                granting.extend(templates.into_iter().map(|template| (*role, Some(template))));
             }
         }
-        self.require_one_of(&granting, &[row])
+        self.require_one_of(&granting, &[name])
     }
 
     /// Requires any of these roles. Roles without a template are listed first.
-    fn require_one_of(&mut self, granting: &[Candidate<'p>], rows: &[Row]) -> Option<()> {
+    fn require_one_of(
+        &mut self,
+        granting: &[Candidate<'p>],
+        names: &[NameWithParents],
+    ) -> Option<()> {
         let (always, sometimes): (Vec<Candidate<'_>>, Vec<_>) =
             granting.iter().partition(|(_, template)| template.is_none());
         let any = always.into_iter().chain(sometimes).map(|(role, template)| {
             let template_match = template.map(|template| TemplateMatch {
                 template: template.clone(),
-                names: rows.to_vec(),
-                is_all: true,
+                names: names.to_vec(),
+                must_match: MustMatch::All,
             });
             HeldRole { template_match, ..HeldRole::always(role) }
         });
@@ -378,10 +391,11 @@ fn templates<'p>(privileges: &'p Privileges, caller: &Caller, action: Action) ->
 }
 
 /// A name of the inventory, with the aliases and data streams of an index.
-fn row(privileges: &Privileges, id: u32) -> Row {
+fn name_with_parents(privileges: &Privileges, id: u32) -> NameWithParents {
     let groups = privileges.inventory.groups(id).iter();
     let parents = groups.map(|group| privileges.inventory.name(*group).to_owned()).collect();
-    Row { name: privileges.inventory.name(id).to_owned(), parents, is_pattern: false }
+    let name = privileges.inventory.name(id).to_owned();
+    NameWithParents { name, parents, is_pattern: false }
 }
 
 fn to_usize(names: u64) -> usize {

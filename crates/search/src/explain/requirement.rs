@@ -33,20 +33,34 @@ pub struct TemplateMatch {
     /// The pattern.
     pub template: Template,
     /// The names, each with its aliases and data streams.
-    pub(super) names: Vec<Row>,
-    /// Whether the pattern must match all names. Otherwise it must match at least one.
-    pub(super) is_all: bool,
+    pub(super) names: Vec<NameWithParents>,
+    pub(super) must_match: MustMatch,
 }
 
-/// A name or pattern of a request. A grant on one of its aliases or data streams suffices, too.
+/// The names that a pattern must match.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum MustMatch {
+    /// All: the role must grant an action on them.
+    All,
+    /// At least one: the role then hides something of it.
+    Any,
+}
+
+/// A name or pattern of a request. A grant on one of its parents suffices, too.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
+pub(super) struct NameWithParents {
     pub(super) name: String,
+    /// The aliases and data streams of an index.
     pub(super) parents: Vec<String>,
     pub(super) is_pattern: bool,
 }
 
 impl Requirement {
+    /// One condition, which no role meets.
+    pub(super) fn met_by_nobody() -> Self {
+        Self { all: vec![Vec::new()], none: Vec::new() }
+    }
+
     /// Whether a caller with these roles and values meets the requirement.
     #[must_use]
     pub fn is_met_by(&self, roles: &BTreeSet<Arc<str>>, variables: &Variables) -> bool {
@@ -74,13 +88,13 @@ impl Requirement {
         let without =
             with.all.iter_mut().flatten().flat_map(|role| std::mem::take(&mut role.without));
         for role in without.collect::<Vec<_>>() {
-            with.refuse(HeldRole::always(&role));
+            with.forbid(HeldRole::always(&role));
         }
         vec![alternative, with]
     }
 
     /// Adds a role that a caller must not have.
-    pub(super) fn refuse(&mut self, role: HeldRole) {
+    pub(super) fn forbid(&mut self, role: HeldRole) {
         if !self.none.contains(&role) {
             self.none.push(role);
         }
@@ -116,36 +130,40 @@ impl HeldRole {
 
 impl TemplateMatch {
     fn holds(&self, variables: &Variables) -> bool {
-        // A role hides documents of more names than it grants: see `Template::widened`.
-        let widened = if self.is_all { None } else { self.template.widened(variables) };
-        let Some(pattern) = widened.or_else(|| self.template.pattern(variables)) else {
-            return false;
-        };
-        if !self.is_all {
-            return self.names.iter().any(|row| row.may_match(&pattern));
+        let granting = self.template.pattern(variables);
+        match self.must_match {
+            MustMatch::All => granting.is_some_and(|pattern| {
+                self.names.iter().all(|name| match name.is_pattern {
+                    true => pattern.covers(&name.name),
+                    false => name.may_match(&pattern),
+                })
+            }),
+            MustMatch::Any => self
+                .template
+                .hiding_pattern(variables)
+                .or(granting)
+                .is_some_and(|pattern| self.names.iter().any(|name| name.may_match(&pattern))),
         }
-        self.names.iter().all(|row| match row.is_pattern {
-            true => pattern.covers(&row.name),
-            false => row.may_match(&pattern),
-        })
     }
 
     /// The names.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        self.names.iter().map(|row| &*row.name)
+        self.names.iter().map(|name| &*name.name)
     }
 
     /// The only user name with which the pattern matches, if that is certain.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         match self.names.as_slice() {
-            [row] if !row.is_pattern && row.parents.is_empty() => self.template.user_of(&row.name),
+            [NameWithParents { name, parents, is_pattern: false }] if parents.is_empty() => {
+                self.template.user_of(name)
+            }
             _ => None,
         }
     }
 }
 
-impl Row {
+impl NameWithParents {
     pub(super) fn new(unknown: Unknown<'_>) -> Self {
         let is_pattern = matches!(unknown, Unknown::Pattern(_));
         Self { name: unknown.text().to_owned(), parents: Vec::new(), is_pattern }

@@ -47,7 +47,8 @@ impl Inventory {
     /// may not see an index may still see its alias: the index is then [unlisted](Self::unlisted).
     ///
     /// # Errors
-    /// If it is another answer, or an alias or data stream has a member that is no index.
+    /// If it is another answer, or an alias or data stream has the name of an index, or another
+    /// alias or data stream as a member.
     pub fn from_resolved(json: &[u8]) -> Result<Self, serde_json::Error> {
         let resolved: Resolved = serde_json::from_slice(json)?;
         let mut builder = InventoryBuilder::default();
@@ -69,8 +70,8 @@ impl Inventory {
         match builder.contradiction() {
             None => Ok(builder.build()),
             Some(name) => Err(serde_json::Error::custom(format_args!(
-                "the alias or data stream `{name}` is an index, too, \
-                 or has a member that is no index"
+                "the alias or data stream `{name}` has the name of an index, \
+                 or another alias or data stream as a member"
             ))),
         }
     }
@@ -112,7 +113,7 @@ mod tests {
         }
     }
 
-    /// What such an alias stands for is not known.
+    /// The indices of such an alias are not known.
     #[test]
     fn an_alias_of_an_alias_is_an_error() {
         let read = |aliases: &str| {
@@ -127,7 +128,10 @@ mod tests {
             r#"{"name":"a","indices":["c"]}"#,
         ] {
             let error = read(aliases).unwrap_err().to_string();
-            assert!(error.contains("has a member that is no index"), "{aliases}: {error}");
+            assert!(
+                error.contains("another alias or data stream as a member"),
+                "{aliases}: {error}"
+            );
         }
     }
 }

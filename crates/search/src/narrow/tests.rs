@@ -88,7 +88,7 @@ fn each_need_has_its_parameter() {
                 let (mut needs, mut none) = (Vec::new(), Vec::new());
                 read(&request, &mut needs).unwrap();
                 let mut lists = Vec::new();
-                let mut reading = crate::request::route(&request, &mut none)
+                let mut reading = crate::request::start_reading(&request, &mut none)
                     .unwrap_or_else(|problem| panic!("{problem}"));
                 read_places(&mut reading, |need, _| lists.push(need)).unwrap();
                 let is_list = |need: &&Need<'_>| matches!(need.target, Target::Indices(_));

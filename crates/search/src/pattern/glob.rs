@@ -21,12 +21,12 @@ impl Symbol {
 }
 
 pub(crate) fn symbols(text: &str) -> Vec<Symbol> {
-    let symbol = |byte| match byte {
+    let symbols = text.bytes().map(|byte| match byte {
         b'*' => Symbol::AnyText,
         b'?' => Symbol::AnyCharacter,
         byte => Symbol::Byte(byte),
-    };
-    text.bytes().map(symbol).collect()
+    });
+    symbols.collect()
 }
 
 pub(crate) fn matches(pattern: &[Symbol], name: &str) -> bool {

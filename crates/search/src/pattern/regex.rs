@@ -56,8 +56,7 @@ impl Regex {
 
     /// Whether it matches the whole name. In Java, `.` does not match some control characters.
     pub(crate) fn matches(&self, name: &str) -> bool {
-        let is_line_end = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-        !name.contains(is_line_end)
+        !name.contains(|c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'))
             && self.starts.iter().all(|(must, machine)| is_match(machine, name) == Some(*must))
             && is_match(&self.whole, name) == Some(true)
     }

@@ -32,7 +32,7 @@ fn each_route_of_the_specification_is_mapped_or_denied_by_name() {
     }
 }
 
-/// What needs nothing is open to everyone who is authenticated. A node answers these two itself,
+/// A route without needs is open to everyone who is authenticated. A node answers these two itself,
 /// without an action for which its security plugin could ask (3.4.0: 200 for a user without roles).
 #[test]
 fn only_lists_of_paths_need_nothing() {

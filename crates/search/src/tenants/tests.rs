@@ -100,7 +100,7 @@ fn the_index_of_dashboards_needs_a_privilege_on_its_tenant() {
         assert!(may(privileges, "kibanaserver", "none", DELETE, ".kibana"), "Dashboards itself");
     }
     assert!(!may(&index, "ann", "none", SEARCH, "kb"), "an alias for it alone");
-    // What a stored query looks up is not seen: it may be that index alone.
+    // The look-ups of a stored query are not seen: they may be about that index alone.
     let options = Options { closed: true, hidden: true, ..Options::OPEN };
     let target = Target::Fixed(Expression::new("", options));
     let need = [Need {
@@ -165,7 +165,7 @@ fn a_hidden_index_of_an_alias_stays_beside_the_index_of_dashboards() {
         let _ = all.alias("al-gen", [".kibana", "public", "gen"]);
     });
     let caller = caller(&privileges, "ann", &["none"]);
-    // What is taken out by a pattern is not hidden, either.
+    // Excluded by a pattern, the index is not hidden, either.
     for text in ["*gen", "al-gen", "*,-ge*"] {
         let target = Target::Indices(Expression::new(text, Options::OPEN));
         let need = Need {

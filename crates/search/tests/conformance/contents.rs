@@ -1,4 +1,4 @@
-//! What the cluster contains beside what it always has: generated anew with each set of roles.
+//! The generated contents of the cluster: others with each set of roles.
 
 use fastrand::Rng;
 use search::InventoryBuilder;
@@ -49,7 +49,7 @@ impl Contents {
         contents
     }
 
-    pub(crate) fn of_record(record: &Value) -> Self {
+    pub(crate) fn from_record(record: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let entries = |key: &str| record[key].as_object().into_iter().flatten();
         let members = |value: &Value| value.as_array().into_iter().flatten().map(text).collect();

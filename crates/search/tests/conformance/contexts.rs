@@ -15,11 +15,11 @@ use crate::requests::Sent;
 use crate::world::{self, ROLES, World};
 use crate::{NODE, setting};
 
-/// Who asks: a user, and its role.
+/// A user with a role, as the sender of a request.
 type Asking = (&'static str, &'static str);
 
-/// Those who open a scroll and a point in time of `logs-a`. `r0` may read `logs-*`, `r1` another
-/// index, `r2` everything, and `r3` may read `logs-*` but do nothing on the cluster.
+/// The users that open a scroll and a point in time of `logs-a`. `r0` may read `logs-*`, `r1`
+/// another index, `r2` everything, and `r3` may read `logs-*` but do nothing on the cluster.
 const OPENING: [Asking; 4] = [("ann", "r0"), ("ann", "r1"), ("ann", "r2"), ("ann", "r3")];
 
 /// Others who then use it.
@@ -42,15 +42,15 @@ fn recorded_answers_about_scrolls_and_points_in_time_are_ours() {
     for line in include_str!("contexts.jsonl").lines() {
         let line: Value = serde_json::from_str(line).expect("JSON");
         if line["roles"].is_object() {
-            world = Some(World::of(line["roles"].clone(), false));
+            world = Some(World::with_roles(line["roles"].clone(), false));
             continue;
         }
-        let (world, sent) = (world.as_ref().expect("roles come first"), Sent::of_record(&line));
+        let (world, sent) = (world.as_ref().expect("roles come first"), Sent::from_record(&line));
         let answer = Sent::recorded_answer(&line);
         let shown = || format!("{} {}: {answer:?}", line["user"], sent.shown());
         let is_permitted = answer.allowed.unwrap_or_else(|| panic!("undecided: {}", shown()));
         let is_of_another = line["of_another"] == true && sent.target == "/_search/scroll";
-        match (decision::of(world, &sent), is_permitted) {
+        match (decision::decide(world, &sent), is_permitted) {
             (Decision::Permitted(None), false) if is_of_another && sent.roles == SEARCHES_ALL => {}
             (Decision::Permitted(None), true) | (Decision::Denied { .. }, false) => seen[0] += 1,
             (Decision::Denied { operation, .. }, true) if STRICTER.contains(&&*operation) => {
@@ -59,7 +59,7 @@ fn recorded_answers_about_scrolls_and_points_in_time_are_ours() {
             (ours, _) => panic!("{ours:?} for {}", shown()),
         }
         // Where the cluster checks whose a scroll is, that is left to it, and nothing else.
-        match (decision::decide(world, &sent, true), is_permitted) {
+        match (decision::decide_with_scrolls(world, &sent, true), is_permitted) {
             (Decision::Permitted(None), false) if is_of_another => seen[2] += 1,
             (Decision::Permitted(None), true) | (Decision::Denied { .. }, false) => {}
             (Decision::Denied { operation, .. }, true)
@@ -75,7 +75,7 @@ fn recorded_answers_about_scrolls_and_points_in_time_are_ours() {
 fn a_node_answers_about_scrolls_and_points_in_time_as_recorded() {
     let _node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut node = Node::at(&setting("NODE", "http://127.0.0.1:9200"));
-    let world = World::of(roles(), false);
+    let world = World::with_roles(roles(), false);
     world::create(&mut node);
     world.activate(&mut node);
     let mut recorded = Recorded { node, lines: String::new(), answers: Vec::new() };
@@ -187,7 +187,7 @@ impl Recorded {
     }
 }
 
-/// Those who use what somebody has opened, the last one itself; and whether they are other users.
+/// The users of an open scroll, its owner last, and whether they are others than the owner.
 fn users(opening: Asking) -> impl Iterator<Item = (Asking, bool)> {
     OTHERS.into_iter().map(move |other| (other, other.0 != opening.0)).chain([(opening, false)])
 }

@@ -1,4 +1,4 @@
-//! What this crate decides about a request, and where it is stricter than a node.
+//! The decisions of this crate, and the cases in which it is stricter than a node.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use search::{Kind, Need, Part, Privileges, Request, RequestBody, Subject, Target
 use crate::requests::Sent;
 use crate::world::World;
 
-/// What is decided.
+/// The decision about a request.
 #[derive(Debug)]
 pub(crate) enum Decision {
     /// Only on these indices, if there are some.
@@ -38,8 +38,8 @@ const UNSEEN: &str = "what a node makes of several sources is not seen";
 
 /// Operations, why a request is denied that a node permits, and the reason for that. Every
 /// difference is in this table. `*` stands for any operation, and once in the second column for any
-/// text. What does not mention `(reduces)` holds for both kinds of clusters, and what does not
-/// mention `(excludes)` also for expressions that take something out.
+/// text. A line without `(reduces)` holds for both kinds of clusters, and a line without
+/// `(excludes)` also for expressions with exclusions.
 pub(crate) const STRICTER: &[(&str, &str, &str)] = &[
     ("*", "* NotGranted (pattern)", NOT_EXPANDED),
     ("*", "* SecurityIndex (pattern)", NOT_EXPANDED),
@@ -139,13 +139,17 @@ pub(crate) fn explains((row, reason, _): &(&str, &str, &str), operation: &str, w
     (*row == "*" || *row == operation) && [why, in_both, of_any].into_iter().any(is_reason)
 }
 
-/// What is decided about a request.
-pub(crate) fn of(world: &World, sent: &Sent) -> Decision {
-    decide(world, sent, false)
+/// The decision about a request.
+pub(crate) fn decide(world: &World, sent: &Sent) -> Decision {
+    decide_with_scrolls(world, sent, false)
 }
 
-/// The same; also where the cluster checks whose a scroll is.
-pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> Decision {
+/// The decision about a request, also for a cluster that checks the owner of a scroll.
+pub(crate) fn decide_with_scrolls(
+    world: &World,
+    sent: &Sent,
+    scrolls_are_checked: bool,
+) -> Decision {
     let request = Request {
         method: &sent.method,
         target: &sent.target,
@@ -191,7 +195,7 @@ pub(crate) fn decide(world: &World, sent: &Sent, scrolls_are_checked: bool) -> D
     Decision::Denied { operation: operation.to_owned(), why }
 }
 
-/// What a request with this name finds documents in.
+/// The indices in which a request with this name finds documents.
 fn indices(world: &World, name: String) -> Vec<String> {
     let inventory = &world.inventory;
     let group = inventory.id(&name).filter(|id| !inventory.kind(*id).is_some_and(Kind::is_index));

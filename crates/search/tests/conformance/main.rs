@@ -57,10 +57,10 @@ fn recorded_answers_are_ours() {
     for line in include_str!("recorded.jsonl").lines() {
         let line: Value = serde_json::from_str(line).expect("JSON");
         if line.get("roles").is_some_and(Value::is_object) {
-            world = Some(World::of_record(&line));
+            world = Some(World::from_record(&line));
         } else {
-            let sent = Sent::of_record(&line);
-            let ours = decision::of(world.as_ref().expect("roles come first"), &sent);
+            let sent = Sent::from_record(&line);
+            let ours = decision::decide(world.as_ref().expect("roles come first"), &sent);
             tally.add(&sent, &Sent::recorded_answer(&line), &ours);
         }
     }
@@ -90,7 +90,7 @@ fn a_node_gives_the_same_answers() {
         for request in 0..PER_WORLD {
             let sent = requests::generate(&mut random);
             let answer = node.decide(&sent);
-            let ours = decision::of(&world, &sent);
+            let ours = decision::decide(&world, &sent);
             tally.add(&sent, &answer, &ours);
             if sent.may_create && answer.status < 300 {
                 world.remove_new(&mut node);

@@ -16,7 +16,7 @@ pub(crate) struct Node {
     stream: BufReader<TcpStream>,
 }
 
-/// What a node answers.
+/// The answer of a node.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -24,8 +24,8 @@ pub(crate) struct Answer {
     pub(crate) allowed: Option<bool>,
     /// The indices of the documents that a search found.
     pub(crate) found: Option<BTreeSet<String>>,
-    /// What a request without an error shows: documents, their number, buckets of aggregations and
-    /// indices.
+    /// The contents of an answer without an error: documents, their number, buckets of aggregations
+    /// and indices.
     pub(crate) shown: Option<BTreeSet<String>>,
 }
 
@@ -156,7 +156,7 @@ fn connect(address: &str) -> BufReader<TcpStream> {
     BufReader::new(stream)
 }
 
-/// What an answer shows, as far as two nodes with the same contents show the same.
+/// The contents of an answer that are the same on two nodes with the same contents.
 fn shown(path: &str, answer: &Value) -> BTreeSet<String> {
     let texts = |values: &Value, prefix: &str| -> Vec<String> {
         values.as_array().into_iter().flatten().map(|value| format!("{prefix} {value}")).collect()

@@ -48,7 +48,7 @@ pub(crate) const NAMES: [&str; 26] = [
     "al-gen",
     "al-logs",
 ];
-/// Who asks.
+/// The users that send requests.
 const USERS: [&str; 5] = ["user", "user", "user", "other", "a.b"];
 const EXPRESSIONS: [&str; 65] = [
     "*",
@@ -84,7 +84,7 @@ const EXPRESSIONS: [&str; 65] = [
     "logs-*,-nothing",
     "logs-*,-logs-b,new-1",
     "logs-*,-logs-b*,new-1",
-    // What does not take out what it looks like.
+    // These exclusions exclude less than they name.
     "stream-*,-stream-app",
     "stream-*,-stream-app,-mix",
     "*,-stream-app",
@@ -149,7 +149,7 @@ const PARAMETERS: [&str; 10] = [
 ];
 
 impl Sent {
-    pub(crate) fn of_record(record: &Value) -> Self {
+    pub(crate) fn from_record(record: &Value) -> Self {
         let text = |name: &str| record[name].as_str().unwrap_or_default().to_owned();
         let user = record["user"].as_str().unwrap_or("user").to_owned();
         Self {
@@ -420,7 +420,7 @@ fn write(random: &mut Rng, sent: &mut Sent) {
         0 => ("PUT", format!("/{name}/_doc/2"), known),
         1 => ("POST", format!("/{name}/_doc"), known),
         2 => ("DELETE", format!("/{name}/_doc/2"), String::new()),
-        // What it has already, since this document is kept.
+        // The update changes nothing, since this document is kept.
         3 => ("POST", format!("/{name}/_update/1"), json!({ "doc": { "id": "1" } }).to_string()),
         4 => ("PUT", format!("/{name}/_create/1"), known),
         _ => {

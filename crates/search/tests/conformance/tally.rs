@@ -55,7 +55,7 @@ impl Tally {
         }
     }
 
-    /// What is wrong: over-grants, and denials that no line of the table explains.
+    /// The errors: over-grants, and denials that no line of the table explains.
     pub(crate) fn problems(&self) -> String {
         let mut problems = String::new();
         for request in self.over_granted.iter().take(40) {

@@ -1,4 +1,4 @@
-//! What the cluster always contains, and generated roles and mappings.
+//! The fixed contents of the cluster, and generated roles and mappings.
 
 use std::sync::Arc;
 
@@ -182,16 +182,16 @@ impl World {
     }
 
     /// Each role for the backend role of the same name.
-    pub(crate) fn of(roles: Value, reduces: bool) -> Self {
+    pub(crate) fn with_roles(roles: Value, reduces: bool) -> Self {
         let names = (0..ROLES).map(|number| format!("r{number}"));
         let mappings =
             names.map(|name| (name.clone(), json!({ "backend_roles": [name] }))).collect();
         Self::new(roles, reduces, mappings, Contents::default())
     }
 
-    /// What [`World::record`] has recorded.
-    pub(crate) fn of_record(record: &Value) -> Self {
-        let contents = Contents::of_record(&record["contents"]);
+    /// The world that [`World::record`] has recorded.
+    pub(crate) fn from_record(record: &Value) -> Self {
+        let contents = Contents::from_record(&record["contents"]);
         Self::new(
             record["roles"].clone(),
             record["reduces"] == true,
@@ -352,7 +352,7 @@ fn inventory(contents: &Contents) -> Inventory {
     inventory.build()
 }
 
-/// Who has which role: by backend roles, all of several of them, or names of users.
+/// Role mappings: by a backend role, by all of several backend roles, or by names of users.
 fn generate_mappings(random: &mut Rng) -> Value {
     let mut mappings = Map::new();
     for number in 0..ROLES {

@@ -10,33 +10,12 @@
 
 mod random;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use document::MapFiles;
 use search::config::EvaluationType;
-use search::{
-    EvaluationSettings, InventoryBuilder, Pattern, Privileges, SecurityConfig, Subject, Verdict,
-    read,
-};
+use search::{EvaluationSettings, InventoryBuilder, Pattern, Privileges, Verdict, read};
 
-use crate::requests::request;
-
-fn config(roles: &str) -> Arc<SecurityConfig> {
-    let files = MapFiles::new(
-        "os/roles.yml",
-        format!("_meta: {{ type: roles, config_version: 2 }}\n{roles}"),
-    );
-    Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config)
-}
-
-fn subject(roles: &[&str]) -> Subject {
-    Subject {
-        name: "ann".to_owned(),
-        roles: roles.iter().map(ToString::to_string).collect(),
-        ..Subject::default()
-    }
-}
+use crate::requests::{config, request, subject};
 
 /// How a permitted request is forwarded; `None` if as it is.
 fn forwarded(
@@ -58,6 +37,11 @@ fn forwarded(
         });
     assert_eq!(callers[0], callers[1], "{method} {target}: with and without caches");
     callers[0].clone()
+}
+
+/// How a request of the role `names` is forwarded.
+fn get(privileges: &Privileges, target: &str) -> Option<String> {
+    forwarded(privileges, &["names"], ("GET", target, ""))
 }
 
 /// Everything that exists is permitted by its name, and by its prefix.
@@ -84,7 +68,6 @@ fn a_pattern_that_no_role_covers_is_forwarded_as_names() {
     for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
         let privileges =
             privileges(EvaluationSettings { evaluation, ..EvaluationSettings::default() });
-        let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
         for (target, wanted) in [
             ("/logs-*/_search", Some("/logs-1,logs-2/_search?ignore_unavailable=true")),
             (
@@ -110,12 +93,12 @@ fn a_pattern_that_no_role_covers_is_forwarded_as_names() {
             // Without a pattern.
             ("/logs-1,app/_search", None),
             ("/logs-1/_doc/1", None),
-            // Patterns of names of other things, and what is not done to names.
+            // Patterns of other names, and operations that do not take names.
             ("/_data_stream/a*", None),
             ("/_resolve/index/logs-*", None),
             ("/logs-*/_alias", None),
         ] {
-            assert_eq!(of(target).as_deref(), wanted, "{evaluation:?} {target}");
+            assert_eq!(get(&privileges, target).as_deref(), wanted, "{evaluation:?} {target}");
         }
     }
 }
@@ -126,10 +109,15 @@ fn an_alias_is_never_replaced_by_its_indices() {
     let legacy =
         EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
     let privileges = privileges(legacy);
-    let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
-    assert_eq!(of("/logs-now/_search"), None);
-    assert_eq!(of("/*-now/_search").as_deref(), Some("/logs-now/_search?ignore_unavailable=true"));
-    assert_eq!(of("/*-now,logs-1/_search").as_deref(), Some("/logs-1,logs-now/_search"));
+    assert_eq!(get(&privileges, "/logs-now/_search"), None);
+    assert_eq!(
+        get(&privileges, "/*-now/_search").as_deref(),
+        Some("/logs-now/_search?ignore_unavailable=true")
+    );
+    assert_eq!(
+        get(&privileges, "/*-now,logs-1/_search").as_deref(),
+        Some("/logs-1,logs-now/_search")
+    );
 }
 
 #[test]
@@ -138,9 +126,8 @@ fn a_pattern_that_stands_for_nothing_is_forwarded_as_nothing() {
         EvaluationSettings { evaluation: EvaluationType::Legacy, ..EvaluationSettings::default() };
     for settings in [legacy, EvaluationSettings::default()] {
         let privileges = privileges(settings);
-        let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
         let nothing = Some("/*,-*/_search?ignore_unavailable=true".to_owned());
-        assert_eq!(of("/nothing*/_search"), nothing);
+        assert_eq!(get(&privileges, "/nothing*/_search"), nothing);
     }
 }
 
@@ -184,11 +171,10 @@ fn a_pattern_that_roles_cover_is_forwarded_as_it_is() {
 #[test]
 fn what_a_body_does_to_the_indices_of_the_path_counts() {
     let privileges = privileges(EvaluationSettings::default());
-    let of = |body: &str| {
+    let [plain, script] = ["{}", r#"{"script": {"source": "ctx.op = 'delete'"}}"#].map(|body| {
         forwarded(&privileges, &["deleting"], ("POST", "/logs-*/_update_by_query", body))
-    };
-    assert_eq!(of("{}"), None);
-    let script = of(r#"{"script": {"source": "ctx.op = 'delete'"}}"#);
+    });
+    assert_eq!(plain, None);
     assert_eq!(script.as_deref(), Some("/logs-1,logs-2/_update_by_query?ignore_unavailable=true"));
 }
 
@@ -221,9 +207,11 @@ fn a_name_that_is_a_path_of_another_operation_is_not_forwarded() {
     );
     let settings = EvaluationSettings::default();
     let privileges = Privileges::new(config, settings, inventory);
-    let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
-    assert_eq!(of("/view*"), None);
-    assert_eq!(of("/view*/_search").as_deref(), Some("/views/_search?ignore_unavailable=true"));
+    assert_eq!(get(&privileges, "/view*"), None);
+    assert_eq!(
+        get(&privileges, "/view*/_search").as_deref(),
+        Some("/views/_search?ignore_unavailable=true")
+    );
 }
 
 #[test]
@@ -240,8 +228,7 @@ fn a_path_that_a_node_would_refuse_is_not_made() {
     let inventory = Some(Arc::new(builder.build()));
     let settings = EvaluationSettings::default();
     let privileges = Privileges::new(config(&roles), settings, inventory);
-    let of = |target: &str| forwarded(&privileges, &["names"], ("GET", target, ""));
-    assert_eq!(of("/logs-*/_search"), None);
-    let some = of("/logs-000000000000000*/_search").unwrap();
+    assert_eq!(get(&privileges, "/logs-*/_search"), None);
+    let some = get(&privileges, "/logs-000000000000000*/_search").unwrap();
     assert!(some.starts_with("/logs-0000000000000000,logs-0000000000000001,"), "{some}");
 }

@@ -12,10 +12,9 @@ use search::{
     Privileges, Target, Verdict, matches, read,
 };
 
-use super::{config, subject};
-use crate::requests::request;
+use crate::requests::{config, request, subject};
 
-/// What a cluster contains.
+/// The contents of a cluster.
 #[derive(Clone, Debug, Default)]
 struct Cluster {
     /// Whether each is open, and hidden.
@@ -111,7 +110,7 @@ impl Cluster {
         self.inventory_without(&BTreeSet::new())
     }
 
-    /// What an account is told that may not see these indices.
+    /// The inventory of an account that may not see these indices.
     fn inventory_without(&self, unlisted: &BTreeSet<&str>) -> Inventory {
         let mut builder = InventoryBuilder::default();
         for (name, (is_open, is_hidden)) in
@@ -128,8 +127,8 @@ impl Cluster {
         builder.build()
     }
 
-    /// What a request reaches: as the cluster resolves it, one part after the other. `None` if a
-    /// name does not exist.
+    /// The indices that a request reaches: the cluster resolves one part after the other. `None` if
+    /// a name does not exist.
     fn reached(&self, expression: &Expression<'_>) -> Option<Reached> {
         let options = expression.options;
         let is_all = expression.is_empty_or_all() || expression.text() == "*";
@@ -311,7 +310,7 @@ fn what_is_forwarded_reaches_the_same_and_nothing_that_was_created_since() {
             let new = expression(&again_needs[0]);
             let reached = cluster.reached(new);
             assert_eq!(reached, cluster.reached(asked), "{target} for {}", context());
-            // Whatever names it has itself that do not exist yet.
+            // Its own names may not exist yet.
             let options = Options { ignore_unavailable: true, ..asked.options };
             let before = cluster.reached(&Expression::new(asked.text(), options)).unwrap();
             for index in later.reached(new).into_iter().flat_map(BTreeMap::into_keys) {

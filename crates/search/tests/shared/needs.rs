@@ -1,11 +1,11 @@
-//! What requests need, as text.
+//! The needs of requests, as text.
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
 use search::{Problem, Request, Target, read};
 
 use crate::requests::request;
 
-/// What a request needs, as lines such as `indices:data/read/get on secret`.
+/// The needs of a request, as lines such as `indices:data/read/get on secret`.
 pub(crate) fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
     let mut needs = Vec::new();
     read(request, &mut needs)?;

@@ -1,4 +1,4 @@
-//! What a request may name, and what is too much.
+//! The bound on the work for the names and patterns of a request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ fn privileges(indices: usize) -> Privileges {
             .iter()
             .map(String::as_str),
     );
-    of(roles, Some(builder.build()).filter(|_| indices > 0))
+    compile(roles, Some(builder.build()).filter(|_| indices > 0))
 }
 
-fn of(roles: &str, inventory: Option<Inventory>) -> Privileges {
+fn compile(roles: &str, inventory: Option<Inventory>) -> Privileges {
     let files = MapFiles::new("os/roles.yml", roles);
     let config = Arc::new(SecurityConfig::load(&files, Path::new("os")).unwrap().config);
     let settings = EvaluationSettings::default();
@@ -104,7 +104,7 @@ fn long_names_count_as_several() {
     assert_eq!(large.bound(&[listed(&pattern, 20)]), TOO_MANY);
 }
 
-/// What a role grants by patterns that must be asked one by one.
+/// The privileges of a role with patterns that must be compared one by one.
 fn with_globs(globs: usize, inventory: Option<Inventory>) -> Privileges {
     let patterns: Vec<String> = (0..globs).map(|number| format!("'*-team{number}-*-x'")).collect();
     let roles = format!(
@@ -112,7 +112,7 @@ fn with_globs(globs: usize, inventory: Option<Inventory>) -> Privileges {
          r: {{ index_permissions: [{{ index_patterns: ['logs-*', {}], allowed_actions: [read] }}] }}\n",
         patterns.join(",")
     );
-    of(&roles, inventory)
+    compile(&roles, inventory)
 }
 
 const OF_LOOK_UP: &[Action] = &[
@@ -161,7 +161,7 @@ fn ordinary_bulk_requests_are_not_bounded() {
         })
         .collect();
     let roles = format!("_meta: {{ type: roles, config_version: 2 }}\n{roles}");
-    let ordinary = of(&roles, None);
+    let ordinary = compile(&roles, None);
     for count in [1_000, 20_000, 25_000] {
         assert_eq!(ordinary.bound(&items(count)), Ok(()), "{count}");
     }

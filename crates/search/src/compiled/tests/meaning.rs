@@ -8,7 +8,7 @@ use document::MapFiles;
 
 use crate::action::Action;
 use crate::answer::{Answer, Part, Reason, Verdict};
-use crate::compiled::filters::Restrictions;
+use crate::compiled::filters::{Applies, FilterName, Restrictions};
 use crate::config::{EvaluationType, IndexPermission, SecurityConfig, Template, Variables};
 use crate::explain::requirement;
 use crate::expression::{Expression, Options};
@@ -207,7 +207,7 @@ fn a_missing_name_keeps_the_legacy_evaluation_from_expanding_patterns() {
     assert_eq!(verdicts(&["by_alias"], &on(SEARCH, "all-*")), "+++-");
     assert_eq!(verdicts(&["by_alias", "reader"], &on(SEARCH, "all-logs,logs-missing")), "++++");
     assert_eq!(verdicts(&["own", "by_alias"], &on(SEARCH, "logs-*,-logs-old,own-ann")), "--+-");
-    // What is taken out is then compared as well, with its `-`; each was tried on a node.
+    // Exclusions are then compared as names, with their `-`. Each was tried on a node.
     for text in
         ["logs-*,-nope", "logs-*,-", "logs-*,-logs-b,logs-missing", "logs-*,-logs-b*,logs-missing"]
     {
@@ -298,10 +298,10 @@ fn fields_and_queries_of_several_roles_are_combined_as_the_plugin_does() {
         let roles: Vec<String> = (0..permissions.len()).map(|role| role.to_string()).collect();
         let mut restrictions = Restrictions::default();
         for (role, permission) in roles.iter().zip(permissions) {
-            restrictions.add(role, permission, &Variables::default(), true);
+            restrictions.add(role, permission, &Variables::default(), Applies::Certainly);
         }
         let filter = restrictions
-            .filter("a", &settings, Filtering::Possible, true)
+            .filter(FilterName::Known("a"), &settings, Filtering::Possible)
             .unwrap()
             .unwrap_or_default();
         let texts = |texts: Vec<&str>| texts.join(" ");

@@ -64,7 +64,7 @@ const READ: &str =
 const CRUD: &str = "indices:admin/mapping/put indices:admin/mappings/fields/get* indices:admin/resolve/index \
      indices:data/read* indices:data/write*";
 
-/// What these actions and groups contain, without the names of the groups.
+/// The members of these actions and groups, without the names of the groups.
 fn contents(members: &[&str]) -> String {
     let groups = &BUILTIN.action_groups;
     let members: Vec<Arc<str>> = members.iter().map(|member| (*member).into()).collect();
