@@ -6,7 +6,7 @@ use std::time::Duration;
 use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use identity::{Authenticator, FetchedKeys, LocalCache, UnixTime, discovery};
+use identity::{Authenticator, Credentials, FetchedKeys, LocalCache, UnixTime, discovery};
 use policy::KeyUrl;
 use serde_json::Value;
 
@@ -47,13 +47,24 @@ pub fn basic(data: &[u8]) {
     let encoded = format!("Basic {}", STANDARD.encode(data));
     for header in [data, encoded.as_bytes()] {
         let cache = &mut LocalCache::default();
-        let known = verifying.authenticate(Some(header), None, NOW, cache, |_| ());
+        let known = verifying.authenticate(
+            Some(Credentials::Authorization(header)),
+            None,
+            NOW,
+            cache,
+            |_| (),
+        );
         assert!(known.is_err(), "a caller is known whose password was not hashed");
     }
     for header in [data, encoded.as_bytes()] {
         let cache = &mut LocalCache::default();
-        let Ok(Some(known)) = unverified.authenticate(Some(header), None, NOW, cache, |_| ())
-        else {
+        let Ok(Some(known)) = unverified.authenticate(
+            Some(Credentials::Authorization(header)),
+            None,
+            NOW,
+            cache,
+            |_| (),
+        ) else {
             continue;
         };
         assert!(
@@ -76,7 +87,8 @@ pub fn jwt(data: &[u8]) {
     };
     let unsigned = [b"Bearer ".as_slice(), data].concat();
     let cache = &mut LocalCache::default();
-    let known = tokens.authenticate_inline(Some(&unsigned), NOW, cache, |_| ());
+    let known =
+        tokens.authenticate_inline(Some(Credentials::Authorization(&unsigned)), NOW, cache, |_| ());
     assert!(known.is_err(), "an unsigned token is accepted");
 
     let mut parts = data.splitn(2, |byte| *byte == b'\n');
@@ -84,14 +96,22 @@ pub fn jwt(data: &[u8]) {
     let token = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
     let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &[b'k'; 32]), token.as_bytes());
     let signed = format!("Bearer {token}.{}", URL_SAFE_NO_PAD.encode(signature));
-    match tokens.authenticate_inline(Some(signed.as_bytes()), NOW, cache, |_| ()) {
+    match tokens.authenticate_inline(
+        Some(Credentials::Authorization(signed.as_bytes())),
+        NOW,
+        cache,
+        |_| (),
+    ) {
         Ok(None) => {}
         Ok(Some(known)) => {
             assert!(!known.subject.user.is_empty(), "a user name is empty");
             assert_valid(header, claims);
         }
         Err(error) => {
-            let detail = tokens.attempted(signed.as_bytes(), error, NOW).detail.unwrap_or_default();
+            let detail = tokens
+                .attempted(Credentials::Authorization(signed.as_bytes()), error, NOW)
+                .detail
+                .unwrap_or_default();
             assert!(detail.len() < 4096, "a log line is too long");
             assert!(!detail.chars().any(char::is_control), "a log line has a control character");
         }

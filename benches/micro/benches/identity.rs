@@ -13,7 +13,9 @@ use std::time::Duration;
 use benches::message::ALICE;
 use benches::people;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use identity::{Authenticator, CachedSubject, FetchedKeys, Limits, LocalCache, NotAuthenticated};
+use identity::{
+    Authenticator, CachedSubject, Credentials, FetchedKeys, Limits, LocalCache, NotAuthenticated,
+};
 use policy::model::Identity;
 use serde_json::{Value, json};
 use testbed::tokens::{ALGORITHMS, Signer};
@@ -27,6 +29,7 @@ fn identify(criterion: &mut Criterion) {
         let tokens = micro::load(&people::with_tokens(), &keys.to_string()).unwrap();
         Identity {
             basic: basic.policy.identity.basic.clone(),
+            api_keys: None,
             jwt: tokens.policy.identity.jwt.clone(),
         }
     };
@@ -53,7 +56,13 @@ fn identify(criterion: &mut Criterion) {
         bencher.iter(|| {
             is_alice(
                 remembers
-                    .authenticate(black_box(Some(ALICE.as_bytes())), None, NOW, cache, |_| ())
+                    .authenticate(
+                        black_box(Some(Credentials::Authorization(ALICE.as_bytes()))),
+                        None,
+                        NOW,
+                        cache,
+                        |_| (),
+                    )
                     .unwrap(),
             );
         });
@@ -64,7 +73,7 @@ fn identify(criterion: &mut Criterion) {
             "HS256" | "HS384" | "HS512" => (remembers_secrets, forgets_secrets),
             _ => (remembers, forgets),
         };
-        let header = Some(bearer.as_bytes());
+        let header = Some(Credentials::Authorization(bearer.as_bytes()));
         group.bench_function(BenchmarkId::new("known", algorithm), |bencher| {
             let cache = &mut LocalCache::default();
             known.authenticate_inline(header, NOW, cache, |_| ()).unwrap();
@@ -88,9 +97,13 @@ fn is_alice(known: Option<&CachedSubject<()>>) {
 
 fn sign_in(authenticator: &Authenticator<()>, credentials: &[u8]) {
     let cache = &mut LocalCache::default();
-    let Err(NotAuthenticated::Pending(verification)) =
-        authenticator.authenticate(Some(credentials), None, NOW, cache, |_| ())
-    else {
+    let Err(NotAuthenticated::Pending(verification)) = authenticator.authenticate(
+        Some(Credentials::Authorization(credentials)),
+        None,
+        NOW,
+        cache,
+        |_| (),
+    ) else {
         panic!("the first time costs the hash")
     };
     assert!(authenticator.cache_result(&verification.run(), NOW, |_| ()));

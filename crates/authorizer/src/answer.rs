@@ -267,7 +267,11 @@ pub(crate) fn challenges(identity: &Identity, bearer_error: &str) -> Vec<Respons
     let basic =
         identity.basic.iter().map(|_| format!("Basic realm=\"{realm}\", charset=\"UTF-8\""));
     let bearer = identity.jwt.first().map(|_| format!("Bearer realm=\"{realm}\"{bearer_error}"));
-    let sendable = basic.chain(bearer).filter(|value| is_sendable(value));
+    // No RFC has a scheme for API keys; without any challenge, a 401 is no valid answer (RFC 9110,
+    // 15.5.2).
+    let api_key = identity.api_key_header();
+    let api_key = api_key.map(|name| format!("ApiKey realm=\"{realm}\", header=\"{name}\""));
+    let sendable = basic.chain(bearer).chain(api_key).filter(|value| is_sendable(value));
     sendable.map(|value| ResponseHeader { name: "www-authenticate", value: value.into() }).collect()
 }
 

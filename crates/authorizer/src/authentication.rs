@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use identity::{
-    Authenticator, CachedSubject, CredentialsError, HeapSize, LocalCache, NotAuthenticated,
-    Subject, UnixTime, VerificationResult,
+    Authenticator, CachedSubject, Credentials, CredentialsError, HeapSize, LocalCache,
+    NotAuthenticated, Subject, UnixTime, VerificationResult,
 };
 
 /// The caller of a request, with the data of the backend; `None` if it is anonymous.
@@ -34,7 +34,7 @@ pub(crate) enum Authentication<'r> {
 }
 
 impl Authentication<'_> {
-    /// Whether the caller is known by its `Authorization` header, whose value is then well-formed.
+    /// Whether the caller is known by its credentials, which are then well-formed.
     pub(crate) fn reads_credentials(&self) -> bool {
         !matches!(self, Self::Assumed(..))
     }
@@ -47,19 +47,19 @@ impl Authentication<'_> {
     pub(crate) fn caller<'c, D: HeapSize>(
         self,
         authenticator: &Authenticator<D>,
-        authorization: Option<&[u8]>,
+        credentials: Option<Credentials<'_>>,
         now: UnixTime,
         cache: &'c mut LocalCache<D>,
         attach: impl Fn(&Subject, Trust) -> D,
     ) -> Result<Caller<'c, D>, NotAuthenticated> {
         match self {
             Self::Deferred(result) => {
-                authenticator.authenticate(authorization, result, now, cache, |subject| {
+                authenticator.authenticate(credentials, result, now, cache, |subject| {
                     attach(subject, Trust::Verified)
                 })
             }
             Self::Inline => {
-                Ok(authenticator.authenticate_inline(authorization, now, cache, |subject| {
+                Ok(authenticator.authenticate_inline(credentials, now, cache, |subject| {
                     attach(subject, Trust::Verified)
                 })?)
             }

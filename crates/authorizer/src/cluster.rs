@@ -83,13 +83,13 @@ impl Cluster {
         now: UnixTime,
     ) -> Outcome<'a> {
         let Scratch { answer, cluster_callers, .. } = scratch;
-        let authorization = match any_request::parse_without_path(request) {
-            Ok(authorization) => authorization,
+        let credentials = match any_request::parse_without_path(request, self.identity()) {
+            Ok(credentials) => credentials,
             Err(reason) => return Outcome::Decided(responder.deny_early(request, reason, answer)),
         };
         let caller = authentication.caller(
             &self.authenticator,
-            authorization,
+            credentials,
             now,
             cluster_callers,
             |subject, trust| self.caller(responder, subject, trust),

@@ -36,8 +36,8 @@ use std::sync::Arc;
 
 use document::Problem;
 use identity::{
-    Attempted, Authenticator, CacheLookups, CacheSize, CredentialsError, FetchedKeys, Limits,
-    LocalCache, Subject, UnixTime, UnknownKids, VerificationResult,
+    Attempted, Authenticator, CacheLookups, CacheSize, Credentials, CredentialsError, FetchedKeys,
+    Limits, LocalCache, Subject, UnixTime, UnknownKids, VerificationResult,
 };
 use policy::KeyUrl;
 use policy::model::Identity;
@@ -52,8 +52,7 @@ pub use crate::cluster::{
 };
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::request::{
-    Header, ParseScratch, ParsedRequest, Request, authorization, is_method, parse,
-    parse_without_path,
+    Header, ParseScratch, ParsedRequest, Request, is_method, parse, parse_without_path,
 };
 pub use crate::revision::Revision;
 pub use crate::rules::{Rules, RulesCaller};
@@ -294,6 +293,17 @@ impl Authorizer {
         self.responder.signer.as_ref()?.public_keys()
     }
 
+    /// The well-formed credentials of a request, not verified.
+    ///
+    /// # Errors
+    /// If they are malformed or ambiguous.
+    pub fn credentials<'r>(
+        &self,
+        request: &Request<'r>,
+    ) -> Result<Option<Credentials<'r>>, Reason> {
+        request::credentials(request.headers, self.backend(request.host).identity())
+    }
+
     /// The user and the issuer that the invalid credentials of a request claim, unverified, and
     /// details of the error; for logs and people, never for the client.
     #[must_use]
@@ -303,10 +313,10 @@ impl Authorizer {
         error: CredentialsError,
         now: UnixTime,
     ) -> Attempted {
-        let Ok(Some(value)) = authorization(request.headers) else { return Attempted::default() };
+        let Ok(Some(credentials)) = self.credentials(request) else { return Attempted::default() };
         match self.backend(request.host) {
-            Backend::Rules(rules) => rules.authenticator.attempted(value, error, now),
-            Backend::Cluster(cluster) => cluster.authenticator.attempted(value, error, now),
+            Backend::Rules(rules) => rules.authenticator.attempted(credentials, error, now),
+            Backend::Cluster(cluster) => cluster.authenticator.attempted(credentials, error, now),
         }
     }
 

@@ -24,6 +24,9 @@ pub enum Reason {
     #[error("more than one `Authorization` header")]
     DuplicateAuthorization,
     /// 400.
+    #[error("more than one API key, or an API key beside an `Authorization` header")]
+    SeveralCredentials,
+    /// 400.
     #[error("the `Connection` header names a header that the policy sets or removes")]
     ConnectionHeader,
     /// The request exceeds a limit: 400, 413 or 503.
@@ -111,6 +114,7 @@ impl Reason {
             Self::InvalidHost(_) => (Stage::Request, 400, "invalid_host"),
             Self::ControlBytes => (Stage::Headers, 400, "control_bytes"),
             Self::DuplicateAuthorization => (Stage::Headers, 400, "duplicate_authorization"),
+            Self::SeveralCredentials => (Stage::Headers, 400, "several_credentials"),
             Self::ConnectionHeader => (Stage::Headers, 400, "connection_header"),
             Self::Limit(limit) => match limit {
                 Limit::HeaderLines => (Stage::Limit, 400, "too_many_headers"),
@@ -168,6 +172,7 @@ impl Reason {
             Self::InvalidHost(HostError),
             Self::ControlBytes,
             Self::DuplicateAuthorization,
+            Self::SeveralCredentials,
             Self::ConnectionHeader,
         ];
         let after_credentials = [

@@ -1,7 +1,9 @@
 //! Parses a request. A malformed or ambiguous request is denied here, before its credentials are
 //! verified.
 
+use identity::Credentials;
 use policy::canonical::{self, Buffers, PathInterpretations};
+use policy::model::Identity;
 use search::RequestBody;
 
 use crate::reason::Reason;
@@ -47,8 +49,8 @@ pub struct ParsedRequest<'a> {
     pub host: &'a [u8],
     /// The canonical path, and the other paths that an application may read.
     pub paths: PathInterpretations<'a>,
-    /// The value of the `Authorization` header.
-    pub authorization: Option<&'a [u8]>,
+    /// The credentials, not verified.
+    pub credentials: Option<Credentials<'a>>,
 }
 
 /// Buffers for the host and the interpretations of the path, reused by all requests of a thread.
@@ -59,12 +61,13 @@ pub struct ParseScratch {
 }
 
 /// Validates a request, and puts its host and its path into canonical form. Does not validate the
-/// value of the `Authorization` header: see [`authorization`].
+/// credentials: see [`Authorizer::credentials`](crate::Authorizer::credentials).
 ///
 /// # Errors
 /// If it is malformed or ambiguous.
 pub fn parse<'a>(
     request: &Request<'a>,
+    identity: &Identity,
     scratch: &'a mut ParseScratch,
 ) -> Result<ParsedRequest<'a>, Reason> {
     let ParseScratch { host, paths } = scratch;
@@ -75,57 +78,77 @@ pub fn parse<'a>(
         method: request.method,
         paths: canonical::path(request.method, request.path, paths).map_err(Reason::InvalidPath)?,
         host: canonical::host(request.host, host).map_err(Reason::InvalidHost)?,
-        authorization: authorization_line(request.headers)?,
+        credentials: find_credentials(request.headers, identity)?,
     })
 }
 
-/// Validates a request to a search cluster, which reads the path itself. Returns the value of its
-/// `Authorization` header.
+/// Validates a request to a search cluster, which reads the path itself. Returns its credentials.
 ///
 /// # Errors
-/// If its method, host or `Authorization` header is malformed or ambiguous.
-pub fn parse_without_path<'a>(request: &Request<'a>) -> Result<Option<&'a [u8]>, Reason> {
+/// If its method, its host or its credentials are malformed or ambiguous.
+pub fn parse_without_path<'a>(
+    request: &Request<'a>,
+    identity: &Identity,
+) -> Result<Option<Credentials<'a>>, Reason> {
     if !is_method(request.method) {
         return Err(Reason::InvalidMethod);
     }
     canonical::host(request.host, &mut Vec::new()).map_err(Reason::InvalidHost)?;
-    authorization(request.headers)
+    credentials(request.headers, identity)
 }
 
-/// The valid value of the `Authorization` header, if the request has it.
+/// The well-formed credentials of a request, if it has any.
 ///
 /// # Errors
-/// If it is malformed or ambiguous.
-pub fn authorization<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
-    let value = authorization_line(headers)?;
-    validate_authorization(value)?;
-    Ok(value)
+/// If they are malformed or ambiguous.
+pub(crate) fn credentials<'a>(
+    headers: &[Header<'a>],
+    identity: &Identity,
+) -> Result<Option<Credentials<'a>>, Reason> {
+    let credentials = find_credentials(headers, identity)?;
+    validate_credentials(credentials)?;
+    Ok(credentials)
 }
 
-/// The value of the `Authorization` header. The header is not a list, so a second line is denied
-/// (RFC 9110, 11.6.2 and 5.3). [`validate_authorization`] denies a second value in the same line.
-fn authorization_line<'a>(headers: &[Header<'a>]) -> Result<Option<&'a [u8]>, Reason> {
-    let mut value = None;
+/// The credentials of a request. The `Authorization` header is not a list, so a second line is
+/// denied (RFC 9110, 11.6.2 and 5.3). [`validate_credentials`] denies a second value in the same
+/// line. An API key is denied beside any other credentials, since only one of them would count.
+fn find_credentials<'a>(
+    headers: &[Header<'a>],
+    identity: &Identity,
+) -> Result<Option<Credentials<'a>>, Reason> {
+    let key_header = identity.api_key_header().map(str::as_bytes);
+    let (mut authorization, mut api_key) = (None, None);
     for header in headers {
         // Proxies write the name in lower case, which is compared faster.
         let is_authorization =
             header.name == b"authorization" || header.name.eq_ignore_ascii_case(b"authorization");
-        if is_authorization && value.replace(header.value).is_some() {
+        if is_authorization && authorization.replace(header.value).is_some() {
             return Err(Reason::DuplicateAuthorization);
         }
+        let is_key = key_header.is_some_and(|name| header.name.eq_ignore_ascii_case(name));
+        // Envoy joins two lines with a comma.
+        if is_key && (api_key.replace(header.value).is_some() || header.value.contains(&b',')) {
+            return Err(Reason::SeveralCredentials);
+        }
     }
-    Ok(value)
+    match (authorization, api_key) {
+        (Some(_), Some(_)) => Err(Reason::SeveralCredentials),
+        (Some(value), None) => Ok(Some(Credentials::Authorization(value))),
+        (None, Some(key)) => Ok(Some(Credentials::ApiKey(key))),
+        (None, None) => Ok(None),
+    }
 }
 
 /// Validates the value of the `Authorization` header: it has no control bytes, and is not two
-/// values that a proxy has joined with a comma.
+/// values that a proxy has joined with a comma. (An API key with control bytes is a wrong one.)
 ///
 /// A value that [`identity::Authenticator::authenticate`] accepts is valid: a scheme, spaces, and
 /// base64 or a token. So the value of a cached caller is not validated, which would take 50 ns for
 /// a token of 900 bytes (November 2026). Any other value must be validated first, before it is
 /// verified and before it is denied for another reason.
-pub(crate) fn validate_authorization(value: Option<&[u8]>) -> Result<(), Reason> {
-    let Some(value) = value else { return Ok(()) };
+pub(crate) fn validate_credentials(credentials: Option<Credentials<'_>>) -> Result<(), Reason> {
+    let Some(Credentials::Authorization(value)) = credentials else { return Ok(()) };
     // A single pass without an early exit, so the compiler vectorizes it: tokens are long.
     let (comma, control) = value.iter().fold((false, false), |(comma, control), byte| {
         (comma | (*byte == b','), control | byte.is_ascii_control())
@@ -137,8 +160,9 @@ pub(crate) fn validate_authorization(value: Option<&[u8]>) -> Result<(), Reason>
 }
 
 /// Whether the credentials of a request are those of the scheme Bearer.
-pub(crate) fn is_bearer(authorization: Option<&[u8]>) -> bool {
-    let scheme = authorization.and_then(|value| value.split(|byte| *byte == b' ').next());
+pub(crate) fn is_bearer(credentials: Option<Credentials<'_>>) -> bool {
+    let Some(Credentials::Authorization(value)) = credentials else { return false };
+    let scheme = value.split(|byte| *byte == b' ').next();
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"bearer"))
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use document::Problem;
-use identity::{Subject, UnixTime};
+use identity::{Credentials, Subject, UnixTime};
 
 use crate::answer::{self, Denials, TemplateValues, Values};
 use crate::authentication::Trust;
@@ -137,17 +137,17 @@ impl Responder {
     }
 
     /// The answer to a denied request, as the policy configures it. Writes its body.
-    /// `authorization` is the value of the header.
+    /// `credentials` are those of the request.
     pub(crate) fn deny<'a>(
         &'a self,
         request: &Request<'a>,
         reason: Reason,
-        authorization: Option<&[u8]>,
+        credentials: Option<Credentials<'_>>,
         rule: Option<&'a str>,
         body: &'a mut String,
     ) -> Denied<'a> {
         self.denials.write_body(reason, rule, request.id, body);
-        let headers = self.denials.headers(reason, request::is_bearer(authorization));
+        let headers = self.denials.headers(reason, request::is_bearer(credentials));
         Denied { rule, ..Denied::new(reason, headers, body) }
     }
 }

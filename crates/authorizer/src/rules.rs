@@ -70,23 +70,23 @@ impl Rules {
         now: UnixTime,
     ) -> Outcome<'a> {
         let Scratch { parse, answer, callers, .. } = scratch;
-        let parsed = match request::parse(request, parse) {
+        let parsed = match request::parse(request, &self.loaded.policy.identity, parse) {
             Ok(parsed) => parsed,
             Err(reason) => return Outcome::Decided(responder.deny_early(request, reason, answer)),
         };
-        let authorization = parsed.authorization;
+        let credentials = parsed.credentials;
         let reads_credentials = authentication.reads_credentials();
         let caller = authentication.caller(
             &self.authenticator,
-            authorization,
+            credentials,
             now,
             callers,
             |subject, trust| self.caller(responder, subject, trust),
         );
-        // `validate_authorization` need not run for accepted credentials: it says why.
+        // `validate_credentials` need not run for accepted credentials: it says why.
         let is_well_formed = reads_credentials && caller.is_ok();
-        debug_assert!(!is_well_formed || request::validate_authorization(authorization).is_ok());
-        if !is_well_formed && let Err(reason) = request::validate_authorization(authorization) {
+        debug_assert!(!is_well_formed || request::validate_credentials(credentials).is_ok());
+        if !is_well_formed && let Err(reason) = request::validate_credentials(credentials) {
             return Outcome::Decided(responder.deny_early(request, reason, answer));
         }
         Outcome::Decided(match caller {
@@ -94,7 +94,7 @@ impl Rules {
             Err(NotAuthenticated::Invalid(error)) => {
                 let reason = Reason::InvalidCredentials(error);
                 let body = &mut answer.denial.body;
-                let denied = responder.deny(request, reason, authorization, None, body);
+                let denied = responder.deny(request, reason, credentials, None, body);
                 Verdict::Denied(Denied { path: parsed.paths.first(), ..denied })
             }
             Err(NotAuthenticated::Pending(verification)) => return Outcome::Pending(verification),
@@ -141,7 +141,7 @@ impl Rules {
         };
         let rule = rule.map(|rule| self.label(rule));
         let body = &mut scratch.denial.body;
-        let denied = responder.deny(request, reason, parsed.authorization, rule, body);
+        let denied = responder.deny(request, reason, parsed.credentials, rule, body);
         Verdict::Denied(Denied { subject, path, ..denied })
     }
 
@@ -155,7 +155,7 @@ impl Rules {
         roles: &RoleSet,
         subject: Option<PatternSubject<'_>>,
     ) -> (&'r [u8], Decision) {
-        let ParsedRequest { method: action, host: scope, paths, authorization: _ } = parsed;
+        let ParsedRequest { method: action, host: scope, paths, credentials: _ } = parsed;
         let canonical = paths.first();
         let request = AccessRequest { action, scope, resource: canonical };
         let allowed = match self.engine.decide(roles, subject, request) {

@@ -6,8 +6,8 @@ use crate::reason::{Limit, Reason};
 use crate::request::Header;
 use policy::model::DocumentSecurity;
 
-/// The header names of a policy's `allow_response`, in lower case, to compare with those of a
-/// request.
+/// The header names of a policy's `allow_response` and of API keys, in lower case, to compare with
+/// those of a request.
 #[derive(Debug)]
 pub(crate) struct HeaderSanitizer {
     /// Set on every allowed request, or removed where the value is empty.
@@ -65,10 +65,11 @@ impl HeaderSanitizer {
         let set = settings.set_headers.iter().map(|header| &*header.name);
         let set = set.chain(policy.identity_header.iter().map(|header| &*header.name));
         let set: Box<[Box<str>]> = set.map(lower).collect();
-        let removed = settings
-            .remove_headers
-            .iter()
-            .map(|name| lower(name))
+        // An application that logs its headers must not log API keys.
+        let api_key = policy.identity.api_key_header();
+        let removed = settings.remove_headers.iter().map(|name| &**name).chain(api_key);
+        let removed = removed
+            .map(lower)
             .filter(|name| !name.starts_with(':') && **name != *"host" && !set.contains(name));
         let removed: Box<[Box<str>]> = removed.collect();
         let document_security =

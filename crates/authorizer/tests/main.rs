@@ -3,6 +3,7 @@
 
 mod alloc;
 mod answers;
+mod api_keys;
 mod identity_header;
 mod paths;
 mod requests;

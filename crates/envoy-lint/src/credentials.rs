@@ -7,9 +7,9 @@ use crate::{Findings, Kind};
 /// Settings with formats of logs and spans.
 const LOGS: [&str; 3] = ["access_log", "custom_tags", "upstream_log"];
 
-const HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+const HEADERS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
 
-/// Reports logs and spans of this connection manager that contain passwords or tokens.
+/// Reports logs and spans of this connection manager that contain passwords, tokens or API keys.
 pub(crate) fn lint(manager: &View<'_>, findings: &mut Findings) {
     manager.walk(&mut |key, value| {
         let is_log = LOGS.contains(&key);

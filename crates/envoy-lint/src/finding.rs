@@ -187,7 +187,7 @@ kinds! {
         "Envoy joins header lines and changes bytes that are not UTF-8, so rolegate and the \
          application see different headers"
         => "encode_raw_headers: true";
-    /// An access log or span has `authorization` or `cookie`.
+    /// An access log or span has `authorization`, `cookie` or `x-api-key`.
     LoggedCredentials = Unsafe "logged-credentials", "leave it out":
         "passwords and tokens are written here: whoever can read this can make requests with \
          them"

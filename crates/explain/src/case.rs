@@ -5,11 +5,14 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use identity::{CredentialsError, UnixTime};
 use policy::cases::{Case, Credentials, Expect};
+use policy::model::Identity;
 use serde_json::Value;
 
 use crate::Explainer;
 use crate::notes::Token;
 use crate::subjects::{subject_named, subject_of_claims};
+
+const AUTHORIZATION: &str = "authorization";
 
 /// The outcome of a [`Case`].
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -35,14 +38,15 @@ impl Explainer<'_> {
     #[must_use]
     pub fn run_case(self, case: &Case, now: UnixTime) -> CaseOutcome {
         let now = case.request.at.unwrap_or(now);
-        let lines = header_lines(case);
+        let host = case.request.host.as_bytes();
+        let lines = header_lines(case, self.identity_on(host));
         let headers: Vec<Header<'_>> = lines
             .iter()
             .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
             .collect();
         let request = Request {
             method: case.request.method.as_bytes(),
-            host: case.request.host.as_bytes(),
+            host,
             path: case.request.path.as_bytes(),
             headers: &headers,
             body: RequestBody::Whole(case.request.body.as_bytes()),
@@ -59,9 +63,10 @@ impl Explainer<'_> {
                 let subject = subject_named(backend, name, groups, &[]);
                 self.authorizer.check_as(&request, subject.map(Some), &mut scratch, now)
             }
-            Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {
-                self.authorizer.check_inline(&request, &mut scratch, now)
-            }
+            Credentials::None
+            | Credentials::Basic(_)
+            | Credentials::Bearer(_)
+            | Credentials::ApiKey(_) => self.authorizer.check_inline(&request, &mut scratch, now),
         };
         let mut outcome = outcome(&verdict, &lines);
         outcome.failures = failures(&case.expect, &outcome);
@@ -102,16 +107,19 @@ impl Explainer<'_> {
 }
 
 /// The header lines of a case's request, with names in lower case.
-fn header_lines(case: &Case) -> Vec<(String, String)> {
-    let authorization = match &case.request.credentials {
-        Credentials::Basic(pair) => Some(format!("Basic {}", BASE64_STANDARD.encode(pair))),
-        Credentials::Bearer(token) => Some(format!("Bearer {token}")),
+fn header_lines(case: &Case, identity: &Identity) -> Vec<(String, String)> {
+    let credentials = match &case.request.credentials {
+        Credentials::Basic(pair) => {
+            Some((AUTHORIZATION, format!("Basic {}", BASE64_STANDARD.encode(pair))))
+        }
+        Credentials::Bearer(token) => Some((AUTHORIZATION, format!("Bearer {token}"))),
+        Credentials::ApiKey(key) => identity.api_key_header().map(|name| (name, key.clone())),
         Credentials::None | Credentials::Claims(_) | Credentials::User { .. } => None,
     };
-    let authorization = authorization.map(|value| ("authorization".to_owned(), value));
+    let credentials = credentials.map(|(name, value)| (name.to_owned(), value));
     let headers = case.request.headers.iter();
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.clone()));
-    authorization.into_iter().chain(headers).collect()
+    credentials.into_iter().chain(headers).collect()
 }
 
 fn outcome(verdict: &Verdict<'_>, lines: &[(String, String)]) -> CaseOutcome {

@@ -15,7 +15,7 @@ use authorizer::{
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use engine::Decision;
-use identity::{CredentialsError, Subject, UnixTime, signed_part};
+use identity::{Credentials, CredentialsError, Subject, UnixTime, signed_part};
 use policy::Policy;
 use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId};
 use policy::pattern::PatternSubject;
@@ -160,7 +160,10 @@ impl Explainer<'_> {
     ) -> Explanation {
         let policy = self.policy();
         let backend = self.authorizer.backend(request.host);
-        let authorization = authorizer::authorization(request.headers).ok().flatten();
+        let authorization = match self.authorizer.credentials(request) {
+            Ok(Some(Credentials::Authorization(value))) => Some(value),
+            Ok(Some(Credentials::ApiKey(_)) | None) | Err(_) => None,
+        };
         let from_credentials = matches!(subject, ExplainedSubject::FromRequest);
         let mut scratch = Scratch::default();
         let (verdict, caller) = match subject {
@@ -188,7 +191,7 @@ impl Explainer<'_> {
         match backend {
             Backend::Cluster(cluster) => {
                 explanation.notes.extend(notes::hint_at_method(request));
-                if let Err(reason) = authorizer::parse_without_path(request) {
+                if let Err(reason) = authorizer::parse_without_path(request, backend.identity()) {
                     return explanation.because_of(reason);
                 }
                 explanation.add_cluster(cluster, request, valid_caller, now);
@@ -196,10 +199,10 @@ impl Explainer<'_> {
             Backend::Rules(rules) => {
                 explanation.notes = notes::notes(request);
                 let mut parse_scratch = ParseScratch::default();
-                // A malformed `Authorization` makes a request invalid, too. For a cluster,
+                // Malformed credentials make a request invalid, too. For a cluster,
                 // `parse_without_path` includes this.
-                let parsed = authorizer::parse(request, &mut parse_scratch)
-                    .and_then(|parsed| authorizer::authorization(request.headers).map(|_| parsed));
+                let parsed = authorizer::parse(request, &policy.identity, &mut parse_scratch)
+                    .and_then(|parsed| self.authorizer.credentials(request).map(|_| parsed));
                 let parsed = match parsed {
                     Ok(parsed) => parsed,
                     Err(reason) => return explanation.because_of(reason),

@@ -29,7 +29,8 @@ impl Explainer<'_> {
     /// A user with more groups and roles than the policy gives it, as if it were authenticated: by
     /// a token of this issuer, or by the source that its name can come from.
     ///
-    /// The inner error is the error of the user's requests, if `identity.basic` lacks the user.
+    /// The inner error is the error of the user's requests, if the source that lists such users
+    /// lacks the user.
     ///
     /// # Errors
     /// If no credentials of that source can give these names.
@@ -60,7 +61,7 @@ impl Explainer<'_> {
 
 impl NamedCaller<'_> {
     /// Checks that a source of the user name can give these groups and roles. If several sources
-    /// may have the user, a token of at least one of them must be able to. For `identity.basic`,
+    /// may have the user, a token of at least one of them must be able to. For Basic and API keys,
     /// groups are not checked: the policy can add the user to them.
     fn check_sources(
         self,
@@ -69,13 +70,18 @@ impl NamedCaller<'_> {
     ) -> Result<(), ImpossibleCaller> {
         let Self { user, roles, .. } = self;
         let has_prefix = |issuer: &Issuer| user.starts_with(&*issuer.user_prefix);
-        if let (Some(SourceId::BASIC), Some(role)) = (source, roles.first()) {
+        let listed = match source {
+            Some(SourceId::BASIC) => Some("of Basic"),
+            Some(SourceId::API_KEYS) => Some("with an API key"),
+            Some(_) | None => None,
+        };
+        if let (Some(how), Some(role)) = (listed, roles.first()) {
             let alternative = match identity.jwt.iter().any(has_prefix) {
                 true => ", or name the issuer of its token",
                 false => "",
             };
             return Err(ImpossibleCaller(format!(
-                "a user of Basic has only the roles that the policy grants: leave out the role \
+                "a user {how} has only the roles that the policy grants: leave out the role \
                  `{role}` of `{user}`{alternative}"
             )));
         }

@@ -11,7 +11,7 @@ use policy::model::{Identity, SourceId};
 use search::Pattern;
 
 use crate::Explainer;
-use crate::subjects::{is_unknown_to_basic, subject_of_claims};
+use crate::subjects::{is_unknown_user, subject_of_claims};
 
 /// The maximum number of issuers that a message lists.
 const MAX_ISSUERS: usize = 4;
@@ -64,16 +64,18 @@ impl Explainer<'_> {
         )
     }
 
-    /// A note if `identity.basic` does not put its user in these groups, although the answer
-    /// assumes it.
+    /// A note if the policy does not put a user of Basic or of an API key in these groups, although
+    /// the answer assumes it.
     fn assumed_group(self, host: &str, user: &str, groups: &[String]) -> Option<String> {
         let subject = self.subject_named::<&str>(host.as_bytes(), user, &[], &[]).ok()?;
-        if subject.source != Some(SourceId::BASIC) {
-            return None;
-        }
+        let source = match subject.source? {
+            SourceId::BASIC => "Basic does",
+            SourceId::API_KEYS => "API keys do",
+            _ => return None,
+        };
         let group = groups.iter().find(|group| !subject.groups.contains(&group.as_str().into()))?;
         Some(format!(
-            "Basic does not put `{user}` in the group `{group}`: this is the answer if it did"
+            "{source} not put `{user}` in the group `{group}`: this is the answer if it did"
         ))
     }
 
@@ -119,7 +121,10 @@ impl Explainer<'_> {
                 let roles = misspelled(&subject.roles, &defined_roles);
                 self.unknown_name_messages(host, None, (&groups, &roles))
             }
-            Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => Vec::new(),
+            Credentials::None
+            | Credentials::Basic(_)
+            | Credentials::Bearer(_)
+            | Credentials::ApiKey(_) => Vec::new(),
         }
     }
 
@@ -147,19 +152,14 @@ pub fn impossible_user(user: &str, identity: &Identity) -> Option<String> {
     Some(format!("no source has a user `{user}`{}", did_you_mean(Some(&names.join(" or ")))))
 }
 
-/// The message about a user that no source can have, or that only `identity.basic` could have, but
-/// does not list.
+/// The message about a user that no source can have, or that only Basic or API keys could have, but
+/// do not list.
 fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> Option<String> {
     let identity = &policy.identity;
     if let Some(impossible) = impossible_user(user, identity) {
         return Some(impossible);
     }
-    let basic = identity.basic.as_ref().filter(|basic| basic.verify)?;
-    if identity.source_of(user) != Some(SourceId::BASIC) {
-        return None;
-    }
-    let users: BTreeSet<String> =
-        basic.users.iter().map(|user| format!("{}{}", basic.user_prefix, user.name)).collect();
+    let (has_none, users) = listed_users(identity, identity.source_of(user)?)?;
     if users.contains(user) {
         return None;
     }
@@ -174,7 +174,26 @@ fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> O
         })
         .collect();
     let separator = if names.is_empty() { "" } else { "; " };
-    Some(format!("Basic has no user `{user}`{separator}{}", names.join(", ")))
+    Some(format!("{has_none} `{user}`{separator}{}", names.join(", ")))
+}
+
+/// The users of Basic or of API keys, and the beginning of a message about a user who is not among
+/// them. `None` for another source, and where passwords are not verified.
+fn listed_users(identity: &Identity, source: SourceId) -> Option<(&'static str, BTreeSet<String>)> {
+    match source {
+        SourceId::BASIC => {
+            let basic = identity.basic.as_ref().filter(|basic| basic.verify)?;
+            let users = basic.users.iter();
+            let users = users.map(|user| format!("{}{}", basic.user_prefix, user.name));
+            Some(("Basic has no user", users.collect()))
+        }
+        SourceId::API_KEYS => {
+            let keys = identity.api_keys.as_ref()?;
+            let users = keys.keys.iter().map(|key| format!("{}{}", keys.user_prefix, key.user));
+            Some(("no API key is for the user", users.collect()))
+        }
+        _ => None,
+    }
 }
 
 /// A message for each role that the policy does not have.
@@ -190,7 +209,7 @@ pub(crate) fn unknown_issuer(name: &str, policy: &Policy) -> String {
     unknown("issuer", name, &defined, &mut Suggestions::with_answer_limit()).unwrap_or_default()
 }
 
-/// The groups of Basic's users, and the groups that the policy grants a role.
+/// The groups of users of Basic and of API keys, and the groups that the policy grants a role.
 fn defined_groups(policy: &Policy) -> BTreeSet<String> {
     let granted = policy.grants.iter().flat_map(|grant| &grant.groups).map(ToString::to_string);
     let mut groups: BTreeSet<String> = granted.collect();
@@ -199,6 +218,10 @@ fn defined_groups(policy: &Policy) -> BTreeSet<String> {
         let distinct: BTreeSet<&Arc<str>> =
             basic.users.iter().flat_map(|user| &user.groups).collect();
         groups.extend(distinct.into_iter().map(|group| format!("{}{group}", basic.group_prefix)));
+    }
+    if let Some(keys) = &policy.identity.api_keys {
+        let distinct: BTreeSet<&Arc<str>> = keys.keys.iter().flat_map(|key| &key.groups).collect();
+        groups.extend(distinct.into_iter().map(|group| format!("{}{group}", keys.group_prefix)));
     }
     groups
 }
@@ -213,7 +236,9 @@ fn unknown_group(
         return None;
     }
     let basic = policy.identity.basic.iter().map(|basic| &basic.group_prefix);
-    let prefixes = basic.chain(policy.identity.jwt.iter().map(|issuer| &issuer.group_prefix));
+    let keys = policy.identity.api_keys.iter().map(|keys| &keys.group_prefix);
+    let prefixes =
+        basic.chain(keys).chain(policy.identity.jwt.iter().map(|issuer| &issuer.group_prefix));
     let mut with_prefix = prefixes.map(|prefix| format!("{prefix}{name}"));
     match with_prefix.find(|name| defined.contains(name.as_str())) {
         Some(group) => Some(format!("the policy has no group `{name}`: did you mean `{group}`?")),
@@ -250,7 +275,7 @@ fn unknown_on_cluster(
 ) -> Vec<String> {
     let mut unknown = Vec::new();
     if let Some(user) = user
-        && is_unknown_to_basic(Backend::Cluster(cluster), user, cluster.identity().source_of(user))
+        && is_unknown_user(Backend::Cluster(cluster), user, cluster.identity().source_of(user))
     {
         unknown.push(unknown_cluster_user(cluster, user));
     }

@@ -15,8 +15,9 @@ impl<'a> Explainer<'a> {
     /// than the policy gives it. The names have the prefixes of its source.
     ///
     /// # Errors
-    /// [`CredentialsError::BadPassword`], as for a request of this user, if only a Basic user can
-    /// have the name and the policy has no such user: it is misspelled, or the user was removed.
+    /// [`CredentialsError::BadPassword`] or [`CredentialsError::BadApiKey`], as for a request of
+    /// this user, if only a source that lists its users can have the name and lacks the user: it is
+    /// misspelled, or the user was removed.
     pub fn subject_named<T: AsRef<str>>(
         self,
         host: &[u8],
@@ -27,11 +28,17 @@ impl<'a> Explainer<'a> {
         subject_named(self.authorizer.backend(host), user, groups, roles)
     }
 
-    /// Whether only `identity.basic` can have a user with this name and source, verifies passwords,
-    /// and has no such user.
+    /// Whether only a source that lists its users can have a user with this name and source (Basic
+    /// that verifies passwords, or API keys), and lacks the user.
     #[must_use]
-    pub fn is_unknown_to_basic(self, host: &[u8], user: &str, source: Option<SourceId>) -> bool {
-        is_unknown_to_basic(self.authorizer.backend(host), user, source)
+    pub fn is_unknown_user(self, host: &[u8], user: &str, source: Option<SourceId>) -> bool {
+        is_unknown_user(self.authorizer.backend(host), user, source)
+    }
+
+    /// The caller on this host who has an API key and this user name, prefix included.
+    #[must_use]
+    pub fn user_with_key(self, host: &[u8], user: &str) -> Option<&'a Subject> {
+        user_with_key(self.authorizer.backend(host), user)
     }
 
     /// How callers authenticate on this host: a search cluster may have its own users in place of
@@ -64,10 +71,14 @@ pub(crate) fn subject_named<T: AsRef<str>>(
     roles: &[T],
 ) -> Result<Subject, CredentialsError> {
     let source = backend.identity().source_of(user);
-    if is_unknown_to_basic(backend, user, source) {
-        return Err(CredentialsError::BadPassword);
+    if is_unknown_user(backend, user, source) {
+        return Err(match source {
+            Some(SourceId::API_KEYS) => CredentialsError::BadApiKey,
+            Some(_) | None => CredentialsError::BadPassword,
+        });
     }
-    let Some(mut subject) = basic_user(backend, user).cloned() else {
+    let basic = basic_user(backend, user).filter(|_| source != Some(SourceId::API_KEYS));
+    let Some(mut subject) = basic.or_else(|| user_with_key(backend, user)).cloned() else {
         return Ok(unverified_subject(user, source, groups, roles));
     };
     add_names(&mut subject.groups, groups);
@@ -123,14 +134,26 @@ fn basic_user<'a>(backend: Backend<'a>, user: &str) -> Option<&'a Subject> {
     }
 }
 
-/// See [`Explainer::is_unknown_to_basic`].
-pub(crate) fn is_unknown_to_basic(
-    backend: Backend<'_>,
-    user: &str,
-    source: Option<SourceId>,
-) -> bool {
-    let verifies = backend.identity().basic.as_ref().is_some_and(|basic| basic.verify);
-    verifies && source == Some(SourceId::BASIC) && basic_user(backend, user).is_none()
+fn user_with_key<'a>(backend: Backend<'a>, user: &str) -> Option<&'a Subject> {
+    match backend {
+        Backend::Rules(rules) => rules.authenticator().user_with_key(user),
+        Backend::Cluster(cluster) => cluster.authenticator().user_with_key(user),
+    }
+}
+
+/// See [`Explainer::is_unknown_user`].
+pub(crate) fn is_unknown_user(backend: Backend<'_>, user: &str, source: Option<SourceId>) -> bool {
+    let Identity { basic, api_keys, jwt } = backend.identity();
+    let lacks_password = basic_user(backend, user).is_none();
+    let lacks_key = user_with_key(backend, user).is_none();
+    let verifies = basic.as_ref().is_some_and(|basic| basic.verify);
+    match source {
+        Some(SourceId::BASIC) => verifies && lacks_password,
+        Some(SourceId::API_KEYS) => lacks_key,
+        Some(_) => false,
+        // Two sources can have the name: Basic and API keys, unless there are issuers.
+        None => jwt.is_empty() && verifies && api_keys.is_some() && lacks_password && lacks_key,
+    }
 }
 
 /// Splits a URL into path and host. A URL without a path has the path `/` (RFC 9110, 4.2.3). Other

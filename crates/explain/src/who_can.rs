@@ -168,7 +168,7 @@ impl Explainer<'_> {
         let request = Request { headers: &[], ..*request };
         let method = lossy(request.method);
         let mut answer = WhoCan { method, notes: notes::notes(&request), ..WhoCan::default() };
-        let parsed = match authorizer::parse(&request, &mut scratch) {
+        let parsed = match authorizer::parse(&request, &self.policy().identity, &mut scratch) {
             Ok(parsed) => parsed,
             Err(reason) => return answer.because_of(reason),
         };
@@ -201,7 +201,7 @@ impl Explainer<'_> {
         }
         let mut scratch = ParseScratch::default();
         let request = Request { headers: &[], ..*request };
-        let parsed = authorizer::parse(&request, &mut scratch).ok()?;
+        let parsed = authorizer::parse(&request, &self.policy().identity, &mut scratch).ok()?;
         let hosts = matches::other_hosts(self.policy(), &parsed);
         let host = lossy(parsed.host);
         (!hosts.is_empty()).then(|| {

@@ -106,11 +106,15 @@ fn subject(authenticator: &Authenticator<()>, case: &Case) -> Option<Option<Subj
         Credentials::User { .. } => return None,
         Credentials::Basic(pair) => format!("Basic {}", BASE64_STANDARD.encode(pair)),
         Credentials::Bearer(token) => format!("Bearer {token}"),
+        Credentials::ApiKey(key) => key.clone(),
+    };
+    let sent = match case.request.credentials {
+        Credentials::ApiKey(_) => identity::Credentials::ApiKey(header.as_bytes()),
+        _ => identity::Credentials::Authorization(header.as_bytes()),
     };
     let now = case.request.at.unwrap_or_else(now);
     let cache = &mut LocalCache::default();
-    let known =
-        authenticator.authenticate_inline(Some(header.as_bytes()), now, cache, |_| ()).ok()?;
+    let known = authenticator.authenticate_inline(Some(sent), now, cache, |_| ()).ok()?;
     Some(known.map(|known| known.subject.clone()))
 }
 

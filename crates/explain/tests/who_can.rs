@@ -14,8 +14,8 @@ use generator::{Generator, Rng, Shape};
 use identity::{Authenticator, FetchedKeys, Subject};
 use policy::canonical::{self, Buffers};
 use policy::model::{
-    Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, ListedRole, RolesFromToken,
-    Separator, SourceId,
+    ApiKey, ApiKeys, Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, KeyHash, Keys,
+    ListedRole, RolesFromToken, Separator, SourceId,
 };
 use policy::{AccessRequest, Decision, Loaded, Policy, reference};
 use serde_json::json;
@@ -351,8 +351,8 @@ fn is_allowed(policy: &Policy, (method, host, path): (&str, &str, &str), asker: 
         && !paths.deny_only().any(|path| matches!(decide(path), Decision::Denied(_)))
 }
 
-/// Anonymous, each Basic user, and for each issuer each name with each of the sets of roles and
-/// groups that `subsets` makes.
+/// Anonymous, each user of Basic and of an API key, and for each issuer each name with each of the
+/// sets of roles and groups that `subsets` makes.
 fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
     let mut askers = vec![Asker { source: CallerSource::Anonymous, subject: None }];
     let decoded = path.split('/').map(|segment| canonical::decoded(segment.as_bytes()));
@@ -392,6 +392,11 @@ fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
             }),
         );
     }
+    askers.extend(policy.identity.api_keys.iter().flat_map(|keys| &keys.keys).map(|key| {
+        let source = Some(SourceId::API_KEYS);
+        let subject = Subject { source, ..subject(&key.user, &key.groups) };
+        Asker { source: CallerSource::ApiKey, subject: Some(subject) }
+    }));
     let roles: Vec<String> = policy.roles.iter().map(|role| role.name.to_string()).collect();
     let groups = policy.grants.iter().flat_map(|grant| &grant.groups).map(ToString::to_string);
     let groups: Vec<String> = groups.collect::<BTreeSet<_>>().into_iter().collect();
@@ -490,7 +495,22 @@ fn identity(rng: &mut Rng, unverified: bool) -> Identity {
             ..issuer("plain", "", RolesFromToken::All)
         });
     }
-    Identity { basic: Some(basic), jwt }
+    let key = |user: &str| ApiKey {
+        id: user.into(),
+        hash: KeyHash([0; 32]),
+        user: user.into(),
+        groups: [format!("group-{}", rng.below(4)).into()].into(),
+        expires: None,
+        at: at.clone(),
+    };
+    let api_keys = ApiKeys {
+        header: "x-api-key".into(),
+        keys: ["a", "k"].map(key).into(),
+        user_prefix: "".into(),
+        group_prefix: "".into(),
+        at: at.clone(),
+    };
+    Identity { basic: Some(basic), api_keys: Some(api_keys), jwt }
 }
 
 /// Grants each role that a user or group has to the same name with a prefix too, but to each a

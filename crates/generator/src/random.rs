@@ -425,7 +425,7 @@ pub(super) fn unverified(place: &Place) -> Identity {
         group_prefix: "".into(),
         at: place.clone(),
     };
-    Identity { basic: Some(basic), jwt: Vec::new() }
+    Identity { basic: Some(basic), ..Identity::default() }
 }
 
 /// How many sources [`several`] has.

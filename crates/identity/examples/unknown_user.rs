@@ -21,7 +21,8 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use document::{Place, Secret};
 use identity::{
-    Authenticator, CredentialsError, FetchedKeys, HashAlgorithm, LocalCache, hash_password,
+    Authenticator, Credentials, CredentialsError, FetchedKeys, HashAlgorithm, LocalCache,
+    hash_password,
 };
 use policy::model::{Basic, BasicUser, Identity};
 
@@ -81,8 +82,12 @@ fn time_of(authenticator: &Authenticator<()>, credentials: &str) -> Duration {
     let header = format!("Basic {}", base64::engine::general_purpose::STANDARD.encode(credentials));
     let start = Instant::now();
     let mut cache = LocalCache::default();
-    let authenticated =
-        authenticator.authenticate_inline(Some(header.as_bytes()), NOW, &mut cache, |_| ());
+    let authenticated = authenticator.authenticate_inline(
+        Some(Credentials::Authorization(header.as_bytes())),
+        NOW,
+        &mut cache,
+        |_| (),
+    );
     let took = start.elapsed();
     assert_eq!(authenticated.err(), Some(CredentialsError::BadPassword));
     took
@@ -104,7 +109,7 @@ fn authenticator(algorithm: HashAlgorithm) -> Authenticator<()> {
         group_prefix: "".into(),
         at: at(),
     };
-    let settings = Identity { basic: Some(basic), jwt: Vec::new() };
+    let settings = Identity { basic: Some(basic), ..Identity::default() };
     Authenticator::compile(&settings, &FetchedKeys::new(), identity::Limits::default()).unwrap().0
 }
 

@@ -1,4 +1,4 @@
-//! The entry point of this crate: from the value of an `Authorization` header to the subject.
+//! The entry point of this crate: from the credentials of a request to the subject.
 //!
 //! A look-up has up to four steps, the cheapest first: the cache of the thread, the cache of all
 //! threads, the Basic credentials carried over from the previous policy, and a verification, which
@@ -17,8 +17,9 @@ use policy::KeyUrl;
 use policy::model::{self, SourceId};
 use zeroize::Zeroizing;
 
+use crate::api_keys::{self, ApiKeys};
 use crate::cache::{Cache, CacheSize, Lookup, TimedValue};
-use crate::credentials::{Authorization, BasicCredentials};
+use crate::credentials::{Authorization, BasicCredentials, Credentials};
 use crate::jwks::KeySet;
 use crate::jwt::{self, Issuer};
 use crate::keyed_hasher::KeyedHasher;
@@ -52,6 +53,7 @@ pub struct Authenticator<T> {
     /// authenticator.
     id: u64,
     basic: Option<Basic<T>>,
+    api_keys: Option<ApiKeys<T>>,
     issuers: Arc<[Issuer]>,
     /// Verified tokens, by the keyed hash of the whole token. Never carried over to the next
     /// authenticator: its key sets may not accept them.
@@ -78,12 +80,14 @@ impl<T: HeapSize> Authenticator<T> {
         let mut problems = Vec::new();
         let basic =
             settings.basic.as_ref().map(|basic| Basic::compile(basic, limits, &mut problems));
+        let api_keys = settings.api_keys.as_ref().map(ApiKeys::compile);
         let issuers = settings.jwt.iter().enumerate().map(|(index, issuer)| {
             Issuer::compile(issuer, SourceId::from_issuer(index), fetched, &mut problems)
         });
         let issuers: Arc<[Issuer]> = issuers.collect();
         let Some(hasher) = KeyedHasher::random() else {
             let at = settings.basic.as_ref().map(|basic| &basic.at);
+            let at = at.or(settings.api_keys.as_ref().map(|keys| &keys.at));
             let at = at.or(settings.jwt.first().map(|issuer| &issuer.at)).cloned();
             let message = "the system's random number generator failed";
             problems.extend(at.map(|at| Problem::error(at, message)));
@@ -95,7 +99,7 @@ impl<T: HeapSize> Authenticator<T> {
         let tokens = Cache::new(limits.tokens, limits.token_bytes);
         // Only unique: no other memory depends on it.
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok((Self { id, basic, issuers, tokens, hasher, limits }, problems))
+        Ok((Self { id, basic, api_keys, issuers, tokens, hasher, limits }, problems))
     }
 
     /// Carries over the Basic credentials that `previous` has verified, of users whose stored hash
@@ -119,8 +123,7 @@ impl<T: HeapSize> Authenticator<T> {
         self.hasher = other.hasher.clone();
     }
 
-    /// Authenticates a caller by the value of its only `Authorization` header. Without such a
-    /// header, the caller is anonymous: `Ok(None)`.
+    /// Authenticates a caller by its credentials. Without any, the caller is anonymous: `Ok(None)`.
     ///
     /// `result` is that of a [`Verification`] that an earlier call with the same header returned,
     /// perhaps of an earlier authenticator (another policy, or other keys). Then a result for a
@@ -139,20 +142,28 @@ impl<T: HeapSize> Authenticator<T> {
     /// If the credentials are invalid, or must be verified first.
     pub fn authenticate<'c>(
         &self,
-        authorization: Option<&[u8]>,
+        credentials: Option<Credentials<'_>>,
         result: Option<&VerificationResult>,
         now: UnixTime,
         cache: &'c mut LocalCache<T>,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, NotAuthenticated> {
-        let Some(value) = authorization else { return Ok(None) };
-        let look_up = || self.look_up(value, result, now, attach);
-        if value.len() > MAX_CACHED_VALUE {
-            return Ok(Some(cache.keep_until_next_call(look_up()?.value)));
-        }
+        let Some(credentials) = credentials else { return Ok(None) };
+        let look_up = || self.look_up(credentials, result, now, attach);
         // The key is the hash of the whole header value, so that a hit needs not parse the value
         // and decode its base64.
-        let key = self.hasher.hash(value);
+        let key = match credentials {
+            Credentials::Authorization(value) if value.len() <= MAX_CACHED_VALUE => {
+                self.hasher.hash(value)
+            }
+            // As a pair, so that the value is no API key in an `Authorization` header.
+            Credentials::ApiKey(value) if value.len() <= api_keys::MAX_BYTES => {
+                self.hasher.hash_pair(b"", value)
+            }
+            Credentials::Authorization(_) | Credentials::ApiKey(_) => {
+                return Ok(Some(cache.keep_until_next_call(look_up()?.value)));
+            }
+        };
         let was_verified = result.is_some();
         cache.get_or_look_up(self.id, key, now, was_verified, look_up).map(Some)
     }
@@ -164,15 +175,15 @@ impl<T: HeapSize> Authenticator<T> {
     /// If the credentials are invalid.
     pub fn authenticate_inline<'c>(
         &self,
-        authorization: Option<&[u8]>,
+        credentials: Option<Credentials<'_>>,
         now: UnixTime,
         cache: &'c mut LocalCache<T>,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Option<&'c CachedSubject<T>>, CredentialsError> {
-        let Some(value) = authorization else { return Ok(None) };
-        let mut verified = self.look_up(value, None, now, &attach);
+        let Some(credentials) = credentials else { return Ok(None) };
+        let mut verified = self.look_up(credentials, None, now, &attach);
         if let Err(NotAuthenticated::Pending(verification)) = verified {
-            verified = self.look_up(value, Some(&verification.run()), now, &attach);
+            verified = self.look_up(credentials, Some(&verification.run()), now, &attach);
         }
         match verified {
             Ok(verified) => Ok(Some(cache.keep_until_next_call(verified.value))),
@@ -220,14 +231,23 @@ impl<T: HeapSize> Authenticator<T> {
         unknown
     }
 
-    /// Authenticates a caller whose header value is not in the cache of the thread.
+    /// Authenticates a caller whose credentials are not in the cache of the thread.
     fn look_up(
         &self,
-        value: &[u8],
+        credentials: Credentials<'_>,
         result: Option<&VerificationResult>,
         now: UnixTime,
         attach: impl Fn(&Subject) -> T,
     ) -> Result<Verified<T>, NotAuthenticated> {
+        let value = match (credentials, &self.api_keys) {
+            (Credentials::Authorization(value), _) => value,
+            (Credentials::ApiKey(key), Some(keys)) => {
+                return Ok(keys.authenticate(key, now, attach)?);
+            }
+            (Credentials::ApiKey(_), None) => {
+                return Err(CredentialsError::UnsupportedScheme.into());
+            }
+        };
         match (Authorization::parse(value), &self.basic) {
             (Authorization::Basic(encoded), Some(basic)) => {
                 self.look_up_basic(basic, encoded, result, now, attach)

@@ -1,5 +1,7 @@
-//! The value of an `Authorization` header (RFC 9110, 11.4 and 11.6.2), and decoded Basic
-//! credentials: `user:password` in base64 (RFC 7617, 2).
+//! The credentials of a request: the value of an `Authorization` header (RFC 9110, 11.4 and
+//! 11.6.2), and decoded Basic credentials: `user:password` in base64 (RFC 7617, 2).
+
+use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +14,25 @@ use crate::{CredentialsError, is_name};
 const MAX_ENCODED: usize = 2_048;
 /// The longest decoded credentials, in bytes.
 const MAX_DECODED: usize = MAX_ENCODED / 4 * 3;
+
+/// The credentials of a request.
+#[derive(Clone, Copy)]
+pub enum Credentials<'a> {
+    /// The value of its only `Authorization` header.
+    Authorization(&'a [u8]),
+    /// The value of its only header with an API key.
+    ApiKey(&'a [u8]),
+}
+
+/// Shows no secret.
+impl fmt::Debug for Credentials<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Authorization(_) => "Authorization(…)",
+            Self::ApiKey(_) => "ApiKey(…)",
+        })
+    }
+}
 
 /// The credentials in an `Authorization` header, by scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ macro_rules! credentials_errors {
 
         impl CredentialsError {
             /// All errors.
-            pub const ALL: [Self; 18] = [$(Self::$error),+];
+            pub const ALL: [Self; 19] = [$(Self::$error),+];
 
             /// The name in metrics, logs and answers.
             #[must_use]
@@ -33,6 +33,8 @@ credentials_errors! {
     MalformedCredentials: "malformed_credentials", "malformed credentials";
     /// The password is wrong or longer than any that is hashed, or the user is unknown.
     BadPassword: "bad_password", "bad password";
+    /// The API key is wrong, malformed or longer than any, or no key has its id.
+    BadApiKey: "bad_api_key", "bad API key";
     /// The token is too long, is not three parts in canonical base64url (RFC 7515, 7.1), or has a
     /// part that is not strict JSON.
     MalformedToken: "malformed_token", "malformed token";
@@ -61,7 +63,7 @@ credentials_errors! {
     WrongAudience: "wrong_audience", "wrong audience";
     /// A claim that `require` of the issuer names is missing, or has another value.
     WrongClaim: "wrong_claim", "wrong claim";
-    /// The time is `exp` or later (RFC 7519, 4.1.4).
+    /// The time is `exp` or later (RFC 7519, 4.1.4), or `expires` of the API key.
     Expired: "expired", "expired";
     /// The time is before `nbf` (RFC 7519, 4.1.5) or `iat`.
     NotYetValid: "not_yet_valid", "not yet valid";

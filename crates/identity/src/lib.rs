@@ -1,11 +1,12 @@
-//! Authenticates callers: takes the bytes of an `Authorization` header and returns a verified
-//! subject. The time and the keys are arguments; nothing here is async (the shared caches have
-//! locks) or does I/O, except to read random bytes from the system.
+//! Authenticates callers: takes the [`Credentials`] of a request and returns a verified subject.
+//! The time and the keys are arguments; nothing here is async (the shared caches have locks) or
+//! does I/O, except to read random bytes from the system.
 //!
-//! Read [`Authenticator`] first: it takes the header's value and returns a [`CachedSubject`].
+//! Read [`Authenticator`] first: it takes the credentials and returns a [`CachedSubject`].
 //!
 //! * `credentials` splits the value into scheme and credentials, and decodes Basic credentials.
 //! * `accounts` and `password` have the users of the policy and their password hashes.
+//! * `api_keys` has the API keys of the policy.
 //! * `jwt`, [`jwks`] and [`discovery`] implement JSON Web Tokens, the keys that verify them, and
 //!   how these are found.
 //! * `verification` is the slow part of both methods. It can run later and on other threads.
@@ -15,6 +16,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod accounts;
+mod api_keys;
 mod authenticator;
 mod cache;
 mod credentials;
@@ -38,8 +40,10 @@ use std::time::Duration;
 use policy::KeyUrl;
 use policy::model::SourceId;
 
+pub use api_keys::NewApiKey;
 pub use authenticator::{Attempted, Authenticator, signed_part};
 pub use cache::CacheSize;
+pub use credentials::Credentials;
 pub use credentials_error::CredentialsError;
 pub use jwt::{claim, describe_malformed_names, token_roles};
 pub use limits::Limits;
@@ -63,7 +67,7 @@ pub type FetchedKeys = HashMap<KeyUrl, Option<Arc<[u8]>>>;
 pub struct Subject {
     /// The user name with the prefix of its source. Never empty, no control characters.
     pub user: Arc<str>,
-    /// The issuer of the token; `None` for Basic.
+    /// The issuer of the token; `None` for Basic and API keys.
     pub issuer: Option<Arc<str>>,
     /// The method that authenticated it. If a subject was made from a name, the source of such
     /// names; `None` if that is ambiguous. It does not tell whether credentials were verified.
@@ -72,8 +76,8 @@ pub struct Subject {
     pub groups: Vec<Arc<str>>,
     /// The roles in the token, if the policy accepts roles from its issuer (`roles_from_token`).
     pub roles: Vec<Arc<str>>,
-    /// The claims of the token, for `attach` in [`Authenticator::authenticate`]. `Null` for Basic,
-    /// and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text
+    /// The claims of the token, for `attach` in [`Authenticator::authenticate`]. `Null` without
+    /// one, and in each [`CachedSubject`]: parsed JSON can take 80 times the memory of its text
     /// (`{"a":0}` takes 640 bytes).
     pub claims: serde_json::Value,
 }

@@ -1,5 +1,5 @@
-//! The sources of callers (Basic and the issuers of tokens), and the names and roles that callers
-//! from each of them can have.
+//! The sources of callers (Basic, API keys and the issuers of tokens), and the names and roles that
+//! callers from each of them can have.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use document::Place;
 use policy::ids::IdVec;
-use policy::model::{Identity, Issuer, Policy, RoleId};
+use policy::model::{API_KEYS, Identity, Issuer, Policy, RoleId};
 
 use crate::related::{reserved, with_extended};
 use crate::warnings::Steps;
@@ -23,10 +23,10 @@ const MAX_LISTED: usize = 8;
 
 /// A source of callers.
 pub(crate) struct Source<'i> {
-    /// The source in messages: `Basic`, or an issuer in backticks.
+    /// The source in messages: `Basic`, or `api_keys` or an issuer in backticks.
     pub(crate) label: String,
     pub(crate) at: &'i Place,
-    /// `None` for Basic.
+    /// `None` for Basic and API keys.
     pub(crate) issuer: Option<&'i Issuer>,
     /// The file with lines of users, if users of Basic are in one.
     pub(crate) users_file: Option<&'i Path>,
@@ -61,6 +61,18 @@ impl<'i> Source<'i> {
                 groups: Names { prefix: &basic.group_prefix, listed: Some(groups.collect()) },
             }
         });
+        let api_keys = identity.api_keys.iter().map(|keys| {
+            let users = keys.keys.iter().map(|key| &*key.user).collect();
+            let groups = keys.keys.iter().flat_map(|key| &key.groups).map(|group| &**group);
+            Source {
+                label: format!("`{API_KEYS}`"),
+                at: &keys.at,
+                issuer: None,
+                users_file: None,
+                users: Names { prefix: &keys.user_prefix, listed: Some(users) },
+                groups: Names { prefix: &keys.group_prefix, listed: Some(groups.collect()) },
+            }
+        });
         let jwt = identity.jwt.iter().map(|issuer| Source {
             label: format!("`{}`", issuer.issuer),
             at: &issuer.at,
@@ -72,7 +84,7 @@ impl<'i> Source<'i> {
                 listed: issuer.claims.groups.is_none().then(BTreeSet::new),
             },
         });
-        basic.chain(jwt).collect()
+        basic.chain(api_keys).chain(jwt).collect()
     }
 
     /// The names of the users (`user`) or of the groups (`group`) of this source.

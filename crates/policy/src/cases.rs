@@ -51,6 +51,8 @@ pub enum Credentials {
     Basic(String),
     /// `bearer: token`, sent in an `Authorization` header (RFC 6750).
     Bearer(String),
+    /// `api_key: key`, sent in the header of the policy's `identity.api_keys`.
+    ApiKey(String),
     /// `claims: {…}`: the claims of an already verified token, as JSON.
     Claims(String),
     /// `user: name`: an already verified caller.

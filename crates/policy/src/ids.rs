@@ -50,13 +50,16 @@ id_types! {
     /// `deny`.
     pub struct RuleId;
 
-    /// An identity source: Basic is 0, and the issuers follow in the order of the policy.
+    /// An identity source: Basic is 0, and the issuers follow in the order of the policy. API keys
+    /// have the last number.
     pub struct SourceId;
 }
 
 impl SourceId {
     /// HTTP Basic.
     pub const BASIC: Self = Self(0);
+    /// API keys. No issuer has this id: `from_index` stops before it.
+    pub const API_KEYS: Self = Self(u32::MAX);
 
     /// The issuer with this index in the policy.
     #[must_use]

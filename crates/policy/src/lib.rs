@@ -24,5 +24,5 @@ pub mod written;
 pub use key_url::KeyUrl;
 pub use model::Policy;
 pub use parse::unresolved::{NameRef, UnresolvedGrant};
-pub use parse::{Loaded, Parsed, htpasswd, load, parse};
+pub use parse::{Loaded, Parsed, api_keys, htpasswd, load, parse};
 pub use reference::{AccessRequest, Decision};

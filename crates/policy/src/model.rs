@@ -9,9 +9,11 @@ use crate::ids::{Id, IdVec};
 pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
+pub use api_keys::{ApiKey, ApiKeys, KeyHash};
 use document::{Place, Secret};
 pub use search::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 
+mod api_keys;
 mod search;
 
 /// A policy: how callers authenticate, what their roles allow, and how requests are answered.
@@ -85,6 +87,8 @@ pub struct Grant {
 pub struct Identity {
     /// HTTP Basic (RFC 7617), if it is configured.
     pub basic: Option<Basic>,
+    /// API keys, if they are configured.
+    pub api_keys: Option<ApiKeys>,
     /// Issuers of JWTs (RFC 7519), with distinct `iss`.
     pub jwt: Vec<Issuer>,
 }
@@ -407,15 +411,25 @@ pub enum ContentType {
 
 /// The name of HTTP Basic as an identity source. The name of an issuer is its `iss`.
 pub const BASIC: &str = "basic";
+/// The name of API keys as an identity source.
+pub const API_KEYS: &str = "api_keys";
 
 impl Identity {
     /// Every configured identity source, with its name and its `user_prefix`.
     pub fn sources(&self) -> impl Iterator<Item = (SourceId, &str, &str)> {
         let basic = self.basic.iter().map(|basic| (SourceId::BASIC, BASIC, &*basic.user_prefix));
+        let keys = self.api_keys.iter();
+        let keys = keys.map(|keys| (SourceId::API_KEYS, API_KEYS, &*keys.user_prefix));
         let issuers = self.jwt.iter().enumerate().map(|(index, issuer)| {
             (SourceId::from_issuer(index), &*issuer.issuer, &*issuer.user_prefix)
         });
-        basic.chain(issuers)
+        basic.chain(keys).chain(issuers)
+    }
+
+    /// The header with an API key, if the policy has API keys.
+    #[must_use]
+    pub fn api_key_header(&self) -> Option<&str> {
+        self.api_keys.as_ref().map(|keys| &*keys.header)
     }
 
     /// The `user_prefix` of a source; empty for a source that is not configured.

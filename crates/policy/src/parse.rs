@@ -3,6 +3,7 @@
 //! `unresolved` is the policy as written, in which roles are still names. `resolve` converts it to a
 //! [`Policy`]. Each of the other modules parses a section or a kind of value.
 
+pub mod api_keys;
 mod basic;
 mod cached_files;
 mod host;
@@ -301,12 +302,13 @@ fn read_identity(
     files: &mut CachedFiles<'_>,
     (_, node): (&Key, &Node),
 ) -> Option<Identity> {
-    let fields = reader.fields(node, "`identity`", &["basic", "jwt"])?;
-    // For an empty `basic`, its parser reports that there are no users.
+    let fields = reader.fields(node, "`identity`", &["basic", "api_keys", "jwt"])?;
+    // The parsers of `basic` and `api_keys` report an empty value themselves.
     reader.report_empty(&fields, &["jwt"]);
     let basic = fields.field("basic").and_then(|field| basic::read(reader, files, field));
+    let api_keys = fields.field("api_keys").and_then(|field| api_keys::read(reader, files, field));
     let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, node));
-    Some(Identity { basic, jwt: jwt.unwrap_or_default() })
+    Some(Identity { basic, api_keys, jwt: jwt.unwrap_or_default() })
 }
 
 /// The sections of a file. Each of them may be in one file only.

@@ -1,7 +1,8 @@
-//! Writes names and patterns as a policy has them, for programs that generate policies.
+//! Writes names, patterns and API keys as a policy has them, for programs that generate policies.
 
 use std::fmt::Write;
 
+use crate::model::KeyHash;
 pub use crate::parse::method::{MAX_METHODS, is_method};
 use crate::pattern::{Pattern, Segment};
 
@@ -51,4 +52,24 @@ pub fn pattern(pattern: &Pattern) -> String {
     });
     let double_star = pattern.open_ended.then(|| "**".to_owned());
     segments.chain(double_star).map(|segment| format!("/{segment}")).collect()
+}
+
+/// The entry of a key in a file of API keys, on one line.
+#[must_use]
+pub fn api_key(
+    id: &str,
+    KeyHash(hash): KeyHash,
+    (user, groups): (&str, &[String]),
+    expires: Option<&str>,
+) -> String {
+    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut entry = format!("{id}: {{ sha256: \"{hash}\", user: {}", quoted(user));
+    if !groups.is_empty() {
+        let groups: Vec<String> = groups.iter().map(|group| quoted(group)).collect();
+        entry += &format!(", groups: [{}]", groups.join(", "));
+    }
+    if let Some(expires) = expires {
+        entry += &format!(", expires: {}", quoted(expires));
+    }
+    entry + " }"
 }

@@ -8,7 +8,7 @@ use generator::{Generator, Rng, Shape, to_yaml};
 use lint::load;
 use policy::model::{Effect, Policy, RoleId};
 use policy::reference::decide;
-use policy::{Decision, cases, htpasswd};
+use policy::{Decision, api_keys, cases, htpasswd};
 use proptest::prelude::*;
 
 const EXAMPLE: &str = r#"version: 1
@@ -113,6 +113,7 @@ fn check_every_reader(text: &[u8]) {
         check_problems(&problems);
     }
     let _ = htpasswd::parse(Path::new("users"), text);
+    let _ = api_keys::parse(Path::new("keys.yaml"), text);
 }
 
 proptest! {

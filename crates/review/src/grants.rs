@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Basic, Identity, Issuer, RoleId, SourceId};
+use policy::model::{ANYONE, AUTHENTICATED, ApiKeys, Basic, Identity, Issuer, RoleId, SourceId};
 use serde::Serialize;
 
 use crate::conditions::Attribute;
@@ -19,6 +19,8 @@ pub enum CallerSource {
     Anonymous,
     /// With HTTP Basic.
     Basic,
+    /// With an API key.
+    ApiKey,
     /// With a token.
     Token {
         /// Its issuer.
@@ -37,6 +39,10 @@ impl CallerSource {
                 format!("{} by Basic", quote_names("user", users, "and", max))
             }
             (Self::Basic, None) => "any user by Basic".to_owned(),
+            (Self::ApiKey, Some(users)) => {
+                format!("{} by API key", quote_names("user", users, "and", max))
+            }
+            (Self::ApiKey, None) => "any user by API key".to_owned(),
             (Self::Token { issuer }, Some(users)) => {
                 let users = quote_names("user", users, "or", max);
                 format!("any token of {issuer} for {users}")
@@ -113,6 +119,14 @@ impl<'p> Source<'p> {
             is_open: !basic.verify,
             issuer: None,
         });
+        let api_keys = identity.api_keys.iter().map(|keys| Self {
+            id: SourceId::API_KEYS,
+            kind: CallerSource::ApiKey,
+            user_prefix: &keys.user_prefix,
+            listed: users_with_keys(keys),
+            is_open: false,
+            issuer: None,
+        });
         let issuers = identity.jwt.iter().enumerate().map(|(index, issuer)| Self {
             id: SourceId::from_issuer(index),
             kind: CallerSource::Token { issuer: issuer.issuer.to_string() },
@@ -121,7 +135,7 @@ impl<'p> Source<'p> {
             is_open: true,
             issuer: Some(issuer),
         });
-        basic.chain(issuers)
+        basic.chain(api_keys).chain(issuers)
     }
 
     /// Whether a user that the source does not list can have this name (given without prefix).
@@ -163,6 +177,15 @@ fn listed_users(basic: &Basic) -> BTreeMap<&str, Vec<String>> {
     let users = basic.users.iter().map(|user| {
         let groups = user.groups.iter().map(|group| format!("{}{group}", basic.group_prefix));
         (&*user.name, groups.collect())
+    });
+    users.collect()
+}
+
+/// A user has the same groups with each of its keys.
+fn users_with_keys(keys: &ApiKeys) -> BTreeMap<&str, Vec<String>> {
+    let users = keys.keys.iter().map(|key| {
+        let groups = key.groups.iter().map(|group| format!("{}{group}", keys.group_prefix));
+        (&*key.user, groups.collect())
     });
     users.collect()
 }

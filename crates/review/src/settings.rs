@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use policy::model::{
-    ANYONE, AUTHENTICATED, Basic, Bulk, DocumentSecurity, IdentityHeader, Inventory, Issuer, Keys,
-    Piece, RequiredClaim, RolesFromToken, Search, Separator, Template,
+    ANYONE, AUTHENTICATED, ApiKeys, Basic, Bulk, DocumentSecurity, IdentityHeader, Inventory,
+    Issuer, Keys, Piece, RequiredClaim, RolesFromToken, Search, Separator, Template,
 };
 use policy::{KeyUrl, Policy};
 use serde::Serialize;
@@ -120,6 +120,9 @@ impl<'p> SettingsBuilder<'p> {
         if let Some(basic) = &policy.identity.basic {
             self.add_basic(basic);
         }
+        if let Some(keys) = &policy.identity.api_keys {
+            self.add_api_keys(keys);
+        }
         for issuer in &policy.identity.jwt {
             self.add_issuer(issuer);
         }
@@ -183,6 +186,24 @@ impl<'p> SettingsBuilder<'p> {
             let password = user.password.iter().map(|password| password.0.as_bytes());
             self.hide(&[PATH, &name, "password"], password);
             self.list(&[PATH, &name], "groups", &user.groups);
+        }
+    }
+
+    fn add_api_keys(&mut self, keys: &'p ApiKeys) {
+        const PATH: &str = "identity.api_keys";
+        self.show(&[PATH], None);
+        self.show(&[PATH, "header"], text(&keys.header));
+        self.show(&[PATH, "user_prefix"], text(&keys.user_prefix));
+        self.show(&[PATH, "group_prefix"], text(&keys.group_prefix));
+        for key in &keys.keys {
+            let id = format!("keys.{}", key.id);
+            self.show(&[PATH, &id], None);
+            self.hide(&[PATH, &id, "sha256"], [&key.hash.0[..]]);
+            self.show(&[PATH, &id, "user"], text(&key.user));
+            self.list(&[PATH, &id], "groups", &key.groups);
+            let expires = key.expires.and_then(|end| jiff::SignedDuration::try_from(end).ok());
+            let expires = expires.and_then(|end| jiff::Timestamp::from_duration(end).ok());
+            self.show(&[PATH, &id, "expires"], expires.map(|end| end.to_string()));
         }
     }
 

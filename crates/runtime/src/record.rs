@@ -221,7 +221,7 @@ impl<'a> DecisionRecord<'a> {
             reason: reason.map(Reason::name),
             detail: attempted.detail.map_or(detail.into(), Cow::Owned),
             rule,
-            scheme: scheme_of(request),
+            scheme: scheme_of(authorizer, request),
             attempted_user: attempted.user.unwrap_or_default().into(),
             attempted_issuer: attempted.issuer.unwrap_or_default().into(),
             method,
@@ -362,11 +362,13 @@ pub(crate) fn caller_trace(context: &DecisionContext<'_>) -> Option<TraceContext
 
 /// The scheme of a request's credentials; empty without any. An unknown word is not shown: it may
 /// be credentials without a scheme.
-pub(crate) fn scheme_of(request: &Request<'_>) -> &'static str {
+pub(crate) fn scheme_of(authorizer: &Authorizer, request: &Request<'_>) -> &'static str {
     let authorization = header_value(request.headers, b"authorization");
     let word = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
     if authorization.is_empty() {
-        ""
+        let key_header = authorizer.backend(request.host).identity().api_key_header();
+        let key = key_header.map(|name| header_value(request.headers, name.as_bytes()));
+        if key.is_some_and(|key| !key.is_empty()) { "api_key" } else { "" }
     } else if word.eq_ignore_ascii_case(b"basic") {
         "basic"
     } else if word.eq_ignore_ascii_case(b"bearer") {

@@ -89,14 +89,14 @@ impl ThreadAuthorizer {
             Verdict::Denied(denied) => {
                 self.counters.count_denied(denied.reason.name());
                 if matches!(denied.reason, Reason::InvalidCredentials(_)) {
-                    let scheme = record::scheme_of(context.request);
+                    let scheme = record::scheme_of(context.authorizer, context.request);
                     self.counters.count_invalid_credentials(scheme, denied.reason.name());
                 }
                 denied.subject
             }
         };
         if let Some(subject) = subject {
-            self.counters.count_valid_credentials(subject.issuer.is_some());
+            self.counters.count_valid_credentials(subject);
         }
         self.without_latency.set(self.without_latency.get() + 1);
     }

@@ -66,8 +66,7 @@ impl<'a> Caller<'a> {
             return Err(Failed::new(case.name.as_str(), why));
         }
         let mut headers = request.headers.clone();
-        let credentials = authorization(&request.credentials, self.identity, self.signer)?;
-        headers.extend(credentials.map(|value| ("authorization".to_owned(), value)));
+        headers.extend(credentials_header(&request.credentials, self.identity, self.signer)?);
         let before = self.stack.decisions().len();
         let answer = self.send(request, &request.path, &headers).await?;
         let decision = self.decision_after(before, &answer).await;
@@ -118,6 +117,21 @@ impl<'a> Caller<'a> {
     }
 }
 
+/// The header with these credentials.
+fn credentials_header(
+    credentials: &Credentials,
+    identity: &Identity,
+    signer: Option<&Signer>,
+) -> Result<Option<(String, String)>, Failed> {
+    if let Credentials::ApiKey(key) = credentials {
+        let name = identity.api_key_header();
+        let name = name.ok_or_else(|| Failed::new("api_key", "the policy has no API keys"))?;
+        return Ok(Some((name.to_owned(), key.clone())));
+    }
+    let value = authorization(credentials, identity, signer)?;
+    Ok(value.map(|value| ("authorization".to_owned(), value)))
+}
+
 /// The value of the `Authorization` header for these credentials.
 pub fn authorization(
     credentials: &Credentials,
@@ -125,7 +139,7 @@ pub fn authorization(
     signer: Option<&Signer>,
 ) -> Result<Option<String>, Failed> {
     Ok(match credentials {
-        Credentials::None => None,
+        Credentials::None | Credentials::ApiKey(_) => None,
         Credentials::Basic(credentials) => Some(basic(credentials)),
         Credentials::Bearer(token) => Some(format!("Bearer {token}")),
         Credentials::User { .. } => {

@@ -4,6 +4,7 @@ use super::Cluster;
 use crate::answer;
 use crate::responder::CallerHeaders;
 use identity::{HeapSize, Subject};
+use policy::model::SourceId;
 use search::Caller;
 
 /// The data of the search cluster for a caller, cached with it.
@@ -30,7 +31,8 @@ impl HeapSize for ClusterCaller {
 impl Cluster {
     /// An authenticated subject as the cluster sees it, without an address. Its groups and the
     /// roles of its token are backend roles, and the claims of its token are attributes. A user of
-    /// `internal_users.yml` has the attributes and roles of that file.
+    /// `internal_users.yml` has the attributes and roles of that file; the caller with an API key
+    /// of that name has not.
     #[must_use]
     pub fn subject(&self, subject: &Subject) -> search::Subject {
         let mut backend_roles: Vec<String> = Vec::new();
@@ -51,7 +53,9 @@ impl Cluster {
                 Some((format!("attr.jwt.{name}"), answer::claim_text(claim)?))
             });
             cluster_subject.attributes = attributes.collect();
-        } else if let Some(user) = self.compiled.user(&subject.user) {
+        } else if subject.source != Some(SourceId::API_KEYS)
+            && let Some(user) = self.compiled.user(&subject.user)
+        {
             let attributes = user.attributes.iter();
             let attributes = attributes
                 .map(|(name, value)| (format!("attr.internal.{name}"), value.to_string()));

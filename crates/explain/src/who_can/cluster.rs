@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use authorizer::{Cluster, Reason, Request};
 use identity::UnixTime;
-use policy::model::{DocumentSecurity, RolesFromToken};
+use policy::model::{DocumentSecurity, RolesFromToken, SourceId};
 use review::{CallerSource, Source};
 use search::config::RoleMapping;
 use search::explain::{self, HeldRole, Requirement};
@@ -94,8 +94,8 @@ struct Finder<'a> {
     needs: &'a [Need<'a>],
     mappings: Mappings<'a>,
     steps: Steps,
-    /// Users that the policy lists under `identity.basic`, by the condition that they must meet.
-    in_policy: BTreeMap<Condition, Vec<String>>,
+    /// Users that the policy lists, by their source and the condition that they must meet.
+    in_policy: BTreeMap<(CallerSource, Condition), Vec<String>>,
     /// Users with Basic credentials that the policy does not list, and callers with tokens.
     not_in_policy: Vec<Callers>,
 }
@@ -163,9 +163,9 @@ impl<'a> Finder<'a> {
     }
 
     fn into_callers(self) -> Vec<Callers> {
-        let listed = self.in_policy.into_iter().map(|(condition, users)| Callers {
+        let listed = self.in_policy.into_iter().map(|((source, condition), users)| Callers {
             users: Some(users),
-            ..Callers::new(CallerSource::Basic, condition)
+            ..Callers::new(source, condition)
         });
         listed.chain(self.not_in_policy).collect()
     }
@@ -185,6 +185,7 @@ impl<'a> Finder<'a> {
             let subject = cluster
                 .authenticator()
                 .basic_user(&name)
+                .filter(|_| source.id == SourceId::BASIC)
                 .cloned()
                 .unwrap_or_else(|| unverified_subject(&name, Some(source.id), groups, &[]));
             let subject = cluster.subject(&subject);
@@ -204,7 +205,8 @@ impl<'a> Finder<'a> {
                 conditions = BTreeSet::from([Condition::always()]);
             }
             for condition in conditions {
-                self.in_policy.entry(condition).or_default().push(name.clone());
+                let key = (source.kind.clone(), condition);
+                self.in_policy.entry(key).or_default().push(name.clone());
             }
         }
         Some(())

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::credentials::{Authorization, BasicCredentials};
+use crate::credentials::{Authorization, BasicCredentials, Credentials};
 use crate::jwt;
 use crate::{CredentialsError, HeapSize, Subject, UnixTime, is_name};
 
@@ -23,16 +23,23 @@ pub struct Attempted {
 }
 
 impl<T: HeapSize> Authenticator<T> {
-    /// The names in the credentials of an `Authorization` header, which are invalid because of this
-    /// error. Empty if the policy does not configure their method: then the user name may be a
-    /// secret, such as an API key.
+    /// The names in credentials that are invalid because of this error. Empty if the policy does
+    /// not configure their method: then the user name may be a secret, such as an API key.
     #[must_use]
     pub fn attempted(
         &self,
-        authorization: &[u8],
+        credentials: Credentials<'_>,
         error: CredentialsError,
         now: UnixTime,
     ) -> Attempted {
+        let authorization = match (credentials, &self.api_keys) {
+            (Credentials::Authorization(value), _) => value,
+            (Credentials::ApiKey(key), Some(keys)) => {
+                let (user, detail) = keys.attempted(key, error);
+                return Attempted { user, detail: Some(detail), ..Attempted::default() };
+            }
+            (Credentials::ApiKey(_), None) => return Attempted::default(),
+        };
         match (Authorization::parse(authorization), &self.basic) {
             (Authorization::Basic(encoded), Some(basic)) => match BasicCredentials::decode(encoded)
             {
@@ -107,6 +114,13 @@ impl<T: HeapSize> Authenticator<T> {
         self.basic.as_ref()?.accounts.find_prefixed(user).map(|account| &account.subject)
     }
 
+    /// The subject of a caller who has an API key and this user name, prefix included. Nothing is
+    /// verified.
+    #[must_use]
+    pub fn user_with_key(&self, user: &str) -> Option<&Subject> {
+        self.api_keys.as_ref()?.find_user(user)
+    }
+
     /// The subject of the Basic user with this name, without prefix, whose password was verified
     /// elsewhere.
     ///
@@ -119,6 +133,27 @@ impl<T: HeapSize> Authenticator<T> {
         }
         let account = basic.accounts.find(name).filter(|account| account.stored.is_some());
         account.map(|account| account.subject.clone()).ok_or(CredentialsError::BadPassword)
+    }
+
+    /// The id and the hash of this valid API key, which are no credentials, for
+    /// [`Authenticator::api_key_verified_elsewhere`].
+    #[must_use]
+    pub fn api_key_proof(&self, key: &[u8]) -> Option<Vec<u8>> {
+        self.api_keys.as_ref()?.proof(key)
+    }
+
+    /// The subject of an API key that was verified elsewhere, by its
+    /// [proof](Authenticator::api_key_proof).
+    ///
+    /// # Errors
+    /// If the key is not valid here.
+    pub fn api_key_verified_elsewhere(
+        &self,
+        proof: &[u8],
+        now: UnixTime,
+    ) -> Result<Subject, CredentialsError> {
+        let keys = self.api_keys.as_ref().ok_or(CredentialsError::UnsupportedScheme)?;
+        keys.subject_of_proof(proof, now)
     }
 
     /// The subject of a token whose signature was verified elsewhere, by its [`signed_part`].

@@ -79,6 +79,7 @@ pub(crate) fn describe(
         CredentialsError::UnsupportedScheme
         | CredentialsError::MalformedCredentials
         | CredentialsError::BadPassword
+        | CredentialsError::BadApiKey
         | CredentialsError::BadSignature => None,
     }
 }

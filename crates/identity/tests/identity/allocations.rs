@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use allocation_counter::measure;
-use identity::{CredentialsError, LocalCache};
+use identity::{Credentials, CredentialsError, LocalCache};
 
 use crate::settings::*;
 use crate::signer;
@@ -13,8 +13,16 @@ use crate::signer;
 /// hundred whose caller is only in the shared cache.
 fn allocations(auth: &Auth, header: &str) -> [u64; 2] {
     let cache = &mut LocalCache::default();
-    let mut authenticates =
-        |now| auth.authenticate(Some(header.as_bytes()), None, now, cache, attach).is_ok();
+    let mut authenticates = |now| {
+        auth.authenticate(
+            Some(Credentials::Authorization(header.as_bytes())),
+            None,
+            now,
+            cache,
+            attach,
+        )
+        .is_ok()
+    };
     assert!(authenticates(now()));
     let own = measure(|| assert!((0..100).all(|_| authenticates(now()))));
     let shared = measure(|| {
@@ -71,7 +79,11 @@ fn what_an_invalid_token_says_takes_one_decoding() {
     let text = claims.to_string();
     let decoding = measure(|| assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok()));
     let said = measure(|| {
-        let said = auth.attempted(token.as_bytes(), CredentialsError::Expired, now());
+        let said = auth.attempted(
+            Credentials::Authorization(token.as_bytes()),
+            CredentialsError::Expired,
+            now(),
+        );
         assert!(said.user.is_some() && said.issuer.is_some() && said.detail.is_some());
     });
     let (said, decoding) = (said.count_total, decoding.count_total);

@@ -1,6 +1,6 @@
 //! Who invalid credentials claim to be.
 
-use identity::{Attempted, CredentialsError};
+use identity::{Attempted, Credentials, CredentialsError};
 use serde_json::json;
 
 use crate::settings::*;
@@ -8,7 +8,11 @@ use crate::signer;
 
 /// With an error that has no detail.
 fn attempted(auth: &Auth, value: &str) -> Attempted {
-    auth.attempted(value.as_bytes(), CredentialsError::BadSignature, now())
+    auth.attempted(
+        Credentials::Authorization(value.as_bytes()),
+        CredentialsError::BadSignature,
+        now(),
+    )
 }
 
 fn user(user: &str) -> Attempted {

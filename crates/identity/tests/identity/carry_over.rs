@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use identity::{
-    CredentialsError, FetchedKeys, Limits, LocalCache, NotAuthenticated, VerificationResult,
+    Credentials, CredentialsError, FetchedKeys, Limits, LocalCache, NotAuthenticated,
+    VerificationResult,
 };
 use policy::model::Identity;
 
@@ -282,10 +283,25 @@ fn a_local_cache_is_not_used_under_another_policy() {
     let alice = header("alice:wonderland");
     let mut cache = LocalCache::default();
     assert!(authenticate(&before, &alice).is_ok());
-    assert!(before.authenticate(Some(alice.as_bytes()), None, now(), &mut cache, attach).is_ok());
+    assert!(
+        before
+            .authenticate(
+                Some(Credentials::Authorization(alice.as_bytes())),
+                None,
+                now(),
+                &mut cache,
+                attach
+            )
+            .is_ok()
+    );
     let changed = after(&before, &basic(&[("alice", OTHER_HASH)]));
-    let authenticated =
-        changed.authenticate(Some(alice.as_bytes()), None, now(), &mut cache, attach);
+    let authenticated = changed.authenticate(
+        Some(Credentials::Authorization(alice.as_bytes())),
+        None,
+        now(),
+        &mut cache,
+        attach,
+    );
     assert!(matches!(authenticated, Err(NotAuthenticated::Pending(_))));
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use identity::{CredentialsError, FetchedKeys};
+use identity::{Credentials, CredentialsError, FetchedKeys};
 use policy::model::{ClaimPath, ClaimValue, Issuer, RequiredClaim};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn detail_under(issuer: Issuer, token: &str) -> Option<String> {
 
 fn detail_by(auth: &Auth, token: &str) -> Option<String> {
     let error = authenticate(auth, &bearer(token)).unwrap_err();
-    auth.attempted(bearer(token).as_bytes(), error, now()).detail
+    auth.attempted(Credentials::Authorization(bearer(token).as_bytes()), error, now()).detail
 }
 
 fn detail(token: &str) -> String {
@@ -174,7 +174,13 @@ fn a_malformed_token_says_what_is_malformed() {
             CredentialsError::MalformedToken,
             "{token}"
         );
-        let said = auth.attempted(value.as_bytes(), CredentialsError::MalformedToken, now()).detail;
+        let said = auth
+            .attempted(
+                Credentials::Authorization(value.as_bytes()),
+                CredentialsError::MalformedToken,
+                now(),
+            )
+            .detail;
         assert_eq!(said.as_deref(), Some(expected), "{token}");
     }
 }
@@ -265,10 +271,24 @@ fn nothing_else_of_the_credentials_is_shown() {
         for error in CredentialsError::ALL {
             let claims = claims_with(name, Some(json!("hunter2")));
             let value = bearer(&signed("ES256", &header("ES256"), &claims));
-            let said = auth.attempted(value.as_bytes(), error, now()).detail.unwrap_or_default();
+            let said = auth
+                .attempted(Credentials::Authorization(value.as_bytes()), error, now())
+                .detail
+                .unwrap_or_default();
             assert!(!said.contains("hunter2") && !said.contains(&value[60..]), "{said}");
-            assert_eq!(auth.attempted(b"Basic YWxpY2U6aHVudGVyMg==", error, now()).detail, None);
-            let said = auth.attempted(b"Bearer hunter2", error, now()).detail.unwrap_or_default();
+            assert_eq!(
+                auth.attempted(
+                    Credentials::Authorization(b"Basic YWxpY2U6aHVudGVyMg=="),
+                    error,
+                    now()
+                )
+                .detail,
+                None
+            );
+            let said = auth
+                .attempted(Credentials::Authorization(b"Bearer hunter2"), error, now())
+                .detail
+                .unwrap_or_default();
             assert!(!said.contains("hunter2"), "{said}");
         }
     }

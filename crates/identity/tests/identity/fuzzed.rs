@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use identity::jwks;
+use identity::{Credentials, jwks};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -26,7 +26,10 @@ static AUTH: LazyLock<Auth> = LazyLock::new(|| {
 fn is_authenticated(header: &[u8]) -> bool {
     let result = authenticate_at(&AUTH, header, now());
     if let Err(error) = result {
-        let detail = AUTH.attempted(header, error, now()).detail.unwrap_or_default();
+        let detail = AUTH
+            .attempted(Credentials::Authorization(header), error, now())
+            .detail
+            .unwrap_or_default();
         assert!(detail.len() < 4096 && !detail.contains(char::is_control), "{detail:?}");
     }
     result.is_ok()

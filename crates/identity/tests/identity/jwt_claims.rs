@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use document::Place;
-use identity::{CredentialsError, FetchedKeys, Limits, LocalCache, Subject};
+use identity::{Credentials, CredentialsError, FetchedKeys, Limits, LocalCache, Subject};
 use policy::model::{
     ClaimPath, ClaimValue, Issuer, ListedRole, RequiredClaim, RolesFromToken, Separator,
 };
@@ -441,7 +441,12 @@ fn claims_are_passed_to_attach_and_not_cached() {
     let attach = |subject: &Subject| subject.claims["sub"].to_string();
     for _ in 0..2 {
         let mut cache = LocalCache::default();
-        let known = auth.authenticate_inline(Some(token.as_bytes()), now(), &mut cache, attach);
+        let known = auth.authenticate_inline(
+            Some(Credentials::Authorization(token.as_bytes())),
+            now(),
+            &mut cache,
+            attach,
+        );
         let known = known.unwrap().unwrap();
         assert_eq!(known.attached, "\"carol\"");
         assert!(known.subject.claims.is_null());

@@ -9,6 +9,7 @@
 )]
 
 mod allocations;
+mod api_keys;
 mod attempted;
 mod basic;
 mod carry_over;

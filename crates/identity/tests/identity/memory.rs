@@ -1,7 +1,7 @@
 //! The memory of cached credentials is bounded, whatever callers send.
 
 use allocation_counter::measure;
-use identity::{FetchedKeys, Limits, LocalCache};
+use identity::{Credentials, FetchedKeys, Limits, LocalCache};
 use policy::model::Identity;
 
 use crate::settings::*;
@@ -24,8 +24,15 @@ fn cached(settings: &Identity, headers: &[String]) -> (usize, usize) {
             String::new()
         };
         let mut cache = LocalCache::default();
-        let known =
-            auth.authenticate(Some(header.as_bytes()), None, now(), &mut cache, attach).is_ok();
+        let known = auth
+            .authenticate(
+                Some(Credentials::Authorization(header.as_bytes())),
+                None,
+                now(),
+                &mut cache,
+                attach,
+            )
+            .is_ok();
         calls.get() > 0 || !known
     };
     // The newest first. The first evicted one ends the count, before its look-up evicts another.

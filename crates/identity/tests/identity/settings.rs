@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use document::{Place, Problem, Secret};
 use identity::{
-    Authenticator, CachedSubject, CredentialsError, FetchedKeys, LocalCache, NotAuthenticated,
-    Subject, UnixTime, VerificationResult,
+    Authenticator, CachedSubject, Credentials, CredentialsError, FetchedKeys, LocalCache,
+    NotAuthenticated, Subject, UnixTime, VerificationResult,
 };
 use policy::model::{
     Basic, BasicUser, ClaimPath, Claims, Identity, Issuer, Keys, RolesFromToken, Separator,
@@ -47,7 +47,7 @@ pub(crate) fn basic(users: &[(&str, &str)]) -> Identity {
         group_prefix: "".into(),
         at: place(),
     };
-    Identity { basic: Some(basic), jwt: Vec::new() }
+    Identity { basic: Some(basic), ..Identity::default() }
 }
 
 pub(crate) fn issuer(keys: Keys) -> Issuer {
@@ -89,7 +89,7 @@ pub(crate) fn url(url: &str) -> Keys {
 }
 
 pub(crate) fn tokens_of(issuer: Issuer) -> Identity {
-    Identity { basic: None, jwt: vec![issuer] }
+    Identity { jwt: vec![issuer], ..Identity::default() }
 }
 
 pub(crate) fn compile(settings: &Identity) -> Auth {
@@ -151,7 +151,13 @@ pub(crate) fn try_authenticate(
     now: UnixTime,
 ) -> Result<Caller, NotAuthenticated> {
     let mut cache = LocalCache::default();
-    let cached = auth.authenticate(Some(header), result, now, &mut cache, attach)?;
+    let cached = auth.authenticate(
+        Some(Credentials::Authorization(header)),
+        result,
+        now,
+        &mut cache,
+        attach,
+    )?;
     Ok(Caller::of(cached.unwrap()))
 }
 

@@ -41,8 +41,8 @@ fn read_text(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Stri
 
 fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
     let field_names = [
-        "method", "path", "host", "headers", "body", "basic", "bearer", "claims", "user", "groups",
-        "at",
+        "method", "path", "host", "headers", "body", "basic", "bearer", "api_key", "claims",
+        "user", "groups", "at",
     ];
     let fields = reader.filled_fields(node, "a request", &field_names)?;
     reader.required(&fields, "path", "write the path that is requested");
@@ -78,7 +78,7 @@ fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
 }
 
 fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credentials> {
-    let keys = ["basic", "bearer", "claims", "user"];
+    let keys = ["basic", "bearer", "api_key", "claims", "user"];
     let mut credentials = keys.into_iter().filter_map(|key| fields.field(key));
     let Some((key, node)) = credentials.next() else {
         reject_groups(reader, fields);
@@ -100,6 +100,7 @@ fn read_credentials(reader: &mut Reader, fields: &Fields<'_>) -> Option<Credenti
             Some(Credentials::Basic(pair))
         }
         "bearer" => read_text(reader, fields, "bearer").map(Credentials::Bearer),
+        "api_key" => read_text(reader, fields, "api_key").map(Credentials::ApiKey),
         "user" => {
             let name = reader.field_text(fields, "user")?;
             let groups =

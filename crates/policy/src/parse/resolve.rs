@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::ids::IdVec;
 use crate::model::{
-    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, IdentityHeader, Issuer,
-    ListedRole, Policy, Role, RoleId, RolesFromToken, Search,
+    ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, Identity, IdentityHeader,
+    Issuer, ListedRole, Policy, Role, RoleId, RolesFromToken, Search,
 };
 use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
 use crate::parse::user_ids::{self, Sources};
@@ -53,6 +53,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     let identity_header = policy.identity_header.map(|(_, section)| section);
     let search = policy.search.map(|(_, section)| section);
     check_headers(&allow_response, identity_header.as_ref(), search.as_ref(), problems);
+    check_key_header(&identity, search.as_ref(), problems);
     Policy {
         identity,
         roles,
@@ -117,6 +118,18 @@ fn check_headers(
             let help = "take another name: this header is set or removed by the cluster's roles";
             problems.push(Problem::error(at.clone(), message).help(help));
         }
+    }
+}
+
+/// Reports if the header of API keys is that of document security: it cannot be removed, and set.
+fn check_key_header(identity: &Identity, search: Option<&Search>, problems: &mut Vec<Problem>) {
+    if let Some(DocumentSecurity::Header { name, at }) =
+        search.map(|search| &search.document_security)
+        && identity.api_key_header() == Some(&**name)
+    {
+        let message = format!("`identity.api_keys` names the header `{name}`, too");
+        let help = "take another name: the header of API keys is removed from every request";
+        problems.push(Problem::error(at.clone(), message).help(help));
     }
 }
 

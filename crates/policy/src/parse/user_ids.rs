@@ -18,8 +18,8 @@ pub(crate) struct Sources<'i> {
 
 impl<'i> Sources<'i> {
     pub(crate) fn new(identity: &'i Identity, incomplete: bool) -> Self {
-        // In reverse, so that HTTP Basic, the first source, wins over an issuer with the name
-        // `basic`.
+        // In reverse, so that HTTP Basic and API keys win over an issuer with the name `basic` or
+        // `api_keys`.
         let sources = identity.sources().collect::<Vec<_>>().into_iter().rev();
         Self { names: sources.map(|(id, name, _)| (name, id)).collect(), incomplete }
     }
@@ -55,7 +55,10 @@ impl<'i> Sources<'i> {
             None if names.is_empty() => "add `identity`".to_owned(),
             None => {
                 let names = names.join("`, `");
-                format!("a source is `basic` or the `issuer` of an entry of `jwt`: `{names}`")
+                format!(
+                    "a source is `basic`, `api_keys` or the `issuer` of an entry of `jwt`: \
+                     `{names}`"
+                )
             }
         }
     }
@@ -83,8 +86,8 @@ pub(crate) fn resolve(
             (None, None) if has_id => {
                 let message =
                     format!("`{}` has `{{user.id}}`, but no `user_id_from` says whose", rule.name);
-                let help = "add `user_id_from` to the role, with `basic` or issuers: callers from \
-                            other sources never match";
+                let help = "add `user_id_from` to the role, with `basic`, `api_keys` or issuers: \
+                            callers from other sources never match";
                 problems.push(Problem::error(rule.at.clone(), message).help(help));
             }
             (None, _) => {}

@@ -8,7 +8,7 @@ use authorizer::{
 };
 use explain::{ExplainedSubject, Explainer, Explanation, impossible_user, unverified_subject};
 use identity::{CredentialsError, Subject, UnixTime};
-use policy::model::SourceId;
+use policy::model::{API_KEYS, BASIC, SourceId};
 use runtime::clock;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,7 @@ pub(super) struct LoggedDecision {
     /// The user, with its prefix.
     pub(super) user: Option<String>,
     pub(super) issuer: Option<String>,
+    scheme: Option<String>,
     #[serde(default)]
     groups: Vec<String>,
     #[serde(default)]
@@ -107,17 +108,16 @@ impl LoggedDecision {
             }
             (_, Some(user)) => {
                 let identity = explainer.identity_on(request.host);
-                // Only a caller of Basic has no issuer.
-                let name = self.issuer.as_deref().unwrap_or(policy::model::BASIC);
+                let name = self.source();
                 let source = identity.sources().find(|(_, source, _)| *source == name);
                 let source = source.map(|(id, ..)| id);
-                let caller = if explainer.is_unknown_to_basic(request.host, user, source) {
+                let caller = if explainer.is_unknown_user(request.host, user, source) {
                     // The user was removed since, or had another prefix. A request of an unknown
-                    // user is answered as with a wrong password.
+                    // user is answered as with a wrong password or key.
                     unknown_user =
                         Some(format!("the line names `{user}`, and the policy has no such user"));
                     notes.extend(impossible_user(user, identity));
-                    ExplainedSubject::Invalid(CredentialsError::BadPassword)
+                    ExplainedSubject::Invalid(self.unknown_user_error())
                 } else {
                     // Also with the roles and groups that this policy does not take: a note names
                     // them.
@@ -224,10 +224,14 @@ impl LoggedDecision {
         if identity.sources().next().is_none() {
             return Ok(self.subject_as_logged(user, None));
         }
-        // Only a caller of Basic has no issuer.
+        if self.has_api_key() {
+            let subject = explainer.user_with_key(host, user);
+            return subject.cloned().ok_or(CredentialsError::BadApiKey);
+        }
+        // Only a caller of Basic has no issuer and no API key.
         let Some(name) = self.issuer.as_deref() else {
             if identity.basic.is_none()
-                || explainer.is_unknown_to_basic(host, user, Some(SourceId::BASIC))
+                || explainer.is_unknown_user(host, user, Some(SourceId::BASIC))
             {
                 return Err(CredentialsError::BadPassword);
             }
@@ -289,12 +293,28 @@ impl LoggedDecision {
         }
     }
 
-    /// The issuer of the caller's token, or `basic`, and whether the token gave roles or groups.
-    /// Denials of the same origin probably have the same cause, so they are grouped by it.
+    /// Whether the caller had an API key.
+    fn has_api_key(&self) -> bool {
+        self.scheme.as_deref() == Some("api_key")
+    }
+
+    /// The source of the caller, as a policy calls it.
+    pub(super) fn source(&self) -> &str {
+        let without_issuer = if self.has_api_key() { API_KEYS } else { BASIC };
+        self.issuer.as_deref().unwrap_or(without_issuer)
+    }
+
+    /// Why the credentials of a user are invalid whom the source does not list.
+    fn unknown_user_error(&self) -> CredentialsError {
+        if self.has_api_key() { CredentialsError::BadApiKey } else { CredentialsError::BadPassword }
+    }
+
+    /// The issuer of the caller's token, `basic` or `api_keys`, and whether the token gave roles or
+    /// groups. Denials of the same origin probably have the same cause, so they are grouped by it.
     pub(super) fn origin(&self) -> String {
         match (&self.user, &self.issuer) {
             (None, _) => String::new(),
-            (Some(_), None) => policy::model::BASIC.to_owned(),
+            (Some(_), None) => self.source().to_owned(),
             (Some(_), Some(issuer)) if self.roles.is_empty() && self.groups.is_empty() => {
                 format!("{issuer} without roles")
             }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use policy::model::{BASIC, Identity, SourceId};
+use policy::model::{API_KEYS, BASIC, Identity, SourceId};
 use review::{Usage, UserId};
 use serde::Serialize;
 
 use super::cluster_usage::{self, CallerOnCluster, ClusterUsage};
 use super::decision_lines::DecisionLines;
+use super::logged::LoggedDecision;
 use crate::cli::{Format, SuggestArgs};
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
@@ -106,21 +107,27 @@ fn read(args: &SuggestArgs, identity: Option<&Identity>) -> Result<Log, CommandE
             cluster.add(&decision);
             continue;
         }
-        let (user, issuer) = (decision.user.as_deref(), decision.issuer.as_deref());
-        let id = user.zip(identity).and_then(|(user, identity)| user_id(user, issuer, identity));
+        let user = decision.user.as_deref();
+        let id = user.zip(identity).and_then(|(user, identity)| user_id(user, &decision, identity));
         let request = (decision.method.as_str(), decision.host.as_str(), decision.received_path());
         usage.add((user, id), decision.is_allowed(), request);
     }
     Ok(Log { usage, cluster, used_rules, decisions, unreadable: lines.unreadable.count, inexact })
 }
 
-/// The name, without the prefix of its source, of a user with a token of this issuer; without an
-/// issuer, of a Basic user. `None` if the source has no prefix.
-fn user_id<'a>(user: &'a str, issuer: Option<&'a str>, identity: &Identity) -> Option<UserId<'a>> {
-    let source = issuer.unwrap_or(BASIC);
+/// The name of a logged user without the prefix of its source; `None` if the source has no prefix.
+fn user_id<'a>(
+    user: &'a str,
+    decision: &'a LoggedDecision,
+    identity: &Identity,
+) -> Option<UserId<'a>> {
+    let source = decision.source();
     let (source_id, _, prefix) = identity.sources().find(|(_, name, _)| *name == source)?;
-    // `user_id_from` cannot name an issuer that is called `basic`.
-    if (source_id == SourceId::BASIC) != issuer.is_none() || issuer == Some(BASIC) {
+    // `user_id_from` cannot name an issuer that is called `basic` or `api_keys`.
+    let has_no_issuer = [SourceId::BASIC, SourceId::API_KEYS].contains(&source_id);
+    if has_no_issuer != decision.issuer.is_none()
+        || [BASIC, API_KEYS].contains(&source) != has_no_issuer
+    {
         return None;
     }
     let id = user.strip_prefix(prefix).filter(|id| !prefix.is_empty() && !id.is_empty())?;

@@ -123,7 +123,10 @@ fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcom
             warnings.extend(explainer.without_identity(host).map(str::to_owned));
         }
         Credentials::Claims(_) => warnings.extend(explainer.doubts_about_names(case)),
-        Credentials::None | Credentials::Basic(_) | Credentials::Bearer(_) => {}
+        Credentials::None
+        | Credentials::Basic(_)
+        | Credentials::Bearer(_)
+        | Credentials::ApiKey(_) => {}
     }
     outcome.warning = Some(warnings.join("; ")).filter(|warnings| !warnings.is_empty());
 }

@@ -22,7 +22,7 @@ fn policy(issuer: &Issuer) -> PolicyFolder {
 }
 
 fn hidden(at: &str, text: &str) {
-    assert!(!text.contains(SECRET) && !text.contains("api_key"), "{at}: {text}");
+    assert!(!text.contains(SECRET) && !text.contains("api_key="), "{at}: {text}");
 }
 
 fn hidden_by(args: &[&str]) -> String {

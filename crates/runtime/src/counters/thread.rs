@@ -3,7 +3,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use identity::CacheLookups;
+use identity::{CacheLookups, Subject};
+use policy::model::SourceId;
 
 use super::histogram::Recorder;
 use super::{Counter, ErrorKind, Totals, VALID};
@@ -24,6 +25,7 @@ pub struct ThreadCounters {
     tokens_verified: Counter,
     basic: Counter,
     bearer: Counter,
+    api_key: Counter,
     /// Invalid credentials by scheme and reason.
     invalid: CountersByKey<(&'static str, &'static str)>,
     lookups: [Counter; 3],
@@ -63,8 +65,13 @@ impl ThreadCounters {
     }
 
     /// Counts a request of an authenticated caller.
-    pub fn count_valid_credentials(&self, are_token: bool) {
-        if are_token { &self.bearer } else { &self.basic }.increment();
+    pub fn count_valid_credentials(&self, subject: &Subject) {
+        let count = match subject.source {
+            _ if subject.issuer.is_some() => &self.bearer,
+            Some(SourceId::API_KEYS) => &self.api_key,
+            Some(_) | None => &self.basic,
+        };
+        count.increment();
     }
 
     /// Counts a request whose credentials are invalid for this reason.
@@ -112,8 +119,11 @@ impl ThreadCounters {
         totals.lookups.local += local;
         totals.lookups.shared += shared;
         totals.lookups.missed += missed;
-        let valid =
-            [(("basic", VALID), self.basic.read()), (("bearer", VALID), self.bearer.read())];
+        let valid = [
+            (("basic", VALID), self.basic.read()),
+            (("bearer", VALID), self.bearer.read()),
+            (("api_key", VALID), self.api_key.read()),
+        ];
         for ((scheme, result), count) in valid.into_iter().chain(self.invalid.iter()) {
             let credentials = totals.credentials.iter_mut();
             match credentials.into_iter().find(|sum| (sum.0, sum.1) == (scheme, result)) {
@@ -134,6 +144,17 @@ impl ThreadCounters {
 mod tests {
     use super::*;
 
+    fn subject(issuer: Option<&str>, source: Option<SourceId>) -> Subject {
+        Subject {
+            user: "ann".into(),
+            issuer: issuer.map(Into::into),
+            source,
+            groups: Vec::new(),
+            roles: Vec::new(),
+            claims: serde_json::Value::Null,
+        }
+    }
+
     #[test]
     fn totals_are_the_sum_over_all_threads() {
         let threads = [ThreadCounters::default(), ThreadCounters::default()];
@@ -145,7 +166,8 @@ mod tests {
             thread.record_latency(Duration::from_micros(5), 2);
         }
         threads[1].count_denied("denied");
-        threads[0].count_valid_credentials(true);
+        threads[0].count_valid_credentials(&subject(Some("https://a.example"), None));
+        threads[1].count_valid_credentials(&subject(None, Some(SourceId::API_KEYS)));
         threads[0].count_invalid_credentials("bearer", "expired");
         for _ in 0..3 {
             threads[1].count_invalid_credentials("basic", "bad_password");
@@ -160,6 +182,7 @@ mod tests {
         let credentials = [
             ("basic", VALID, 0),
             ("bearer", VALID, 1),
+            ("api_key", VALID, 1),
             ("bearer", "expired", 2),
             ("basic", "bad_password", 3),
         ];

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use authorizer::cluster_config;
 use policy::Policy;
-use policy::model::{Issuer, Keys, RolesFromToken, Rule};
+use policy::model::{ApiKey, Issuer, Keys, RolesFromToken, Rule};
 use policy::pattern::{Pattern, Segment};
 
 /// How many items were added, removed or changed, by kind and action. Displayed as
@@ -41,7 +41,7 @@ impl Change {
             // Comments, or settings such as those of responses.
             tracing::info!(
                 files,
-                "policy changed, but no user, grant, role, rule, issuer or role mapping"
+                "policy changed, but no user, API key, grant, role, rule, issuer or role mapping"
             );
         } else {
             tracing::info!(files, changes = %self, "policy changed");
@@ -73,6 +73,10 @@ impl<'s> ItemHashes<'s> {
         for user in policy.identity.basic.iter().flat_map(|basic| &basic.users) {
             let password = user.password.as_ref().map(|hash| &hash.0);
             items.add("users", &user.name, (password, &user.groups));
+        }
+        for key in policy.identity.api_keys.iter().flat_map(|keys| &keys.keys) {
+            let ApiKey { id, hash, user, groups, expires, at: _ } = key;
+            items.add("api_keys", id, (hash, user, groups, expires));
         }
         for grant in &policy.grants {
             let role = &policy.roles.at(grant.role).name;

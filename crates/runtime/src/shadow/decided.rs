@@ -1,13 +1,18 @@
 //! A copy of a decided request, which the shadow policy decides again.
 //!
 //! The copy is made on a worker thread, and parsed only when it is compared. It has no credentials:
-//! only the header and claims of a token, without the signature, or the name of a Basic user.
+//! only the header and claims of a token, without the signature, the name of a Basic user, or the
+//! id and the hash of an API key.
+
+use std::borrow::Cow;
 
 use authorizer::{
     Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Scratch, Stage,
-    Verdict, authorization, reads_header,
+    Verdict, reads_header,
 };
-use identity::{Authenticator, CredentialsError, HeapSize, Subject, UnixTime, signed_part};
+use identity::{
+    Authenticator, Credentials, CredentialsError, HeapSize, Subject, UnixTime, signed_part,
+};
 use policy::model::SourceId;
 
 use crate::record::{self, without_query};
@@ -22,6 +27,8 @@ pub(super) struct DecidedRequest {
     /// Without its bytes, which are among the texts.
     body: RequestBody<'static>,
     can_change_bodies: bool,
+    /// Whether the caller has an API key.
+    has_api_key: bool,
     received: UnixTime,
     reason: Option<Reason>,
 }
@@ -32,7 +39,8 @@ const TEXTS: usize = 12;
 ///
 /// Method, host, path (without its query, unless a search cluster decides), request ID,
 /// `x-request-id`, client, body; user (with the prefix of its source), issuer of the token,
-/// credentials (the name of a Basic user, or the signed part of a token); the rule that decided,
+/// credentials (the name of a Basic user, the signed part of a token, or the proof of an API key);
+/// the rule that decided,
 /// and the revision of the policy.
 type Texts<'a> = [&'a [u8]; TEXTS];
 
@@ -102,14 +110,14 @@ impl DecidedRequest {
         let x_request_id = x_request_id.get(..MAX_ID).unwrap_or(x_request_id);
         let (Verdict::Allowed(Allowed { subject, .. }) | Verdict::Denied(Denied { subject, .. })) =
             verdict;
-        let [user, issuer, credentials] = match subject {
-            Some(subject) => [
-                subject.user.as_bytes(),
-                subject.issuer.as_deref().unwrap_or_default().as_bytes(),
-                credentials(active, request, subject)?,
-            ],
-            None => Default::default(),
+        let credentials = match subject {
+            Some(subject) => credentials(active, request, subject)?,
+            None => Cow::default(),
         };
+        let [user, issuer] = subject.map_or_else(Default::default, |subject| {
+            [subject.user.as_bytes(), subject.issuer.as_deref().unwrap_or_default().as_bytes()]
+        });
+        let source = subject.and_then(|subject| subject.source);
         let (rule, revision) = (rule.unwrap_or_default(), &active.revision().policy);
         let texts: Texts<'_> = [
             request.method,
@@ -121,13 +129,23 @@ impl DecidedRequest {
             body_bytes,
             user,
             issuer,
-            credentials,
+            &credentials,
             rule.as_bytes(),
             revision.as_bytes(),
         ];
         let (bytes, lengths) = (texts.concat(), texts.map(<[u8]>::len));
         let can_change_bodies = request.can_change_bodies;
-        Some(Self { bytes, lengths, headers, body, can_change_bodies, received, reason })
+        let has_api_key = source == Some(SourceId::API_KEYS);
+        Some(Self {
+            bytes,
+            lengths,
+            headers,
+            body,
+            can_change_bodies,
+            has_api_key,
+            received,
+            reason,
+        })
     }
 
     pub(super) fn texts(&self) -> Texts<'_> {
@@ -156,10 +174,10 @@ impl DecidedRequest {
         };
         let (headers, can_change_bodies) = (&*headers, self.can_change_bodies);
         let request = Request { method, host, path, headers, id, client, body, can_change_bodies };
-        let (caller, received) = ([user, issuer, credentials], self.received);
+        let caller = [user, issuer, credentials];
         let caller = match candidate.backend(host) {
-            Backend::Rules(rules) => verify(rules.authenticator(), caller, received),
-            Backend::Cluster(cluster) => verify(cluster.authenticator(), caller, received),
+            Backend::Rules(rules) => self.verify(rules.authenticator(), caller),
+            Backend::Cluster(cluster) => self.verify(cluster.authenticator(), caller),
         };
         let verdict = candidate.check_authenticated(&request, caller, scratch, self.received);
         let decision = Decision::new(&verdict);
@@ -168,6 +186,23 @@ impl DecidedRequest {
         let difference =
             if is_unknown { Difference::NotCompared } else { self.decision().difference(decision) };
         report(difference, decision)
+    }
+
+    /// The caller under another policy.
+    fn verify<A: HeapSize>(
+        &self,
+        authenticator: &Authenticator<A>,
+        [user, issuer, credentials]: [&[u8]; 3],
+    ) -> Result<Option<Subject>, CredentialsError> {
+        if self.has_api_key {
+            authenticator.api_key_verified_elsewhere(credentials, self.received).map(Some)
+        } else if !issuer.is_empty() {
+            authenticator.token_verified_elsewhere(credentials, self.received).map(Some)
+        } else if !user.is_empty() {
+            authenticator.basic_user_verified_elsewhere(text(credentials)).map(Some)
+        } else {
+            Ok(None)
+        }
     }
 
     pub(super) fn decision(&self) -> Decision<'_> {
@@ -185,32 +220,28 @@ impl DecidedRequest {
     }
 }
 
-/// The caller of a copied request under another policy.
-fn verify<A: HeapSize>(
-    authenticator: &Authenticator<A>,
-    [user, issuer, credentials]: [&[u8]; 3],
-    received: UnixTime,
-) -> Result<Option<Subject>, CredentialsError> {
-    if !issuer.is_empty() {
-        authenticator.token_verified_elsewhere(credentials, received).map(Some)
-    } else if !user.is_empty() {
-        authenticator.basic_user_verified_elsewhere(text(credentials)).map(Some)
-    } else {
-        Ok(None)
-    }
-}
-
 /// The credentials of a subject without their secret. `None` if they cannot be copied.
 fn credentials<'r>(
     active: &Authorizer,
     request: &Request<'r>,
     subject: &'r Subject,
-) -> Option<&'r [u8]> {
-    if subject.issuer.is_some() {
-        return signed_part(authorization(request.headers).ok()??);
+) -> Option<Cow<'r, [u8]>> {
+    let backend = active.backend(request.host);
+    match active.credentials(request).ok()?? {
+        Credentials::ApiKey(key) => match backend {
+            Backend::Rules(rules) => rules.authenticator().api_key_proof(key),
+            Backend::Cluster(cluster) => cluster.authenticator().api_key_proof(key),
+        }
+        .map(Cow::Owned),
+        Credentials::Authorization(value) if subject.issuer.is_some() => {
+            signed_part(value).map(Cow::Borrowed)
+        }
+        Credentials::Authorization(_) => {
+            let prefix = backend.identity().user_prefix(SourceId::BASIC);
+            let name = subject.user.strip_prefix(prefix).unwrap_or(&subject.user);
+            Some(Cow::Borrowed(name.as_bytes()))
+        }
     }
-    let prefix = active.backend(request.host).identity().user_prefix(SourceId::BASIC);
-    Some(subject.user.strip_prefix(prefix).unwrap_or(&subject.user).as_bytes())
 }
 
 /// A text that was copied from a `str`.

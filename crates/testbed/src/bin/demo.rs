@@ -226,6 +226,7 @@ fn name(example: &Example, request: &Request) -> String {
             user => format!("{user} (invalid)"),
         },
         Credentials::Bearer(_) | Credentials::Claims(_) => "(token)".to_owned(),
+        Credentials::ApiKey(_) => "(API key)".to_owned(),
         Credentials::User { name, .. } => name.clone(),
     }
 }
