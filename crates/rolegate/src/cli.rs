@@ -21,8 +21,8 @@ pub(crate) use bundle::{
 use examples::{
     BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES,
     EXPLAIN_USAGE, HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES,
-    PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES, SERVE_SOURCES,
-    SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    NEW_API_KEY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES,
+    SERVE_SOURCES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 pub use explain::ExplainArgs;
 pub(crate) use explain::RequestArgs;
@@ -30,7 +30,7 @@ pub use import::ImportArgs;
 pub(crate) use import::{ImportFrom, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
 pub(crate) use passwords::{Algorithm, HashingArgs};
-pub use passwords::{HashArgs, PasswdArgs};
+pub use passwords::{HashArgs, NewApiKeyArgs, PasswdArgs};
 use policy::POLICY_FLAG;
 pub(crate) use policy::{POLICY_ARGUMENT, PolicyArgs, PolicyOptions, PublicKeys, check_given_once};
 use server::AdminAddress;
@@ -146,6 +146,11 @@ pub enum Command {
     /// It prompts for the password, or reads a line of standard input.
     #[command(after_help = PASSWD_EXAMPLES)]
     Passwd(PasswdArgs),
+    /// Adds a new API key to a file of keys, and prints it.
+    ///
+    /// The file has its hash only: nobody can read the key there, or print it again.
+    #[command(after_help = NEW_API_KEY_EXAMPLES)]
+    NewApiKey(NewApiKeyArgs),
     /// Prints a JSON Schema of your files, for editors, or of the decision log.
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(SchemaArgs),
@@ -206,22 +211,25 @@ pub struct TestArgs {
 #[derive(Args, Debug)]
 pub(crate) struct CallerArgs {
     /// The caller's HTTP Basic credentials; `-` reads them from standard input.
-    #[arg(long, value_name = "USER:PASSWORD", conflicts_with_all = ["bearer", "user", "roles", "groups"])]
+    #[arg(long, value_name = "USER:PASSWORD", conflicts_with_all = ["bearer", "api_key", "user", "roles", "groups"])]
     pub(crate) basic: Option<String>,
     /// The caller's JWT, without `Bearer`; `-` reads it from standard input.
-    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["user", "roles", "groups"])]
+    #[arg(long, value_name = "TOKEN", conflicts_with_all = ["api_key", "user", "roles", "groups"])]
     pub(crate) bearer: Option<String>,
+    /// The caller's API key; `-` reads it from standard input.
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["user", "roles", "groups"])]
+    pub(crate) api_key: Option<String>,
     /// The caller's user name, with the prefix that the policy sets, if any. No credentials are
-    /// checked. A Basic user of the policy has the groups that the policy gives it.
+    /// checked. A user of Basic or of an API key has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// The issuer of the user's token, for a user whose name can come from more than one identity
-    /// source (`basic` or a JWT issuer).
+    /// source.
     #[arg(long, value_name = "ISSUER", requires = "user")]
     pub(crate) issuer: Option<String>,
     /// A role that the user's token names, in addition to the roles that the policy grants. Needs
     /// `--user`. Repeat the flag for more than one. A role that the issuer may not give is an
-    /// error. So is any role of a Basic user, who has no token.
+    /// error. So is any role of a user without a token, of Basic or of an API key.
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub(crate) roles: Vec<String>,
     /// Another group of the user, with the prefix that the policy sets, if any. Needs `--user`.

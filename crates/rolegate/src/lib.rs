@@ -109,6 +109,7 @@ fn run(cli: Cli, output: &mut Output) -> Result<Exit, CommandError> {
         Command::Schema(args) => commands::schema::run(&args, output),
         Command::HashPassword(args) => commands::hash_password::run(&args, output),
         Command::Passwd(args) => commands::passwd::run(&args, output),
+        Command::NewApiKey(args) => commands::new_api_key::run(&args, output),
         Command::Completions(args) => commands::completions::run(&args, output),
     }
 }

@@ -51,8 +51,8 @@ Examples:
   rolegate explain --policy policies/people --decision decisions.log      what is missing for its denials, grouped
 
 `--decision` takes one or more lines that `rolegate serve` has logged. With one line the exit code
-is 0 if this policy allows its request, else 1. With more lines it is 0. Passwords and tokens are
-not verified again. The line of a request to a search cluster does not have the body: give it by
+is 0 if this policy allows its request, else 1. With more lines it is 0. Credentials are not
+verified again. The line of a request to a search cluster does not have the body: give it by
 `--body` if you have it.";
 
 pub(super) const WHO_CAN_EXAMPLES: &str = "\
@@ -62,7 +62,7 @@ Examples:
   rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
   rolegate who-can --policy policies/api --output json GET https://api.example.com/v1/products
 
-User and group names include the prefix of their identity source (`basic` or a JWT issuer).";
+User and group names include the prefix of their identity source.";
 
 pub(super) const WHAT_CAN_EXAMPLES: &str = "\
 Examples:
@@ -75,7 +75,7 @@ Examples:
 It lists the rules of all roles of the caller, of the roles that these extend, and of the built-in
 roles `anyone` (every caller) and `authenticated` (every caller with valid credentials). A rule
 that denies wins over those that allow. User and group names include the prefix of their identity
-source (`basic` or a JWT issuer).";
+source.";
 
 pub(super) const DIFF_EXAMPLES: &str = "\
 Examples:
@@ -177,6 +177,11 @@ pub(super) const PASSWD_EXAMPLES: &str = "\
 Examples:
   rolegate passwd users.htpasswd alice     prompts twice, and does not show what is typed
   pass show people/alice | rolegate passwd users.htpasswd alice";
+
+pub(super) const NEW_API_KEY_EXAMPLES: &str = "\
+Examples:
+  rolegate new-api-key --user ci --group deploy --expires 2027-01-31 --file keys.yaml
+  rolegate new-api-key --user ci --file keys.yaml | pass insert -m ci/api-key";
 
 pub(super) const SCHEMA_EXAMPLES: &str = "\
 Examples:

@@ -25,7 +25,7 @@ pub struct ExplainArgs {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["target", "host", "headers", "client", "basic", "bearer", "user", "issuer"]
+        conflicts_with_all = ["target", "host", "headers", "client", "basic", "bearer", "api_key", "user", "issuer"]
     )]
     pub(crate) decision: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The arguments of the commands that hash passwords.
+//! The arguments of the commands that hash passwords, and make API keys.
 
 use std::path::PathBuf;
 
@@ -28,6 +28,24 @@ pub struct PasswdArgs {
     pub(crate) user: String,
     #[command(flatten)]
     pub(crate) hashing: HashingArgs,
+}
+
+/// The arguments of `new-api-key`.
+#[derive(Args, Debug)]
+pub struct NewApiKeyArgs {
+    /// The name of its user, without the prefix that the policy sets, if any.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) user: String,
+    /// A group of the user, without a prefix. Repeat the flag for more than one.
+    #[arg(long = "group", value_name = "NAME")]
+    pub(crate) groups: Vec<String>,
+    /// The last day, in UTC, on which it is valid, such as `2027-01-31`, or a time, such as
+    /// `2027-01-31T18:00:00Z`. By default it does not expire.
+    #[arg(long, value_name = "DATE|TIME")]
+    pub(crate) expires: Option<String>,
+    /// The file, which a policy names as `file` of `api_keys`. Created if it is missing.
+    #[arg(long)]
+    pub(crate) file: PathBuf,
 }
 
 /// How a password is hashed.

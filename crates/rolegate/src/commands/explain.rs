@@ -89,7 +89,7 @@ fn explain_request(
     output: &Output,
 ) -> Result<Exit, CommandError> {
     let (path, host) = request.path_and_host();
-    let (subject, authorization) = caller(&args.caller, &compiled.authorizer, &host)?;
+    let (subject, credentials) = caller(&args.caller, &compiled.authorizer, &host)?;
     let needs = Needs {
         keys: args.caller.bearer.is_some() || has_header(&args.headers, "authorization"),
         inventory: Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes()),
@@ -97,7 +97,7 @@ fn explain_request(
     let compiled = fetched::with_fetched(compiled, needs, output)?;
     let mut headers = args.headers.clone();
     headers.extend(body.content_type_header(&headers));
-    headers.extend(authorization.map(|value| ("authorization".to_owned(), value)));
+    headers.extend(credentials);
     let client = args.client.map(|address| address.to_string()).unwrap_or_default();
     let request = Request {
         method: request.method.as_bytes(),

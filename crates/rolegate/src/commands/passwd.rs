@@ -1,9 +1,6 @@
 //! `rolegate passwd`: sets the password of a user in a file of `user:hash` lines.
 
 use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use document::Problem;
@@ -11,8 +8,8 @@ use identity::HashAlgorithm;
 use policy::htpasswd;
 use policy::model::BasicUser;
 
+use super::edited_file::{self, EditedFile, is_missing, line_ending, with_line};
 use super::hash_password::{new_hash, with_default_cost};
-use super::new_file::NewFile;
 use crate::cli::{Algorithm, PasswdArgs};
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
@@ -20,14 +17,7 @@ use crate::output::Output;
 /// Sets the password, and leaves the other lines as they are.
 pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandError> {
     let PasswdArgs { file, user, hashing } = args;
-    let is_missing = !file.exists() && !file.is_symlink();
-    let users = if is_missing { Vec::new() } else { UsersFile::read(file, user)?.users };
-    if is_missing && !folder_of(file).is_dir() {
-        return Err(CommandError::failed(format_args!(
-            "cannot create `{}`: its folder does not exist",
-            file.display()
-        )));
-    }
+    let users = if is_missing(file)? { Vec::new() } else { UsersFile::read(file, user)?.users };
     if !is_user_name(file, user) {
         return Err(CommandError::arguments(
             "a user name is not empty, has no `:` and no control character, and does not begin \
@@ -35,46 +25,12 @@ pub(crate) fn run(args: &PasswdArgs, output: &Output) -> Result<Exit, CommandErr
         ));
     }
     let hash = new_hash(None, hashing, usual_algorithm(&users, user), output)?;
-    let cannot_replace = |error: io::Error| {
-        let file = file.display();
-        CommandError::failed(format_args!("cannot replace `{file}`, which is unchanged: {error}"))
-    };
-    if is_missing {
-        create(file, output).map_err(|error| CommandError::failed_at(file, error))?;
-    }
-    // A symbolic link stays: its target is replaced.
-    let real_file = fs::canonicalize(file).map_err(cannot_replace)?;
+    let edited = EditedFile::lock(file, output)?;
     // Somebody else may have changed the file while the password was typed.
-    let _locked = lock_folder(&real_file).map_err(cannot_replace)?;
-    let UsersFile { bytes, line, .. } = UsersFile::read(&real_file, user)?;
-    let bytes = replace_line(&bytes, line, &format!("{user}:{hash}"));
-    replace(&real_file, &bytes).map_err(cannot_replace)?;
+    let UsersFile { bytes, line, .. } = UsersFile::read(&edited.path, user)?;
+    edited.replace(&replace_line(&bytes, line, &format!("{user}:{hash}")))?;
     output.line(if line.is_some() { "password changed" } else { "user added" });
     Ok(Exit::Success)
-}
-
-/// Creates an empty file that only its owner can read, unless it was created meanwhile.
-fn create(file: &Path, output: &Output) -> io::Result<()> {
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(file) {
-        Ok(_) => output.error(format_args!("created `{}`", file.display())),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(error),
-    }
-    Ok(())
-}
-
-fn folder_of(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
-}
-
-/// Replaces the contents of the file. Its owner, group and mode stay: a server may run as its
-/// owner.
-fn replace(file: &Path, bytes: &[u8]) -> io::Result<()> {
-    let new = NewFile::write(file, bytes)?;
-    match &new.owner_problem {
-        Some(lost) => Err(io::Error::other(format!("run it as the owner of the file: {lost}"))),
-        None => new.rename(file),
-    }
 }
 
 struct UsersFile {
@@ -86,9 +42,7 @@ struct UsersFile {
 
 impl UsersFile {
     fn read(file: &Path, user: &str) -> Result<Self, CommandError> {
-        let bytes = runtime::files::contents(file).map_err(|error| {
-            CommandError::failed(format_args!("cannot read `{}`: {error}", file.display()))
-        })?;
+        let bytes = edited_file::contents(file)?;
         let users = read_users(file, &bytes)?;
         let lines: Vec<u32> =
             users.iter().filter(|u| *u.name == *user).map(|user| user.at.line).collect();
@@ -101,14 +55,6 @@ impl UsersFile {
         }
         Ok(Self { bytes, users, line: lines.first().copied() })
     }
-}
-
-/// Locks the folder of a file against other `rolegate passwd`. A lock of the file itself would end
-/// when the file is replaced.
-fn lock_folder(file: &Path) -> io::Result<File> {
-    let folder = File::open(file.parent().unwrap_or(Path::new("/")))?;
-    folder.lock()?;
-    Ok(folder)
 }
 
 /// The users of a file with these bytes, or its errors.
@@ -157,18 +103,10 @@ fn replace_line(bytes: &[u8], number: Option<u32>, line: &str) -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> =
         bytes.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
     match number.and_then(|number| lines.get_mut((number as usize).checked_sub(1)?)) {
-        Some(old) => *old = format!("{line}{}", line_ending(old)).into_bytes(),
-        None => {
-            let ending = lines.first().map_or("\n", |line| line_ending(line));
-            if let Some(last) = lines.last_mut().filter(|last| !last.ends_with(b"\n")) {
-                last.extend_from_slice(ending.as_bytes());
-            }
-            lines.push(format!("{line}{ending}").into_bytes());
+        Some(old) => {
+            *old = format!("{line}{}", line_ending(old)).into_bytes();
+            lines.concat()
         }
+        None => with_line(bytes, line),
     }
-    lines.concat()
-}
-
-fn line_ending(line: &[u8]) -> &'static str {
-    if line.ends_with(b"\r\n") { "\r\n" } else { "\n" }
 }

@@ -72,19 +72,27 @@ pub(super) fn borrowed_headers(headers: &[(String, String)]) -> Vec<Header<'_>> 
         .collect()
 }
 
-/// The caller, and the value of the `Authorization` header with its credentials, if any.
+/// The caller, and the header with its credentials, if any.
 pub(super) fn caller(
     args: &CallerArgs,
     authorizer: &Authorizer,
     host: &str,
-) -> Result<(ExplainedSubject, Option<String>), CommandError> {
-    let CallerArgs { basic, bearer, user, issuer, roles, groups } = args;
+) -> Result<(ExplainedSubject, Option<(String, String)>), CommandError> {
+    let CallerArgs { basic, bearer, api_key, user, issuer, roles, groups } = args;
     if let Some(user) = user {
         let caller = NamedCaller { user, issuer: issuer.as_deref(), groups, roles };
         let subject = Explainer::new(authorizer)
             .named_caller(host, caller)
             .map_err(CommandError::arguments)?;
         return Ok((subject.map_or_else(ExplainedSubject::Invalid, ExplainedSubject::Given), None));
+    }
+    if let Some(key) = api_key {
+        let identity = Explainer::new(authorizer).identity_on(host.as_bytes());
+        let name = identity.api_key_header().ok_or_else(|| {
+            CommandError::arguments("the policy has no `identity.api_keys`, so no key is valid")
+        })?;
+        let header = (name.to_owned(), read_credentials(key)?);
+        return Ok((ExplainedSubject::FromRequest, Some(header)));
     }
     let authorization = match (basic, bearer) {
         (Some(pair), _) => {
@@ -105,7 +113,8 @@ pub(super) fn caller(
         }
         (None, None) => None,
     };
-    Ok((ExplainedSubject::FromRequest, authorization))
+    let header = authorization.map(|value| ("authorization".to_owned(), value));
+    Ok((ExplainedSubject::FromRequest, header))
 }
 
 /// Why a text is not one token.

@@ -11,6 +11,7 @@
 )]
 
 mod admin;
+mod api_keys;
 mod bundle_cli;
 mod bundle_files;
 mod bundle_https;
