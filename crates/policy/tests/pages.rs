@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use document::{MapFiles, Problem, Warning, unaccepted};
 use lint::load;
-use policy::{AccessRequest, Decision, cases, reference};
+use policy::{AccessRequest, Decision, api_keys, cases, reference};
 
 const REFERENCE: &str = include_str!("../../../policies/README.md");
 const GUIDE: &str = include_str!("../../../docs/policy.md");
@@ -25,13 +25,22 @@ const WRONG_EXAMPLES: &str = include_str!("wrong_examples.txt");
 const IDENTITY: &str = r#"identity: { basic: { users: { alice: { password: "$6$x$y", groups: [staff] }, bob: { password: "$6$x$y" } } } }
 "#;
 
+/// The groups of its user are those that the examples grant.
+fn keys() -> String {
+    let hash = "0".repeat(64);
+    format!("keys: {{ rk1: {{ sha256: \"{hash}\", user: ci, groups: [deploy] }} }}\n")
+}
+
 /// Each mapping with fixed keys: what messages call it, its heading on the page, and an example in
 /// which it has only the key `?`.
-const MAPPINGS: [(&str, &str, &str); 19] = [
+const MAPPINGS: [(&str, &str, &str); 22] = [
     ("a policy", "## A policy", "?: x"),
     ("`identity`", "## Identity", "identity: { ?: x }"),
     ("`basic`", "### `basic`", "identity: { basic: { ?: x } }"),
     ("a user", "### A user", "identity: { basic: { users: { ann: { ?: x } } } }"),
+    ("`api_keys`", "### `api_keys`", "identity: { api_keys: { ?: x } }"),
+    ("a file of API keys", "### A file of API keys", "keys: {}\n?: x"),
+    ("a key", "### A key", "keys: { rk1: { ?: x } }"),
     ("an entry of `jwt`", "### An entry of `jwt`", "identity: { jwt: [{ ?: x }] }"),
     ("`keys`", "### `keys`", "identity: { jwt: [{ keys: { ?: x } }] }"),
     ("`claims`", "### `claims`", "identity: { jwt: [{ claims: { ?: x } }] }"),
@@ -237,6 +246,8 @@ fn messages(example: &str) -> String {
 fn messages_with(identity: &str, example: &str) -> String {
     let problems = if example.trim_start_matches("# wrong\n").starts_with('-') {
         cases::parse(Path::new("cases.yaml"), example.as_bytes()).err().unwrap_or_default()
+    } else if example.trim_start_matches("# wrong\n").starts_with("keys:") {
+        api_keys::parse(Path::new("keys.yaml"), example.as_bytes()).1
     } else {
         problems_of(&completed(example, identity))
     };
@@ -264,6 +275,7 @@ fn problems_of(policy: &str) -> Vec<Problem> {
             "broken",
             WRONG_EXAMPLES.split_once("```htpasswd\n").unwrap().1.split_once("```").unwrap().0,
         )
+        .and("keys.yaml", keys())
         .and("jwks.json", "{}")
         .and("identity.pem", "")
         .and("identity.key", "")
