@@ -63,6 +63,7 @@ const KEYS: &[KeyHint] = &[
         Some("paths"),
         "did you mean `paths`? `/people/**` is a prefix",
     ),
+    ("a rule", &["service", "rpc"], Some("grpc"), "write `grpc: shop.Orders/Cancel`"),
     ("a user", &["hash"], Some("password"), ""),
     (
         "a user",
@@ -153,6 +154,11 @@ const WRONG_TYPES: &[(&str, &str, &str)] = &[
     ("a key", "a mapping", "write `{ sha256: \"…\", user: NAME }`"),
     ("the keys", "a mapping", "write `ID: { sha256: \"…\", user: NAME }`, each without `-`"),
     ("a user", "a mapping", "write `{ password: \"…\" }` with a hash"),
+    (
+        "`grpc`",
+        "text",
+        "write a rule for each gRPC method, or `shop.Orders/*` for all of a service",
+    ),
     ("a rule", "text", "write it as text, such as `GET /people`"),
     ("the value of a header", "text", "quote a text that starts with `{` or `[`"),
 ];

@@ -6,6 +6,7 @@
 pub mod api_keys;
 mod basic;
 mod cached_files;
+mod grpc;
 mod host;
 pub mod htpasswd;
 mod identity_header;

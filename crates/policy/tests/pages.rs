@@ -13,11 +13,12 @@ use policy::{AccessRequest, Decision, api_keys, cases, reference};
 
 const REFERENCE: &str = include_str!("../../../policies/README.md");
 const GUIDE: &str = include_str!("../../../docs/policy.md");
-const PAGES: [&str; 4] = [
+const PAGES: [&str; 5] = [
     REFERENCE,
     GUIDE,
     include_str!("../../../policies/search.md"),
     include_str!("../../../docs/callers.md"),
+    include_str!("../../../docs/grpc.md"),
 ];
 const WRONG_EXAMPLES: &str = include_str!("wrong_examples.txt");
 

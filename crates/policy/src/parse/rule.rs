@@ -1,10 +1,10 @@
 //! A rule: methods and a path, which may have a host in front; or a mapping, for several hosts or
-//! paths.
+//! paths, or for gRPC.
 
 use crate::model::Rule;
 use crate::parse::unresolved::UnresolvedRule;
 use crate::parse::values::{is_name, user_id_from};
-use crate::parse::{host, method, path};
+use crate::parse::{grpc, host, method, path};
 use crate::pattern::{Actions, Pattern, Scope};
 use document::{Fields, Node, Reader, Text, Value};
 
@@ -125,20 +125,19 @@ fn read_asterisk(
 }
 
 fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
-    let fields =
-        reader.fields(node, "a rule", &["name", "methods", "hosts", "paths", "user_id_from"])?;
+    let keys = ["name", "methods", "hosts", "paths", "grpc", "user_id_from"];
+    let fields = reader.fields(node, "a rule", &keys)?;
     let user_id_from = user_id_from(reader, &fields);
-    let methods =
-        required_texts(reader, &fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
-    let paths = required_texts(reader, &fields, "paths", "such as `[\"/people/{id}\"]`");
+    let target = if fields.lacks("grpc") {
+        read_methods_and_paths(reader, &fields)
+    } else {
+        read_grpc(reader, &fields)
+    };
     let hosts = fields.field("hosts").map(|field| {
         reader
             .nonempty_texts(field, "leave it out: the rule then applies to any host")
             .unwrap_or_default()
     });
-    let actions = methods
-        .and_then(|methods| method::read(reader, methods.iter().map(|text| (*text, text.text))));
-    let resources = paths.as_ref().and_then(|paths| read_paths(reader, paths, actions.as_ref()));
     let scopes = match &hosts {
         Some(hosts) => read_hosts(reader, hosts),
         None => Some(Vec::new()),
@@ -147,13 +146,46 @@ fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
     if fields.value("name").is_some() && !is_name(reader, name?.at, name?.text, "a rule's name") {
         return None;
     }
-    let (actions, scopes, resources) = (actions?, scopes?, resources?);
+    let (LongTarget { actions, resources, paths }, scopes) = (target?, scopes?);
     let name = name.map(|name| name.shared.clone()).unwrap_or_else(|| {
-        let [hosts, paths] = [hosts, paths].map(|texts| join_texts(&texts.unwrap_or_default()));
+        let hosts = join_texts(&hosts.unwrap_or_default());
         format!("{actions} {hosts}{paths}").into()
     });
     let rule = Rule { name, actions, scopes, resources, at: reader.place(node.at) };
     Some(UnresolvedRule { rule, user_id_from })
+}
+
+/// The methods and paths of a rule in the long form.
+struct LongTarget {
+    actions: Actions,
+    resources: Vec<Pattern>,
+    /// The paths as written.
+    paths: String,
+}
+
+fn read_methods_and_paths(reader: &mut Reader, fields: &Fields<'_>) -> Option<LongTarget> {
+    let methods =
+        required_texts(reader, fields, "methods", "such as `[GET]`, or `[\"*\"]` for any");
+    let paths = required_texts(reader, fields, "paths", "such as `[\"/people/{id}\"]`");
+    let actions = methods
+        .and_then(|methods| method::read(reader, methods.iter().map(|text| (*text, text.text))));
+    let resources = paths.as_ref().and_then(|paths| read_paths(reader, paths, actions.as_ref()));
+    Some(LongTarget { actions: actions?, resources: resources?, paths: join_texts(&paths?) })
+}
+
+/// Reads `grpc`, which is short for `methods` and `paths`.
+fn read_grpc(reader: &mut Reader, fields: &Fields<'_>) -> Option<LongTarget> {
+    for key in ["methods", "paths"] {
+        if let Some((at, _)) = fields.field(key) {
+            let message = format!("a rule with `grpc` has no `{key}`");
+            reader.error_help(at.at, message, "leave it out, or write a rule of its own");
+        }
+    }
+    reader.report_empty(fields, &["grpc"]);
+    let text = reader.field_text(fields, "grpc")?;
+    let resources = is_short_enough(reader, &text).then(|| grpc::read(reader, &text))??;
+    let paths = format!("/{}", text.text);
+    Some(LongTarget { actions: grpc::actions(), resources, paths })
 }
 
 fn join_texts(texts: &[Text<'_>]) -> String {

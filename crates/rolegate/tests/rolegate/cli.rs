@@ -19,7 +19,7 @@ grants:
 
 #[test]
 fn a_valid_policy_passes_the_check() {
-    for name in ["people", "jwt", "owner", "api"] {
+    for name in ["people", "jwt", "owner", "api", "grpc"] {
         let (code, out, _) = run(&["check", &example(name)]);
         assert_eq!(code, 0, "{name}: {out}");
         assert!(out.contains(": ok, "), "{out}");

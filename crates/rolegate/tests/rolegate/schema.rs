@@ -12,10 +12,11 @@ use testbed::manifests::schema_errors;
 
 use crate::process::{example, run};
 
-const PAGES: [&str; 5] = [
+const PAGES: [&str; 6] = [
     include_str!("../../../../policies/README.md"),
     include_str!("../../../../policies/search.md"),
     include_str!("../../../../docs/callers.md"),
+    include_str!("../../../../docs/grpc.md"),
     include_str!("../../../../docs/policy.md"),
     include_str!("../../../policy/tests/wrong_examples.txt"),
 ];
@@ -141,7 +142,7 @@ fn a_schema_has_the_keys_that_the_parser_knows_each_with_a_description() {
 #[test]
 fn the_policies_and_cases_of_the_examples_are_valid() {
     let mut documents: BTreeMap<&str, Vec<(PathBuf, Value)>> = BTreeMap::new();
-    for name in ["people", "jwt", "owner", "api", "keys"] {
+    for name in ["people", "jwt", "owner", "api", "keys", "grpc"] {
         let folder = PathBuf::from(example(name));
         for file in [folder.clone(), folder.join("roles")]
             .iter()
