@@ -214,25 +214,30 @@ impl Denials {
     }
 
     /// The headers of an answer. `bearer`: the request has a Bearer token, so the answer names its
-    /// error (RFC 6750, 3.1).
-    pub(crate) fn headers(&self, reason: Reason, bearer: bool) -> &[ResponseHeader] {
-        match (reason.status(), reason.credentials_error()) {
+    /// error (RFC 6750, 3.1). The answer to a gRPC call has no `content-type` of its own.
+    pub(crate) fn headers(&self, reason: Reason, bearer: bool, grpc: bool) -> &[ResponseHeader] {
+        let headers = match (reason.status(), reason.credentials_error()) {
             (401, Some(_)) if bearer => &self.invalid_token,
             (401, _) => &self.challenges,
             (_, _) => &self.plain,
-        }
+        };
+        headers.get(usize::from(grpc)..).unwrap_or_default()
     }
 
-    /// Replaces `body` with the body of an answer.
+    /// Replaces `body` with the body of an answer; for a gRPC call with its message, which Envoy
+    /// sends as `grpc-message`, and clients show in one line.
     pub(crate) fn write_body(
         &self,
         reason: Reason,
         rule: Option<&str>,
-        id: &[u8],
+        (id, is_grpc): (&[u8], bool),
         body: &mut String,
     ) {
         body.clear();
-        if let Some(text) = &self.settings.body {
+        let content_type = self.settings.content_type;
+        if let Some(text) = &self.settings.body
+            && (!is_grpc || content_type == ContentType::Text)
+        {
             body.push_str(text);
             return;
         }
@@ -244,7 +249,10 @@ impl Denials {
         ];
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let error = error_name(reason);
-        match self.settings.content_type {
+        if is_grpc {
+            return write_message(error, fields, body);
+        }
+        match content_type {
             ContentType::Json => write_json(error, fields, body),
             ContentType::Text => write_text(error, fields, body),
             ContentType::Html => write_html(error, fields, body),
@@ -299,6 +307,18 @@ fn write_json<'f>(
     body.push_str("\"}");
 }
 
+fn write_message<'f>(
+    error: &str,
+    fields: impl Iterator<Item = (&'f str, &'f str)>,
+    message: &mut String,
+) {
+    message.push_str(error);
+    for (name, value) in fields {
+        message.extend(["; ", name, ": "]);
+        message.extend(value.chars().map(without_control));
+    }
+}
+
 fn write_text<'f>(
     error: &str,
     fields: impl Iterator<Item = (&'f str, &'f str)>,
@@ -307,7 +327,7 @@ fn write_text<'f>(
     body.extend([error, "\n"]);
     for (name, value) in fields {
         body.extend([name, ": "]);
-        body.extend(value.chars().map(|char| if char.is_control() { '\u{FFFD}' } else { char }));
+        body.extend(value.chars().map(without_control));
         body.push('\n');
     }
 }
@@ -338,6 +358,11 @@ fn push_json(character: char, body: &mut String) {
     }
 }
 
+/// The character, or the one that stands for control characters.
+fn without_control(character: char) -> char {
+    if character.is_control() { '\u{FFFD}' } else { character }
+}
+
 fn push_html(character: char, body: &mut String) {
     match character {
         '&' => body.push_str("&amp;"),
@@ -345,7 +370,6 @@ fn push_html(character: char, body: &mut String) {
         '>' => body.push_str("&gt;"),
         '"' => body.push_str("&quot;"),
         '\'' => body.push_str("&#39;"),
-        _ if character.is_control() => body.push('\u{FFFD}'),
-        _ => body.push(character),
+        _ => body.push(without_control(character)),
     }
 }

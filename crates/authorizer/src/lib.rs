@@ -70,6 +70,7 @@ pub struct Authorizer {
     responder: Responder,
     rules: Rules,
     cluster: Option<Cluster>,
+    names_hosts: bool,
 }
 
 /// The part of a policy that decides about the requests to a host.
@@ -131,7 +132,9 @@ impl Authorizer {
             warnings.extend(more);
             cluster
         });
-        let mut this = Self { loaded, revision, responder, rules, cluster };
+        let names_hosts =
+            cluster.is_some() || loaded.policy.rules().any(|(.., rule, _)| !rule.scopes.is_empty());
+        let mut this = Self { loaded, revision, responder, rules, cluster, names_hosts };
         if let Some(previous) = previous {
             this.carry_over(previous);
         }
@@ -260,6 +263,13 @@ impl Authorizer {
             Some(cluster) if cluster.serves(host, buffer) => Backend::Cluster(cluster),
             Some(_) | None => Backend::Rules(&self.rules),
         }
+    }
+
+    /// Whether a rule or a search cluster is for certain hosts, so that a request without a host
+    /// cannot be decided.
+    #[must_use]
+    pub fn names_hosts(&self) -> bool {
+        self.names_hosts
     }
 
     /// The rules of the policy.

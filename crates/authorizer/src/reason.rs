@@ -158,6 +158,20 @@ impl Reason {
         self.properties().2
     }
 
+    /// The status for a gRPC client, as `grpc-status` has it (gRPC, "Status codes and their use in
+    /// gRPC"). Envoy and gRPC would derive INTERNAL from 400 and UNKNOWN from 413, which clients
+    /// take for faults of the server.
+    #[must_use]
+    pub fn grpc_status(self) -> &'static str {
+        match self.status() {
+            401 => "16",
+            403 => "7",
+            413 => "8",
+            503 => "14",
+            _ => "3",
+        }
+    }
+
     /// Why the credentials are invalid, if they are.
     #[must_use]
     pub fn credentials_error(self) -> Option<CredentialsError> {

@@ -31,6 +31,18 @@ pub struct Request<'a> {
     pub can_change_bodies: bool,
 }
 
+impl Request<'_> {
+    /// Whether it is a gRPC call, as Envoy decides it: the content type is `application/grpc`,
+    /// alone or with `+` and the encoding of the messages. `application/grpc-web` is not gRPC.
+    #[must_use]
+    pub fn is_grpc(&self) -> bool {
+        let mut lines = self.headers.iter();
+        let line = lines.find(|line| line.name.eq_ignore_ascii_case(b"content-type"));
+        line.and_then(|line| line.value.strip_prefix(b"application/grpc"))
+            .is_some_and(|encoding| matches!(encoding.first(), None | Some(b'+')))
+    }
+}
+
 /// A header line.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a> {

@@ -146,8 +146,9 @@ impl Responder {
         rule: Option<&'a str>,
         body: &'a mut String,
     ) -> Denied<'a> {
-        self.denials.write_body(reason, rule, request.id, body);
-        let headers = self.denials.headers(reason, request::is_bearer(credentials));
+        let is_grpc = request.is_grpc();
+        self.denials.write_body(reason, rule, (request.id, is_grpc), body);
+        let headers = self.denials.headers(reason, request::is_bearer(credentials), is_grpc);
         Denied { rule, ..Denied::new(reason, headers, body) }
     }
 }

@@ -67,10 +67,10 @@ pub struct Allowed<'a> {
 pub struct Denied<'a> {
     /// Why the request is denied.
     pub reason: Reason,
-    /// Headers of the answer: `content-type`, and with 401 a `www-authenticate` for each configured
-    /// scheme.
+    /// Headers of the answer: `content-type`, unless the request is a gRPC call, and with 401 a
+    /// `www-authenticate` for each configured scheme.
     pub headers: &'a [ResponseHeader],
-    /// The body of the answer.
+    /// The body of the answer; for a gRPC call, its message.
     pub body: &'a str,
     /// The `deny` rule that matched, as `<role>: <rule>`.
     pub rule: Option<&'a str>,

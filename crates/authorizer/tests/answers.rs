@@ -339,10 +339,21 @@ fn denial(
     id: &[u8],
     credentials: Option<&str>,
 ) -> (u16, Vec<(String, String)>, String) {
+    let headers: Vec<_> = credentials.iter().map(|value| ("authorization", *value)).collect();
+    denial_with(policy, path, id, &headers)
+}
+
+/// The same of a request with these headers.
+fn denial_with(
+    policy: &str,
+    path: &str,
+    id: &[u8],
+    headers: &[(&str, &str)],
+) -> (u16, Vec<(String, String)>, String) {
     let authorizer = authorizer(policy);
-    let headers: Vec<Header<'_>> = credentials
+    let headers: Vec<Header<'_>> = headers
         .iter()
-        .map(|value| Header { name: b"authorization", value: value.as_bytes() })
+        .map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() })
         .collect();
     let request = Request {
         method: b"GET",
@@ -434,6 +445,57 @@ fn a_configured_body_is_sent_unchanged() {
         let (_, headers, body) = denial(&policy, "/x", b"17", ALICE);
         assert_eq!(body, "no {user}");
         assert_eq!(headers, [("content-type".to_owned(), value.to_owned())]);
+    }
+}
+
+/// The headers and the message of the denial of a gRPC call.
+fn grpc_denial(answer: &str, path: &str, id: &[u8]) -> (Vec<(String, String)>, String) {
+    let call = [("authorization", "Basic YWxpY2U6eA=="), ("Content-Type", "application/grpc")];
+    let (_, headers, message) = denial_with(&with_answer(answer), path, id, &call);
+    (headers, message)
+}
+
+/// Envoy sends the message in a header, and has a content type of its own.
+#[test]
+fn a_grpc_client_gets_a_message_of_one_line() {
+    let explain = "content_type: html, explain: true";
+    assert_eq!(grpc_denial("explain: false", "/x", b""), (vec![], "forbidden".to_owned()));
+    for (answer, path, id, message) in [
+        ("explain: false", "/x", &b"17"[..], "forbidden; request: 17"),
+        ("explain: false", "/..", b"a\r\nb", "bad_request; request: a\u{fffd}\u{fffd}b"),
+        (explain, "/x", b"17", "forbidden; request: 17; reason: not_allowed"),
+        (explain, "/pri<v>ate", b"", "forbidden; reason: denied; rule: guest: GET /pri<v>ate"),
+        // A text is a message, and nothing else is.
+        ("content_type: text, body: Ask us.", "/x", b"17", "Ask us."),
+        ("content_type: json, body: '{}'", "/x", b"17", "forbidden; request: 17"),
+        ("content_type: html, body: <h1>", "/x", b"17", "forbidden; request: 17"),
+    ] {
+        assert_eq!(grpc_denial(answer, path, id), (vec![], message.to_owned()), "{answer}");
+    }
+    // Challenges are metadata of the answer.
+    for (content_type, is_grpc) in [
+        ("application/grpc", true),
+        ("application/grpc+proto", true),
+        ("application/grpc-web", false),
+        ("application/grpcx", false),
+        ("application/json", false),
+        ("", false),
+    ] {
+        let (_, headers, body) = denial_with(PLAIN, "/x", b"", &[("content-type", content_type)]);
+        let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
+        if is_grpc {
+            assert_eq!((&names[..], &*body), (&["www-authenticate"][..], "unauthorized"));
+        } else {
+            assert_eq!(names, ["content-type", "www-authenticate"], "{content_type}");
+            assert_eq!(body, r#"{"error":"unauthorized"}"#, "{content_type}");
+        }
+    }
+}
+
+#[test]
+fn no_denial_is_ok_for_a_grpc_client() {
+    for reason in authorizer::Reason::all() {
+        assert!((1..=16).contains(&reason.grpc_status().parse().unwrap()), "{}", reason.name());
     }
 }
 

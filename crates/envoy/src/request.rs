@@ -37,6 +37,9 @@ pub struct CheckRequest<'a> {
     /// Whether `attributes.context_extensions` has `request_body: buffered`: the route's
     /// configuration says that Envoy sends each body.
     pub buffers_body: bool,
+    /// Whether a gRPC server asks, and not Envoy: `attributes.request.http.size` is -1 (gRFC A92).
+    /// Envoy sends how many bytes it has received.
+    pub is_from_grpc_server: bool,
     /// Whether there are more than [`MAX_HEADERS`] header lines. Such a request must be denied, but
     /// is no decoding error, because a client can cause it.
     pub too_many_headers: bool,
@@ -65,6 +68,10 @@ pub enum DecodeError {
     /// The message has no `attributes.request.http`.
     #[error("there is no HTTP request in it")]
     NoHttpRequest,
+    /// The message has both `headers` and a `header_map`. Envoy and gRPC send one of them, so
+    /// nothing says which lines the application gets if they differ.
+    #[error("there are headers in two places")]
+    TwoHeaderMaps,
 }
 
 type Decoded<T> = Result<T, DecodeError>;
@@ -76,9 +83,20 @@ impl<'a> CheckRequest<'a> {
     /// If the message is malformed, or not about an HTTP request. Ignore the lines that were passed
     /// on before the error.
     pub fn decode(message: &'a [u8], on_header: impl FnMut(Header<'a>)) -> Decoded<Self> {
-        let mut reader = Reader { request: Self::default(), lines: 0, has_http: false, on_header };
+        let mut reader = Reader {
+            request: Self::default(),
+            lines: 0,
+            has_http: false,
+            has_headers: false,
+            has_header_map: false,
+            on_header,
+        };
         reader.check_request(message)?;
-        if reader.has_http { Ok(reader.request) } else { Err(DecodeError::NoHttpRequest) }
+        match (reader.has_http, reader.has_headers && reader.has_header_map) {
+            (false, _) => Err(DecodeError::NoHttpRequest),
+            (true, true) => Err(DecodeError::TwoHeaderMaps),
+            (true, false) => Ok(reader.request),
+        }
     }
 
     /// The client's address, as text (`attributes.source.address.socket_address.address`). Empty if
@@ -95,6 +113,10 @@ struct Reader<'a, H> {
     lines: usize,
     /// Whether the message has an `attributes.request.http`.
     has_http: bool,
+    /// Whether it has a line in `headers`.
+    has_headers: bool,
+    /// Whether it has a line in `header_map`.
+    has_header_map: bool,
     on_header: H,
 }
 
@@ -183,9 +205,13 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
             match number {
                 1 => request.id = bytes(value, number, MESSAGE)?,
                 2 => request.method = bytes(value, number, MESSAGE)?,
-                3 => self.line(bytes(value, number, MESSAGE)?, "HeadersEntry")?,
+                3 => {
+                    self.has_headers = true;
+                    self.line(bytes(value, number, MESSAGE)?, "HeadersEntry")?;
+                }
                 4 => request.path = bytes(value, number, MESSAGE)?,
                 5 => request.host = bytes(value, number, MESSAGE)?,
+                9 => request.is_from_grpc_server = integer(value, number, MESSAGE)? == u64::MAX,
                 11 => request.has_text_body |= !bytes(value, number, MESSAGE)?.is_empty(),
                 12 => request.body = bytes(value, number, MESSAGE)?,
                 13 => self.header_map(bytes(value, number, MESSAGE)?)?,
@@ -208,6 +234,7 @@ impl<'a, H: FnMut(Header<'a>)> Reader<'a, H> {
         let mut fields = Fields::new(message);
         while let Some((number, value)) = fields.next()? {
             if number == 1 {
+                self.has_header_map = true;
                 self.line(bytes(value, number, "HeaderMap")?, "HeaderValue")?;
             }
         }
@@ -242,6 +269,14 @@ fn field(message: &[u8], wanted: u32) -> Option<&[u8]> {
         }
     }
     content
+}
+
+/// An `int64`, as an unsigned number.
+fn integer(value: Value<'_>, number: u32, message_name: &'static str) -> Decoded<u64> {
+    match value {
+        Value::Varint(integer) => Ok(integer),
+        Value::Bytes(_) | Value::Fixed => Err(DecodeError::Type(number, message_name)),
+    }
 }
 
 #[inline]

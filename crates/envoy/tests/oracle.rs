@@ -56,10 +56,12 @@ fn header_value() -> impl Strategy<Value = core::HeaderValue> {
 prop_compose! {
     fn http()(
         id in text(), method in text(), headers in hash_map(text(), text(), 0..8), path in text(), host in text(),
-        scheme in text(), rest in (text(), any::<i64>(), text(), vec(any::<u8>(), 0..4)),
+        scheme in text(), rest in (text(), prop_oneof![Just(-1), any::<i64>()], text(), vec(any::<u8>(), 0..4)),
         header_map in proptest::option::of(vec(header_value(), 0..8)),
     ) -> HttpRequest {
         let (protocol, size, body, raw_body) = rest;
+        // Both together are an error.
+        let headers = if header_map.is_some() { HashMap::new() } else { headers };
         HttpRequest {
             id, method, headers, path, host, scheme, protocol, size, body, raw_body,
             query: "q=1".into(), fragment: "f".into(),
@@ -124,6 +126,7 @@ proptest! {
         prop_assert_eq!(read.id, http.id.as_bytes());
         prop_assert_eq!(read.body, &http.raw_body[..]);
         prop_assert_eq!(read.has_text_body, !http.body.is_empty());
+        prop_assert_eq!(read.is_from_grpc_server, http.size == -1);
         let attributes = request.attributes.as_ref().unwrap();
         let extension = attributes.context_extensions.get("request_body");
         prop_assert_eq!(read.buffers_body, extension.is_some_and(|value| value == "buffered"));
@@ -136,8 +139,13 @@ proptest! {
     fn messages_merge_as_prost_merges_them(first in check_request(), second in check_request()) {
         let bytes = [first.encode_to_vec(), second.encode_to_vec()].concat();
         let merged = auth::CheckRequest::decode(&bytes[..]).unwrap();
-        let (read, lines) = decode(&bytes).unwrap();
         let http = http_of(&merged);
+        let in_map = http.header_map.as_ref().is_some_and(|map| !map.headers.is_empty());
+        if in_map && !http.headers.is_empty() {
+            prop_assert_eq!(decode(&bytes), Err(DecodeError::TwoHeaderMaps));
+            return Ok(());
+        }
+        let (read, lines) = decode(&bytes).unwrap();
         prop_assert_eq!(read.path, http.path.as_bytes());
         prop_assert_eq!(read.method, http.method.as_bytes());
         prop_assert_eq!(read.host, http.host.as_bytes());
@@ -354,6 +362,24 @@ fn one_name_twice_in_the_map_is_two_lines() {
     assert_eq!(decode(&message).unwrap().1.len(), 2);
 }
 
+/// Whether they have the same lines or not: nobody sends both.
+#[test]
+fn headers_in_two_places_are_an_error() {
+    let line = core::HeaderValue { key: "a".into(), value: "b".into(), raw_value: Vec::new() };
+    let request = |headers: &[(&str, &str)], lines: Vec<core::HeaderValue>| {
+        let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let header_map = Some(core::HeaderMap { headers: lines });
+        with_http(HttpRequest { headers: headers.collect(), header_map, ..Default::default() })
+    };
+    let lines = vec![line];
+    assert!(decode(&request(&[], lines.clone())).is_ok());
+    assert!(decode(&request(&[("a", "b")], Vec::new())).is_ok());
+    for headers in [("a", "b"), ("a", "c"), ("c", "b")] {
+        let both = request(&[headers], lines.clone());
+        assert_eq!(decode(&both), Err(DecodeError::TwoHeaderMaps));
+    }
+}
+
 #[test]
 fn a_known_field_of_another_type_is_an_error() {
     // `attributes`, `request`, `http` and `method` as numbers.
@@ -363,6 +389,11 @@ fn a_known_field_of_another_type_is_an_error() {
     assert_eq!(
         decode(&[0x0A, 6, 0x22, 4, 0x12, 2, 0x10, 1]),
         Err(DecodeError::Type(2, "HttpRequest"))
+    );
+    // `size` as a text.
+    assert_eq!(
+        decode(&[0x0A, 6, 0x22, 4, 0x12, 2, 0x4A, 0]),
+        Err(DecodeError::Type(9, "HttpRequest"))
     );
 }
 

@@ -18,6 +18,7 @@ mod metrics;
 mod notices;
 mod options;
 mod other_services;
+mod proxyless;
 mod registry;
 mod request_body;
 mod respond;

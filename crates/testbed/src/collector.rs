@@ -10,6 +10,7 @@ use opentelemetry_proto::tonic::collector::logs::v1::logs_service_server::{
 use opentelemetry_proto::tonic::collector::logs::v1::{
     ExportLogsPartialSuccess, ExportLogsServiceRequest, ExportLogsServiceResponse,
 };
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
 };
@@ -24,7 +25,7 @@ use prost::Message;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tonic::transport::server::TcpIncoming;
-use tonic::transport::{Identity, Server, ServerTlsConfig};
+use tonic::transport::{Endpoint, Identity, Server, ServerTlsConfig};
 use tonic::{Code, Request, Response, Status};
 
 use crate::process::Failed;
@@ -151,6 +152,22 @@ impl Drop for Collector {
             let _ = thread.join();
         }
     }
+}
+
+/// Exports nothing to the collector at this address, with this metadata: a gRPC call as the
+/// libraries of applications make it.
+pub async fn export(to: SocketAddr, metadata: &[(&'static str, &str)]) -> Result<(), Status> {
+    let endpoint = Endpoint::from_shared(format!("http://{to}")).map_err(unusable)?;
+    let channel = endpoint.connect().await.map_err(unusable)?;
+    let mut request = Request::new(ExportTraceServiceRequest::default());
+    for (name, value) in metadata {
+        request.metadata_mut().append(*name, value.parse().map_err(unusable)?);
+    }
+    TraceServiceClient::new(channel).export(request).await.map(drop)
+}
+
+fn unusable(error: impl std::error::Error + Send + Sync + 'static) -> Status {
+    Status::from_error(error.into())
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Failed {

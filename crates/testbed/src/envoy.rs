@@ -82,6 +82,9 @@ pub struct Settings {
     pub failure_mode_allow: bool,
     /// Whether all routes disable rolegate inside Envoy.
     pub disabled: bool,
+    /// Whether the application speaks HTTP/2, as gRPC servers do. One application is behind all
+    /// listeners.
+    pub http2_app: bool,
     /// More HTTP filters, in front of the router, as a list in YAML. Only for a listener without
     /// targets.
     pub filters: String,
@@ -100,6 +103,7 @@ impl Default for Settings {
             health_checks: true,
             failure_mode_allow: false,
             disabled: false,
+            http2_app: false,
             filters: String::new(),
         }
     }
@@ -291,6 +295,9 @@ fn configuration(app: SocketAddr, listeners: &[Listener], port: u16) -> Result<V
     let [mut application, rolegate] = [0, 1].map(|index| resources["clusters"][index].take());
     application["load_assignment"]["endpoints"][0]["lb_endpoints"] =
         json!([Target::Tcp(app).endpoint()]);
+    if listeners.iter().any(|listener| listener.settings.http2_app) {
+        application["typed_extension_protocol_options"] = http2();
+    }
     let mut clusters = vec![application];
     let with_cluster = listeners.iter().filter(|listener| !listener.targets.is_empty());
     clusters.extend(with_cluster.map(|listener| listener.cluster(rolegate.clone())));
@@ -421,6 +428,16 @@ fn google(name: &str, target: &Target) -> Value {
         "stat_prefix": name,
         "channel_args": { "args": arguments },
     })
+}
+
+/// The options of a cluster that is reached over HTTP/2.
+fn http2() -> Value {
+    const OPTIONS: &str = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions";
+    let options = json!({
+        "@type": format!("type.googleapis.com/{OPTIONS}"),
+        "explicit_http_config": { "http2_protocol_options": {} },
+    });
+    json!({ OPTIONS: options })
 }
 
 /// Tells rolegate that Envoy sends each body.

@@ -1,5 +1,6 @@
 //! Application, Envoy and rolegate together.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,8 @@ pub struct Options {
     pub module: Option<PathBuf>,
     /// The program of Envoy; `None` for [`envoy::program`].
     pub program: Option<PathBuf>,
+    /// Another application in place of [`Stack::app`].
+    pub app: Option<SocketAddr>,
     /// Further arguments of `rolegate serve`, or lines of the configuration of the module.
     pub arguments: Vec<&'static str>,
 }
@@ -55,6 +58,7 @@ impl Default for Options {
             instances: 1,
             module: None,
             program: None,
+            app: None,
             arguments: Vec::new(),
         }
     }
@@ -93,7 +97,8 @@ impl Stack {
         }
         let program = options.program.clone().map_or_else(envoy::program, Ok)?;
         let (at, listeners) = (folder.path(), [listener]);
-        let envoy = Envoy::start_with_program(&program, at, app.address, &listeners).await?;
+        let behind = options.app.unwrap_or(app.address);
+        let envoy = Envoy::start_with_program(&program, at, behind, &listeners).await?;
         Ok(Self { envoy, rolegates, app, decisions, folder })
     }
 

@@ -21,6 +21,7 @@ async fn without_rolegate_every_request_is_denied() {
             google_grpc: false,
             health_checks: false,
             disabled: false,
+            http2_app: false,
             failure_mode_allow: false,
             filters: String::new(),
         },

@@ -297,14 +297,15 @@ fn is_grpc(headers: &Headers<'_>) -> bool {
         .is_some_and(|suffix| matches!(suffix.first(), None | Some(b'+')))
 }
 
-/// The gRPC status for an HTTP status: gRPC's "HTTP to gRPC Status Code Mapping", as Envoy uses it.
+/// The gRPC status for an HTTP status, as the sidecar has it (`Reason::grpc_status`). A test sends
+/// the same calls to both.
 fn grpc_status(http: u16) -> &'static [u8] {
     match http {
-        400 => b"13",
+        400 => b"3",
         401 => b"16",
         403 => b"7",
-        404 => b"12",
-        429 | 502 | 503 | 504 => b"14",
+        413 => b"8",
+        503 => b"14",
         _ => b"2",
     }
 }

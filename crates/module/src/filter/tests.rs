@@ -277,7 +277,7 @@ fn a_grpc_request_is_denied_with_a_grpc_status() {
     for content_type in ["application/grpc", "application/grpc+proto"] {
         assert_eq!(status(content_type, "/reports/1", &bob).as_deref(), Some("7"));
         assert_eq!(status(content_type, "/reports/1", "Bearer x").as_deref(), Some("16"));
-        assert_eq!(status(content_type, "/open%2F", &bob).as_deref(), Some("13"));
+        assert_eq!(status(content_type, "/open%2F", &bob).as_deref(), Some("3"));
     }
     for content_type in ["application/grpc-web", "application/json", "application/grpc; a=b"] {
         assert_eq!(status(content_type, "/reports/1", &bob), None, "{content_type}");

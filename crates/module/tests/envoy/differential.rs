@@ -141,11 +141,12 @@ fn headers(answer: &Answer) -> Vec<(String, Vec<u8>)> {
     // only the module may do.
     let differing = ["date", "x-envoy-upstream-service-time", "content-length", "connection"];
     let lines = answer.headers.iter().filter(|(name, _)| !differing.contains(&name.as_str()));
-    // Of a gRPC request, the body of a denial is in a header.
+    // The message for a gRPC client; that of a search cluster is JSON.
     let value = |name: &str, value: &[u8]| match name {
-        "grpc-message" => {
-            without_id(value).map_or_else(|| value.to_vec(), |body| body.to_string().into_bytes())
-        }
+        "grpc-message" => without_id(value).map_or_else(
+            || String::from_utf8_lossy(value).split("; request: ").next().unwrap().into(),
+            |body| body.to_string().into_bytes(),
+        ),
         _ => value.to_vec(),
     };
     let mut lines: Vec<_> = lines

@@ -27,6 +27,8 @@ mod configuration;
 mod console;
 mod decision_log;
 mod differential;
+#[path = "../../../rolegate/tests/envoy/grpc.rs"]
+mod grpc;
 #[path = "../../../rolegate/tests/envoy/identity_header.rs"]
 mod identity_header;
 mod listeners;

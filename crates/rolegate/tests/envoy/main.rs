@@ -1,11 +1,12 @@
-//! Envoy with the sidecar. `cases`, `identity_header`, `requests` and `under_load` are also
-//! compiled into the tests of the module, for an Envoy that authorizes by itself: they use
+//! Envoy with the sidecar. `cases`, `grpc`, `identity_header`, `requests` and `under_load` are
+//! also compiled into the tests of the module, for an Envoy that authorizes by itself: they use
 //! [`each_form`], [`start`] and the constants below, of which each has its own.
 
 #![expect(clippy::unwrap_used, reason = "a failed set-up is a failed test")]
 
 mod cases;
 mod faults;
+mod grpc;
 mod identity_header;
 #[expect(
     clippy::indexing_slicing,

@@ -213,7 +213,7 @@ async fn a_grpc_request_is_denied_with_a_grpc_status() {
     for stack in in_each_form().await {
         for version in [Version::Http1, Version::Http2] {
             for content_type in ["application/grpc", "application/grpc+proto"] {
-                let denied = [(ALICE, "7"), ("Bearer x", "16"), ("Basic YTpi, Basic YTpi", "13")];
+                let denied = [(ALICE, "7"), ("Bearer x", "16"), ("Basic YTpi, Basic YTpi", "3")];
                 for (authorization, status) in denied {
                     let headers =
                         [("content-type", content_type), ("authorization", authorization)];

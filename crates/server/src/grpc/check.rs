@@ -15,7 +15,7 @@ use runtime::{ActivePolicy, ClientNetwork, DecisionContext, Received, ThreadAuth
 use smallvec::SmallVec;
 
 use super::notices::Overload;
-use super::request_body;
+use super::{proxyless, request_body};
 
 /// Credentials that must be verified before the request can be authorized, and the network of the
 /// downstream client, by which the queues decide whose credentials are verified next.
@@ -183,9 +183,12 @@ impl Checker {
             headers.push(Header { name: line.name, value: line.value });
         })
         .map_err(|_| ErrorKind::Malformed)?;
+        if proxyless::lacks_content_type(&decoded, &headers) {
+            headers.push(proxyless::CONTENT_TYPE);
+        }
         let request = Request {
             method: decoded.method,
-            host: decoded.host,
+            host: proxyless::host(&decoded, &headers, authorizer),
             path: decoded.path,
             headers: &headers,
             id: decoded.id,
@@ -223,10 +226,12 @@ impl Checker {
         scratch: &mut Scratch,
         call: Call<'_>,
     ) -> Result<Answer, ErrorKind> {
-        // The first line of each name, so that repeated names do not grow it.
+        // The first line of each name, so that repeated names do not grow it. The form of the answer
+        // depends on the content type.
         let mut logged: Vec<Header<'_>> = Vec::new();
         let decoded = CheckRequest::decode(message, |line| {
-            if runtime::is_logged(line.name)
+            if (runtime::is_logged(line.name)
+                || line.name.eq_ignore_ascii_case(proxyless::CONTENT_TYPE.name))
                 && !logged.iter().any(|header| header.name.eq_ignore_ascii_case(line.name))
             {
                 logged.push(Header { name: line.name, value: line.value });
@@ -252,8 +257,7 @@ impl Checker {
         verdict: &Verdict<'_>,
         context: DecisionContext<'_>,
     ) -> Result<Answer, ErrorKind> {
-        let answer =
-            self.encode(verdict, context.authorizer).map_err(|_| ErrorKind::Unanswerable)?;
+        let answer = self.encode(verdict, &context).map_err(|_| ErrorKind::Unanswerable)?;
         self.thread.record(verdict, context);
         Ok(Answer::Verdict(answer.into()))
     }
@@ -261,10 +265,10 @@ impl Checker {
     fn encode(
         &self,
         verdict: &Verdict<'_>,
-        authorizer: &Authorizer,
+        context: &DecisionContext<'_>,
     ) -> Result<Vec<u8>, envoy::EncodeError> {
         let mut encoder = self.encoder.borrow_mut();
-        encoder.describe(metadata(verdict, authorizer).into_iter());
+        encoder.describe(metadata(verdict, context.authorizer).into_iter());
         match verdict {
             Verdict::Allowed(allowed) => encoder.allowed(allowed.set(), allowed.remove()),
             Verdict::Denied(denied) => {
@@ -272,7 +276,11 @@ impl Checker {
                 let explained =
                     self.explain_header.as_deref().map(|name| (name, explanation(denied)));
                 let explained = explained.iter().map(|(name, value)| (*name, &**value));
-                encoder.denied(denied.reason.status(), headers.chain(explained), denied.body)
+                // Envoy keeps it, and derives it from the HTTP status only where it is missing.
+                let status = context.request.is_grpc().then(|| denied.reason.grpc_status());
+                let status = status.map(|status| ("grpc-status", status));
+                let headers = headers.chain(explained).chain(status);
+                encoder.denied(denied.reason.status(), headers, denied.body)
             }
         }
     }
