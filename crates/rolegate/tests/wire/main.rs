@@ -14,5 +14,6 @@ mod hashing;
 mod lifecycle;
 mod other_services;
 mod overload;
+mod proxyless;
 mod support;
 mod tokens;
