@@ -117,6 +117,7 @@ impl Hostile {
             actions: Actions::Any,
             scopes: Vec::new(),
             resources,
+            when: None,
             at: at.clone(),
         };
         let everything = Pattern { absolute: true, segments: Vec::new(), open_ended: true };
@@ -125,6 +126,7 @@ impl Hostile {
             extends: Vec::new(),
             allow: vec![rule(vec![everything])],
             deny: vec![rule(self.patterns.iter().map(|text| pattern(text)).collect())],
+            when: None,
             at: at.clone(),
         };
         Engine::compile(&Policy { roles: vec![role].into(), ..Policy::default() })

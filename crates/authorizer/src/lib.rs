@@ -14,6 +14,7 @@
 //!   (header values, challenges and bodies), `sanitizer` (which headers are set or removed, so that
 //!   a client cannot spoof them) and `identity_header` (the header that tells the application who
 //!   the caller is, signed);
+//! * `conditions`: the variables of conditions;
 //! * `verdict`: the outcome, and `reason`: why a request is denied;
 //! * `scratch`: buffers that a thread keeps; `revision`: the ids of a policy and of its keys.
 
@@ -22,6 +23,7 @@
 mod answer;
 mod authentication;
 mod cluster;
+mod conditions;
 mod identity_header;
 mod reason;
 mod request;
@@ -43,13 +45,14 @@ use policy::KeyUrl;
 use policy::model::Identity;
 
 use crate::authentication::{Authentication, Trust};
-use crate::responder::Responder;
+use crate::responder::{CallerHeaders, Responder};
 use crate::scratch::AnswerScratch;
 
 pub use crate::answer::ResponseHeader;
 pub use crate::cluster::{
     Cluster, ClusterCaller, NEEDS_PER_CHUNK, cluster_config, denial_answer, reads_header,
 };
+pub use crate::conditions::{HeaderLines, caller_inputs, request_inputs};
 pub use crate::reason::{Limit, Reason, Stage};
 pub use crate::request::{
     Header, ParseScratch, ParsedRequest, Request, is_method, parse, parse_without_path,
@@ -91,6 +94,8 @@ pub struct Scratch {
     host: Vec<u8>,
     parse: ParseScratch,
     answer: AnswerScratch,
+    /// The headers of a caller whose roles depend on the request.
+    caller_headers: Option<CallerHeaders>,
     callers: LocalCache<RulesCaller>,
     cluster_callers: LocalCache<ClusterCaller>,
 }

@@ -41,6 +41,9 @@ pub enum Reason {
     /// 403.
     #[error("no rule allows it")]
     NotAllowed,
+    /// A rule would allow it, but a condition of the rule, its role or a grant is not true: 403.
+    #[error("a condition is not true")]
+    ConditionFailed,
     /// 403.
     #[error("a `deny` rule matches")]
     Denied,
@@ -127,6 +130,7 @@ impl Reason {
             Self::InvalidCredentials(error) => (Stage::Credentials, 401, error.name()),
             Self::MissingCredentials => (Stage::Rules, 401, "missing_credentials"),
             Self::NotAllowed => (Stage::Rules, 403, "not_allowed"),
+            Self::ConditionFailed => (Stage::Rules, 403, "condition_failed"),
             Self::Denied => (Stage::Rules, 403, "denied"),
             Self::Cluster(problem) => match problem {
                 search::Problem::UnknownRoute => (Stage::Cluster, 403, "unknown_operation"),
@@ -192,6 +196,7 @@ impl Reason {
         let after_credentials = [
             Self::MissingCredentials,
             Self::NotAllowed,
+            Self::ConditionFailed,
             Self::Denied,
             Self::NotPermitted,
             Self::PartlyPermitted,

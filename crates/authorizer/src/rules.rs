@@ -1,12 +1,17 @@
 //! The first backend: requests that the rules of the policy decide.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use engine::{AccessRequest, Decision, Engine, PatternSubject, RoleSet};
+use condition::Attribute;
+use engine::{
+    AccessRequest, CallerConditions, ConditionInputs, Decision, Engine, PatternSubject, RoleSet,
+};
 use identity::{Authenticator, CachedSubject, HeapSize, NotAuthenticated, Subject, UnixTime};
 use policy::model::RuleId;
 
 use crate::authentication::{Authentication, Caller, Trust};
+use crate::conditions::{self, HeaderLines};
 use crate::reason::Reason;
 use crate::request::{self, ParsedRequest, Request};
 use crate::responder::{CallerHeaders, Permitted, Responder};
@@ -22,6 +27,10 @@ pub struct Rules {
     pub(crate) authenticator: Authenticator<RulesCaller>,
     /// The headers of an anonymous caller. Those of a subject are cached with the subject.
     anonymous: CallerHeaders,
+    /// The data of conditions for an anonymous caller.
+    anonymous_conditions: Option<CallerConditions>,
+    /// The variables of requests that conditions read.
+    pub(crate) read_variables: BTreeSet<Attribute>,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
     labels: Arc<[Box<str>]>,
 }
@@ -34,11 +43,21 @@ pub struct RulesCaller {
     /// The length of the `user_prefix` in its user name.
     user_prefix_len: usize,
     headers: CallerHeaders,
+    /// The data of conditions, if the policy has any.
+    conditions: Option<CallerConditions>,
+    /// The subject with its claims, if the roles depend on the request: then its headers are
+    /// rendered for each request.
+    with_claims: Option<Box<(Subject, Trust)>>,
 }
 
 impl HeapSize for RulesCaller {
     fn heap_size(&self) -> usize {
-        self.roles.heap_size() + self.headers.heap_size()
+        let claims = self
+            .with_claims
+            .as_ref()
+            .map_or(0, |kept| size_of_val(&**kept) + condition::claim_size(&kept.0.claims));
+        let conditions = self.conditions.as_ref().map_or(0, CallerConditions::heap_size);
+        self.roles.heap_size() + self.headers.heap_size() + conditions + claims
     }
 }
 
@@ -55,9 +74,25 @@ impl Rules {
             Some(rules) => (Arc::clone(&rules.engine), Arc::clone(&rules.labels)),
             None => (Engine::compile(policy).into(), labels(policy)),
         };
-        let roles: Vec<&str> = engine.role_names(engine.anonymous()).collect();
+        let inputs = conditions::caller_inputs(None);
+        let anonymous_conditions = engine.caller_conditions(engine.anonymous(), inputs);
+        let roles = engine.certain_role_names(engine.anonymous(), anonymous_conditions.as_ref());
         let anonymous = responder.caller_headers(None, &roles);
-        Self { engine, authenticator, anonymous, labels, loaded }
+        let conditions = policy.all_conditions();
+        let read_variables = conditions
+            .flat_map(|condition| condition.expression.attributes())
+            .filter(|attribute| !attribute.is_of_caller())
+            .cloned()
+            .collect();
+        Self {
+            engine,
+            authenticator,
+            anonymous,
+            anonymous_conditions,
+            read_variables,
+            labels,
+            loaded,
+        }
     }
 
     /// Authorizes a request: parses it, authenticates its caller, and evaluates the rules.
@@ -69,7 +104,7 @@ impl Rules {
         scratch: &'a mut Scratch,
         now: UnixTime,
     ) -> Outcome<'a> {
-        let Scratch { parse, answer, callers, .. } = scratch;
+        let Scratch { parse, answer, callers, caller_headers, .. } = scratch;
         let parsed = match request::parse(request, &self.loaded.policy.identity, parse) {
             Ok(parsed) => parsed,
             Err(reason) => return Outcome::Decided(responder.deny_early(request, reason, answer)),
@@ -90,7 +125,10 @@ impl Rules {
             return Outcome::Decided(responder.deny_early(request, reason, answer));
         }
         Outcome::Decided(match caller {
-            Ok(caller) => self.evaluate(responder, request, &parsed, caller, now, answer),
+            Ok(caller) => {
+                let scratch = (answer, caller_headers);
+                self.evaluate(responder, request, &parsed, caller, now, scratch)
+            }
             Err(NotAuthenticated::Invalid(error)) => {
                 let reason = Reason::InvalidCredentials(error);
                 let body = &mut answer.denial.body;
@@ -110,23 +148,45 @@ impl Rules {
         parsed: &ParsedRequest<'a>,
         caller: Caller<'a, RulesCaller>,
         now: UnixTime,
-        scratch: &'a mut AnswerScratch,
+        (scratch, caller_headers): (&'a mut AnswerScratch, &'a mut Option<CallerHeaders>),
     ) -> Verdict<'a> {
         let attached = caller.map(|caller| &caller.attached);
         let subject = caller.map(|caller| &caller.subject);
         let path = parsed.paths.first();
         let roles = attached.map_or_else(|| self.engine.anonymous(), |attached| &attached.roles);
-        let (reason, rule) = match self.decide(parsed, roles, caller.map(pattern_subject)).1 {
+        let conditions = match attached {
+            Some(attached) => attached.conditions.as_ref(),
+            None => self.anonymous_conditions.as_ref(),
+        };
+        let lines = HeaderLines(request.headers);
+        let mut inputs = ConditionInputs { caller: conditions, ..ConditionInputs::default() };
+        if conditions.is_some() {
+            inputs.request = conditions::request_inputs(request, &lines, now);
+        }
+        let subject_of_patterns = caller.map(pattern_subject);
+        let (reason, rule) = match self.decide(parsed, roles, subject_of_patterns, &inputs).1 {
             Decision::Allowed(rule) => {
+                let mut cached = attached.map_or(&self.anonymous, |attached| &attached.headers);
+                let held = self.held_role_names(parsed, roles, &inputs);
+                if let Some(held) = &held {
+                    let kept = attached.and_then(|attached| attached.with_claims.as_deref());
+                    let kept = kept.map(|(subject, trust)| (subject, *trust));
+                    cached = caller_headers.insert(responder.caller_headers(kept, held));
+                }
                 let permitted = Permitted {
                     rule: self.label(rule),
                     subject,
-                    headers: attached.map_or(&self.anonymous, |attached| &attached.headers),
+                    headers: cached,
                     path,
                     target: "",
                     document_security: "",
                 };
-                let role_names = || self.unreserved_role_names(roles);
+                let role_names = || match &held {
+                    Some(held) => {
+                        answer::unreserved_roles(held).into_iter().map(str::to_owned).collect()
+                    }
+                    None => self.unreserved_role_names(roles),
+                };
                 match responder.changes(request, permitted, role_names, now, &mut scratch.changes) {
                     Ok(allowed) => return Verdict::Allowed(allowed),
                     Err(reason) => (reason, None),
@@ -136,7 +196,11 @@ impl Rules {
             // with credentials, the caller has other roles, and the answer may differ.
             Decision::Denied(rule) if caller.is_none() => (Reason::MissingCredentials, Some(rule)),
             Decision::NotAllowed if caller.is_none() => (Reason::MissingCredentials, None),
+            Decision::ConditionFailed(rule) if caller.is_none() => {
+                (Reason::MissingCredentials, Some(rule))
+            }
             Decision::Denied(rule) => (Reason::Denied, Some(rule)),
+            Decision::ConditionFailed(rule) => (Reason::ConditionFailed, Some(rule)),
             Decision::NotAllowed => (Reason::NotAllowed, None),
         };
         let rule = rule.map(|rule| self.label(rule));
@@ -154,29 +218,34 @@ impl Rules {
         parsed: &ParsedRequest<'r>,
         roles: &RoleSet,
         subject: Option<PatternSubject<'_>>,
+        inputs: &ConditionInputs<'_>,
     ) -> (&'r [u8], Decision) {
         let ParsedRequest { method: action, host: scope, paths, credentials: _ } = parsed;
         let canonical = paths.first();
         let request = AccessRequest { action, scope, resource: canonical };
-        let allowed = match self.engine.decide(roles, subject, request) {
+        let allowed = match self.engine.decide_with(roles, subject, request, inputs) {
             allowed @ Decision::Allowed(_) => allowed,
-            negative @ (Decision::Denied(_) | Decision::NotAllowed) => {
-                return (canonical, negative);
-            }
+            negative @ (Decision::Denied(_)
+            | Decision::ConditionFailed(_)
+            | Decision::NotAllowed) => return (canonical, negative),
         };
         if paths.is_only() {
             return (canonical, allowed);
         }
         for path in paths.all().skip(1) {
-            match self.engine.decide(roles, subject, AccessRequest { resource: path, ..request }) {
+            let request = AccessRequest { resource: path, ..request };
+            match self.engine.decide_with(roles, subject, request, inputs) {
                 Decision::Allowed(_) => {}
-                negative @ (Decision::Denied(_) | Decision::NotAllowed) => return (path, negative),
+                negative @ (Decision::Denied(_)
+                | Decision::ConditionFailed(_)
+                | Decision::NotAllowed) => return (path, negative),
             }
         }
         // An upstream that does not remove dot segments would see a path that a `deny` rule covers.
         for path in paths.deny_only() {
-            match self.engine.decide(roles, subject, AccessRequest { resource: path, ..request }) {
-                Decision::Allowed(_) | Decision::NotAllowed => {}
+            let request = AccessRequest { resource: path, ..request };
+            match self.engine.decide_with(roles, subject, request, inputs) {
+                Decision::Allowed(_) | Decision::ConditionFailed(_) | Decision::NotAllowed => {}
                 denied @ Decision::Denied(_) => return (path, denied),
             }
         }
@@ -193,14 +262,46 @@ impl Rules {
         let [groups, roles] =
             [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
         let roles = self.engine.roles_of(&subject.user, groups, roles);
-        let names: Vec<&str> = self.engine.role_names(&roles).collect();
+        let inputs = conditions::caller_inputs(Some(subject));
+        let conditions = self.engine.caller_conditions(&roles, inputs);
+        let names = self.engine.certain_role_names(&roles, conditions.as_ref());
+        let is_uncertain = conditions.as_ref().is_some_and(CallerConditions::has_uncertain_roles);
         let identity = &self.loaded.policy.identity;
         let prefix = subject.source.map_or("", |source| identity.user_prefix(source));
         RulesCaller {
             user_prefix_len: prefix.len(),
             headers: responder.caller_headers(Some((subject, trust)), &names),
+            with_claims: is_uncertain.then(|| Box::new((subject.clone(), trust))),
+            conditions,
             roles,
         }
+    }
+
+    /// The data of conditions for a caller with these roles; anonymous without a subject.
+    #[must_use]
+    pub fn caller_conditions(
+        &self,
+        roles: &RoleSet,
+        subject: Option<&Subject>,
+    ) -> Option<CallerConditions> {
+        self.engine.caller_conditions(roles, conditions::caller_inputs(subject))
+    }
+
+    /// Whether a condition depends on the query, the address of the client or a header.
+    #[must_use]
+    pub fn reads_more_than_the_path(&self) -> bool {
+        self.read_variables.iter().any(|attribute| {
+            matches!(attribute, Attribute::Query(_) | Attribute::Header(_) | Attribute::SourceIp)
+        })
+    }
+
+    /// Whether a condition depends on the header with this name.
+    #[must_use]
+    pub fn reads_header(&self, name: &[u8]) -> bool {
+        self.read_variables.iter().any(|attribute| match attribute {
+            Attribute::Header(read) => name.eq_ignore_ascii_case(read.as_bytes()),
+            _ => false,
+        })
     }
 
     /// The compiled rules.
@@ -213,6 +314,20 @@ impl Rules {
     #[must_use]
     pub fn authenticator(&self) -> &Authenticator<RulesCaller> {
         &self.authenticator
+    }
+
+    /// The names of the roles that a caller has for this request; `None` if it has all of them for
+    /// all requests.
+    fn held_role_names(
+        &self,
+        parsed: &ParsedRequest<'_>,
+        roles: &RoleSet,
+        inputs: &ConditionInputs<'_>,
+    ) -> Option<Vec<&str>> {
+        inputs.caller.filter(|caller| caller.has_uncertain_roles())?;
+        let ParsedRequest { method: action, host: scope, paths, credentials: _ } = parsed;
+        let request = AccessRequest { action, scope, resource: paths.first() };
+        Some(self.engine.held_role_names(roles, request, inputs))
     }
 
     fn unreserved_role_names(&self, roles: &RoleSet) -> Vec<String> {

@@ -405,6 +405,13 @@ impl<'n> Text<'n> {
         Self { text: &key.text, at: key.at, shared: &key.text, plain: false, verbatim: false }
     }
 
+    /// The columns from the place of this text to its first character; `None` if the place of its
+    /// parts is not known.
+    #[must_use]
+    pub fn columns_before(&self) -> Option<u32> {
+        self.verbatim.then_some(u32::from(!self.plain))
+    }
+
     /// The place in the file of a part of this text; the start of the text if the place of the part
     /// is not known.
     #[must_use]

@@ -26,7 +26,7 @@ id_types! {
 
 /// Which subjects have which roles.
 pub(crate) struct Callers {
-    graph: RoleGraph,
+    pub(crate) graph: RoleGraph,
     users: Members<UserId>,
     groups: Members<GroupId>,
     sets: RoleSets,
@@ -44,9 +44,10 @@ impl Callers {
         let reserved: SmallVec<[RoleId; 2]> =
             anyone.into_iter().chain(graph.find(AUTHENTICATED)).collect();
         let authenticated = sets.add(closure.pack(reserved.iter().copied()));
-        let users = policy.grants.iter().map(|grant| (grant.role, &*grant.users));
+        let granted = graph.granted.iter().copied();
+        let users = granted.clone().zip(policy.grants.iter().map(|grant| &*grant.users));
         let users = Members::new(users, &reserved, &mut closure, &mut sets);
-        let groups = policy.grants.iter().map(|grant| (grant.role, &*grant.groups));
+        let groups = granted.zip(policy.grants.iter().map(|grant| &*grant.groups));
         let groups = Members::new(groups, &reserved, &mut closure, &mut sets);
         let anonymous = sets.at(anonymous).clone();
         let authenticated = sets.at(authenticated).clone();
@@ -85,7 +86,12 @@ impl Callers {
         &'e self,
         roles: &RoleSet,
     ) -> impl Iterator<Item = &'e str> + use<'e> {
-        roles.iter().map(|role| &**self.graph.names.at(role))
+        roles.iter().filter_map(|role| self.role_name(role))
+    }
+
+    /// The name of a role of the policy; `None` for a node of the graph that is no role.
+    pub(crate) fn role_name(&self, role: RoleId) -> Option<&str> {
+        self.graph.names.get(role.index()).map(|name| &**name)
     }
 }
 
@@ -130,10 +136,22 @@ impl<I: Id + Ord> Members<I> {
 }
 
 /// The roles, and which roles each extends.
-struct RoleGraph {
+///
+/// For a role that a condition may take from a caller, the graph has more nodes, which extend it:
+/// a node for each grant with a condition, and a node for all other ways to be given the role. So
+/// the set of a caller tells how it has the role.
+pub(crate) struct RoleGraph {
     ids: Interner<RoleId>,
     names: IdVec<RoleId, Arc<str>>,
     extends: IdVec<RoleId, Box<[RoleId]>>,
+    /// The node of each grant: a role, or a node that extends it.
+    granted: Vec<RoleId>,
+    /// The roles that a condition may take from a caller, each after the roles that extend it.
+    conditional: Vec<RoleId>,
+    /// For each of these, the node for being given it without a condition.
+    direct: HashMap<RoleId, RoleId, RandomState>,
+    /// The nodes of the grants with a condition: the role, the node, and the index of the grant.
+    conditional_grants: Vec<(RoleId, RoleId, usize)>,
 }
 
 impl RoleGraph {
@@ -142,16 +160,80 @@ impl RoleGraph {
         for role in &policy.roles {
             ids.add(role.name.as_bytes());
         }
-        Self {
+        let mut graph = Self {
             ids,
             names: policy.roles.iter().map(|role| Arc::clone(&role.name)).collect(),
             extends: policy.roles.iter().map(|role| role.extends.as_slice().into()).collect(),
+            granted: Vec::with_capacity(policy.grants.len()),
+            conditional: conditional_roles(policy),
+            direct: HashMap::default(),
+            conditional_grants: Vec::new(),
+        };
+        for role in graph.conditional.clone() {
+            let node = graph.extends.push([role].into());
+            graph.direct.insert(role, node);
         }
+        for (index, grant) in policy.grants.iter().enumerate() {
+            let node = if grant.when.is_some() {
+                let node = graph.extends.push([grant.role].into());
+                graph.conditional_grants.push((grant.role, node, index));
+                node
+            } else {
+                graph.direct(grant.role).unwrap_or(grant.role)
+            };
+            graph.granted.push(node);
+        }
+        graph
     }
 
+    /// The node for being given the role with this name.
     fn find(&self, name: &str) -> Option<RoleId> {
-        self.ids.find(name.as_bytes())
+        let role = self.ids.find(name.as_bytes())?;
+        Some(self.direct(role).unwrap_or(role))
     }
+
+    /// The roles that a condition may take from a caller, each after the roles that extend it.
+    pub(crate) fn conditional_roles(&self) -> impl Iterator<Item = RoleId> + use<> {
+        self.conditional.clone().into_iter()
+    }
+
+    /// The node for being given a role without a condition, if a condition may take the role.
+    pub(crate) fn direct(&self, role: RoleId) -> Option<RoleId> {
+        self.direct.get(&role).copied()
+    }
+
+    /// The nodes of the grants of a role with a condition, and the indices of these grants.
+    pub(crate) fn conditional_grants(
+        &self,
+        role: RoleId,
+    ) -> impl Iterator<Item = (RoleId, usize)> + use<'_> {
+        let grants = self.conditional_grants.iter().filter(move |(granted, ..)| *granted == role);
+        grants.map(|(_, node, index)| (*node, *index))
+    }
+}
+
+/// The roles that have a condition, are granted with one, or are extended by such a role; each
+/// after the roles that extend it.
+fn conditional_roles(policy: &Policy) -> Vec<RoleId> {
+    let own = policy.roles.entries().filter(|(_, role)| role.when.is_some()).map(|(id, _)| id);
+    let granted = policy.grants.iter().filter(|grant| grant.when.is_some());
+    let mut unvisited: Vec<(RoleId, usize)> =
+        own.chain(granted.map(|grant| grant.role)).map(|role| (role, 0)).collect();
+    // Depth first, so that a role is done after all that it extends. Not recursive: a chain of
+    // roles may be long.
+    let mut done = IndexSet::new();
+    while let Some((role, next)) = unvisited.pop() {
+        if done.contains(&role) {
+            continue;
+        }
+        match policy.roles.at(role).extends.get(next) {
+            Some(extended) => unvisited.extend([(role, next + 1), (*extended, 0)]),
+            None => {
+                done.insert(role);
+            }
+        }
+    }
+    done.into_iter().rev().collect()
 }
 
 /// Computes the closure of roles under `extends`, and packs it. Reusable: it keeps its allocations.
@@ -165,7 +247,7 @@ struct RoleClosure<'g> {
 
 impl<'g> RoleClosure<'g> {
     fn new(graph: &'g RoleGraph) -> Self {
-        let members = SmallVec::from_elem(0, graph.names.len() / 64 + 1);
+        let members = SmallVec::from_elem(0, graph.extends.len() / 64 + 1);
         Self { graph, members, roles: SmallVec::new(), words: Words::new() }
     }
 

@@ -3,29 +3,46 @@
 use policy::Policy;
 use policy::ids::SourceId;
 use policy::model::{Effect, RoleId, Rule, RuleId};
-use policy::pattern::{self, Pattern, Segment};
+use policy::pattern::{self, Pattern, Scope, Segment};
 
 use crate::Engine;
 use crate::actions::Actions;
 use crate::callers::Callers;
-use crate::rows::{Entry, RowsBuilder};
+use crate::conditions::Conditions;
+use crate::rows::{ConditionalEntry, Entry, RowsBuilder};
 use crate::scopes::Scopes;
 use crate::trie::{End, TrieBuilder};
 
 pub(crate) fn compile(policy: &Policy) -> Engine {
     let callers = Callers::compile(policy);
+    let mut conditions = Conditions::default();
+    conditions.add_roles(policy, &callers.graph);
     let mut trie = TrieBuilder::default();
     let mut scopes = Scopes::new(&mut trie);
     let mut actions = Actions::default();
     let mut ends = Vec::new();
+    let mut conditional_ends = Vec::new();
     for (id, role, rule, effect) in rules(policy) {
         let entries = entries(id, role, rule, effect, &mut actions);
-        for end in insert_patterns(rule, &mut scopes, &mut trie) {
+        if is_conditional(rule) || conditions.is_conditional(role) {
+            for (end, scope, pattern) in insert_patterns(rule, &mut scopes, &mut trie) {
+                let guard = conditions.guard(rule, scope, pattern);
+                let entries = entries.iter().map(|entry| ConditionalEntry { entry: *entry, guard });
+                conditional_ends.extend(entries.map(|entry| (end, entry)));
+            }
+            continue;
+        }
+        for (end, ..) in insert_patterns(rule, &mut scopes, &mut trie) {
             ends.extend(entries.iter().map(|entry| (end, *entry)));
         }
     }
-    let rows = rows(ends, &mut trie);
-    Engine { callers, actions, scopes, trie: trie.finish(), rows: rows.finish() }
+    let rows = rows(ends, conditional_ends, &mut trie);
+    Engine { callers, conditions, actions, scopes, trie: trie.finish(), rows: rows.finish() }
+}
+
+/// Whether the trie alone does not tell whether the rule counts.
+fn is_conditional(rule: &Rule) -> bool {
+    rule.when.is_some() || rule.scopes.iter().any(|scope| matches!(scope, Scope::Labels(_)))
 }
 
 /// Every rule with its id, as [`Policy::rules`] assigns them, and with the id of its role.
@@ -54,18 +71,24 @@ fn entries(
     }
 }
 
-/// Inserts each resource of a rule into the tries of each of its scopes. Returns the ends.
-fn insert_patterns(rule: &Rule, scopes: &mut Scopes, trie: &mut TrieBuilder) -> Vec<End> {
+/// Inserts each resource of a rule into the tries of each of its scopes. Returns the ends, each
+/// with its scope and its resource.
+fn insert_patterns<'r>(
+    rule: &'r Rule,
+    scopes: &mut Scopes,
+    trie: &mut TrieBuilder,
+) -> Vec<(End, Option<&'r Scope>, &'r Pattern)> {
     let roots: Vec<_> = if rule.scopes.is_empty() {
-        vec![scopes.add(None, trie)]
+        vec![(scopes.add(None, trie), None)]
     } else {
-        rule.scopes.iter().map(|scope| scopes.add(Some(scope), trie)).collect()
+        rule.scopes.iter().map(|scope| (scopes.add(Some(scope), trie), Some(scope))).collect()
     };
     let mut ends = Vec::new();
     for resource in &rule.resources {
         let sources = sources(resource);
-        for roots in &roots {
-            ends.extend(sources.iter().map(|source| trie.insert(*roots, resource, *source)));
+        for (roots, scope) in &roots {
+            let new = sources.iter().map(|source| trie.insert(*roots, resource, *source));
+            ends.extend(new.map(|end| (end, *scope, resource)));
         }
     }
     ends
@@ -88,17 +111,56 @@ fn sources(pattern: &Pattern) -> Vec<Option<SourceId>> {
 }
 
 /// Sets the row of each end.
-fn rows(mut ends: Vec<(End, Entry)>, trie: &mut TrieBuilder) -> RowsBuilder {
+fn rows(
+    mut ends: Vec<(End, Entry)>,
+    mut conditional: Vec<(End, ConditionalEntry)>,
+    trie: &mut TrieBuilder,
+) -> RowsBuilder {
     ends.sort_unstable_by_key(|(end, entry)| (*end, entry.order()));
     ends.dedup();
+    conditional.sort_unstable_by_key(|(end, entry)| (*end, entry.entry.order(), entry.guard));
     let mut rows = RowsBuilder::default();
     let mut entries = Vec::new();
+    let mut with_conditions = conditional.as_slice();
     for chunk in ends.chunk_by(|(a, _), (b, _)| a == b) {
+        let Some((end, _)) = chunk.first() else { continue };
+        set_rows_before(*end, &mut with_conditions, &mut rows, trie);
+        let count = with_conditions.iter().take_while(|(other, _)| other == end).count();
+        let (here, after) = with_conditions.split_at(count);
+        with_conditions = after;
         entries.clear();
         entries.extend(chunk.iter().map(|(_, entry)| *entry));
-        if let Some((end, _)) = chunk.first() {
-            trie.set_row(*end, rows.add(&mut entries));
-        }
+        let here: Vec<ConditionalEntry> = here.iter().map(|(_, entry)| *entry).collect();
+        trie.set_row(*end, rows.add(&mut entries, &here));
+    }
+    for chunk in with_conditions.chunk_by(|(a, _), (b, _)| a == b) {
+        set_conditional_row(chunk, &mut rows, trie);
     }
     rows
+}
+
+/// Sets the rows of the ends before this end, which have rules with conditions only.
+fn set_rows_before(
+    end: End,
+    conditional: &mut &[(End, ConditionalEntry)],
+    rows: &mut RowsBuilder,
+    trie: &mut TrieBuilder,
+) {
+    let count = conditional.iter().take_while(|(other, _)| *other < end).count();
+    let (before, after) = conditional.split_at(count);
+    for chunk in before.chunk_by(|(a, _), (b, _)| a == b) {
+        set_conditional_row(chunk, rows, trie);
+    }
+    *conditional = after;
+}
+
+fn set_conditional_row(
+    chunk: &[(End, ConditionalEntry)],
+    rows: &mut RowsBuilder,
+    trie: &mut TrieBuilder,
+) {
+    let entries: Vec<ConditionalEntry> = chunk.iter().map(|(_, entry)| *entry).collect();
+    if let Some((end, _)) = chunk.first() {
+        trie.set_row(*end, rows.add(&mut [], &entries));
+    }
 }

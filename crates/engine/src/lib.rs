@@ -9,6 +9,7 @@
 //! * `actions` (action → id) and `scopes` (scope → tries);
 //! * `trie` (resource → the nodes at which matching patterns end), with `segments` (splits the
 //!   resource), `literals` and `globs` (the edges of the trie);
+//! * `conditions` (which rules and roles count for a request, where conditions decide);
 //! * `rows` (each such node has a row of rules: action and roles → the deciding rule).
 //!
 //! `ids` has the ids that several modules use, `interner` gives ids to byte strings, `first_bytes`
@@ -19,6 +20,7 @@
 mod actions;
 mod callers;
 mod compile;
+mod conditions;
 mod cost;
 mod first_bytes;
 mod globs;
@@ -31,16 +33,19 @@ mod scopes;
 mod segments;
 mod trie;
 
+pub use conditions::{CallerConditions, ConditionInputs};
 pub use policy::pattern::PatternSubject;
 pub use policy::{AccessRequest, Decision};
 pub use roles::RoleSet;
 
 use std::fmt;
 
+use condition::CallerInputs;
 use policy::Policy;
 
 use crate::actions::Actions;
 use crate::callers::Callers;
+use crate::conditions::{Candidates, Conditions};
 use crate::rows::{Rows, Search};
 use crate::scopes::Scopes;
 use crate::trie::{Trie, Walk};
@@ -48,6 +53,7 @@ use crate::trie::{Trie, Walk};
 /// A policy compiled into an index. Immutable.
 pub struct Engine {
     callers: Callers,
+    conditions: Conditions,
     actions: Actions,
     scopes: Scopes,
     trie: Trie,
@@ -95,6 +101,55 @@ impl Engine {
         self.callers.role_names(roles)
     }
 
+    /// The data of conditions for a caller with these roles; `None` if the policy has no conditions.
+    /// `caller` has all variables but the roles.
+    #[must_use]
+    pub fn caller_conditions<'n>(
+        &'n self,
+        roles: &RoleSet,
+        caller: CallerInputs<'n>,
+    ) -> Option<CallerConditions> {
+        (!self.conditions.is_empty())
+            .then(|| self.conditions.of_caller(roles, caller, |role| self.callers.role_name(role)))
+    }
+
+    /// The names of the roles that the caller has for every request, in policy order.
+    pub fn certain_role_names<'e>(
+        &'e self,
+        roles: &RoleSet,
+        conditions: Option<&CallerConditions>,
+    ) -> Vec<&'e str> {
+        let certain = roles
+            .iter()
+            .filter(|role| !conditions.is_some_and(|conditions| conditions.is_uncertain(*role)));
+        certain.filter_map(|role| self.callers.role_name(role)).collect()
+    }
+
+    /// The names of those of the roles that the caller has for this request, in policy order.
+    pub fn held_role_names<'e>(
+        &'e self,
+        roles: &RoleSet,
+        request: AccessRequest<'_>,
+        inputs: &ConditionInputs<'_>,
+    ) -> Vec<&'e str> {
+        let mut candidates = Candidates::new(&self.conditions, request, inputs);
+        let held = roles.iter().filter(|role| {
+            !inputs.caller.is_some_and(|caller| caller.is_uncertain(*role)) || candidates.has(*role)
+        });
+        held.filter_map(|role| self.callers.role_name(role)).collect()
+    }
+
+    /// Evaluates a request as if no condition could be computed: see [`Self::decide_with`].
+    #[must_use]
+    pub fn decide(
+        &self,
+        roles: &RoleSet,
+        subject: Option<PatternSubject<'_>>,
+        request: AccessRequest<'_>,
+    ) -> Decision {
+        self.decide_with(roles, subject, request, &ConditionInputs::default())
+    }
+
     /// Evaluates a request. Allocates only if a segment reaches more than sixteen trie nodes.
     ///
     /// Walks over the resource once, and searches each row that it reaches. So the number of steps
@@ -108,15 +163,18 @@ impl Engine {
     ///
     /// `subject` is `None` for an anonymous caller; `{user}` in a pattern matches its name, and
     /// `{user.id}` its name without the prefix of its identity source (`basic` or a JWT issuer).
-    /// `roles` must come from this engine: role ids differ between engines.
+    /// `roles` must come from this engine: role ids differ between engines. `inputs` must have the
+    /// data of the same caller.
     #[must_use]
-    pub fn decide(
+    pub fn decide_with(
         &self,
         roles: &RoleSet,
         subject: Option<PatternSubject<'_>>,
         request: AccessRequest<'_>,
+        inputs: &ConditionInputs<'_>,
     ) -> Decision {
-        let mut search = Search::new(roles, self.actions.find(request.action));
+        let candidates = Candidates::new(&self.conditions, request, inputs);
+        let mut search = Search::new(roles, self.actions.find(request.action), candidates);
         if let Some(mut walk) = Walk::new(request.resource, subject) {
             self.scopes.roots(request.scope, |roots| walk.add_roots(roots));
             self.trie.walk(&mut walk, &mut |row| self.rows.search(row, &mut search));

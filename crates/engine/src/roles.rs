@@ -114,6 +114,30 @@ impl RoleRules {
         (0..parts).find_map(|part| self.lowest_in_part(theirs, part))
     }
 
+    /// Calls `visit` with the rule of each role that is in both sets, in role order.
+    pub(crate) fn for_each_common(&self, roles: &RoleSet, mut visit: impl FnMut(RuleId)) {
+        let (Some(ours), Some(theirs)) = (self.words.first(), roles.words().first()) else {
+            return;
+        };
+        for part in 0..to_usize(*ours.min(theirs)) {
+            let parts = part_of(&self.words, part).zip(part_of(roles.words(), part));
+            let Some(((our_blocks, our_first), (their_blocks, their_first))) = parts else {
+                return;
+            };
+            for block in bits(our_blocks & their_blocks) {
+                let below = (1_u64 << block) - 1;
+                let place = our_first + rank(our_blocks & below);
+                let theirs = roles.words().get(their_first + rank(their_blocks & below));
+                let (Some(ours), Some(theirs)) = (self.words.get(place), theirs) else { return };
+                let before = self.before.get(place).copied().unwrap_or(0) as usize;
+                for bit in bits(ours & theirs) {
+                    let nth = before + rank(ours & ((1_u64 << bit) - 1));
+                    self.rules.get(nth).copied().into_iter().for_each(&mut visit);
+                }
+            }
+        }
+    }
+
     fn lowest_in_part(&self, theirs: &[u64], part: usize) -> Option<RuleId> {
         let (our_blocks, our_first) = part_of(&self.words, part)?;
         let (their_blocks, their_first) = part_of(theirs, part)?;

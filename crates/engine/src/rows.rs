@@ -8,9 +8,10 @@
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use policy::Decision;
-use policy::ids::{IdVec, id_types};
+use policy::ids::{Id, IdVec, id_types};
 use policy::model::{Effect, RoleId, RuleId};
 
+use crate::conditions::{Candidates, GuardId};
 use crate::ids::{ActionId, RowId};
 use crate::roles::{RoleRules, RoleSet};
 
@@ -57,6 +58,13 @@ pub(crate) struct Entry {
     is_last: bool,
 }
 
+/// A rule of a row that counts only under conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ConditionalEntry {
+    pub(crate) entry: Entry,
+    pub(crate) guard: GuardId,
+}
+
 /// The rows of a policy.
 #[derive(Default)]
 pub(crate) struct Rows {
@@ -73,6 +81,15 @@ struct WideRow {
     /// For each of these actions, the rules that name it. Rules for every action are not repeated
     /// here: the size would grow with the product of actions and roles.
     by_action: Box<[ActionRules]>,
+    conditional: Option<ConditionalRules>,
+}
+
+/// The rules of a row that count only under conditions.
+struct ConditionalRules {
+    /// For each role, the index of the first of its rules, as a [`RuleId`].
+    first: RoleRules,
+    /// The rules, by role and id.
+    entries: Box<[ConditionalEntry]>,
 }
 
 /// The rules for an action: for each role, the rule with the lowest id.
@@ -87,20 +104,50 @@ pub(crate) struct Search<'r> {
     action: ActionId,
     allow: RuleId,
     deny: RuleId,
+    /// An `allow` rule of which a condition is not true.
+    failed: RuleId,
+    candidates: Candidates<'r>,
 }
 
 impl<'r> Search<'r> {
-    pub(crate) const fn new(roles: &'r RoleSet, action: ActionId) -> Self {
-        Self { roles, action, allow: NO_RULE, deny: NO_RULE }
+    pub(crate) const fn new(
+        roles: &'r RoleSet,
+        action: ActionId,
+        candidates: Candidates<'r>,
+    ) -> Self {
+        Self { roles, action, allow: NO_RULE, deny: NO_RULE, failed: NO_RULE, candidates }
     }
 
     /// A `deny` rule wins over every `allow` rule, whichever has the lower id. Without any rule,
     /// the answer is a denial.
     pub(crate) const fn decision(&self) -> Decision {
-        match (self.deny, self.allow) {
-            (NO_RULE, NO_RULE) => Decision::NotAllowed,
-            (NO_RULE, rule) => Decision::Allowed(rule),
-            (rule, _) => Decision::Denied(rule),
+        match (self.deny, self.allow, self.failed) {
+            (NO_RULE, NO_RULE, NO_RULE) => Decision::NotAllowed,
+            (NO_RULE, NO_RULE, rule) => Decision::ConditionFailed(rule),
+            (NO_RULE, rule, _) => Decision::Allowed(rule),
+            (rule, ..) => Decision::Denied(rule),
+        }
+    }
+
+    /// Keeps the rule if it counts: an `allow` rule if its conditions are true, a `deny` rule
+    /// unless one is false. A rule that cannot change the decision is not computed.
+    fn search_conditional(&mut self, ConditionalEntry { entry, guard }: ConditionalEntry) {
+        let Entry { rule, role, effect, .. } = entry;
+        let kept = match effect {
+            Effect::Allow if self.deny != NO_RULE => return,
+            Effect::Allow => self.allow,
+            Effect::Deny => self.deny,
+        };
+        if rule >= kept || !entry.matches(self.action) {
+            return;
+        }
+        let Some(truth) = self.candidates.truth(role, guard) else { return };
+        match (effect, truth) {
+            (Effect::Allow, Some(true)) | (Effect::Deny, Some(true) | None) => {
+                self.keep_lowest(effect, rule);
+            }
+            (Effect::Allow, Some(false) | None) => self.failed = rule.min(self.failed),
+            (Effect::Deny, Some(false)) => {}
         }
     }
 
@@ -175,6 +222,16 @@ impl Rows {
         if let Some(rules) = index.ok().and_then(|index| row.by_action.get(index)) {
             search.search_rules(rules);
         }
+        if let Some(ConditionalRules { first, entries }) = &row.conditional {
+            let roles = search.roles;
+            first.for_each_common(roles, |first| {
+                let from = entries.get(first.index()..).unwrap_or_default();
+                let role = from.first().map(|first| first.entry.role);
+                for entry in from.iter().take_while(|next| Some(next.entry.role) == role) {
+                    search.search_conditional(*entry);
+                }
+            });
+        }
     }
 }
 
@@ -182,28 +239,29 @@ impl Rows {
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,
-    ids: HashMap<Box<[Entry]>, RowId, RandomState>,
+    ids: HashMap<(Box<[Entry]>, Box<[ConditionalEntry]>), RowId, RandomState>,
 }
 
 impl RowsBuilder {
     /// The id of the row with these entries, which must be sorted, distinct and not empty. A new
-    /// row is added.
-    pub(crate) fn add(&mut self, entries: &mut [Entry]) -> RowId {
+    /// row is added. A row with conditions is wide.
+    pub(crate) fn add(&mut self, entries: &mut [Entry], conditional: &[ConditionalEntry]) -> RowId {
         if let Some(last) = entries.last_mut() {
             last.is_last = true;
         }
-        if let Some(row) = self.ids.get(&*entries) {
+        let key: (Box<[Entry]>, Box<[ConditionalEntry]>) = ((&*entries).into(), conditional.into());
+        if let Some(row) = self.ids.get(&key) {
             return *row;
         }
-        let row = if entries.len() > MAX_SHORT {
-            RowId(self.rows.wide.push(WideRow::new(entries)).0 | WIDE)
+        let row = if entries.len() > MAX_SHORT || !conditional.is_empty() {
+            RowId(self.rows.wide.push(WideRow::new(entries, conditional)).0 | WIDE)
         } else {
             let row = RowId(self.rows.short.next_id().0);
             assert!(!row.is_wide(), "a policy has fewer than 2^31 entries of short rows");
             self.rows.short.extend(entries.iter().copied());
             row
         };
-        self.ids.insert((&*entries).into(), row);
+        self.ids.insert(key, row);
         row
     }
 
@@ -215,7 +273,7 @@ impl RowsBuilder {
 }
 
 impl WideRow {
-    fn new(entries: &[Entry]) -> Self {
+    fn new(entries: &[Entry], conditional: &[ConditionalEntry]) -> Self {
         let mut sorted = entries.to_vec();
         sorted.sort_by_key(|entry| (entry.action, entry.role, entry.rule));
         let mut every_action = ActionRules { allow: None, deny: None };
@@ -233,7 +291,27 @@ impl WideRow {
                 }
             }
         }
-        Self { every_action, actions: actions.into(), by_action: by_action.into() }
+        Self {
+            every_action,
+            actions: actions.into(),
+            by_action: by_action.into(),
+            conditional: ConditionalRules::new(conditional),
+        }
+    }
+}
+
+impl ConditionalRules {
+    fn new(entries: &[ConditionalEntry]) -> Option<Self> {
+        let mut entries = entries.to_vec();
+        entries.sort_by_key(|conditional| (conditional.entry.role, conditional.entry.rule));
+        let mut first: Vec<(RoleId, RuleId)> = entries
+            .iter()
+            .enumerate()
+            .map(|(index, conditional)| (conditional.entry.role, RuleId::from_index(index)))
+            .collect();
+        first.dedup_by_key(|(role, _)| *role);
+        (!entries.is_empty())
+            .then(|| Self { first: RoleRules::new(&first), entries: entries.into() })
     }
 }
 

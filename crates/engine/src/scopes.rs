@@ -1,7 +1,7 @@
 //! From a scope to the tries that apply to it.
 
 use policy::ids::{IdVec, id_types};
-use policy::pattern::Scope;
+use policy::pattern::{HostLabel, Scope};
 
 use crate::interner::Interner;
 use crate::trie::{Roots, TrieBuilder};
@@ -47,6 +47,13 @@ impl Scopes {
                 self.longest = self.longest.max(suffix.len());
                 self.suffixes.add(suffix, trie)
             }
+            Some(Scope::Labels(labels)) => match literal_end(labels) {
+                Some(suffix) => {
+                    self.longest = self.longest.max(suffix.len());
+                    self.suffixes.add(&suffix, trie)
+                }
+                None => self.any,
+            },
         }
     }
 
@@ -79,6 +86,18 @@ impl RootsByName {
         }
         self.names.find(name).map(|id| *self.roots.at(id))
     }
+}
+
+/// The labels after the last placeholder; `None` if there are none. Whether the labels before them
+/// match is a condition of the rules.
+fn literal_end(labels: &[HostLabel]) -> Option<String> {
+    let end = labels.iter().rev().map_while(|label| match label {
+        HostLabel::Literal(literal) => Some(&**literal),
+        HostLabel::Any(_) => None,
+    });
+    let mut end: Vec<&str> = end.collect();
+    end.reverse();
+    (!end.is_empty()).then(|| end.join("."))
 }
 
 /// The suffix after each dot but a leading one, from the right, up to this length.

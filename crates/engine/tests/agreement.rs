@@ -114,7 +114,7 @@ impl Shares {
         match decision {
             Decision::Allowed(_) => self.allowed += 1,
             Decision::Denied(_) => self.denied += 1,
-            Decision::NotAllowed => self.not_allowed += 1,
+            Decision::NotAllowed | Decision::ConditionFailed(_) => self.not_allowed += 1,
         }
     }
 }

@@ -49,6 +49,7 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
         actions: Actions::Any,
         scopes: Vec::new(),
         resources: globs.map(pattern).into(),
+        when: None,
         at: at.clone(),
     };
     let role = Role {
@@ -56,6 +57,7 @@ fn globs_that_are_matched_in_one_pass_allocate_nothing() {
         extends: Vec::new(),
         allow: vec![rule],
         deny: Vec::new(),
+        when: None,
         at,
     };
     let policy = Policy { roles: vec![role].into(), ..Policy::default() };

@@ -54,7 +54,7 @@ fn rule(rng: &mut Rng, most: usize) -> Rule {
         Pattern { absolute: !rng.percent(3), segments, open_ended: rng.percent(10) }
     });
     let resources = patterns.collect();
-    Rule { name: "rule".into(), actions: Actions::Any, scopes: scope, resources, at }
+    Rule { name: "rule".into(), actions: Actions::Any, scopes: scope, resources, when: None, at }
 }
 
 /// A policy in which each role has one rule, so that a decision for one role tells whether its rule
@@ -67,6 +67,7 @@ fn policy(rng: &mut Rng) -> Policy {
         extends: Vec::new(),
         allow: vec![rule(rng, patterns)],
         deny: Vec::new(),
+        when: None,
         at: at.clone(),
     };
     Policy { roles: (0..rules).map(role).collect(), ..Policy::default() }

@@ -3,6 +3,7 @@
 
 mod agreement;
 mod allocation;
+mod conditions;
 mod hostile;
 mod patterns;
 mod properties;

@@ -20,6 +20,7 @@ fn policy(scopes: &[&str], resources: &[&str]) -> Policy {
         actions: Actions::These(vec!["GET".into()]),
         scopes: scopes.iter().map(|text| scope(text)).collect(),
         resources: resources.iter().map(|text| pattern(text)).collect(),
+        when: None,
         at: at.clone(),
     };
     let role = Role {
@@ -27,6 +28,7 @@ fn policy(scopes: &[&str], resources: &[&str]) -> Policy {
         extends: Vec::new(),
         allow: vec![rule],
         deny: Vec::new(),
+        when: None,
         at,
     };
     Policy { roles: vec![role].into(), ..Policy::default() }

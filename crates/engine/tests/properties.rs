@@ -161,6 +161,7 @@ fn an_unrelated_rule_changes_nothing() {
             actions: Actions::Any,
             scopes: Vec::new(),
             resources: vec![unrelated.clone()],
+            when: None,
             at: policy.roles[0].at.clone(),
         };
         // As the last rule of the last role it leaves the numbers of all others as they are.
@@ -174,6 +175,7 @@ fn an_unrelated_rule_changes_nothing() {
             role: RoleId(u32::try_from(place + 1).unwrap()),
             users: vec!["somebody-else".into()],
             groups: Vec::new(),
+            when: None,
         };
         other.grants.insert(rng.below(other.grants.len()), of_other);
         let other = Engine::compile(&other);

@@ -49,6 +49,7 @@ impl Explainer<'_> {
             host,
             path: case.request.path.as_bytes(),
             headers: &headers,
+            client: case.request.client.as_bytes(),
             body: RequestBody::Whole(case.request.body.as_bytes()),
             ..Request::default()
         };

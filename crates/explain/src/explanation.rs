@@ -9,12 +9,13 @@ mod text;
 use std::collections::{BTreeMap, HashMap};
 
 use authorizer::{
-    Backend, Denied, ParseScratch, ParsedRequest, Reason, Request, Revision, Rules, Scratch,
-    Verdict,
+    Backend, Denied, HeaderLines, ParseScratch, ParsedRequest, Reason, Request, Revision, Rules,
+    Scratch, Verdict,
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use engine::Decision;
+use condition::{CallerInputs, RequestInputs};
+use engine::{ConditionInputs, Decision};
 use identity::{Credentials, CredentialsError, Subject, UnixTime, signed_part};
 use policy::Policy;
 use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId};
@@ -22,6 +23,7 @@ use policy::pattern::PatternSubject;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::conditions::{ExplainedCondition, ExplainedInputs};
 use crate::notes::Token;
 use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
 use crate::subjects::unverified_subject;
@@ -76,6 +78,9 @@ pub struct Explanation {
     pub rule: Option<ExplainedRule>,
     /// The interpretation of the path that the decision was made on.
     pub decided_on: Option<String>,
+    /// The conditions on which the decision depends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<ExplainedCondition>,
     /// If no rule allowed the request: the rules that would, if the caller had their roles.
     pub missing: Vec<MissingRole>,
     /// If no rule allowed the request: the first few of the caller's rules that match in all
@@ -199,6 +204,7 @@ impl Explainer<'_> {
             Backend::Rules(rules) => {
                 explanation.notes = notes::notes(request);
                 let mut parse_scratch = ParseScratch::default();
+                let lines = HeaderLines(request.headers);
                 // Malformed credentials make a request invalid, too. For a cluster,
                 // `parse_without_path` includes this.
                 let parsed = authorizer::parse(request, &policy.identity, &mut parse_scratch)
@@ -212,7 +218,8 @@ impl Explainer<'_> {
                 explanation.deny_only_paths = parsed.paths.deny_only().map(lossy).collect();
                 if let Some(subject) = valid_caller {
                     explanation.caller = ExplainedCaller::by_rules(policy, subject);
-                    self.add_decision(rules, &parsed, subject, &mut explanation);
+                    let request = authorizer::request_inputs(request, &lines, now);
+                    self.add_decision(rules, &parsed, (request, subject), &mut explanation);
                 }
                 // A bearer token needs keys, so the note says more strongly that there are none.
                 if explanation.keys_note.is_some() && authorization.is_some_and(is_bearer) {
@@ -272,17 +279,17 @@ impl Explainer<'_> {
         self,
         rules: &Rules,
         parsed: &ParsedRequest<'_>,
-        subject: Option<&Subject>,
+        (request, caller): (RequestInputs<'_>, Option<&Subject>),
         explanation: &mut Explanation,
     ) {
         let policy = self.policy();
-        let roles = subject.map(|subject| {
+        let roles = caller.map(|subject| {
             let [groups, roles] =
                 [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
             rules.engine().roles_of(&subject.user, groups, roles)
         });
         let roles = roles.as_ref().unwrap_or_else(|| rules.engine().anonymous());
-        let subject = subject.map(|subject| PatternSubject {
+        let subject = caller.map(|subject| PatternSubject {
             user: subject.user.as_bytes(),
             prefix_len: subject
                 .source
@@ -290,13 +297,27 @@ impl Explainer<'_> {
                 .len(),
             source: subject.source,
         });
-        let (path, decision) = rules.decide(parsed, roles, subject);
+        let conditions = rules.caller_conditions(roles, caller);
+        let inputs = ConditionInputs { request, caller: conditions.as_ref() };
+        let (path, decision) = rules.decide(parsed, roles, subject, &inputs);
         explanation.decided_on = Some(lossy(path));
         match decision {
-            Decision::Allowed(id) | Decision::Denied(id) => {
-                let rule = policy.rule(id);
-                explanation.rule =
-                    rule.map(|(role, rule, effect)| ExplainedRule::new(role, rule, effect));
+            Decision::Allowed(id) | Decision::Denied(id) | Decision::ConditionFailed(id) => {
+                let Some((role, rule, effect)) = policy.rule(id) else { return };
+                let certain = rules.engine().certain_role_names(roles, conditions.as_ref());
+                let inputs = ExplainedInputs {
+                    request: RequestInputs {
+                        method: parsed.method,
+                        host: parsed.host,
+                        path,
+                        ..request
+                    },
+                    caller: CallerInputs { roles: certain, ..authorizer::caller_inputs(caller) },
+                    subject,
+                };
+                let possible_roles: Vec<&str> = rules.engine().role_names(roles).collect();
+                explanation.conditions = inputs.conditions(policy, &possible_roles, (role, rule));
+                explanation.rule = Some(ExplainedRule::new(role, rule, effect));
             }
             Decision::NotAllowed => {
                 explanation.add_missing(policy, parsed, path, subject);

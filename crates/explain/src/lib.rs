@@ -15,6 +15,7 @@
 #![deny(clippy::wildcard_enum_match_arm)]
 
 mod case;
+mod conditions;
 mod explanation;
 mod mappings;
 mod named;
@@ -32,6 +33,7 @@ use authorizer::Authorizer;
 use policy::Policy;
 
 pub use case::CaseOutcome;
+pub use conditions::{ExplainedCondition, ExplainedPart};
 pub use explanation::{
     ExplainedCaller, ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed,
     ExplainedRole, ExplainedSubject, Explanation, MissingPrivilege, NearRule, PermittingRole,

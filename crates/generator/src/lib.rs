@@ -4,10 +4,12 @@
 //! interact and requests match. [`Regular`] makes policies of any size whose decisions follow from
 //! a formula. [`to_yaml`] writes a policy in the policy language.
 
+mod conditions;
 mod random;
 mod regular;
 mod yaml;
 
+pub use conditions::{OwnedHeaders, OwnedInputs};
 pub use random::{Generator, OwnedCaller, Shape};
 pub use regular::Regular;
 pub use yaml::to_yaml;

@@ -113,6 +113,10 @@ impl Generator {
         Self { shape, rng: Rng::new(seed), place: nowhere() }
     }
 
+    pub(crate) fn rng(&mut self) -> &mut Rng {
+        &mut self.rng
+    }
+
     /// A valid policy. Callers authenticate with Basic, which is not verified, or with tokens of
     /// two issuers.
     pub fn policy(&mut self) -> Policy {
@@ -137,7 +141,14 @@ impl Generator {
             resources.push(self.pattern());
         }
         self.set_sources(&mut resources);
-        let mut rule = Rule { name: "".into(), actions, scopes, resources, at: self.place.clone() };
+        let mut rule = Rule {
+            name: "".into(),
+            actions,
+            scopes,
+            resources,
+            when: None,
+            at: self.place.clone(),
+        };
         rule.name = name_of(&rule);
         rule
     }
@@ -217,6 +228,7 @@ impl Generator {
         match rule.and_then(|rule| self.rng.pick(&rule.scopes)) {
             Some(Scope::Exact(exact)) => exact.to_string(),
             Some(Scope::Below(suffix)) => format!("a.{suffix}"),
+            Some(scope @ Scope::Labels(_)) => scope.to_string().replace("{tenant}", "a"),
             None => self.rng.pick(REQUEST_HOSTS).copied().unwrap_or_default().into(),
         }
     }
@@ -234,6 +246,7 @@ impl Generator {
             extends: Vec::new(),
             allow: Vec::new(),
             deny: Vec::new(),
+            when: None,
             at: self.place.clone(),
         };
         for _ in 0..self.rng.below(self.shape.rules_per_role + 1) {
@@ -262,7 +275,12 @@ impl Generator {
     fn grants(&mut self, roles: &[Role]) -> Vec<Grant> {
         let mut grants: Vec<Grant> = (0..roles.len())
             .filter_map(|role| u32::try_from(role).ok())
-            .map(|role| Grant { role: RoleId(role), users: Vec::new(), groups: Vec::new() })
+            .map(|role| Grant {
+                role: RoleId(role),
+                users: Vec::new(),
+                groups: Vec::new(),
+                when: None,
+            })
             .collect();
         let ungranted =
             roles.iter().take_while(|role| [ANYONE, AUTHENTICATED].contains(&&*role.name)).count();

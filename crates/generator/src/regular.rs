@@ -107,13 +107,22 @@ impl Regular {
             }
         }
         let ids = (0..).map(RoleId);
-        ids.zip(users).map(|(role, users)| Grant { role, users, groups: Vec::new() }).collect()
+        ids.zip(users)
+            .map(|(role, users)| Grant { role, users, groups: Vec::new(), when: None })
+            .collect()
     }
 }
 
 fn role(number: usize, place: &Place) -> Role {
     let name = format!("role-{number}").into();
-    Role { name, extends: Vec::new(), allow: Vec::new(), deny: Vec::new(), at: place.clone() }
+    Role {
+        name,
+        extends: Vec::new(),
+        allow: Vec::new(),
+        deny: Vec::new(),
+        when: None,
+        at: place.clone(),
+    }
 }
 
 fn rule(resource: usize, place: &Place) -> Rule {
@@ -130,6 +139,7 @@ fn rule(resource: usize, place: &Place) -> Rule {
         actions: Actions::These(vec!["GET".into()]),
         scopes: Vec::new(),
         resources: vec![pattern],
+        when: None,
         at: place.clone(),
     };
     rule.name = name_of(&rule);

@@ -64,6 +64,7 @@ fn find_cover<'s, 'p>(
                 && effect.is_none_or(|effect| effect == candidate.effect)
                 && (rule.effect, candidate.effect) != (Effect::Deny, Effect::Allow)
                 && roles.has(candidate.role_id)
+                && counts_where(candidate, rule)
                 && covers(candidate.rule, rule.rule, steps)
                 // If two rules cover each other, the warning is about the later rule, or about the
                 // rule that is not inherited.
@@ -80,6 +81,15 @@ fn find_cover<'s, 'p>(
     };
     walk.run(pattern);
     cover
+}
+
+/// Whether `cover` counts wherever `rule` does.
+fn counts_where(cover: &RoleRule<'_>, rule: &RoleRule<'_>) -> bool {
+    let is_conditional = cover.rule.when.is_some() || cover.role.when.is_some();
+    !is_conditional
+        || cover.role_id == rule.role_id
+            && cover.effect == rule.effect
+            && cover.rule.when == rule.rule.when
 }
 
 fn covers(cover: &Rule, rule: &Rule, steps: &mut Steps) -> bool {

@@ -69,7 +69,7 @@ pub(crate) fn open_tenants(trie: &Trie<'_>, warnings: &mut Warnings) {
 /// The positions at which an `allow` rule matches any name.
 fn positions(allow: &Rule) -> BTreeSet<Position> {
     let has_any_host = allow.scopes.is_empty()
-        || allow.scopes.iter().any(|scope| matches!(scope, Scope::Below(_)));
+        || allow.scopes.iter().any(|scope| matches!(scope, Scope::Below(_) | Scope::Labels(_)));
     let segments = allow.resources.iter().flat_map(open_segments).map(Position::Segment);
     has_any_host.then_some(Position::Host).into_iter().chain(segments).collect()
 }
@@ -112,7 +112,7 @@ fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> Vec<&'p str> {
             .iter()
             .filter_map(|scope| match scope {
                 Scope::Exact(host) => (!allow.scopes.contains(scope)).then_some(&**host),
-                Scope::Below(_) => None,
+                Scope::Below(_) | Scope::Labels(_) => None,
             })
             .collect(),
         Position::Segment(index) => deny

@@ -28,7 +28,7 @@ pub struct Case {
 pub struct Request {
     /// The HTTP method; `GET` if not set.
     pub method: String,
-    /// The HTTP path with its query, raw.
+    /// The HTTP path with its query, raw. The parameters of `query` are appended, encoded.
     pub path: String,
     /// The HTTP host; `localhost` if not set.
     pub host: String,
@@ -36,6 +36,8 @@ pub struct Request {
     pub body: String,
     /// Headers in addition to the header with the credentials.
     pub headers: Vec<(String, String)>,
+    /// The address of the client; unknown if not set.
+    pub client: String,
     /// The credentials of the request.
     pub credentials: Credentials,
     /// The time of the request, since the Unix epoch; now if not set.

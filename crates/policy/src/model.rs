@@ -10,6 +10,7 @@ pub use crate::ids::{RoleId, RuleId, SourceId};
 use crate::key_url::KeyUrl;
 use crate::pattern::{Actions, Pattern, Scope};
 pub use api_keys::{ApiKey, ApiKeys, KeyHash};
+use condition::Condition;
 use document::{Place, Secret};
 pub use search::{Bulk, DocumentSecurity, Evaluation, Inventory, Search};
 
@@ -21,6 +22,8 @@ mod search;
 pub struct Policy {
     /// How callers authenticate.
     pub identity: Identity,
+    /// Conditions with a name, which later conditions contain, in file order.
+    pub conditions: Vec<(Arc<str>, Condition)>,
     /// The roles, in file order.
     pub roles: IdVec<RoleId, Role>,
     /// Who has which roles, in file order.
@@ -51,6 +54,8 @@ pub struct Role {
     pub allow: Vec<Rule>,
     /// The rules that deny requests, even if another rule allows them.
     pub deny: Vec<Rule>,
+    /// All its rules, also those of the roles that it extends, apply only where this is true.
+    pub when: Option<Condition>,
     /// Where it is defined.
     pub at: Place,
 }
@@ -67,6 +72,8 @@ pub struct Rule {
     pub scopes: Vec<Scope>,
     /// HTTP paths. Never empty.
     pub resources: Vec<Pattern>,
+    /// An `allow` rule counts only where this is true, a `deny` rule unless it is false.
+    pub when: Option<Condition>,
     /// Its place in the file.
     pub at: Place,
 }
@@ -80,6 +87,8 @@ pub struct Grant {
     pub users: Vec<Arc<str>>,
     /// Group names, including the prefix of their source.
     pub groups: Vec<Arc<str>>,
+    /// It holds only where this is true.
+    pub when: Option<Condition>,
 }
 
 /// How callers authenticate.
@@ -476,6 +485,14 @@ impl Policy {
             })
             .enumerate()
             .map(|(index, (role, rule, effect))| (RuleId::from_index(index), role, rule, effect))
+    }
+
+    /// The conditions of all rules, roles and grants.
+    pub fn all_conditions(&self) -> impl Iterator<Item = &Condition> {
+        let of_rules = self.rules().filter_map(|(_, _, rule, _)| rule.when.as_ref());
+        let of_roles = self.roles.iter().filter_map(|role| role.when.as_ref());
+        let of_grants = self.grants.iter().filter_map(|grant| grant.when.as_ref());
+        of_rules.chain(of_roles).chain(of_grants)
     }
 
     /// The id of the role with this name.

@@ -6,6 +6,7 @@
 pub mod api_keys;
 mod basic;
 mod cached_files;
+mod conditions;
 mod grpc;
 mod host;
 pub mod htpasswd;
@@ -42,6 +43,7 @@ const POLICY: &[&str] = &[
     "version",
     "include",
     "identity",
+    "conditions",
     "roles",
     "grants",
     "allow_response",
@@ -53,7 +55,7 @@ const POLICY: &[&str] = &[
 /// Sections that must have a value, because their entries may restrict something. The parsers of
 /// `version` and `search` report an empty value themselves.
 const NEVER_EMPTY: &[&str] =
-    &["identity", "allow_response", "deny_response", "identity_header", "include"];
+    &["identity", "conditions", "allow_response", "deny_response", "identity_header", "include"];
 
 /// The maximum length of a chain of includes.
 const MAX_DEPTH: usize = 16;
@@ -182,8 +184,9 @@ impl PolicyParser<'_> {
         read_version(reader, fields, self.include_chain.len() == 1);
         // A section that is indented below another section by mistake is not read. The keys of
         // `roles` and `grants` are names, which may be equal to the name of a section.
-        let mut sections_without_names =
-            fields.iter().filter(|(key, _)| !["roles", "grants"].contains(&&*key.text));
+        let mut sections_without_names = fields
+            .iter()
+            .filter(|(key, _)| !["conditions", "roles", "grants"].contains(&&*key.text));
         if fields.has_misspelled("include")
             || sections_without_names.any(|(_, node)| has_section(node))
         {
@@ -199,6 +202,7 @@ impl PolicyParser<'_> {
         policy.identity_incomplete |= sections.reader.errors() > errors;
         sections.read("allow_response", &mut policy.allow_response, response::read_allow);
         sections.read("deny_response", &mut policy.deny_response, response::read_deny);
+        sections.read("conditions", &mut policy.conditions, read_conditions);
         sections.read("identity_header", &mut policy.identity_header, identity_header::read);
         sections.read("search", &mut policy.search, search::read);
         if let Some(node) = fields.value("roles") {
@@ -310,6 +314,14 @@ fn read_identity(
     let api_keys = fields.field("api_keys").and_then(|field| api_keys::read(reader, files, field));
     let jwt = fields.value("jwt").map(|node| jwt::read(reader, files, node));
     Some(Identity { basic, api_keys, jwt: jwt.unwrap_or_default() })
+}
+
+fn read_conditions(
+    reader: &mut Reader,
+    _: &mut CachedFiles<'_>,
+    field: (&Key, &Node),
+) -> Option<Vec<(std::sync::Arc<str>, unresolved::UnresolvedCondition)>> {
+    conditions::read(reader, field)
 }
 
 /// The sections of a file. Each of them may be in one file only.

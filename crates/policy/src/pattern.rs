@@ -10,6 +10,8 @@ mod intersect;
 
 use std::fmt;
 
+use std::sync::Arc;
+
 use crate::canonical::segment_is_name;
 use crate::ids::SourceId;
 
@@ -33,6 +35,17 @@ pub enum Scope {
     /// `*.example.com`: one or more labels before this suffix, which is stored without its leading
     /// `*.`.
     Below(Box<str>),
+    /// `{tenant}.example.com`: a host with as many labels, each of which matches.
+    Labels(Vec<HostLabel>),
+}
+
+/// A label of [`Scope::Labels`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum HostLabel {
+    /// Exactly this label.
+    Literal(Box<str>),
+    /// Any label but an empty one (`{tenant}`).
+    Any(Box<str>),
 }
 
 /// A resource pattern (path) of a rule.
@@ -112,6 +125,36 @@ impl Scope {
                 .strip_suffix(suffix.as_bytes())
                 .and_then(|front| front.strip_suffix(b"."))
                 .is_some_and(|labels| !labels.is_empty()),
+            Self::Labels(labels) => {
+                let mut parts = scope.split(|byte| *byte == b'.');
+                labels.iter().all(|label| parts.next().is_some_and(|part| label.matches(part)))
+                    && parts.next().is_none()
+            }
+        }
+    }
+}
+
+/// Placeholders, each with the index of its segment or label.
+pub type PlaceholderIndices = Vec<(Arc<str>, usize)>;
+
+impl Scope {
+    /// Its placeholders.
+    #[must_use]
+    pub fn placeholders(&self) -> PlaceholderIndices {
+        let Self::Labels(labels) = self else { return Vec::new() };
+        let names = labels.iter().enumerate().filter_map(|(index, label)| match label {
+            HostLabel::Any(name) => Some(((&**name).into(), index)),
+            HostLabel::Literal(_) => None,
+        });
+        names.collect()
+    }
+}
+
+impl HostLabel {
+    fn matches(&self, part: &[u8]) -> bool {
+        match self {
+            Self::Literal(literal) => literal.as_bytes() == part,
+            Self::Any(_) => !part.is_empty(),
         }
     }
 }
@@ -128,6 +171,16 @@ impl Actions {
 }
 
 impl Pattern {
+    /// Its placeholders but `{user}` and `{user.id}`.
+    #[must_use]
+    pub fn placeholders(&self) -> PlaceholderIndices {
+        let names = self.segments.iter().enumerate().filter_map(|(index, segment)| match segment {
+            Segment::Any(name) => Some(((&**name).into(), index)),
+            Segment::Literal(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => None,
+        });
+        names.collect()
+    }
+
     /// Whether a canonical resource name matches. `subject` is `None` for an anonymous caller.
     #[must_use]
     pub fn matches(&self, resource: &[u8], subject: Option<PatternSubject<'_>>) -> bool {
@@ -233,6 +286,21 @@ impl fmt::Display for Scope {
         match self {
             Self::Exact(exact) => f.write_str(exact),
             Self::Below(suffix) => write!(f, "*.{suffix}"),
+            Self::Labels(labels) => {
+                for (index, label) in labels.iter().enumerate() {
+                    write!(f, "{}{label}", if index == 0 { "" } else { "." })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Display for HostLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Literal(literal) => f.write_str(literal),
+            Self::Any(name) => write!(f, "{{{name}}}"),
         }
     }
 }

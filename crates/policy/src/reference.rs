@@ -5,8 +5,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::model::{ANYONE, AUTHENTICATED, Effect, Policy, RoleId, Rule, RuleId, SourceId};
-use crate::pattern::PatternSubject;
+use condition::{Condition, Inputs, Placeholders, RequestInputs};
+
+use crate::model::{ANYONE, AUTHENTICATED, Effect, Grant, Policy, Role, RoleId, RuleId, SourceId};
+use crate::pattern::{PatternSubject, Scope};
 
 /// A request in canonical form, reduced to the three things that rules match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,9 @@ pub enum Decision {
     Allowed(RuleId),
     /// Denied by this `deny` rule.
     Denied(RuleId),
+    /// Denied because no rule allows it. This `allow` rule matches, but a condition of it, of its
+    /// role or of a grant is not true.
+    ConditionFailed(RuleId),
     /// Denied because no rule allows it.
     NotAllowed,
 }
@@ -44,56 +49,162 @@ pub struct Caller<'a> {
     pub roles: Vec<&'a str>,
 }
 
-/// Evaluates a request.
+/// Evaluates a request as if no condition could be computed.
 #[must_use]
 pub fn decide(policy: &Policy, caller: &Caller<'_>, request: &AccessRequest<'_>) -> Decision {
-    if let Some(rule) = first_match(policy, caller, request, Effect::Deny) {
-        Decision::Denied(rule)
-    } else if let Some(rule) = first_match(policy, caller, request, Effect::Allow) {
-        Decision::Allowed(rule)
-    } else {
-        Decision::NotAllowed
-    }
+    decide_with(policy, caller, request, &Inputs::default())
 }
 
-/// The first rule with this effect, of a role of the caller, that matches the request.
-fn first_match(
+/// Evaluates a request. `inputs` has the variables of conditions; the method, the host and the path
+/// are those of `request`.
+#[must_use]
+pub fn decide_with(
     policy: &Policy,
     caller: &Caller<'_>,
     request: &AccessRequest<'_>,
-    effect: Effect,
-) -> Option<RuleId> {
-    let roles = roles_of(policy, caller);
-    let roles: BTreeSet<&str> = roles.into_iter().map(|id| &*policy.roles.at(id).name).collect();
+    inputs: &Inputs<'_>,
+) -> Decision {
+    let matching = matching_rules(policy, caller, request, inputs);
+    let denied =
+        matching.iter().find(|(_, effect, truth)| *effect == Effect::Deny && *truth != Some(false));
+    let mut allows = matching.iter().filter(|(_, effect, _)| *effect == Effect::Allow);
+    let allowed = allows.clone().find(|(.., truth)| *truth == Some(true));
+    match (denied, allowed, allows.next()) {
+        (Some((rule, ..)), ..) => Decision::Denied(*rule),
+        (None, Some((rule, ..)), _) => Decision::Allowed(*rule),
+        (None, None, Some((rule, ..))) => Decision::ConditionFailed(*rule),
+        (None, None, None) => Decision::NotAllowed,
+    }
+}
+
+/// The rules that match a request, in order, each with whether its conditions are true: for each
+/// host and path of it that match.
+fn matching_rules(
+    policy: &Policy,
+    caller: &Caller<'_>,
+    request: &AccessRequest<'_>,
+    inputs: &Inputs<'_>,
+) -> Vec<(RuleId, Effect, Option<bool>)> {
+    let AccessRequest { action, scope, resource } = *request;
+    let possible = roles_of(policy, caller);
     let subject = caller.user.map(|user| {
         let prefix = caller.source.map_or("", |source| policy.identity.user_prefix(source));
         PatternSubject { user: user.as_bytes(), prefix_len: prefix.len(), source: caller.source }
     });
-    let mut rules = policy.rules().filter(|(_, role, ..)| roles.contains(&*role.name));
-    let rule = rules
-        .find(|(.., rule, rule_effect)| *rule_effect == effect && matches(rule, request, subject));
-    rule.map(|(id, ..)| id)
+    let mut matching = Vec::new();
+    for (id, role, rule, effect) in policy.rules() {
+        let Some(role) = policy.role(&role.name).filter(|role| possible.contains(role)) else {
+            continue;
+        };
+        if !rule.actions.matches(action) {
+            continue;
+        }
+        let any_scope = rule.scopes.is_empty().then_some(None);
+        let scopes = rule.scopes.iter().filter(|rule_scope| rule_scope.matches(scope)).map(Some);
+        for rule_scope in any_scope.into_iter().chain(scopes) {
+            for pattern in rule.resources.iter().filter(|p| p.matches(resource, subject)) {
+                let (path, host) = (pattern.placeholders(), rule_scope.map(Scope::placeholders));
+                let host = host.unwrap_or_default();
+                let request =
+                    RequestInputs { method: action, host: scope, path: resource, ..inputs.request };
+                let placeholders = Placeholders { path: &path, host: &host };
+                let inputs = Inputs { request, placeholders, ..*inputs };
+                let has_role = has_role(policy, caller, &possible, role, &inputs);
+                let when = rule.when.as_ref().map_or(Some(true), |when| is_true(when, &inputs));
+                matching.push((id, effect, and(has_role, when)));
+            }
+        }
+    }
+    matching
 }
 
-fn matches(rule: &Rule, request: &AccessRequest<'_>, subject: Option<PatternSubject<'_>>) -> bool {
-    rule.actions.matches(request.action)
-        && (rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(request.scope)))
-        && rule.resources.iter().any(|pattern| pattern.matches(request.resource, subject))
+/// Whether a caller has a role, where conditions decide.
+fn has_role(
+    policy: &Policy,
+    caller: &Caller<'_>,
+    possible: &BTreeSet<RoleId>,
+    role: RoleId,
+    inputs: &Inputs<'_>,
+) -> Option<bool> {
+    let Role { name, when, .. } = policy.roles.at(role);
+    let mut has = Some(is_given(caller, name));
+    for grant in policy.grants.iter().filter(|grant| grant.role == role && is_for(grant, caller)) {
+        let holds = grant.when.as_ref().map_or(Some(true), |when| is_true(when, inputs));
+        has = or(has, holds);
+    }
+    for other in possible.iter().filter(|other| policy.roles.at(**other).extends.contains(&role)) {
+        has = or(has, has_role(policy, caller, possible, *other, inputs));
+    }
+    and(has, when.as_ref().map_or(Some(true), |when| is_true(when, inputs)))
 }
 
-/// All roles of a caller: those granted, those from its token, the reserved roles, and those that
-/// these extend.
+/// The names of the roles that a caller has without a condition, but the reserved roles: the value
+/// of `roles`.
+#[must_use]
+pub fn certain_roles<'p>(policy: &'p Policy, caller: &Caller<'_>) -> Vec<&'p str> {
+    let possible = roles_of(policy, caller);
+    let certain = possible.iter().filter(|role| is_certain(policy, caller, &possible, **role));
+    let names = certain.map(|role| &*policy.roles.at(*role).name);
+    names.filter(|name| ![ANYONE, AUTHENTICATED].contains(name)).collect()
+}
+
+fn is_certain(
+    policy: &Policy,
+    caller: &Caller<'_>,
+    possible: &BTreeSet<RoleId>,
+    role: RoleId,
+) -> bool {
+    let Role { name, when, .. } = policy.roles.at(role);
+    let is_given = is_given(caller, name);
+    let mut grants =
+        policy.grants.iter().filter(|grant| grant.role == role && is_for(grant, caller));
+    let mut extending =
+        possible.iter().filter(|other| policy.roles.at(**other).extends.contains(&role));
+    when.is_none()
+        && (is_given
+            || grants.any(|grant| grant.when.is_none())
+            || extending.any(|other| is_certain(policy, caller, possible, *other)))
+}
+
+/// Whether a caller has a role by its name or by its token.
+fn is_given(caller: &Caller<'_>, role: &str) -> bool {
+    role == ANYONE
+        || caller.user.is_some() && (role == AUTHENTICATED || caller.roles.contains(&role))
+}
+
+fn is_true(condition: &Condition, inputs: &Inputs<'_>) -> Option<bool> {
+    condition::holds(&condition.expression, inputs)
+}
+
+/// `None` is "cannot be computed", as in CEL.
+fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    match (one, other) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        (None, _) | (_, None) => None,
+    }
+}
+
+fn or(one: Option<bool>, other: Option<bool>) -> Option<bool> {
+    and(one.map(|value| !value), other.map(|value| !value)).map(|value| !value)
+}
+
+fn is_for(grant: &Grant, caller: &Caller<'_>) -> bool {
+    grant.users.iter().any(|name| Some(&**name) == caller.user)
+        || caller.user.is_some() && grant.groups.iter().any(|name| caller.groups.contains(&&**name))
+}
+
+/// All roles that a caller may have: those granted, those from its token, the reserved roles, and
+/// those that these extend. Conditions may take some of them away.
 #[must_use]
 pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
     let mut roles = BTreeSet::new();
     roles.extend(policy.role(ANYONE));
-    if let Some(user) = caller.user {
+    if caller.user.is_some() {
         roles.extend(policy.role(AUTHENTICATED));
         roles.extend(caller.roles.iter().filter_map(|name| policy.role(name)));
         for grant in &policy.grants {
-            if grant.users.iter().any(|name| &**name == user)
-                || grant.groups.iter().any(|name| caller.groups.contains(&&**name))
-            {
+            if is_for(grant, caller) {
                 roles.insert(grant.role);
             }
         }

@@ -231,6 +231,7 @@ fn kind(decision: Decision) -> &'static str {
     match decision {
         Decision::Allowed(_) => "allowed",
         Decision::Denied(_) => "denied",
+        Decision::ConditionFailed(_) => "not allowed for a condition",
         Decision::NotAllowed => "not allowed",
     }
 }

@@ -1,12 +1,13 @@
 //! The kinds of hosts that rules distinguish, each with a representative, and sets of them in the
 //! words of a policy.
 //!
-//! One of two scopes includes the other, or they share no host. So scopes form a tree. A kind of
+//! The scopes are completed by what two of them share (`a.{x}.test` and `*.b.test` share
+//! `a.b.test`). So the innermost scope with a host is unique, and scopes form a tree. A kind of
 //! hosts is a scope without the scopes below it.
 
 use std::collections::BTreeSet;
 
-use policy::pattern::Scope;
+use policy::pattern::{HostLabel, Scope};
 use serde::{Serialize, Serializer};
 
 /// A set of hosts.
@@ -57,14 +58,53 @@ fn unnamed_host(scopes: &BTreeSet<&Scope>, end: &str) -> String {
     host
 }
 
+/// A host of this scope, which has these labels, that no scope in it includes.
+fn unnamed_labels(scopes: &BTreeSet<&Scope>, scope: &Scope, labels: &[HostLabel]) -> String {
+    let mut name = "x".to_owned();
+    loop {
+        let labels = labels.iter().map(|label| match label {
+            HostLabel::Literal(literal) => &**literal,
+            HostLabel::Any(_) => name.as_str(),
+        });
+        let host = labels.collect::<Vec<_>>().join(".");
+        let mut inner = scopes.iter().filter(|inner| **inner != scope && scope.covers(inner));
+        if !inner.any(|inner| inner.matches(host.as_bytes())) {
+            return host;
+        }
+        name.push('x');
+    }
+}
+
+/// The scopes, and what any of them share.
+fn with_intersections(scopes: BTreeSet<Scope>) -> BTreeSet<Scope> {
+    let mut all = scopes;
+    // Without placeholders, one of two scopes includes the other, or they share no host.
+    if !all.iter().any(|scope| matches!(scope, Scope::Labels(_))) {
+        return all;
+    }
+    loop {
+        let list: Vec<&Scope> = all.iter().collect();
+        let shared = list.iter().enumerate().flat_map(|(index, one)| {
+            list.iter().skip(index + 1).filter_map(|other| one.intersection(other))
+        });
+        let new: Vec<Scope> = shared.filter(|scope| !all.contains(scope)).collect();
+        if new.is_empty() {
+            return all;
+        }
+        all.extend(new);
+    }
+}
+
 impl Hosts {
     pub(crate) fn new<'r>(scopes: impl IntoIterator<Item = &'r Scope>) -> Self {
-        let scopes: BTreeSet<&Scope> = scopes.into_iter().collect();
+        let scopes = with_intersections(scopes.into_iter().cloned().collect());
+        let scopes: BTreeSet<&Scope> = scopes.iter().collect();
         let mut kinds = vec![(None, unnamed_host(&scopes, ""))];
         kinds.extend(scopes.iter().map(|scope| {
             let host = match scope {
                 Scope::Exact(host) => host.to_string(),
                 Scope::Below(suffix) => unnamed_host(&scopes, &format!(".{suffix}")),
+                Scope::Labels(labels) => unnamed_labels(&scopes, scope, labels),
             };
             (Some((*scope).clone()), host)
         }));

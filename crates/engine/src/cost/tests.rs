@@ -137,6 +137,7 @@ impl Hostile {
             actions: Actions::Any,
             scopes,
             resources: self.patterns.iter().map(|text| pattern(text)).collect(),
+            when: None,
             at: at.clone(),
         });
         let role = Role {
@@ -144,6 +145,7 @@ impl Hostile {
             extends: Vec::new(),
             allow: allow.collect(),
             deny: Vec::new(),
+            when: None,
             at: at.clone(),
         };
         Engine::compile(&Policy { roles: vec![role].into(), ..Policy::default() })

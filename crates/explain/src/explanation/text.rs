@@ -20,6 +20,7 @@ impl Display for Explanation {
         write_lines(f, "rule:    ", &self.rule)?;
         let decided_on = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path));
         write_lines(f, "         with the path read as ", decided_on)?;
+        write_lines(f, "when:    ", &self.conditions)?;
         write_lines(f, "missing: ", &self.missing)?;
         write_lines(f, "nearly:  ", &self.nearly)?;
         if let Some(cluster) = &self.cluster {

@@ -41,24 +41,39 @@ fn read_text(reader: &mut Reader, fields: &Fields<'_>, key: &str) -> Option<Stri
 
 fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
     let field_names = [
-        "method", "path", "host", "headers", "body", "basic", "bearer", "api_key", "claims",
-        "user", "groups", "at",
+        "method", "path", "query", "host", "headers", "client", "body", "basic", "bearer",
+        "api_key", "claims", "user", "groups", "at", "time",
     ];
     let fields = reader.filled_fields(node, "a request", &field_names)?;
     reader.required(&fields, "path", "write the path that is requested");
     let path = read_text(reader, &fields, "path");
+    let query = fields
+        .value("query")
+        .map(|node| read_pairs(reader, node, ("`query`", "the value of a parameter")));
     let method = read_text(reader, &fields, "method");
     let host = read_text(reader, &fields, "host");
-    let headers = fields.value("headers").map(|node| read_headers(reader, node));
+    let headers = fields
+        .value("headers")
+        .map(|node| read_pairs(reader, node, ("`headers`", "the value of a header")));
+    let client = reader.field_text(&fields, "client");
+    if let Some(text) = client.filter(|text| text.text.parse::<std::net::IpAddr>().is_err()) {
+        let message = format!("`{}` is not an address", text.text);
+        reader.error_help(text.at, message, "write `192.0.2.7` or `2001:db8::1`");
+    }
+    if let Some((time, _)) = fields.field("time").filter(|_| fields.field("at").is_some()) {
+        reader.error_help(time.at, "`time` beside `at`", "write the one or the other");
+    }
     let body = read_text(reader, &fields, "body");
     let credentials = read_credentials(reader, &fields);
-    let at = reader.field_text(&fields, "at").and_then(|text| read_time(reader, &text));
+    let at = reader.field_text(&fields, "at").or_else(|| reader.field_text(&fields, "time"));
+    let at = at.and_then(|text| read_time(reader, &text));
     Some(Request {
         method: method.unwrap_or_else(|| "GET".to_owned()),
-        path: path?,
+        path: with_query(path?, &query.unwrap_or_default()),
         host: host.unwrap_or_else(|| "localhost".to_owned()),
         body: body.unwrap_or_default(),
         headers: headers.unwrap_or_default(),
+        client: client.map(|client| client.text.to_owned()).unwrap_or_default(),
         credentials: credentials?,
         at,
     })
@@ -125,9 +140,32 @@ fn reject_groups(reader: &mut Reader, fields: &Fields<'_>) {
     }
 }
 
-/// Headers: a name with a value, or with a list of values, each of which becomes a header line.
-fn read_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
-    let entries = reader.entries(node, "`headers`");
+/// A path with these parameters, encoded so that each means itself.
+fn with_query(mut path: String, query: &[(String, String)]) -> String {
+    for (name, value) in query {
+        path.push(if path.contains('?') { '&' } else { '?' });
+        for (index, text) in [name, value].into_iter().enumerate() {
+            path.push_str(if index == 0 { "" } else { "=" });
+            for byte in text.bytes() {
+                if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                    path.push(char::from(byte));
+                } else {
+                    path.push_str(&format!("%{byte:02X}"));
+                }
+            }
+        }
+    }
+    path
+}
+
+/// Headers or parameters: a name with a value, or with a list of values, each of which becomes a
+/// line or a parameter.
+fn read_pairs(
+    reader: &mut Reader,
+    node: &Node,
+    (subject, item): (&str, &str),
+) -> Vec<(String, String)> {
+    let entries = reader.entries(node, subject);
     let mut lines = Vec::new();
     for (key, node) in entries.iter().flat_map(Fields::iter) {
         let values = match &node.value {
@@ -135,7 +173,7 @@ fn read_headers(reader: &mut Reader, node: &Node) -> Vec<(String, String)> {
             Value::Scalar(_) | Value::Map(_) => std::slice::from_ref(node),
         };
         for value in values {
-            if let Some(value) = reader.text(value, "the value of a header") {
+            if let Some(value) = reader.text(value, item) {
                 lines.push((key.text.to_string(), value.text.to_owned()));
             }
         }

@@ -1,11 +1,15 @@
 //! The host of a rule: `api.example.com`, `*.example.com`.
 
 use crate::canonical;
-use crate::pattern::Scope;
+use crate::parse::values::claim_path;
+use crate::pattern::{HostLabel, Scope};
 use document::{Reader, Text};
 
 /// Reads a host. It is compared in lower case, without port and trailing dot.
 pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<Scope> {
+    if host.contains(['{', '}']) {
+        return read_labels(reader, text, host);
+    }
     let (below, name) = match host.strip_prefix("*.") {
         Some(name) => (true, name),
         None => (false, host),
@@ -21,11 +25,69 @@ pub(crate) fn read(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<S
             .and_then(|at| name.get(at..))
             .unwrap_or(host);
         let help = "a host has ASCII letters, digits, `-` and dots, others in Punycode (`xn--`), \
-                    at most 63 characters between dots and 253 together, and no placeholders: \
-                    write a rule for each host, or `*.example.com` for all hosts below `example.com`";
+                    at most 63 characters between dots and 253 together; write `*.example.com` \
+                    for all hosts below `example.com`, and `{tenant}.example.com` for one label";
         return reader.reject(text.locate(part), format!("the host `{host}` never matches"), help);
     };
     Some(if below { Scope::Below(canonical.into()) } else { Scope::Exact(canonical.into()) })
+}
+
+/// Reads a host with placeholders: `{tenant}.example.com`. Each is one label.
+fn read_labels(reader: &mut Reader, text: &Text<'_>, host: &str) -> Option<Scope> {
+    let mut labels = Vec::new();
+    let mut sample = Vec::new();
+    for part in split_labels(host) {
+        let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+        let Some(name) = name else {
+            if part.contains(['{', '}', '*', ':', '[']) {
+                let help = "a placeholder is a whole label, such as `{tenant}.example.com`";
+                let message = format!("`{part}` is not a label");
+                return reader.reject(text.locate(part), message, help);
+            }
+            labels.push(HostLabel::Literal(part.to_ascii_lowercase().into()));
+            sample.push(part);
+            continue;
+        };
+        if let Some(path) = name.strip_prefix("claims.") {
+            claim_path(reader, text, path)?;
+        } else if name.is_empty()
+            || matches!(name, "user" | "user.id")
+            || name.contains(|letter: char| !letter.is_alphanumeric() && !"_-".contains(letter))
+        {
+            let help = "write a name such as `{tenant}`, or `{claims.tenant}` for a claim of the \
+                        caller's token";
+            let message = format!("`{part}` is not a placeholder of a host");
+            return reader.reject(text.locate(part), message, help);
+        }
+        labels.push(HostLabel::Any(name.into()));
+        sample.push("x");
+    }
+    // The other labels are checked in a host that matches.
+    let sample = sample.join(".");
+    if canonical::host(sample.as_bytes(), &mut Vec::new()).is_err() || sample.ends_with('.') {
+        let help = "a host has ASCII letters, digits, `-` and dots, and no port";
+        let message = format!("the host `{host}` never matches");
+        return reader.reject(text.locate(host), message, help);
+    }
+    Some(Scope::Labels(labels))
+}
+
+/// Splits a host at each dot that is not in a placeholder.
+fn split_labels(host: &str) -> Vec<&str> {
+    let (mut labels, mut start, mut depth) = (Vec::new(), 0, 0_usize);
+    for (at, letter) in host.char_indices() {
+        match letter {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            '.' if depth == 0 => {
+                labels.push(host.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    labels.push(host.get(start..).unwrap_or_default());
+    labels
 }
 
 /// A common mistake in a host: the part of the host, the message and the help.

@@ -6,6 +6,7 @@
 
 use crate::canonical::{self, Buffers, MAX_SEGMENT, PathError};
 use crate::parse::percent::{self, Spelling};
+use crate::parse::values::claim_path;
 use crate::pattern::{Glob, Pattern, Segment};
 use document::{Key, Mark, Reader, Text, Warning, closest};
 
@@ -115,9 +116,10 @@ impl PathParser<'_, '_> {
 
     /// The segments, and whether `**` follows.
     fn segments(&mut self, relative: &str) -> (Vec<ParsedSegment>, bool) {
-        let last = relative.matches('/').count();
-        let mut segments = Vec::with_capacity(last + 1);
-        for (index, part) in relative.split('/').enumerate() {
+        let parts = split(relative);
+        let last = parts.len().saturating_sub(1);
+        let mut segments = Vec::with_capacity(parts.len());
+        for (index, part) in parts.into_iter().enumerate() {
             match part {
                 "**" if index == last => return (segments, true),
                 "**" => {
@@ -189,6 +191,9 @@ impl PathParser<'_, '_> {
             "user.id" => return Some(Segment::UserId(Vec::new())),
             _ => {}
         }
+        if let Some(path) = name.strip_prefix("claims.") {
+            return claim_path(self.reader, self.text, path).map(|_| Segment::Any(name.into()));
+        }
         if name.is_empty()
             || name.ends_with("...")
             || name.contains(|letter: char| !letter.is_alphanumeric() && !"_-.".contains(letter))
@@ -199,8 +204,8 @@ impl PathParser<'_, '_> {
             return self.reject(part, format!("`{part}` is not a placeholder"), help);
         }
         if is_like_claim(name) {
-            let help =
-                "write `{user}` for the caller's name, or `{user.id}` for it without its prefix";
+            let help = "write `{user}` for the caller's name, or `{claims.tenant}` for a claim of \
+                        its token";
             return self.reject(part, format!("`{part}` is not supported in a path"), help);
         }
         if is_like_caller(name) {
@@ -296,6 +301,26 @@ impl PathParser<'_, '_> {
     }
 }
 
+/// Splits a path at each `/` that is not in a placeholder: the place of a claim may have some.
+pub(crate) fn split(path: &str) -> Vec<&str> {
+    let (mut parts, mut start, mut in_claim) = (Vec::new(), 0, false);
+    for (at, letter) in path.char_indices() {
+        match letter {
+            '{' if path.get(at..).is_some_and(|from| from.starts_with("{claims.")) => {
+                in_claim = true;
+            }
+            '}' => in_claim = false,
+            '/' if !in_claim => {
+                parts.push(path.get(start..at).unwrap_or_default());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(path.get(start..).unwrap_or_default());
+    parts
+}
+
 /// Why every request with this segment is denied, if it is: `a%252Fb` hides a separator, and `..;`
 /// a dot segment.
 fn why_always_denied(canonical: &str) -> Option<PathError> {
@@ -350,8 +375,8 @@ fn is_like_placeholder(part: &str) -> bool {
         || (part.len() > 1 && part.ends_with('\''))
 }
 
-/// Whether a placeholder with this name looks like a claim of the caller. Paths do not support
-/// claims: as an ordinary placeholder it would match any segment.
+/// Whether a placeholder with this name looks like a claim of the caller, but is written in another
+/// way: as an ordinary placeholder it would match any segment.
 fn is_like_claim(name: &str) -> bool {
     const CALLER: &str = "user claims claim token jwt subject principal auth caller";
     let name = name.to_ascii_lowercase();

@@ -8,13 +8,18 @@ use crate::model::{
     ANYONE, AUTHENTICATED, AllowResponse, DocumentSecurity, Grant, Identity, IdentityHeader,
     Issuer, ListedRole, Policy, Role, RoleId, RolesFromToken, Search,
 };
-use crate::parse::unresolved::{NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole};
+use crate::parse::conditions::{self, Conditions};
+use crate::parse::unresolved::{
+    NameRef, UnresolvedGrant, UnresolvedPolicy, UnresolvedRole, UnresolvedRule,
+};
 use crate::parse::user_ids::{self, Sources};
 use crate::pattern::Actions;
 use document::{Place, Problem, Suggestions, Warning};
 
 /// Resolves every name. Cycles in `extends` are cut, so that later passes end.
 pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> Policy {
+    let unresolved = policy.conditions.map(|(_, section)| section).unwrap_or_default();
+    let conditions = Conditions::new(unresolved, problems);
     let mut names = Names {
         by_name: HashMap::new(),
         in_order: IdVec::new(),
@@ -38,7 +43,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     let mut extends_at = IdVec::new();
     for mut role in kept {
         user_ids::resolve(&mut role, &sources, problems);
-        let (role, places) = names.resolve_role(role, problems);
+        let (role, places) = names.resolve_role(role, &conditions, problems);
         roles.push(role);
         extends_at.push(places);
     }
@@ -47,7 +52,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     let grants = policy
         .grants
         .into_iter()
-        .filter_map(|grant| names.resolve_grant(grant, problems))
+        .filter_map(|grant| names.resolve_grant(grant, &conditions, problems))
         .collect();
     let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
     let identity_header = policy.identity_header.map(|(_, section)| section);
@@ -56,6 +61,7 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     check_key_header(&identity, search.as_ref(), problems);
     Policy {
         identity,
+        conditions: conditions.in_order,
         roles,
         grants,
         allow_response,
@@ -158,6 +164,7 @@ impl Names {
     fn resolve_role(
         &mut self,
         unresolved: UnresolvedRole,
+        conditions: &Conditions,
         problems: &mut Vec<Problem>,
     ) -> (Role, Vec<Place>) {
         let mut extends = Vec::with_capacity(unresolved.extends.len());
@@ -173,10 +180,22 @@ impl Names {
                 places.push(at);
             }
         }
-        let UnresolvedRole { name, allow, deny, at, .. } = unresolved;
-        let [allow, deny] =
-            [allow, deny].map(|rules| rules.into_iter().map(|rule| rule.rule).collect());
-        (Role { name, extends, allow, deny, at }, places)
+        let UnresolvedRole { name, allow, deny, when, at, .. } = unresolved;
+        let [allow, deny] = [allow, deny].map(|rules| {
+            let rules = rules.into_iter();
+            rules
+                .map(|UnresolvedRule { mut rule, when, .. }| {
+                    let when = when.and_then(|when| conditions.resolve(&when, problems));
+                    if let Some(when) = &when {
+                        conditions::check_placeholders(&rule, when, problems);
+                    }
+                    rule.when = conditions::with_claims(&rule, when);
+                    rule
+                })
+                .collect()
+        });
+        let when = when.and_then(|when| conditions.resolve(&when, problems));
+        (Role { name, extends, allow, deny, when, at }, places)
     }
 
     /// Checks that the roles that tokens may give are roles of the policy.
@@ -197,12 +216,14 @@ impl Names {
     fn resolve_grant(
         &mut self,
         unresolved: UnresolvedGrant,
+        conditions: &Conditions,
         problems: &mut Vec<Problem>,
     ) -> Option<Grant> {
         let role = self.find(&unresolved.role, &unresolved.at, problems)?;
         let [users, groups] = [unresolved.users, unresolved.groups]
             .map(|names| names.into_iter().map(|name| name.name).collect());
-        Some(Grant { role, users, groups })
+        let when = unresolved.when.and_then(|when| conditions.resolve(&when, problems));
+        Some(Grant { role, users, groups, when })
     }
 
     fn find(&mut self, name: &Arc<str>, at: &Place, problems: &mut Vec<Problem>) -> Option<RoleId> {

@@ -1,9 +1,9 @@
 //! The sections `roles` and `grants`.
 
 use crate::model::{ANYONE, AUTHENTICATED};
-use crate::parse::rule;
 use crate::parse::unresolved::{UnresolvedGrant, UnresolvedPolicy, UnresolvedRole, UnresolvedRule};
 use crate::parse::values::{is_name, name_refs, user_id_from};
+use crate::parse::{conditions, rule};
 use document::{Fields, Key, Node, Reader, Warning};
 
 pub(crate) fn read(reader: &mut Reader, node: &Node, policy: &mut UnresolvedPolicy) {
@@ -25,16 +25,18 @@ fn read_role(reader: &mut Reader, key: &Key, node: &Node) -> UnresolvedRole {
         allow: Vec::new(),
         deny: Vec::new(),
         user_id_from: None,
+        when: None,
         at: reader.place(key.at),
     };
     if !node.is_nothing()
         && let Some(fields) =
-            reader.fields(node, "a role", &["extends", "allow", "deny", "user_id_from"])
+            reader.fields(node, "a role", &["extends", "allow", "deny", "user_id_from", "when"])
     {
         role.extends = name_refs(reader, &fields, "extends", "the name of a role");
         role.allow = read_rules(reader, &fields, "allow");
         role.deny = read_rules(reader, &fields, "deny");
         role.user_id_from = user_id_from(reader, &fields);
+        role.when = conditions::read_when(reader, &fields);
     }
     if role.extends.is_empty()
         && role.allow.is_empty()
@@ -71,16 +73,17 @@ fn read_grant(reader: &mut Reader, key: &Key, node: &Node) -> Option<UnresolvedG
         return reader.reject(key.at, message, "leave it out");
     }
     let errors = reader.errors();
-    let (mut users, mut groups) = (Vec::new(), Vec::new());
+    let (mut users, mut groups, mut when) = (Vec::new(), Vec::new(), None);
     // All lines of a grant may be commented out, so an empty grant is no error.
     if !node.is_nothing() {
-        let fields = reader.fields(node, "a grant", &["users", "groups"])?;
+        let fields = reader.fields(node, "a grant", &["users", "groups", "when"])?;
         users = name_refs(reader, &fields, "users", "a user's name");
         groups = name_refs(reader, &fields, "groups", "a group's name");
+        when = conditions::read_when(reader, &fields);
     }
     if users.is_empty() && groups.is_empty() && reader.errors() == errors {
         let message = format!("`{}` is granted to nobody", key.text);
         reader.warning_help(key.at, Warning::EmptyGrant, message, "add `users` or `groups`");
     }
-    Some(UnresolvedGrant { role: key.text.clone(), users, groups, at: reader.place(key.at) })
+    Some(UnresolvedGrant { role: key.text.clone(), users, groups, when, at: reader.place(key.at) })
 }

@@ -4,7 +4,7 @@
 use crate::model::Rule;
 use crate::parse::unresolved::UnresolvedRule;
 use crate::parse::values::{is_name, user_id_from};
-use crate::parse::{grpc, host, method, path};
+use crate::parse::{conditions, grpc, host, method, path};
 use crate::pattern::{Actions, Pattern, Scope};
 use document::{Fields, Node, Reader, Text, Value};
 
@@ -20,7 +20,7 @@ pub(crate) fn read(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
         Value::Scalar(_) | Value::List(_) => {
             let text = reader.text(node, "a rule")?;
             let rule = is_short_enough(reader, &text).then(|| read_short(reader, &text))??;
-            Some(UnresolvedRule { rule, user_id_from: None })
+            Some(UnresolvedRule { rule, user_id_from: None, when: None })
         }
     }
 }
@@ -55,7 +55,8 @@ fn read_short(reader: &mut Reader, text: &Text<'_>) -> Option<Rule> {
     let actions = method::read(reader, methods.split('|').map(|method| (*text, method)));
     let (scopes, resources) = read_target(reader, text, target, actions.as_ref())?;
     let name = if trimmed.len() == text.text.len() { text.shared.clone() } else { trimmed.into() };
-    Some(Rule { name, actions: actions?, scopes, resources, at: reader.place(text.at) })
+    let at = reader.place(text.at);
+    Some(Rule { name, actions: actions?, scopes, resources, when: None, at })
 }
 
 /// Reads the `[HOST]PATH` of a short rule.
@@ -74,7 +75,7 @@ fn read_target(
         let help = "write host and path alone, such as `api.example.com/people`";
         return reader.reject(text.locate(target), message, help);
     }
-    let start = target.find('/').unwrap_or(target.len());
+    let start = path::split(target).first().map_or(target.len(), |host| host.len());
     let (host, path) = target.split_at_checked(start)?;
     if path.is_empty() {
         return reader.reject(text.locate(target), format!("`{target}` has no path"), PATH_STARTS);
@@ -125,9 +126,14 @@ fn read_asterisk(
 }
 
 fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
-    let keys = ["name", "methods", "hosts", "paths", "grpc", "user_id_from"];
+    let keys = ["name", "rule", "methods", "hosts", "paths", "grpc", "user_id_from", "when"];
     let fields = reader.fields(node, "a rule", &keys)?;
     let user_id_from = user_id_from(reader, &fields);
+    let when = conditions::read_when(reader, &fields);
+    if let Some((_, text)) = fields.field("rule") {
+        let rule = read_short_in_map(reader, &fields, text)?;
+        return Some(UnresolvedRule { rule, user_id_from, when });
+    }
     let target = if fields.lacks("grpc") {
         read_methods_and_paths(reader, &fields)
     } else {
@@ -151,8 +157,26 @@ fn read_long(reader: &mut Reader, node: &Node) -> Option<UnresolvedRule> {
         let hosts = join_texts(&hosts.unwrap_or_default());
         format!("{actions} {hosts}{paths}").into()
     });
-    let rule = Rule { name, actions, scopes, resources, at: reader.place(node.at) };
-    Some(UnresolvedRule { rule, user_id_from })
+    let rule = Rule { name, actions, scopes, resources, when: None, at: reader.place(node.at) };
+    Some(UnresolvedRule { rule, user_id_from, when })
+}
+
+/// The short form under `rule`, beside `name` and `when`.
+fn read_short_in_map(reader: &mut Reader, fields: &Fields<'_>, node: &Node) -> Option<Rule> {
+    for key in ["methods", "hosts", "paths", "grpc"] {
+        if let Some((key, _)) = fields.field(key) {
+            let message = format!("`{}` beside `rule`, which has it already", key.text);
+            reader.error_help(key.at, message, "write the one or the other");
+            return None;
+        }
+    }
+    let text = reader.text(node, "`rule`")?;
+    let rule = is_short_enough(reader, &text).then(|| read_short(reader, &text))??;
+    let name = reader.field_text(fields, "name");
+    if fields.value("name").is_some() && !is_name(reader, name?.at, name?.text, "a rule's name") {
+        return None;
+    }
+    Some(Rule { name: name.map_or(rule.name, |name| name.shared.clone()), ..rule })
 }
 
 /// The methods and paths of a rule in the long form.

@@ -8,6 +8,7 @@ use document::{Mark, Place};
 /// The contents of all files of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct UnresolvedPolicy {
+    pub(crate) conditions: Option<(Place, Vec<(Arc<str>, UnresolvedCondition)>)>,
     pub(crate) roles: Vec<UnresolvedRole>,
     pub(crate) grants: Vec<UnresolvedGrant>,
     pub(crate) identity: Option<(Place, Identity)>,
@@ -31,7 +32,20 @@ pub(crate) struct UnresolvedRole {
     pub(crate) deny: Vec<UnresolvedRule>,
     /// The sources of `{user.id}` in rules that do not name their own.
     pub(crate) user_id_from: Option<NameRefs>,
+    pub(crate) when: Option<UnresolvedCondition>,
     pub(crate) at: Place,
+}
+
+/// A condition as written, in which other conditions are still names.
+#[derive(Clone, Debug)]
+pub struct UnresolvedCondition {
+    /// The text.
+    pub text: Arc<str>,
+    /// Its place.
+    pub at: Place,
+    /// The columns from its place to its first character; `None` if its lines are not those of the
+    /// file.
+    pub quote: Option<u32>,
 }
 
 /// A rule whose sources are still names.
@@ -39,6 +53,7 @@ pub(crate) struct UnresolvedRole {
 pub(crate) struct UnresolvedRule {
     pub(crate) rule: Rule,
     pub(crate) user_id_from: Option<NameRefs>,
+    pub(crate) when: Option<UnresolvedCondition>,
 }
 
 /// A list of names, and the place of its key.
@@ -57,6 +72,8 @@ pub struct UnresolvedGrant {
     pub users: Vec<NameRef>,
     /// The groups.
     pub groups: Vec<NameRef>,
+    /// Its condition.
+    pub when: Option<UnresolvedCondition>,
     /// The place of the role under `grants`.
     pub at: Place,
 }

@@ -1,6 +1,6 @@
 //! Whether a pattern covers another pattern: it matches everything that the other matches.
 
-use super::{Actions, Glob, Pattern, Scope, Segment, cuts_triplet};
+use super::{Actions, Glob, HostLabel, Pattern, Scope, Segment, cuts_triplet};
 
 impl Actions {
     /// Whether these include all of `other`.
@@ -23,7 +23,21 @@ impl Scope {
         match (self, other) {
             (cover, Self::Exact(exact)) => cover.matches(exact.as_bytes()),
             (Self::Below(cover), Self::Below(suffix)) => cover == suffix || is_below(suffix, cover),
-            (Self::Exact(_), Self::Below(_)) => false,
+            (Self::Below(suffix), Self::Labels(labels)) => {
+                let mut suffix_labels = suffix.rsplit('.');
+                let mut labels = labels.iter().rev();
+                suffix_labels.all(|part| {
+                    matches!(labels.next(), Some(HostLabel::Literal(label)) if **label == *part)
+                }) && labels.next().is_some()
+            }
+            (Self::Labels(cover), Self::Labels(labels)) => {
+                let mut pairs = cover.iter().zip(labels);
+                cover.len() == labels.len()
+                    && pairs
+                        .all(|(cover, label)| matches!(cover, HostLabel::Any(_)) || cover == label)
+            }
+            (Self::Exact(_), Self::Below(_) | Self::Labels(_))
+            | (Self::Labels(_), Self::Below(_)) => false,
         }
     }
 }

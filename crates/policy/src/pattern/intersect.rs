@@ -1,6 +1,6 @@
 //! The intersection of two patterns.
 
-use super::{Actions, Glob, Pattern, Scope, Segment, is_below};
+use super::{Actions, Glob, HostLabel, Pattern, Scope, Segment, is_below};
 
 impl Actions {
     /// The actions that both include; `None` if there are none.
@@ -26,8 +26,45 @@ impl Scope {
             }
             (Self::Below(a), Self::Below(b)) if a == b || is_below(a, b) => Some(self.clone()),
             (Self::Below(a), Self::Below(b)) => is_below(b, a).then(|| other.clone()),
+            (Self::Labels(labels), Self::Below(suffix))
+            | (Self::Below(suffix), Self::Labels(labels)) => {
+                let suffix: Vec<HostLabel> =
+                    suffix.split('.').map(|label| HostLabel::Literal(label.into())).collect();
+                let (front, end) =
+                    labels.split_at_checked(labels.len().checked_sub(suffix.len())?)?;
+                let end = common_labels(end, &suffix)?;
+                (!front.is_empty()).then(|| Self::from_labels([front, &end].concat()))
+            }
+            (Self::Labels(a), Self::Labels(b)) => common_labels(a, b).map(Self::from_labels),
         }
     }
+
+    /// A host with these labels.
+    fn from_labels(labels: Vec<HostLabel>) -> Self {
+        let literals: Option<Vec<&str>> = labels
+            .iter()
+            .map(|label| match label {
+                HostLabel::Literal(literal) => Some(&**literal),
+                HostLabel::Any(_) => None,
+            })
+            .collect();
+        match literals {
+            Some(literals) => Self::Exact(literals.join(".").into()),
+            None => Self::Labels(labels),
+        }
+    }
+}
+
+/// The labels that both match; `None` if there are none.
+fn common_labels(one: &[HostLabel], other: &[HostLabel]) -> Option<Vec<HostLabel>> {
+    let pairs = one.iter().zip(other);
+    let common = pairs.map(|pair| match pair {
+        (HostLabel::Any(_), label) | (label, HostLabel::Any(_)) => Some(label.clone()),
+        (HostLabel::Literal(one), HostLabel::Literal(other)) => {
+            (one == other).then(|| HostLabel::Literal(one.clone()))
+        }
+    });
+    (one.len() == other.len()).then(|| common.collect())?
 }
 
 impl Pattern {

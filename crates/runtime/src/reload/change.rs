@@ -80,23 +80,26 @@ impl<'s> ItemHashes<'s> {
         }
         for grant in &policy.grants {
             let role = &policy.roles.at(grant.role).name;
+            let when = grant.when.as_ref().map(|when| when.expression.to_string());
             for user in &grant.users {
-                items.add("grants", (role, "user", user), ());
+                items.add("grants", (role, "user", user), &when);
             }
             for group in &grant.groups {
-                items.add("grants", (role, "group", group), ());
+                items.add("grants", (role, "group", group), &when);
             }
         }
         for role in policy.roles.iter() {
             let parents = role.extends.iter().map(|parent| &policy.roles.at(*parent).name);
-            items.add("roles", &role.name, parents.collect::<BTreeSet<_>>());
+            let when = role.when.as_ref().map(|when| when.expression.to_string());
+            items.add("roles", &role.name, (parents.collect::<BTreeSet<_>>(), when));
             for (effect, rules) in [("allow", &role.allow), ("deny", &role.deny)] {
-                for Rule { name, actions, scopes, resources, at: _ } in rules {
+                for Rule { name, actions, scopes, resources, when, at: _ } in rules {
                     let resources: Vec<_> = resources
                         .iter()
                         .map(|pattern| with_source_names(pattern, policy))
                         .collect();
-                    let rule = (&role.name, effect, name, actions, scopes, resources);
+                    let when = when.as_ref().map(|when| when.expression.to_string());
+                    let rule = (&role.name, effect, name, actions, scopes, resources, when);
                     items.add("rules", rule, ());
                 }
             }

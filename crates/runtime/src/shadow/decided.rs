@@ -7,8 +7,8 @@
 use std::borrow::Cow;
 
 use authorizer::{
-    Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Scratch, Stage,
-    Verdict, reads_header,
+    Allowed, Authorizer, Backend, Denied, Header, Reason, Request, RequestBody, Rules, Scratch,
+    Stage, Verdict, reads_header,
 };
 use identity::{
     Authenticator, Credentials, CredentialsError, HeapSize, Subject, UnixTime, signed_part,
@@ -80,7 +80,7 @@ const MAX_ID: usize = 256;
 
 impl DecidedRequest {
     /// Copies a request with its verdict. Query, client, headers and body are copied only for a
-    /// search cluster of either policy. `None` if the request was denied before its caller was
+    /// search cluster of either policy, and those that conditions of either read. `None` if the request was denied before its caller was
     /// known: no other policy can then be compared.
     pub(super) fn copy(
         active: &Authorizer,
@@ -101,8 +101,11 @@ impl DecidedRequest {
             RequestBody::Pending => (RequestBody::Pending, &b""[..]),
             RequestBody::Whole(bytes) => (RequestBody::Whole(b""), bytes),
         };
+        let rules = [active.rules(), candidate.rules()];
         let (path, client, headers, body_bytes) = if for_cluster {
-            (request.path, request.client, copy_headers(request.headers), body_bytes)
+            (request.path, request.client, copy_headers(request.headers, &rules), body_bytes)
+        } else if rules.iter().any(|rules| rules.reads_more_than_the_path()) {
+            (request.path, request.client, copy_headers(request.headers, &rules), &b""[..])
         } else {
             (without_query(request.path), &b""[..], Vec::new(), &b""[..])
         };
@@ -306,8 +309,10 @@ fn has_known_caller(reason: Reason) -> bool {
     }
 }
 
-fn copy_headers(headers: &[Header<'_>]) -> CopiedHeaders {
-    let read = headers.iter().filter(|header| reads_header(header.name));
+fn copy_headers(headers: &[Header<'_>], rules: &[&Rules]) -> CopiedHeaders {
+    let read = headers.iter().filter(|header| {
+        reads_header(header.name) || rules.iter().any(|rules| rules.reads_header(header.name))
+    });
     read.map(|header| (header.name.into(), header.value.into())).collect()
 }
 
@@ -327,7 +332,7 @@ mod tests {
         ];
         let headers =
             headers.map(|(name, value)| Header { name: name.as_bytes(), value: value.as_bytes() });
-        let copied = copy_headers(&headers);
+        let copied = copy_headers(&headers, &[]);
         let names: Vec<_> = copied.iter().map(|(name, _)| str::from_utf8(name).unwrap()).collect();
         assert_eq!(names, ["Content-Type", "content-encoding", "SecurityTenant"]);
     }

@@ -179,8 +179,9 @@ fn with_method(example: &Example, case: &Case, method: &str) -> Case {
     let status = match decide(&example.loaded.policy, &subject, &request) {
         _ if invalid => 401,
         Decision::Allowed(_) => 200,
-        Decision::Denied(_) | Decision::NotAllowed if user.is_none() => 401,
-        Decision::Denied(_) | Decision::NotAllowed => 403,
+        Decision::Denied(_) | Decision::ConditionFailed(_) | Decision::NotAllowed => {
+            if user.is_none() { 401 } else { 403 }
+        }
     };
     Case {
         name: format!("{method} /people"),
@@ -188,6 +189,7 @@ fn with_method(example: &Example, case: &Case, method: &str) -> Case {
             method: method.to_owned(),
             path: "/people".to_owned(),
             host: "localhost".to_owned(),
+            client: String::new(),
             body: String::new(),
             headers: Vec::new(),
             credentials: credentials.clone(),

@@ -1,0 +1,300 @@
+//! Checks calls of functions.
+
+use jiff::tz::TimeZone;
+
+use crate::ConditionError;
+use crate::check::{Checked, Checker, Type, fold};
+use crate::expression::{Expression, Network, TextTest, TimePart, Zone};
+use crate::pattern::Pattern;
+use crate::syntax::{Syntax, SyntaxKind};
+use crate::value::Constant;
+
+impl Checker<'_> {
+    pub(crate) fn check_call(
+        &mut self,
+        at: usize,
+        target: Option<&Syntax>,
+        name: &str,
+        arguments: &[Syntax],
+    ) -> Result<Checked, ConditionError> {
+        let (expression, kind, network) = match (target, name, arguments) {
+            (None, "has", [argument]) => (self.check_has(argument)?, Type::Bool, None),
+            (Some(list), "exists" | "all", [item, predicate]) => {
+                (self.check_quantifier(name, list, item, predicate)?, Type::Bool, None)
+            }
+            (None, "cidr", [argument]) => {
+                let argument = self.check(argument)?;
+                let network = argument.constant_text().and_then(Network::parse);
+                let Some(network) = network else {
+                    let message = "`cidr()` is not a network in quotes";
+                    let help = "write `cidr('10.0.0.0/8')`";
+                    return Err(ConditionError::new(argument.at, message, help));
+                };
+                (argument.expression, Type::Network, Some(network))
+            }
+            (Some(network), "containsIP", [address]) => {
+                let network = self.check(network)?;
+                let Some(found) = network.network else {
+                    network.expect(Type::Network, "what contains an address")?;
+                    let help = "write `cidr('10.0.0.0/8').containsIP(source.ip)`";
+                    return Err(ConditionError::new(network.at, "a claim is no network", help));
+                };
+                let address = self.address(address)?;
+                (Expression::ContainsIp(found, address.boxed()), Type::Bool, None)
+            }
+            (None, "ip", [argument]) => (self.address(argument)?.expression, Type::Ip, None),
+            (None, "timestamp", [argument]) => {
+                let argument = self.check(argument)?;
+                let is_right = [Type::Text, Type::Number, Type::Time].contains(&argument.kind);
+                if !is_right {
+                    argument.expect(Type::Text, "the time of `timestamp()`")?;
+                }
+                let expression = Expression::Timestamp(argument.boxed());
+                let help = "write a time as `timestamp('2026-01-31T00:00:00Z')`";
+                (fold(expression, at, "this is not a time", help)?, Type::Time, None)
+            }
+            (None, "duration", [argument]) => {
+                let argument = self.check(argument)?;
+                if argument.kind != Type::Duration {
+                    argument.expect(Type::Text, "the length of `duration()`")?;
+                }
+                let expression = Expression::Duration(argument.boxed());
+                let help = "write a duration as `duration('1h30m')`";
+                (fold(expression, at, "this is not a duration", help)?, Type::Duration, None)
+            }
+            (None, "size", [value]) | (Some(value), "size", []) => {
+                let value = self.check(value)?;
+                if !matches!(value.kind, Type::Names | Type::List | Type::Claim) {
+                    value.expect(Type::Text, "what `size` counts")?;
+                }
+                (Expression::Size(value.boxed()), Type::Number, None)
+            }
+            (Some(text), "lowerAscii", []) => {
+                let text = self.check(text)?;
+                text.expect(Type::Text, "what `lowerAscii` takes")?;
+                (Expression::LowerAscii(text.boxed()), Type::Text, None)
+            }
+            (Some(text), "matches", [pattern]) | (None, "matches", [text, pattern]) => {
+                (self.check_matches(text, pattern)?, Type::Bool, None)
+            }
+            (Some(text), "startsWith" | "endsWith" | "contains", [part]) => {
+                let (text, part) = (self.check(text)?, self.check(part)?);
+                if text.kind == Type::Ip {
+                    let message = format!("`{name}` does not apply to an address");
+                    let help = "write `cidr('10.0.0.0/8').containsIP(source.ip)`";
+                    return Err(ConditionError::new(text.at, message, help));
+                }
+                if matches!(text.kind, Type::Names | Type::List) {
+                    let message = format!("`{name}` does not apply to a list");
+                    return Err(ConditionError::new(text.at, message, "write `x in list`"));
+                }
+                text.expect(Type::Text, &format!("what `{name}` looks at"))?;
+                part.expect(Type::Text, &format!("what `{name}` looks for"))?;
+                let test = match name {
+                    "startsWith" => TextTest::StartsWith,
+                    "endsWith" => TextTest::EndsWith,
+                    _ => TextTest::Contains,
+                };
+                (Expression::TextTest(test, text.boxed(), part.boxed()), Type::Bool, None)
+            }
+            (Some(time), _, [] | [_]) if time_part(name).is_some() => {
+                (self.check_time_part(at, name, time, arguments.first())?, Type::Number, None)
+            }
+            _ => return Err(unknown_function(at, target.is_some(), name, arguments.len())),
+        };
+        Ok(Checked { expression, kind, at, network })
+    }
+
+    /// An address: `source.ip`, `ip(…)`, or text.
+    fn address(&mut self, syntax: &Syntax) -> Result<Checked, ConditionError> {
+        let checked = self.check(syntax)?;
+        if checked.kind == Type::Ip {
+            return Ok(checked);
+        }
+        checked.expect(Type::Text, "an address")?;
+        let Checked { expression, at, .. } = checked;
+        let expression = Expression::Ip(Box::new(expression));
+        let help = "write an address as `192.0.2.7` or `2001:db8::1`, a network as `cidr('…')`";
+        let expression = fold(expression, at, "this is not an address", help)?;
+        Ok(Checked { expression, kind: Type::Ip, at, network: None })
+    }
+
+    fn check_has(&mut self, argument: &Syntax) -> Result<Expression, ConditionError> {
+        let SyntaxKind::Select(value, name) = &argument.kind else {
+            let help = "write `has(claims.name)`, or `'name' in claims`";
+            let message = "`has()` takes a member, such as `claims.name`";
+            return Err(ConditionError::new(argument.at, message, help));
+        };
+        if let Some((attribute, _)) = self.attribute(value, name) {
+            if attribute.is_placeholder() {
+                return Ok(Expression::IsPresent(attribute));
+            }
+            return Ok(Expression::Constant(Constant::Bool(true)));
+        }
+        if let Some(attribute) = self.entry(value, argument.at, name)? {
+            return Ok(Expression::IsPresent(attribute));
+        }
+        match self.check_member(argument.at, value, name)?.expression {
+            Expression::Member(value, name) => Ok(Expression::HasMember(value, name)),
+            expression => Ok(expression),
+        }
+    }
+
+    fn check_quantifier(
+        &mut self,
+        name: &str,
+        list: &Syntax,
+        item: &Syntax,
+        predicate: &Syntax,
+    ) -> Result<Expression, ConditionError> {
+        let list = self.check(list)?;
+        let kind = match list.kind {
+            Type::Names => Type::Text,
+            Type::List | Type::Claim => Type::Claim,
+            _ => {
+                let message = format!("`{name}` looks into {}", list.kind.name());
+                let help = "it looks into `roles`, `groups` and lists of claims";
+                return Err(ConditionError::new(list.at, message, help));
+            }
+        };
+        let SyntaxKind::Name(variable) = &item.kind else {
+            let help = format!("write `{name}(x, x == 'a')`");
+            return Err(ConditionError::new(item.at, "this is not the name of an item", help));
+        };
+        self.items.push((variable.clone(), kind));
+        let predicate = self.check(predicate);
+        self.items.pop();
+        let predicate = predicate?;
+        predicate.expect(Type::Bool, &format!("what `{name}` asks of each item"))?;
+        let (list, predicate) = (list.boxed(), predicate.boxed());
+        Ok(if name == "all" {
+            Expression::All(list, predicate)
+        } else {
+            Expression::Exists(list, predicate)
+        })
+    }
+
+    fn check_matches(
+        &mut self,
+        text: &Syntax,
+        pattern: &Syntax,
+    ) -> Result<Expression, ConditionError> {
+        let (text, pattern) = (self.check(text)?, self.check(pattern)?);
+        text.expect(Type::Text, "what `matches` looks at")?;
+        let Some(regex) = pattern.constant_text() else {
+            let help = "a regular expression is compiled when the policy is loaded";
+            let message = "the regular expression is not a text in quotes";
+            return Err(ConditionError::new(pattern.at, message, help));
+        };
+        let compiled = Pattern::new(regex).map_err(|why| {
+            let message = format!("the regular expression is invalid: {why}");
+            ConditionError::new(pattern.at, message, "the syntax is that of RE2")
+        })?;
+        Ok(Expression::Matches(text.boxed(), compiled))
+    }
+
+    fn check_time_part(
+        &mut self,
+        at: usize,
+        name: &str,
+        time: &Syntax,
+        zone: Option<&Syntax>,
+    ) -> Result<Expression, ConditionError> {
+        let time = self.check(time)?;
+        let Some(part) = time_part(name) else {
+            return Err(unknown_function(at, true, name, 0));
+        };
+        if time.kind == Type::Duration {
+            let has_part = matches!(
+                part,
+                TimePart::Hours | TimePart::Minutes | TimePart::Seconds | TimePart::Milliseconds
+            );
+            if !has_part || zone.is_some() {
+                let message = format!("a duration has no `{name}` like this");
+                let help = "a duration has `getHours()`, `getMinutes()`, `getSeconds()`";
+                return Err(ConditionError::new(at, message, help));
+            }
+        } else {
+            time.expect(Type::Time, &format!("what `{name}` takes"))?;
+        }
+        let zone = match zone {
+            None => Zone::UTC,
+            Some(zone) => {
+                let zone = self.check(zone)?;
+                let read = zone
+                    .constant_text()
+                    .and_then(|name| read_zone(name).map(|zone| Zone::new(zone, name)));
+                read.ok_or_else(|| {
+                    let help = "write a name such as `'Europe/Berlin'`, or `'+02:00'`";
+                    ConditionError::new(zone.at, "this is not a time zone in quotes", help)
+                })?
+            }
+        };
+        Ok(Expression::TimePart(part, time.boxed(), zone))
+    }
+}
+
+/// A zone by its name, or `+HH:MM`.
+fn read_zone(name: &str) -> Option<TimeZone> {
+    let digits = name.trim_start_matches(['+', '-']);
+    let Some((hours, minutes)) = digits.split_once(':') else {
+        return match name {
+            "UTC" | "Z" => Some(TimeZone::UTC),
+            _ => TimeZone::get(name).ok(),
+        };
+    };
+    let is_number = [hours, minutes]
+        .into_iter()
+        .all(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit()));
+    let (hours, minutes) = (hours.parse::<i32>().ok()?, minutes.parse::<i32>().ok()?);
+    let is_zone = is_number && digits.len() + 1 >= name.len() && hours < 24 && minutes < 60;
+    let sign = if name.starts_with('-') { -1 } else { 1 };
+    let seconds = sign * (hours * 3600 + minutes * 60);
+    let offset = jiff::tz::Offset::from_seconds(seconds).ok().filter(|_| is_zone)?;
+    Some(TimeZone::fixed(offset))
+}
+
+fn time_part(name: &str) -> Option<TimePart> {
+    Some(match name {
+        "getFullYear" => TimePart::FullYear,
+        "getMonth" => TimePart::Month,
+        "getDate" => TimePart::Date,
+        "getDayOfMonth" => TimePart::DayOfMonth,
+        "getDayOfWeek" => TimePart::DayOfWeek,
+        "getDayOfYear" => TimePart::DayOfYear,
+        "getHours" => TimePart::Hours,
+        "getMinutes" => TimePart::Minutes,
+        "getSeconds" => TimePart::Seconds,
+        "getMilliseconds" => TimePart::Milliseconds,
+        _ => return None,
+    })
+}
+
+fn unknown_function(at: usize, is_method: bool, name: &str, arguments: usize) -> ConditionError {
+    const CALLS: [&str; 12] = [
+        "has(claims.name)",
+        "size(x)",
+        "x.startsWith('a')",
+        "x.endsWith('a')",
+        "x.contains('a')",
+        "x.matches('^a')",
+        "x.lowerAscii()",
+        "timestamp('2026-01-31T00:00:00Z')",
+        "duration('1h')",
+        "ip('192.0.2.7')",
+        "cidr('10.0.0.0/8').containsIP(source.ip)",
+        "list.exists(x, x == 'a')",
+    ];
+    let known = CALLS.iter().find(|call| call.contains(&format!("{name}(")));
+    let dot = if is_method { "." } else { "" };
+    match known {
+        Some(call) => {
+            let message = format!("`{dot}{name}()` is not called like this");
+            ConditionError::new(at, message, format!("write `{call}`"))
+        }
+        None => {
+            let message = format!("the function `{dot}{name}()` with {arguments} arguments");
+            ConditionError::unsupported(at, &message)
+        }
+    }
+}

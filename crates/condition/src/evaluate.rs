@@ -1,0 +1,490 @@
+//! Evaluates a condition by walking its tree.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::net::IpAddr;
+use std::sync::{Arc, LazyLock};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::expression::{Attribute, Comparison, Expression, TextTest, TimePart};
+use crate::fault::Fault;
+use crate::query;
+use crate::value::{Constant, Value, equals, order};
+
+/// The header lines of a request.
+pub trait Headers {
+    /// The value of the header with this name, in lower case.
+    ///
+    /// # Errors
+    /// If it is not there, or in more than one line.
+    fn header(&self, name: &str) -> Result<&[u8], Fault>;
+}
+
+/// The claims of a caller without a token.
+static NO_CLAIMS: LazyLock<serde_json::Map<String, serde_json::Value>> =
+    LazyLock::new(serde_json::Map::new);
+
+/// The variables.
+#[derive(Clone, Copy, Default)]
+pub struct Inputs<'a> {
+    /// Those of the request.
+    pub request: RequestInputs<'a>,
+    /// Those of the caller; `None` if the values of [`Expression::Cached`] are at hand.
+    pub caller: Option<&'a CallerInputs<'a>>,
+    /// The values of [`Expression::Cached`].
+    pub cached: &'a [Result<Constant, Fault>],
+    /// The placeholders of the rule that matches.
+    pub placeholders: Placeholders<'a>,
+}
+
+/// The variables of a request.
+#[derive(Clone, Copy, Default)]
+pub struct RequestInputs<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// The canonical host.
+    pub host: &'a [u8],
+    /// The canonical path, or another interpretation of it.
+    pub path: &'a [u8],
+    /// The query as received, without its `?`; empty if there is none.
+    pub query: Option<&'a [u8]>,
+    /// The header lines.
+    pub headers: Option<&'a dyn Headers>,
+    /// The time of the decision, since 1970.
+    pub time: Option<Timestamp>,
+    /// The address of the client. An IPv4-mapped address counts as IPv4.
+    pub client: Option<IpAddr>,
+}
+
+/// The variables of a caller.
+#[derive(Clone, Debug, Default)]
+pub struct CallerInputs<'a> {
+    /// The user name; `None` if it is anonymous.
+    pub user: Option<&'a str>,
+    /// The roles that it has without a condition, but the reserved roles.
+    pub roles: Vec<&'a str>,
+    /// The groups.
+    pub groups: Vec<&'a str>,
+    /// The issuer of its token.
+    pub issuer: Option<&'a str>,
+    /// The scheme of its credentials.
+    pub scheme: Option<&'a str>,
+    /// The claims of its token.
+    pub claims: CallerClaims<'a>,
+}
+
+/// The claims of a caller.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum CallerClaims<'a> {
+    /// The caller has no token.
+    #[default]
+    None,
+    /// Those of its token.
+    Known(&'a serde_json::Map<String, serde_json::Value>),
+    /// Those of its token, which are not at hand.
+    Unknown,
+}
+
+/// The placeholders of a rule, and their places in the request.
+#[derive(Clone, Copy, Default)]
+pub struct Placeholders<'a> {
+    /// Each placeholder of the path, and the index of its segment.
+    pub path: &'a [(Arc<str>, usize)],
+    /// Each placeholder of the host, and the index of its label.
+    pub host: &'a [(Arc<str>, usize)],
+}
+
+/// Whether a condition is true; `None` if that cannot be computed.
+#[must_use]
+pub fn holds(condition: &Expression, inputs: &Inputs<'_>) -> Option<bool> {
+    match evaluate(condition, inputs) {
+        Ok(Value::Bool(holds)) => Some(holds),
+        _ => None,
+    }
+}
+
+/// Evaluates an expression.
+///
+/// # Errors
+/// If it has no value: see [`Fault`].
+pub fn evaluate<'a>(expression: &'a Expression, inputs: &Inputs<'a>) -> Result<Value<'a>, Fault> {
+    Evaluation { inputs, items: Vec::new() }.evaluate(expression)
+}
+
+struct Evaluation<'i, 'a> {
+    inputs: &'i Inputs<'a>,
+    /// The items of the `exists` and `all` around, the innermost last.
+    items: Vec<Value<'a>>,
+}
+
+impl<'a> Evaluation<'_, 'a> {
+    fn evaluate(&mut self, expression: &'a Expression) -> Result<Value<'a>, Fault> {
+        match expression {
+            Expression::Constant(constant) => Ok(constant.borrowed()),
+            Expression::Cached(place) => match self.inputs.cached.get(*place) {
+                Some(Ok(constant)) => Ok(constant.borrowed()),
+                Some(Err(fault)) => Err(*fault),
+                None => Err(Fault::Unknown),
+            },
+            Expression::List(items) => {
+                let items: Result<_, _> = items.iter().map(|item| self.evaluate(item)).collect();
+                Ok(Value::List(items?))
+            }
+            Expression::Attribute(attribute) => self.attribute(attribute),
+            Expression::IsPresent(attribute) => match self.attribute(attribute) {
+                Err(Fault::Absent) => Ok(Value::Bool(false)),
+                Err(Fault::Unknown) => Err(Fault::Unknown),
+                Ok(_) | Err(Fault::Repeated | Fault::Type | Fault::Malformed) => {
+                    Ok(Value::Bool(true))
+                }
+            },
+            Expression::Item(level) => {
+                let index = self.items.len().checked_sub(1 + level).ok_or(Fault::Absent)?;
+                self.items.get(index).cloned().ok_or(Fault::Absent)
+            }
+            Expression::Member(object, name) => member(&self.evaluate(object)?, name),
+            Expression::HasMember(object, name) => match self.evaluate(object)? {
+                Value::ClaimMap(members) => Ok(Value::Bool(members.contains_key(&**name))),
+                _ => Err(Fault::Type),
+            },
+            Expression::Index(list, index) => {
+                let (list, index) = (self.evaluate(list)?, self.evaluate(index)?);
+                match index {
+                    Value::Text(name) => member(&list, &name),
+                    Value::Int(index) => {
+                        let index = usize::try_from(index).map_err(|_| Fault::Absent)?;
+                        list.items().ok_or(Fault::Type)?;
+                        list.item(index).ok_or(Fault::Absent)
+                    }
+                    _ => Err(Fault::Type),
+                }
+            }
+            Expression::Not(operand) => Ok(Value::Bool(!self.truth(operand)?)),
+            Expression::And(left, right) => self.join(left, right, false),
+            Expression::Or(left, right) => self.join(left, right, true),
+            Expression::Conditional(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                let chosen = if self.truth(condition)? { then } else { otherwise };
+                self.evaluate(chosen)
+            }
+            Expression::Compare(comparison, left, right) => {
+                let (left, right) = (self.evaluate(left)?, self.evaluate(right)?);
+                compare(*comparison, &left, &right).map(Value::Bool)
+            }
+            Expression::In(item, list) => {
+                let (item, list) = (self.evaluate(item)?, self.evaluate(list)?);
+                is_in(&item, &list).map(Value::Bool)
+            }
+            Expression::TextTest(test, text, part) => {
+                let (text, part) = (self.text(text)?, self.text(part)?);
+                Ok(Value::Bool(match test {
+                    TextTest::StartsWith => text.starts_with(&*part),
+                    TextTest::EndsWith => text.ends_with(&*part),
+                    TextTest::Contains => text.contains(&*part),
+                }))
+            }
+            Expression::Matches(text, pattern) => {
+                let text = self.text(text)?;
+                Ok(Value::Bool(pattern.matches(&text)))
+            }
+            Expression::Size(value) => size(&self.evaluate(value)?).map(Value::Int),
+            Expression::LowerAscii(text) => {
+                let text = self.text(text)?;
+                let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
+                Ok(Value::Text(if is_lower { text } else { text.to_ascii_lowercase().into() }))
+            }
+            Expression::Timestamp(value) => timestamp(&self.evaluate(value)?).map(Value::Time),
+            Expression::Duration(value) => match self.evaluate(value)? {
+                Value::Text(text) => duration(&text).map(Value::Duration).ok_or(Fault::Malformed),
+                value @ Value::Duration(_) => Ok(value),
+                _ => Err(Fault::Type),
+            },
+            Expression::Ip(value) => match self.evaluate(value)? {
+                Value::Text(text) => address(&text).map(Value::Ip).ok_or(Fault::Malformed),
+                value @ Value::Ip(_) => Ok(value),
+                _ => Err(Fault::Type),
+            },
+            Expression::ContainsIp(network, address) => match self.evaluate(address)? {
+                Value::Ip(address) => Ok(Value::Bool(network.contains(address))),
+                _ => Err(Fault::Type),
+            },
+            Expression::TimePart(part, time, zone) => {
+                let time = self.evaluate(time)?;
+                time_part(*part, &time, &zone.zone).map(Value::Int)
+            }
+            Expression::Exists(list, predicate) => self.any(list, predicate, true),
+            Expression::All(list, predicate) => self.any(list, predicate, false),
+            Expression::IsClaim(placeholder, claim) => {
+                let claim = self.evaluate(claim);
+                Ok(Value::Bool(self.is_claim(placeholder, &claim)))
+            }
+        }
+    }
+
+    fn truth(&mut self, expression: &'a Expression) -> Result<bool, Fault> {
+        match self.evaluate(expression)? {
+            Value::Bool(truth) => Ok(truth),
+            _ => Err(Fault::Type),
+        }
+    }
+
+    fn text(&mut self, expression: &'a Expression) -> Result<Cow<'a, str>, Fault> {
+        match self.evaluate(expression)? {
+            Value::Text(text) => Ok(text),
+            _ => Err(Fault::Type),
+        }
+    }
+
+    /// `&&` and `||`: an operand with the value `deciding` decides, whatever the other is.
+    fn join(
+        &mut self,
+        left: &'a Expression,
+        right: &'a Expression,
+        deciding: bool,
+    ) -> Result<Value<'a>, Fault> {
+        let left = self.truth(left);
+        if left == Ok(deciding) {
+            return Ok(Value::Bool(deciding));
+        }
+        let right = self.truth(right);
+        if right == Ok(deciding) {
+            return Ok(Value::Bool(deciding));
+        }
+        left.and(right).map(Value::Bool)
+    }
+
+    /// `exists` and `all`: an item for which the predicate is `deciding` decides.
+    fn any(
+        &mut self,
+        list: &'a Expression,
+        predicate: &'a Expression,
+        deciding: bool,
+    ) -> Result<Value<'a>, Fault> {
+        let list = self.evaluate(list)?;
+        let mut fault = None;
+        for item in list.items().ok_or(Fault::Type)? {
+            self.items.push(item);
+            let truth = self.truth(predicate);
+            self.items.pop();
+            match truth {
+                Ok(truth) if truth == deciding => return Ok(Value::Bool(deciding)),
+                Ok(_) => {}
+                Err(error) => fault = Some(error),
+            }
+        }
+        fault.map_or(Ok(Value::Bool(!deciding)), Err)
+    }
+
+    fn attribute(&self, attribute: &Attribute) -> Result<Value<'a>, Fault> {
+        let Inputs { request, caller, placeholders, .. } = *self.inputs;
+        let known_caller = caller.ok_or(Fault::Unknown);
+        match attribute {
+            Attribute::Method => text(request.method),
+            Attribute::Host => text(request.host),
+            Attribute::Path => text(request.path),
+            Attribute::Header(name) => text(request.headers.ok_or(Fault::Unknown)?.header(name)?),
+            Attribute::Query(name) => {
+                query::parameter(request.query.ok_or(Fault::Unknown)?, name).map(Value::Text)
+            }
+            Attribute::Time => request.time.map(Value::Time).ok_or(Fault::Unknown),
+            Attribute::SourceIp => {
+                request.client.map(|ip| Value::Ip(ip.to_canonical())).ok_or(Fault::Unknown)
+            }
+            Attribute::User => known_caller?.user.map(borrowed).ok_or(Fault::Absent),
+            Attribute::Roles => Ok(Value::Names(&known_caller?.roles)),
+            Attribute::Groups => Ok(Value::Names(&known_caller?.groups)),
+            Attribute::Issuer => known_caller?.issuer.map(borrowed).ok_or(Fault::Absent),
+            Attribute::Scheme => known_caller?.scheme.map(borrowed).ok_or(Fault::Absent),
+            Attribute::Claims => match known_caller?.claims {
+                CallerClaims::None => Ok(Value::ClaimMap(&NO_CLAIMS)),
+                CallerClaims::Known(claims) => Ok(Value::ClaimMap(claims)),
+                CallerClaims::Unknown => Err(Fault::Unknown),
+            },
+            Attribute::PathPlaceholder(name) => segment(request, only(placeholders.path, name)?),
+            Attribute::HostPlaceholder(name) => label(request, only(placeholders.host, name)?),
+        }
+    }
+
+    /// Whether the claim is the value of each placeholder with this name. The pattern that matches
+    /// may have none: a rule has several.
+    fn is_claim(&self, placeholder: &Attribute, claim: &Result<Value<'_>, Fault>) -> bool {
+        let Inputs { request, placeholders, .. } = *self.inputs;
+        let (places, name) = match placeholder {
+            Attribute::PathPlaceholder(name) => (placeholders.path, name),
+            Attribute::HostPlaceholder(name) => (placeholders.host, name),
+            _ => return false,
+        };
+        let is_path = matches!(placeholder, Attribute::PathPlaceholder(_));
+        places.iter().filter(|(placeholder, _)| placeholder == name).all(|(_, place)| {
+            let value = if is_path { segment(request, *place) } else { label(request, *place) };
+            matches!((value, claim), (Ok(Value::Text(value)), Ok(Value::Text(claim)))
+                if value == *claim && !matches!(&**claim, "" | "." | ".."))
+        })
+    }
+}
+
+fn borrowed(text: &str) -> Value<'_> {
+    Value::Text(Cow::Borrowed(text))
+}
+
+fn text(bytes: &[u8]) -> Result<Value<'_>, Fault> {
+    std::str::from_utf8(bytes).map(borrowed).map_err(|_| Fault::Malformed)
+}
+
+/// The place of the only placeholder with this name.
+fn only(placeholders: &[(Arc<str>, usize)], name: &str) -> Result<usize, Fault> {
+    let mut places = placeholders.iter().filter(|(placeholder, _)| **placeholder == *name);
+    match (places.next(), places.next()) {
+        (Some((_, place)), None) => Ok(*place),
+        (Some(_), Some(_)) => Err(Fault::Repeated),
+        (None, _) => Err(Fault::Absent),
+    }
+}
+
+/// A segment of the path, decoded.
+fn segment(request: RequestInputs<'_>, place: usize) -> Result<Value<'_>, Fault> {
+    let path = request.path.strip_prefix(b"/").unwrap_or(request.path);
+    let segment = path.split(|byte| *byte == b'/').nth(place).ok_or(Fault::Absent)?;
+    query::decoded(segment).map(Value::Text)
+}
+
+/// A label of the host.
+fn label(request: RequestInputs<'_>, place: usize) -> Result<Value<'_>, Fault> {
+    text(request.host.split(|byte| *byte == b'.').nth(place).ok_or(Fault::Absent)?)
+}
+
+fn member<'a>(object: &Value<'a>, name: &str) -> Result<Value<'a>, Fault> {
+    match object {
+        Value::ClaimMap(members) => members.get(name).map(Value::from_claim).ok_or(Fault::Absent),
+        _ => Err(Fault::Type),
+    }
+}
+
+fn compare(comparison: Comparison, left: &Value<'_>, right: &Value<'_>) -> Result<bool, Fault> {
+    let accepted: &[Ordering] = match comparison {
+        Comparison::Equal => return Ok(equals(left, right)),
+        Comparison::NotEqual => return Ok(!equals(left, right)),
+        Comparison::Less => &[Ordering::Less],
+        Comparison::AtMost => &[Ordering::Less, Ordering::Equal],
+        Comparison::Greater => &[Ordering::Greater],
+        Comparison::AtLeast => &[Ordering::Greater, Ordering::Equal],
+    };
+    match order(left, right) {
+        Some(order) => Ok(accepted.contains(&order)),
+        // Not a number is neither less nor greater.
+        None if matches!(left, Value::Double(_)) || matches!(right, Value::Double(_)) => {
+            let are_numbers = [left, right]
+                .into_iter()
+                .all(|value| matches!(value, Value::Int(_) | Value::Double(_)));
+            if are_numbers { Ok(false) } else { Err(Fault::Type) }
+        }
+        None => Err(Fault::Type),
+    }
+}
+
+fn is_in(item: &Value<'_>, list: &Value<'_>) -> Result<bool, Fault> {
+    if let (Value::ClaimMap(members), Value::Text(name)) = (list, item) {
+        return Ok(members.contains_key(&**name));
+    }
+    Ok(list.items().ok_or(Fault::Type)?.any(|other| equals(item, &other)))
+}
+
+fn size(value: &Value<'_>) -> Result<i64, Fault> {
+    let size = match value {
+        Value::Text(text) => text.chars().count(),
+        Value::ClaimMap(members) => members.len(),
+        _ => value.items().ok_or(Fault::Type)?.count(),
+    };
+    i64::try_from(size).map_err(|_| Fault::Malformed)
+}
+
+/// An address. IPv4 in IPv6 counts as IPv4, and is not written with dots.
+pub(crate) fn address(text: &str) -> Option<IpAddr> {
+    let is_mixed = text.contains(':') && text.contains('.');
+    text.parse().ok().filter(|_| !is_mixed).map(|address: IpAddr| address.to_canonical())
+}
+
+/// The years that CEL has: 1 to 9999.
+fn timestamp(value: &Value<'_>) -> Result<Timestamp, Fault> {
+    let time = match value {
+        Value::Text(text) => text.parse::<Timestamp>().map_err(|_| Fault::Malformed)?,
+        Value::Int(seconds) => Timestamp::from_second(*seconds).map_err(|_| Fault::Malformed)?,
+        Value::Time(time) => *time,
+        _ => return Err(Fault::Type),
+    };
+    let year = time.to_zoned(jiff::tz::TimeZone::UTC).year();
+    if (1..=9999).contains(&year) { Ok(time) } else { Err(Fault::Malformed) }
+}
+
+/// A duration as Go writes it: numbers with units, such as `-1h30m` or `1.5s`.
+fn duration(text: &str) -> Option<SignedDuration> {
+    const UNITS: [(&str, i64); 8] = [
+        ("ns", 1),
+        ("us", 1_000),
+        ("µs", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("", 0),
+    ];
+    /// 10,000 years, as in Protocol Buffers.
+    const MAX_SECONDS: i64 = 315_576_000_000;
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let mut nanoseconds: i128 = 0;
+    let mut remainder = unsigned;
+    if unsigned.is_empty() {
+        return None;
+    }
+    while !remainder.is_empty() && remainder != "0" {
+        let end = remainder.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
+        let (number, after) = remainder.split_at_checked(end)?;
+        let unit_end = after.find(|letter: char| letter.is_ascii_digit() || letter == '.');
+        let (unit, after) = after.split_at_checked(unit_end.unwrap_or(after.len()))?;
+        let (_, factor) = UNITS.iter().find(|(name, factor)| *name == unit && *factor > 0)?;
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+        let mut scale = i128::from(*factor);
+        nanoseconds = nanoseconds.checked_add(whole.checked_mul(scale)?)?;
+        for digit in fraction.chars() {
+            scale /= 10;
+            nanoseconds += scale * i128::from(digit.to_digit(10)?);
+        }
+        remainder = after;
+    }
+    let signed = if text.starts_with('-') { -nanoseconds } else { nanoseconds };
+    let is_small = signed.abs() <= i128::from(MAX_SECONDS) * 1_000_000_000;
+    is_small.then(|| SignedDuration::from_nanos_i128(signed))
+}
+
+fn time_part(part: TimePart, time: &Value<'_>, zone: &jiff::tz::TimeZone) -> Result<i64, Fault> {
+    let time = match time {
+        Value::Time(time) => zone.to_datetime(*time),
+        Value::Duration(duration) => {
+            return match part {
+                TimePart::Hours => Ok(duration.as_hours()),
+                TimePart::Minutes => Ok(duration.as_mins()),
+                TimePart::Seconds => Ok(duration.as_secs()),
+                TimePart::Milliseconds => Ok(i64::from(duration.subsec_millis())),
+                _ => Err(Fault::Type),
+            };
+        }
+        _ => return Err(Fault::Type),
+    };
+    Ok(match part {
+        TimePart::FullYear => time.year().into(),
+        TimePart::Month => i64::from(time.month()) - 1,
+        TimePart::Date => time.day().into(),
+        TimePart::DayOfMonth => i64::from(time.day()) - 1,
+        TimePart::DayOfWeek => time.weekday().to_sunday_zero_offset().into(),
+        TimePart::DayOfYear => i64::from(time.day_of_year()) - 1,
+        TimePart::Hours => time.hour().into(),
+        TimePart::Minutes => time.minute().into(),
+        TimePart::Seconds => time.second().into(),
+        TimePart::Milliseconds => time.millisecond().into(),
+    })
+}

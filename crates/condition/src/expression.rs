@@ -1,0 +1,388 @@
+//! A condition after its names and types are checked.
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+
+use crate::pattern::Pattern;
+use crate::value::Constant;
+
+/// An expression. Evaluation never fails in a way that its type excludes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expression {
+    /// A value that is written in the condition.
+    Constant(Constant),
+    /// A list with values that depend on the request.
+    List(Vec<Expression>),
+    /// A variable.
+    Attribute(Attribute),
+    /// Whether a header, a parameter of the query or a placeholder is there.
+    IsPresent(Attribute),
+    /// The item that an `exists` or `all` around this looks at; 0 is the innermost of these.
+    Item(usize),
+    /// A member of an object among the claims.
+    Member(Box<Expression>, Arc<str>),
+    /// Whether an object among the claims has a member.
+    HasMember(Box<Expression>, Arc<str>),
+    /// An item of a list, or a member of an object.
+    Index(Box<Expression>, Box<Expression>),
+    /// `!a`
+    Not(Box<Expression>),
+    /// `a && b`: false if one of them is false, even if the other cannot be computed.
+    And(Box<Expression>, Box<Expression>),
+    /// `a || b`: true if one of them is true, even if the other cannot be computed.
+    Or(Box<Expression>, Box<Expression>),
+    /// `a ? b : c`
+    Conditional(Box<[Expression; 3]>),
+    /// `a < b` and the like.
+    Compare(Comparison, Box<Expression>, Box<Expression>),
+    /// `a in list`, or `name in object`.
+    In(Box<Expression>, Box<Expression>),
+    /// A test of a text by another text.
+    TextTest(TextTest, Box<Expression>, Box<Expression>),
+    /// `text.matches('…')`
+    Matches(Box<Expression>, Pattern),
+    /// The number of characters, items or members.
+    Size(Box<Expression>),
+    /// A text with its ASCII letters in lower case.
+    LowerAscii(Box<Expression>),
+    /// `timestamp(text)` (RFC 3339), or of the seconds since 1970.
+    Timestamp(Box<Expression>),
+    /// `duration(text)`, such as `1h30m`.
+    Duration(Box<Expression>),
+    /// `ip(text)`
+    Ip(Box<Expression>),
+    /// `cidr(text).containsIP(address)`
+    ContainsIp(Network, Box<Expression>),
+    /// A part of a time, such as its hour in a time zone.
+    TimePart(TimePart, Box<Expression>, Zone),
+    /// Whether the second is true for some item of the first.
+    Exists(Box<Expression>, Box<Expression>),
+    /// Whether the second is true for each item of the first.
+    All(Box<Expression>, Box<Expression>),
+    /// Whether a placeholder is the value of a claim, which `{claims.…}` stands for. Never an
+    /// error: without such a claim, the rule matches nothing.
+    IsClaim(Attribute, Box<Expression>),
+    /// The value of an expression that depends on the caller alone: see [`crate::CallerValues`].
+    Cached(usize),
+}
+
+/// A variable.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Attribute {
+    /// `request.method`
+    Method,
+    /// `request.host`, in canonical form
+    Host,
+    /// `request.path`, in canonical form, without the query
+    Path,
+    /// `request.headers[name]`; the name is in lower case
+    Header(Arc<str>),
+    /// `request.query[name]`
+    Query(Arc<str>),
+    /// `request.time`
+    Time,
+    /// `source.ip`
+    SourceIp,
+    /// `user`
+    User,
+    /// `roles`
+    Roles,
+    /// `groups`
+    Groups,
+    /// `issuer`
+    Issuer,
+    /// `scheme`
+    Scheme,
+    /// `claims`
+    Claims,
+    /// `path.NAME`: the segment at a placeholder, decoded
+    PathPlaceholder(Arc<str>),
+    /// `host.NAME`: the label at a placeholder
+    HostPlaceholder(Arc<str>),
+}
+
+/// An operator that compares two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    AtMost,
+    /// `>`
+    Greater,
+    /// `>=`
+    AtLeast,
+}
+
+/// A test of a text by another text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TextTest {
+    /// `startsWith`
+    StartsWith,
+    /// `endsWith`
+    EndsWith,
+    /// `contains`
+    Contains,
+}
+
+/// A network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    /// An address of it.
+    pub address: std::net::IpAddr,
+    /// The number of bits that its addresses share.
+    pub prefix: u8,
+}
+
+/// A part of a time or of a duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimePart {
+    /// `getFullYear`
+    FullYear,
+    /// `getMonth`, from 0
+    Month,
+    /// `getDate`: the day of the month, from 1
+    Date,
+    /// `getDayOfMonth`, from 0
+    DayOfMonth,
+    /// `getDayOfWeek`, from 0, which is Sunday
+    DayOfWeek,
+    /// `getDayOfYear`, from 0
+    DayOfYear,
+    /// `getHours`
+    Hours,
+    /// `getMinutes`
+    Minutes,
+    /// `getSeconds`
+    Seconds,
+    /// `getMilliseconds`
+    Milliseconds,
+}
+
+/// A time zone, with its name; without one, UTC.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Zone {
+    pub(crate) zone: TimeZone,
+    name: Option<Box<str>>,
+}
+
+impl Zone {
+    pub(crate) const UTC: Self = Self { zone: TimeZone::UTC, name: None };
+
+    pub(crate) fn new(zone: TimeZone, name: &str) -> Self {
+        Self { zone, name: Some(name.into()) }
+    }
+
+    /// The name, as written.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+}
+
+impl Network {
+    /// Reads `10.0.0.0/8`.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, prefix) = text.split_once('/')?;
+        let address: std::net::IpAddr = address.parse().ok()?;
+        // No address is in a network of IPv4 in IPv6: such addresses count as IPv4.
+        if address.to_canonical() != address {
+            return None;
+        }
+        let is_number = !prefix.starts_with('+') && (prefix == "0" || !prefix.starts_with('0'));
+        let prefix: u8 = prefix.parse().ok().filter(|_| is_number)?;
+        let bits = if address.is_ipv4() { 32 } else { 128 };
+        (prefix <= bits).then_some(Self { address, prefix })
+    }
+
+    /// Whether an address is in this network. An IPv4 address is in no IPv6 network.
+    #[must_use]
+    pub fn contains(&self, address: std::net::IpAddr) -> bool {
+        let shared_bits = match (self.address, address) {
+            (std::net::IpAddr::V4(ours), std::net::IpAddr::V4(theirs)) => {
+                (ours.to_bits() ^ theirs.to_bits()).leading_zeros()
+            }
+            (std::net::IpAddr::V6(ours), std::net::IpAddr::V6(theirs)) => {
+                (ours.to_bits() ^ theirs.to_bits()).leading_zeros()
+            }
+            (std::net::IpAddr::V4(_), std::net::IpAddr::V6(_))
+            | (std::net::IpAddr::V6(_), std::net::IpAddr::V4(_)) => return false,
+        };
+        shared_bits >= u32::from(self.prefix)
+    }
+}
+
+impl Attribute {
+    /// Whether it depends on the caller alone, so that its value is the same for all its requests.
+    #[must_use]
+    pub fn is_of_caller(&self) -> bool {
+        match self {
+            Self::User
+            | Self::Roles
+            | Self::Groups
+            | Self::Issuer
+            | Self::Scheme
+            | Self::Claims => true,
+            Self::Method
+            | Self::Host
+            | Self::Path
+            | Self::Header(_)
+            | Self::Query(_)
+            | Self::Time
+            | Self::SourceIp
+            | Self::PathPlaceholder(_)
+            | Self::HostPlaceholder(_) => false,
+        }
+    }
+
+    /// Whether its value depends on the pattern of the rule that matches.
+    #[must_use]
+    pub fn is_placeholder(&self) -> bool {
+        matches!(self, Self::PathPlaceholder(_) | Self::HostPlaceholder(_))
+    }
+}
+
+impl Expression {
+    /// The expressions that this consists of, from left to right.
+    #[must_use]
+    pub fn parts(&self) -> Vec<&Self> {
+        match self {
+            Self::Constant(_)
+            | Self::Attribute(_)
+            | Self::IsPresent(_)
+            | Self::Item(_)
+            | Self::Cached(_) => Vec::new(),
+            Self::List(items) => items.iter().collect(),
+            Self::Conditional(parts) => parts.iter().collect(),
+            Self::Member(inner, _)
+            | Self::HasMember(inner, _)
+            | Self::Not(inner)
+            | Self::Matches(inner, _)
+            | Self::Size(inner)
+            | Self::LowerAscii(inner)
+            | Self::Timestamp(inner)
+            | Self::Duration(inner)
+            | Self::Ip(inner)
+            | Self::ContainsIp(_, inner)
+            | Self::TimePart(_, inner, _)
+            | Self::IsClaim(_, inner) => vec![inner],
+            Self::Index(left, right)
+            | Self::And(left, right)
+            | Self::Or(left, right)
+            | Self::Compare(_, left, right)
+            | Self::In(left, right)
+            | Self::TextTest(_, left, right)
+            | Self::Exists(left, right)
+            | Self::All(left, right) => vec![left, right],
+        }
+    }
+
+    fn parts_mut(&mut self) -> Vec<&mut Self> {
+        match self {
+            Self::Constant(_)
+            | Self::Attribute(_)
+            | Self::IsPresent(_)
+            | Self::Item(_)
+            | Self::Cached(_) => Vec::new(),
+            Self::List(items) => items.iter_mut().collect(),
+            Self::Conditional(parts) => parts.iter_mut().collect(),
+            Self::Member(inner, _)
+            | Self::HasMember(inner, _)
+            | Self::Not(inner)
+            | Self::Matches(inner, _)
+            | Self::Size(inner)
+            | Self::LowerAscii(inner)
+            | Self::Timestamp(inner)
+            | Self::Duration(inner)
+            | Self::Ip(inner)
+            | Self::ContainsIp(_, inner)
+            | Self::TimePart(_, inner, _)
+            | Self::IsClaim(_, inner) => vec![inner],
+            Self::Index(left, right)
+            | Self::And(left, right)
+            | Self::Or(left, right)
+            | Self::Compare(_, left, right)
+            | Self::In(left, right)
+            | Self::TextTest(_, left, right)
+            | Self::Exists(left, right)
+            | Self::All(left, right) => vec![left, right],
+        }
+    }
+
+    /// The variables in it, each as often as it occurs.
+    #[must_use]
+    pub fn attributes(&self) -> Vec<&Attribute> {
+        let mut found = Vec::new();
+        self.collect_attributes(&mut found);
+        found
+    }
+
+    fn collect_attributes<'e>(&'e self, found: &mut Vec<&'e Attribute>) {
+        match self {
+            Self::Attribute(attribute)
+            | Self::IsPresent(attribute)
+            | Self::IsClaim(attribute, _) => {
+                found.push(attribute);
+            }
+            _ => {}
+        }
+        for part in self.parts() {
+            part.collect_attributes(found);
+        }
+    }
+
+    /// The number of its atoms: the parts that `&&`, `||`, `!` and `?:` join.
+    #[must_use]
+    pub fn atoms(&self) -> usize {
+        match self {
+            Self::Not(_) | Self::And(..) | Self::Or(..) | Self::Conditional(_) => {
+                self.parts().into_iter().map(Self::atoms).sum()
+            }
+            Self::Exists(list, predicate) | Self::All(list, predicate) => {
+                list.atoms() + predicate.atoms()
+            }
+            _ => 1,
+        }
+    }
+
+    /// Whether it has the same value for all requests of a caller, and depends on the caller.
+    fn is_of_caller(&self) -> bool {
+        let attributes = self.attributes();
+        !attributes.is_empty()
+            && attributes.into_iter().all(Attribute::is_of_caller)
+            && self.outer_items(0) == 0
+            && !self.has_cached()
+    }
+
+    fn has_cached(&self) -> bool {
+        matches!(self, Self::Cached(_)) || self.parts().into_iter().any(Self::has_cached)
+    }
+
+    /// The number of items in it of an `exists` or `all` around it.
+    fn outer_items(&self, depth: usize) -> usize {
+        match self {
+            Self::Item(level) if *level >= depth => 1,
+            Self::Exists(list, predicate) | Self::All(list, predicate) => {
+                list.outer_items(depth) + predicate.outer_items(depth + 1)
+            }
+            _ => self.parts().into_iter().map(|part| part.outer_items(depth)).sum(),
+        }
+    }
+
+    /// Replaces the parts that depend on the caller alone, the largest possible, by their places.
+    pub(crate) fn cache_parts(&mut self, place: &mut dyn FnMut(&Self) -> usize) {
+        if self.is_of_caller() {
+            *self = Self::Cached(place(self));
+            return;
+        }
+        for part in self.parts_mut() {
+            part.cache_parts(place);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Regular expressions in the syntax of RE2, compiled to run in linear time.
+
+use std::fmt;
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// The largest compiled size of a regular expression.
+const MAX_SIZE: usize = 256 * 1024;
+
+/// A compiled regular expression.
+#[derive(Clone)]
+pub struct Pattern {
+    text: Box<str>,
+    regex: Regex,
+}
+
+impl Pattern {
+    /// Compiles a text.
+    ///
+    /// # Errors
+    /// Why it is invalid, or which part of it means something else in RE2.
+    pub(crate) fn new(text: &str) -> Result<Self, String> {
+        let translated = translate(text)?;
+        let built = RegexBuilder::new(&translated).size_limit(MAX_SIZE).build();
+        match built {
+            Ok(regex) => Ok(Self { text: text.into(), regex }),
+            Err(regex::Error::CompiledTooBig(_)) => Err("it is too large".to_owned()),
+            Err(error) => {
+                let shown = error.to_string();
+                Err(shown.lines().last().unwrap_or("it is invalid").replace("error: ", ""))
+            }
+        }
+    }
+
+    /// Whether it matches a part of the text.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        self.regex.is_match(text.as_bytes())
+    }
+
+    /// The regular expression as written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+/// From RE2 to the syntax of `regex`, in which `\d`, `\s`, `\w` and `\b` also match characters
+/// outside of ASCII, and in which brackets inside of brackets have a meaning.
+fn translate(text: &str) -> Result<String, String> {
+    let mut translated = String::new();
+    let mut letters = text.chars().peekable();
+    let mut in_brackets = false;
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => {
+                let escaped = letters.next().ok_or("it ends in a backslash")?;
+                match escaped {
+                    'd' => translated.push_str("[0-9]"),
+                    'D' => translated.push_str("[^0-9]"),
+                    's' => translated.push_str(r"[\t\n\f\r ]"),
+                    'S' => translated.push_str(r"[^\t\n\f\r ]"),
+                    'w' => translated.push_str("[0-9A-Za-z_]"),
+                    'W' => translated.push_str("[^0-9A-Za-z_]"),
+                    'b' if !in_brackets => translated.push_str(r"(?-u:\b)"),
+                    'B' if !in_brackets => translated.push_str(r"(?-u:\B)"),
+                    'Q' | 'E' | 'C' | 'G' | 'K' | 'Z' | 'R' | 'X' | '<' | '>' => {
+                        return Err(format!("`\\{escaped}` is not supported"));
+                    }
+                    _ => translated.extend(['\\', escaped]),
+                }
+            }
+            '[' if in_brackets && letters.peek() == Some(&':') => translated.push('['),
+            '[' if in_brackets => return Err("`[` inside of brackets: write `\\[`".to_owned()),
+            '[' => {
+                in_brackets = true;
+                translated.push('[');
+                if letters.peek() == Some(&'^') {
+                    translated.extend(letters.next());
+                }
+                // A bracket in the first place is a character.
+                if letters.peek() == Some(&']') {
+                    letters.next();
+                    translated.push_str(r"\]");
+                }
+            }
+            ']' if in_brackets => {
+                // The end of `[:alpha:]` does not end the brackets.
+                in_brackets = translated.ends_with(':') && letters.clone().any(|next| next == ']');
+                translated.push(']');
+            }
+            '&' | '~' | '-' if in_brackets && letters.peek() == Some(&letter) => {
+                return Err(format!("`{letter}{letter}` inside of brackets: write it once"));
+            }
+            _ => translated.push(letter),
+        }
+    }
+    Ok(translated)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pattern;
+
+    #[test]
+    fn a_pattern_means_what_it_means_in_re2() {
+        for (pattern, text, matches) in [
+            ("b", "abc", true),
+            ("^b", "abc", false),
+            (r"^\d+$", "12", true),
+            (r"^\d+$", "١٢", false),
+            (r"^\w$", "é", false),
+            (r"^[\w-]+$", "a-b", true),
+            (r"\bb", "éb", true),
+            ("(?i)^ABC$", "abc", true),
+            ("^.$", "é", true),
+            ("^[[:alpha:]_]+$", "a_b", true),
+            ("^[]a]+$", "]a", true),
+            (r"^[^\s]+$", "a b", false),
+            ("a{2}", "caab", true),
+        ] {
+            assert_eq!(Pattern::new(pattern).unwrap().matches(text), matches, "{pattern} {text}");
+        }
+        for pattern in ["(", "[a&&b]", "[a[b]]", r"\Qa\E", r"\", "(?=a)", r"(a)\1", "[z-a]"] {
+            assert!(Pattern::new(pattern).is_err(), "{pattern}");
+        }
+        assert!(Pattern::new("((((a{100}){100}){100}){100})").is_err());
+    }
+}

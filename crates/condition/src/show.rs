@@ -1,0 +1,243 @@
+//! Shows an expression as CEL writes it.
+
+use std::fmt;
+
+use crate::expression::{Attribute, Comparison, Expression, Network, TextTest, TimePart};
+use crate::value::Constant;
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Method => f.write_str("request.method"),
+            Self::Host => f.write_str("request.host"),
+            Self::Path => f.write_str("request.path"),
+            Self::Header(name) => {
+                write!(f, "request.headers[{}]", Constant::Text(name.clone()))
+            }
+            Self::Query(name) => {
+                write!(f, "request.query[{}]", Constant::Text(name.clone()))
+            }
+            Self::Time => f.write_str("request.time"),
+            Self::SourceIp => f.write_str("source.ip"),
+            Self::User => f.write_str("user"),
+            Self::Roles => f.write_str("roles"),
+            Self::Groups => f.write_str("groups"),
+            Self::Issuer => f.write_str("issuer"),
+            Self::Scheme => f.write_str("scheme"),
+            Self::Claims => f.write_str("claims"),
+            Self::PathPlaceholder(name) => write!(f, "path.{name}"),
+            Self::HostPlaceholder(name) => write!(f, "host.{name}"),
+        }
+    }
+}
+
+/// Shows the expression on one line. The items of `exists` and `all` are `x`, `y`, `z`, `x3` ….
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Shown { expression: self, depth: 0 }.fmt(f)
+    }
+}
+
+/// An expression in so many `exists` and `all`.
+#[derive(Clone, Copy)]
+struct Shown<'e> {
+    expression: &'e Expression,
+    depth: usize,
+}
+
+/// The name of an item by the number of `exists` and `all` around that of the item.
+struct ItemName(usize);
+
+impl fmt::Display for ItemName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => f.write_str("x"),
+            1 => f.write_str("y"),
+            2 => f.write_str("z"),
+            depth => write!(f, "x{depth}"),
+        }
+    }
+}
+
+impl<'e> Shown<'e> {
+    fn part(self, expression: &'e Expression) -> Self {
+        Self { expression, ..self }
+    }
+
+    fn operand(self, expression: &'e Expression, wanted: u8) -> Operand<'e> {
+        Operand { shown: self.part(expression), wanted }
+    }
+
+    /// The predicate of an `exists` or `all`.
+    fn predicate(self, expression: &'e Expression) -> Self {
+        Self { expression, depth: self.depth + 1 }
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.expression {
+            Expression::Constant(constant) => constant.fmt(f),
+            Expression::List(items) => {
+                f.write_str("[")?;
+                for (index, item) in items.iter().enumerate() {
+                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, self.part(item))?;
+                }
+                f.write_str("]")
+            }
+            Expression::Attribute(attribute) => attribute.fmt(f),
+            Expression::IsPresent(Attribute::Header(name)) => {
+                write!(f, "{} in request.headers", Constant::Text(name.clone()))
+            }
+            Expression::IsPresent(Attribute::Query(name)) => {
+                write!(f, "{} in request.query", Constant::Text(name.clone()))
+            }
+            Expression::IsPresent(attribute) => write!(f, "has({attribute})"),
+            Expression::Item(level) => ItemName(self.depth.saturating_sub(1 + level)).fmt(f),
+            Expression::Member(object, name) if is_word(name) => {
+                write!(f, "{}.{name}", self.part(object))
+            }
+            Expression::Member(object, name) => {
+                write!(f, "{}[{}]", self.part(object), Constant::Text(name.clone()))
+            }
+            Expression::HasMember(object, name) if is_word(name) => {
+                write!(f, "has({}.{name})", self.part(object))
+            }
+            Expression::HasMember(object, name) => {
+                write!(f, "{} in {}", Constant::Text(name.clone()), self.part(object))
+            }
+            Expression::Index(list, index) => {
+                write!(f, "{}[{}]", self.part(list), self.part(index))
+            }
+            Expression::Not(operand) => write!(f, "!{}", self.operand(operand, 3)),
+            Expression::And(left, right) => {
+                write!(f, "{} && {}", self.operand(left, 1), self.operand(right, 2))
+            }
+            Expression::Or(left, right) => {
+                write!(f, "{} || {}", self.operand(left, 0), self.operand(right, 1))
+            }
+            Expression::Conditional(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                write!(
+                    f,
+                    "{} ? {} : {}",
+                    self.operand(condition, 0),
+                    self.operand(then, 0),
+                    self.part(otherwise)
+                )
+            }
+            Expression::Compare(comparison, left, right) => {
+                write!(f, "{} {comparison} {}", self.operand(left, 3), self.operand(right, 3))
+            }
+            Expression::In(item, list) => {
+                write!(f, "{} in {}", self.operand(item, 3), self.operand(list, 3))
+            }
+            Expression::TextTest(test, text, part) => {
+                let name = match test {
+                    TextTest::StartsWith => "startsWith",
+                    TextTest::EndsWith => "endsWith",
+                    TextTest::Contains => "contains",
+                };
+                write!(f, "{}.{name}({})", self.operand(text, 3), self.part(part))
+            }
+            Expression::Matches(text, pattern) => {
+                let pattern = Constant::Text(pattern.text().into());
+                write!(f, "{}.matches({pattern})", self.operand(text, 3))
+            }
+            Expression::Size(value) => write!(f, "size({})", self.part(value)),
+            Expression::LowerAscii(text) => write!(f, "{}.lowerAscii()", self.operand(text, 3)),
+            Expression::Timestamp(value) => write!(f, "timestamp({})", self.part(value)),
+            Expression::Duration(value) => write!(f, "duration({})", self.part(value)),
+            Expression::Ip(value) => write!(f, "ip({})", self.part(value)),
+            Expression::ContainsIp(network, address) => {
+                let Network { address: network, prefix } = network;
+                write!(f, "cidr('{network}/{prefix}').containsIP({})", self.part(address))
+            }
+            Expression::TimePart(part, time, zone) => match zone.name() {
+                Some(zone) => write!(f, "{}.{part}('{zone}')", self.operand(time, 3)),
+                None => write!(f, "{}.{part}()", self.operand(time, 3)),
+            },
+            Expression::Exists(list, predicate) => write!(
+                f,
+                "{}.exists({}, {})",
+                self.part(list),
+                ItemName(self.depth),
+                self.predicate(predicate)
+            ),
+            Expression::All(list, predicate) => write!(
+                f,
+                "{}.all({}, {})",
+                self.part(list),
+                ItemName(self.depth),
+                self.predicate(predicate)
+            ),
+            Expression::IsClaim(placeholder, claim) => {
+                write!(f, "{placeholder} == {}", self.part(claim))
+            }
+            Expression::Cached(place) => write!(f, "cached[{place}]"),
+        }
+    }
+}
+
+/// An operand of an operator that binds as strongly as this: 0 for `||` and what binds more, 1 for
+/// `&&`, 2 for comparisons, 3 for the rest. In brackets where it binds less.
+struct Operand<'e> {
+    shown: Shown<'e>,
+    wanted: u8,
+}
+
+impl fmt::Display for Operand<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { shown, wanted } = self;
+        let binding = match shown.expression {
+            Expression::Conditional(_) => None,
+            Expression::Or(..) => Some(0),
+            Expression::And(..) => Some(1),
+            Expression::Compare(..)
+            | Expression::In(..)
+            | Expression::IsClaim(..)
+            | Expression::IsPresent(Attribute::Header(_) | Attribute::Query(_)) => Some(2),
+            _ => Some(3),
+        };
+        if binding.is_some_and(|binding| binding >= *wanted) {
+            shown.fmt(f)
+        } else {
+            write!(f, "({shown})")
+        }
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Equal => "==",
+            Self::NotEqual => "!=",
+            Self::Less => "<",
+            Self::AtMost => "<=",
+            Self::Greater => ">",
+            Self::AtLeast => ">=",
+        })
+    }
+}
+
+impl fmt::Display for TimePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FullYear => "getFullYear",
+            Self::Month => "getMonth",
+            Self::Date => "getDate",
+            Self::DayOfMonth => "getDayOfMonth",
+            Self::DayOfWeek => "getDayOfWeek",
+            Self::DayOfYear => "getDayOfYear",
+            Self::Hours => "getHours",
+            Self::Minutes => "getMinutes",
+            Self::Seconds => "getSeconds",
+            Self::Milliseconds => "getMilliseconds",
+        })
+    }
+}
+
+fn is_word(name: &str) -> bool {
+    name.starts_with(|letter: char| letter.is_ascii_alphabetic() || letter == '_')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,77 @@
+//! What a condition can cost.
+
+use std::sync::Arc;
+
+use condition::{Condition, Inputs, MAX_ATOMS, NamedConditions, holds};
+use proptest::prelude::*;
+
+fn parse(text: &str) -> Result<Condition, String> {
+    Condition::parse(&Arc::from(text), &NamedConditions::default()).map_err(|error| error.message)
+}
+
+#[test]
+fn depth_length_and_comparisons_are_limited() {
+    for deep in ["(".repeat(4_000), "!".repeat(4_000), "[".repeat(4_000), "size(".repeat(800)] {
+        assert!(parse(&deep).unwrap_err().contains("nested more than"), "{deep}");
+    }
+    let chain = format!("claims{} == 1", ".a".repeat(2_000));
+    assert!(parse(&chain).unwrap_err().contains("members of members"));
+    let long = format!("user == '{}'", "a".repeat(5_000));
+    assert!(parse(&long).unwrap_err().contains("5010 bytes"));
+    let atoms = |count: usize| vec!["user == 'a'"; count].join(" || ");
+    assert!(parse(&atoms(MAX_ATOMS)).is_ok());
+    assert!(parse(&atoms(MAX_ATOMS + 1)).unwrap_err().contains("65 comparisons"));
+}
+
+/// Each contains the one before twice.
+#[test]
+fn conditions_that_name_each_other_are_limited_too() {
+    let mut named = NamedConditions::default();
+    let mut last: Arc<str> = "user == 'a'".into();
+    for number in 0..40 {
+        match Condition::parse(&last, &named) {
+            Ok(condition) => named.add(format!("c{number}").into(), &condition),
+            Err(error) => {
+                assert_eq!((number, error.message.contains("more than 64")), (7, true));
+                return;
+            }
+        }
+        last = format!("c{number} && c{number}").into();
+    }
+    panic!("2^40 comparisons");
+}
+
+#[test]
+fn a_regular_expression_takes_linear_time() {
+    let condition = parse("request.path.matches('^(a+)+$')").unwrap();
+    let path = format!("{}b", "a".repeat(100_000));
+    let mut inputs = Inputs::default();
+    inputs.request.path = path.as_bytes();
+    assert_eq!(holds(&condition.expression, &inputs), Some(false));
+    assert!(parse("user.matches('((a{100}){100}){100}')").unwrap_err().contains("too large"));
+}
+
+proptest! {
+    /// Also what a person would not write.
+    #[test]
+    fn no_text_makes_the_parser_panic(text in "[ -~é\n]{0,80}") {
+        if let Ok(condition) = parse(&text) {
+            let _ = holds(&condition.expression, &Inputs::default());
+        }
+    }
+
+    #[test]
+    fn no_mix_of_tokens_makes_it_panic(parts in prop::collection::vec(prop::sample::select(vec![
+        "(", ")", "[", "]", "!", "&&", "||", "==", "<", "in", "?", ":", ".", ",", "-", "'a'", "1",
+        "1.5", "true", "user", "claims", "groups", "request", ".time", ".headers", "['a']", "x",
+        ".exists(x, ", ".all(x, ", "has(", "size(", ".matches('a')", "source.ip", "path.id",
+    ]), 0..14)) {
+        let text = parts.join(" ").replace(" .", ".");
+        if let Ok(condition) = parse(&text) {
+            let shown = condition.expression.to_string();
+            let _ = holds(&condition.expression, &Inputs::default());
+            let again = parse(&shown).map(|again| again.expression);
+            prop_assert_eq!(again, Ok(condition.expression), "{}", shown);
+        }
+    }
+}

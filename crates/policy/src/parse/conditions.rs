@@ -1,0 +1,190 @@
+//! The section `conditions`, and `when` of rules, roles and grants.
+
+use std::sync::Arc;
+
+use condition::{Attribute, Condition, Expression, NamedConditions};
+
+use crate::model::Rule;
+use crate::parse::unresolved::UnresolvedCondition;
+use crate::pattern::{HostLabel, Pattern, Scope, Segment};
+use document::{Fields, Key, Mark, Node, Problem, Reader, Text, closest};
+
+/// The names that conditions give to variables and functions.
+const TAKEN: [&str; 11] = [
+    "request", "source", "user", "roles", "groups", "issuer", "scheme", "claims", "path", "host",
+    "has",
+];
+
+/// Reads the section.
+pub(crate) fn read(
+    reader: &mut Reader,
+    (_, node): (&Key, &Node),
+) -> Option<Vec<(Arc<str>, UnresolvedCondition)>> {
+    let entries = reader.entries(node, "`conditions`")?;
+    let mut conditions = Vec::new();
+    for (key, node) in entries.iter() {
+        let is_word = key.text.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && key.text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        if !is_word || TAKEN.contains(&&*key.text) {
+            let message = format!("`{}` cannot be the name of a condition", key.text);
+            let help = "write letters, digits and `_`, such as `business_hours`";
+            reader.error_help(key.at, message, help);
+            continue;
+        }
+        if let Some(text) = reader.text(node, "a condition") {
+            conditions.push((key.text.clone(), unresolved(reader, &text)));
+        }
+    }
+    Some(conditions)
+}
+
+/// Reads `when`.
+pub(crate) fn read_when(reader: &mut Reader, fields: &Fields<'_>) -> Option<UnresolvedCondition> {
+    let (key, node) = fields.field("when")?;
+    if node.is_nothing() {
+        let help = "write a condition, such as `user == 'alice'`, or leave `when` out";
+        reader.error_help(key.at, "`when` is empty", help);
+        return None;
+    }
+    let text = reader.text(node, "`when`")?;
+    Some(unresolved(reader, &text))
+}
+
+fn unresolved(reader: &Reader, text: &Text<'_>) -> UnresolvedCondition {
+    UnresolvedCondition {
+        text: text.shared.clone(),
+        at: reader.place(text.at),
+        quote: text.columns_before(),
+    }
+}
+
+/// Resolves the names in conditions.
+#[derive(Default)]
+pub(crate) struct Conditions {
+    named: NamedConditions,
+    /// The conditions with names.
+    pub(crate) in_order: Vec<(Arc<str>, Condition)>,
+}
+
+impl Conditions {
+    pub(crate) fn new(
+        unresolved: Vec<(Arc<str>, UnresolvedCondition)>,
+        problems: &mut Vec<Problem>,
+    ) -> Self {
+        let mut conditions = Self::default();
+        for (name, condition) in unresolved {
+            if let Some(condition) = conditions.resolve(&condition, problems) {
+                conditions.named.add(name.clone(), &condition);
+                conditions.in_order.push((name, condition));
+            }
+        }
+        conditions
+    }
+
+    pub(crate) fn resolve(
+        &self,
+        unresolved: &UnresolvedCondition,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Condition> {
+        match Condition::parse(&unresolved.text, &self.named) {
+            Ok(condition) => Some(condition),
+            Err(error) => {
+                let before = unresolved.text.get(..error.offset).unwrap_or_default();
+                let columns = unresolved.quote.map_or(0, |quote| {
+                    quote + u32::try_from(before.chars().count()).unwrap_or(u32::MAX)
+                });
+                let Mark { line, column } =
+                    Mark { line: unresolved.at.line, column: unresolved.at.column + columns };
+                let at = unresolved.at.in_same_file(Mark { line, column });
+                let name = error.message.strip_prefix("unknown name `");
+                let name = name.and_then(|name| name.strip_suffix('`'));
+                let near = name.and_then(|name| {
+                    closest(name, self.named.names().chain(TAKEN))
+                        .map(|near| format!("did you mean `{near}`?"))
+                });
+                let help = near.unwrap_or(error.help);
+                problems.push(Problem::error(at, error.message).help(help));
+                None
+            }
+        }
+    }
+}
+
+/// Reports a placeholder that the condition of a rule reads, and no host or path of the rule has: the
+/// condition could never be computed.
+pub(crate) fn check_placeholders(rule: &Rule, when: &Condition, problems: &mut Vec<Problem>) {
+    let path = rule.resources.iter().flat_map(Pattern::placeholders);
+    let host = rule.scopes.iter().flat_map(Scope::placeholders);
+    let [path, host]: [Vec<Arc<str>>; 2] =
+        [path.map(|(name, _)| name).collect(), host.map(|(name, _)| name).collect()];
+    for attribute in when.expression.attributes() {
+        let (place, name, names) = match attribute {
+            Attribute::PathPlaceholder(name) => ("path", name, &path),
+            Attribute::HostPlaceholder(name) => ("host", name, &host),
+            _ => continue,
+        };
+        if !names.contains(name) {
+            let message = format!("the {place} of this rule has no placeholder `{{{name}}}`");
+            let help = match closest(name, names.iter().map(|name| &**name)) {
+                Some(near) => format!("did you mean `{place}.{near}`?"),
+                None => format!("write `{{{name}}}` in its {place}"),
+            };
+            problems.push(Problem::error(rule.at.clone(), message).help(help));
+        }
+    }
+}
+
+/// The condition of a rule with placeholders such as `{claims.tenant}`: each is the value of its
+/// claim.
+pub(crate) fn with_claims(rule: &Rule, when: Option<Condition>) -> Option<Condition> {
+    let mut attributes = Vec::new();
+    for segment in rule.resources.iter().flat_map(|pattern| &pattern.segments) {
+        if let Segment::Any(name) = segment {
+            attributes.push((Attribute::PathPlaceholder((&**name).into()), name));
+        }
+    }
+    for scope in &rule.scopes {
+        let Scope::Labels(labels) = scope else { continue };
+        for label in labels {
+            if let HostLabel::Any(name) = label {
+                attributes.push((Attribute::HostPlaceholder((&**name).into()), name));
+            }
+        }
+    }
+    let mut equalities: Vec<(Expression, String)> = Vec::new();
+    for (attribute, name) in attributes {
+        let Some(claim) = claim_of(name) else { continue };
+        let expression = Expression::IsClaim(attribute, Box::new(claim));
+        if !equalities.iter().any(|(known, _)| *known == expression) {
+            equalities.push((expression, format!("{{{name}}}")));
+        }
+    }
+    let mut condition = when;
+    for (equality, text) in equalities {
+        condition = Some(match condition {
+            None => Condition { text: text.into(), expression: Arc::new(equality) },
+            Some(Condition { text: when, expression }) => {
+                let joined = Expression::And(Box::new(equality), Box::new((*expression).clone()));
+                Condition { text: when, expression: Arc::new(joined) }
+            }
+        });
+    }
+    condition
+}
+
+/// The claim that a placeholder names: `claims.tenant`, or `claims./org/id` (RFC 6901).
+fn claim_of(name: &str) -> Option<Expression> {
+    let path = name.strip_prefix("claims.")?;
+    let names: Vec<String> = match path.strip_prefix('/') {
+        Some(pointer) => {
+            pointer.split('/').map(|name| name.replace("~1", "/").replace("~0", "~")).collect()
+        }
+        None => vec![path.to_owned()],
+    };
+    let claims = Expression::Attribute(Attribute::Claims);
+    Some(
+        names
+            .into_iter()
+            .fold(claims, |object, name| Expression::Member(Box::new(object), name.into())),
+    )
+}
