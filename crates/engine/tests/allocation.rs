@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use document::Place;
-use engine::{AccessRequest, Decision, Engine, PatternSubject};
+use engine::{AccessRequest, ConditionInputs, Decision, Engine, PatternSubject};
 use generator::{Generator, Shape};
 use policy::Policy;
 use policy::model::{Role, Rule};
@@ -33,6 +33,41 @@ fn a_decision_and_the_roles_of_a_cached_caller_allocate_nothing() {
         assert_eq!(counted.count_total, 0, "{caller:?}: {owned:?}");
     }
     assert!(allowed > 500, "{allowed} were allowed");
+}
+
+/// The conditions of a known caller: a header, an address, an hour, a claim, a role.
+#[test]
+fn conditions_of_a_cached_caller_allocate_nothing() {
+    let mut generator = Generator::new(Shape { one: 30, ..Shape::default() }, 7);
+    let mut policy = generator.policy();
+    generator.add_conditions(&mut policy, 50);
+    let engine = Engine::compile(&policy);
+    let (mut allowed, mut compared) = (0, 0);
+    for _ in 0..2_000 {
+        let caller = generator.caller();
+        let owned = generator.request(&policy, &caller);
+        let inputs = generator.inputs();
+        let user = caller.user.as_deref().unwrap_or("a");
+        let roles = engine.roles_of(user, caller.groups.iter().map(String::as_str), []);
+        let conditions = engine.caller_conditions(&roles, inputs.caller(&caller));
+        let request = inputs.request();
+        // What a client encodes is decoded into a text of its own.
+        if owned.resource.contains('%') || request.query.is_some_and(|query| query.contains(&b'%'))
+        {
+            continue;
+        }
+        let inputs = ConditionInputs { request, caller: conditions.as_ref() };
+        let subject = Some(PatternSubject::named(user.as_bytes()));
+        // A regular expression makes its cache when it is first used.
+        let _ = engine.decide_with(&roles, subject, owned.borrowed(), &inputs);
+        let counted = allocation_counter::measure(|| {
+            let decision = engine.decide_with(&roles, subject, owned.borrowed(), &inputs);
+            allowed += usize::from(matches!(decision, Decision::Allowed(_)));
+        });
+        assert_eq!(counted.count_total, 0, "{caller:?}: {owned:?}");
+        compared += 1;
+    }
+    assert!(allowed > 200 && compared > 500, "{allowed} of {compared} were allowed");
 }
 
 #[test]
