@@ -46,6 +46,10 @@ warnings! {
     /// Action groups of a search cluster that contain each other: as in its plugin, each has the
     /// actions of all of them.
     CircularGroup = "circular-group",
+    /// Something is allowed by headers or parameters alone, which every client can send.
+    ClientChosen = "client-chosen",
+    /// A condition without a variable.
+    ConstantCondition = "constant-condition",
     /// An `allow` rule whose requests are all denied.
     DeniedRule = "denied-rule",
     /// A claim whose name looks like a path.
@@ -73,6 +77,8 @@ warnings! {
     LikePlaceholder = "like-placeholder",
     /// A large `clock_skew`.
     LongClockSkew = "long-clock-skew",
+    /// The condition of a role reads a placeholder that none of its rules has, so that none counts.
+    MissingPlaceholder = "missing-placeholder",
     /// Users whose hashes have different algorithms or parameters: the time of an answer can show
     /// which users exist.
     MixedHashes = "mixed-hashes",
@@ -142,6 +148,8 @@ warnings! {
     UnusedRule = "unused-rule",
     /// A method that is not registered.
     UnusualMethod = "unusual-method",
+    /// An hour or a day of the time of a request, without a time zone.
+    UtcHours = "utc-hours",
     /// `verify: false`.
     UnverifiedPasswords = "unverified-passwords",
     /// A password hash that is too easy to break.

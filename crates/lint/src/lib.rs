@@ -6,6 +6,7 @@
 
 mod below;
 mod bypass;
+mod conditions;
 mod cover;
 mod names;
 mod overlap;
@@ -70,6 +71,7 @@ fn find_warnings(parsed: &Parsed) -> Vec<Problem> {
     shared::shared_users(policy, &compared, &mut warnings);
     shared::shared_names(policy, &compared, &mut warnings);
     shared::prefixed_users(policy, &mut warnings);
+    conditions::conditions(policy, &mut warnings);
     let trie = Trie::new(policy);
     trie.case_variants(&mut warnings);
     trie.trailing_slashes(&mut warnings);

@@ -34,7 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("document", &[]),
     ("condition", &[]),
     ("policy", &["condition", "document"]),
-    ("lint", &["document", "policy"]),
+    ("lint", &["condition", "document", "policy"]),
     ("generator", &["condition", "document", "policy"]),
     ("engine", &["condition", "document", "policy"]),
     ("identity", &["document", "policy"]),

@@ -1,0 +1,97 @@
+//! Conditions that are valid but probably not intended.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use condition::{Attribute, Condition, Expression};
+use document::{Place, Problem, Warning};
+use policy::model::{Effect, Policy, Role};
+use policy::pattern::{Pattern, Scope};
+
+use crate::warnings::Warnings;
+
+pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
+    for (_, _, rule, effect) in policy.rules() {
+        if let Some(when) = &rule.when {
+            check(when, &rule.at, warnings);
+            if effect == Effect::Allow {
+                client_chosen(when, &rule.at, warnings);
+            }
+        }
+    }
+    for role in policy.roles.iter() {
+        if let Some(when) = &role.when {
+            check(when, &role.at, warnings);
+            client_chosen(when, &role.at, warnings);
+            missing_placeholders(role, when, warnings);
+        }
+    }
+    for grant in &policy.grants {
+        if let Some(when) = &grant.when {
+            let at = &policy.roles.at(grant.role).at;
+            check(when, at, warnings);
+            client_chosen(when, at, warnings);
+        }
+    }
+}
+
+/// Warns of a condition without a variable, and of an hour or a day without a time zone.
+fn check(when: &Condition, at: &Place, warnings: &mut Warnings) {
+    if when.expression.attributes().is_empty() {
+        let message = format!("the condition `{when}` is the same for every request");
+        let problem = Problem::warning(at.clone(), Warning::ConstantCondition, message);
+        warnings.push(problem.help("compare a variable, such as `source.ip`, or leave it out"));
+    }
+    if has_hour_without_zone(&when.expression) {
+        let message = format!("hours and days in `{when}` are those of UTC");
+        let problem = Problem::warning(at.clone(), Warning::UtcHours, message);
+        let help = "name the time zone, such as `getHours('Europe/Berlin')`, or `'UTC'`";
+        warnings.push(problem.help(help));
+    }
+}
+
+fn has_hour_without_zone(expression: &Expression) -> bool {
+    match expression {
+        Expression::TimePart(_, time, zone) if zone.name().is_none() => {
+            matches!(**time, Expression::Attribute(Attribute::Time))
+        }
+        _ => expression.parts().into_iter().any(has_hour_without_zone),
+    }
+}
+
+/// Warns of what is allowed by headers and parameters alone, which every client can send.
+fn client_chosen(when: &Condition, at: &Place, warnings: &mut Warnings) {
+    let attributes = when.expression.attributes();
+    let mut others = attributes
+        .iter()
+        .filter(|attribute| !matches!(attribute, Attribute::Header(_) | Attribute::Query(_)));
+    if !attributes.is_empty() && others.next().is_none() {
+        let message = format!("every client can make `{when}` true");
+        let problem = Problem::warning(at.clone(), Warning::ClientChosen, message);
+        let help = "make sure that Envoy sets the header, or that this protects nothing";
+        warnings.push(problem.help(help));
+    }
+}
+
+/// Warns of a placeholder that the condition of a role reads, and no rule of the role has.
+fn missing_placeholders(role: &Role, when: &Condition, warnings: &mut Warnings) {
+    let rules = role.allow.iter().chain(&role.deny);
+    let path = rules.clone().flat_map(|rule| &rule.resources).flat_map(Pattern::placeholders);
+    let host = rules.flat_map(|rule| &rule.scopes).flat_map(Scope::placeholders);
+    let [path, host]: [BTreeSet<Arc<str>>; 2] =
+        [path.map(|(name, _)| name).collect(), host.map(|(name, _)| name).collect()];
+    for attribute in when.expression.attributes() {
+        let has_placeholder = match attribute {
+            Attribute::PathPlaceholder(name) => path.contains(name),
+            Attribute::HostPlaceholder(name) => host.contains(name),
+            _ => true,
+        };
+        if !has_placeholder && role.extends.is_empty() {
+            let message =
+                format!("no rule of `{}` has the placeholder of `{attribute}`", role.name);
+            let problem = Problem::warning(role.at.clone(), Warning::MissingPlaceholder, message);
+            let help = "write the placeholder in a rule: without it, no rule of the role counts";
+            warnings.push(problem.help(help));
+        }
+    }
+}
