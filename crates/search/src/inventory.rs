@@ -4,11 +4,13 @@
 
 mod resolved;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::BuildHasher;
 use std::ops::Range;
 
 use foldhash::fast::FixedState;
-use indexmap::IndexMap;
+use hashbrown::HashTable;
 use roaring::RoaringBitmap;
 
 /// The kind of a name.
@@ -49,15 +51,18 @@ pub struct InventoryBuilder {
 /// The contents of a cluster at some moment. It never changes.
 #[derive(Clone, Debug, Default)]
 pub struct Inventory {
-    /// The hash function has a fixed key: only the cluster's names are stored.
-    names: IndexMap<Box<str>, Kind, FixedState>,
+    /// All names, one after the other: a box for each would take as much memory again.
+    text: Box<str>,
+    /// For each name, its end in `text`.
+    name_ends: Box<[u32]>,
+    kinds: Box<[Kind]>,
+    /// The ids, by the hashes of their names.
+    ids: HashTable<u32>,
     /// For each name, the end of its list in `related`. The list starts at the end before.
     related_ends: Box<[u32]>,
     /// Indices of aliases, backing indices of data streams, and for each index its groups: aliases
     /// and data streams.
     related: Box<[u32]>,
-    /// For each name, the bytes of all names up to and including this name.
-    byte_sums: Box<[u32]>,
     /// For each name, the number of members of all aliases and data streams up to and including it.
     member_sums: Box<[u32]>,
     pub(crate) open: RoaringBitmap,
@@ -127,17 +132,17 @@ impl InventoryBuilder {
         Some(name)
     }
 
-    /// Builds the inventory, with the unlisted indices. Names beyond four billion are left out: for
-    /// a name that the inventory lacks, the patterns decide.
+    /// Builds the inventory, with the unlisted indices. Names beyond four billion bytes of names
+    /// are left out: for a name that the inventory lacks, the patterns decide.
     #[must_use]
     pub fn build(&self) -> Inventory {
         let members = self.names.values().flat_map(|added| &added.members);
         let unlisted: BTreeSet<&String> =
             members.filter(|member| !self.names.contains_key(*member)).collect();
-        let mut builder = self.clone();
+        let mut builder = Cow::Borrowed(self);
         for name in &unlisted {
             // Open and not hidden, so patterns match it.
-            builder.index(name, true, false);
+            builder.to_mut().index(name, true, false);
         }
         let mut inventory = builder.build_added();
         inventory.unlisted = unlisted.into_iter().filter_map(|name| inventory.id(name)).collect();
@@ -147,8 +152,12 @@ impl InventoryBuilder {
     /// Builds the inventory of the names that were added.
     fn build_added(&self) -> Inventory {
         let mut inventory = Inventory::default();
-        for (id, (name, added)) in (0..u32::MAX).zip(&self.names) {
-            inventory.names.insert(name.as_str().into(), added.kind);
+        let (mut text, mut name_ends, mut kinds) = (String::new(), Vec::new(), Vec::new());
+        for (id, (name, added)) in (0..).zip(&self.names) {
+            let Ok(end) = u32::try_from(text.len() + name.len()) else { break };
+            text.push_str(name);
+            name_ends.push(end);
+            kinds.push(added.kind);
             let of_kind = match added.kind {
                 Kind::OpenIndex => &mut inventory.open,
                 Kind::ClosedIndex => &mut inventory.closed,
@@ -160,6 +169,14 @@ impl InventoryBuilder {
                 inventory.hidden.insert(id);
             }
         }
+        inventory.text = text.into();
+        inventory.name_ends = name_ends.into();
+        inventory.kinds = kinds.into();
+        let mut ids = HashTable::with_capacity(self.names.len());
+        for id in 0..inventory.len() {
+            ids.insert_unique(hash(inventory.name(id)), id, |id| hash(inventory.name(*id)));
+        }
+        inventory.ids = ids;
         // Aliases and data streams with their members, in both directions.
         let mut links: Vec<(u32, u32)> = Vec::new();
         for (group, added) in (0..inventory.len()).zip(self.names.values()) {
@@ -171,12 +188,14 @@ impl InventoryBuilder {
         links.sort_unstable();
         links.dedup();
         let names = 0..inventory.len();
-        inventory.related_ends = names
-            .clone()
-            .map(|id| saturated(links.partition_point(|(name, _)| *name <= id)))
-            .collect();
+        let mut end = 0;
+        let ends = names.clone().map(|id| {
+            let links = links.get(end..).unwrap_or_default();
+            end += links.iter().take_while(|(name, _)| *name == id).count();
+            saturated(end)
+        });
+        inventory.related_ends = ends.collect();
         inventory.related = links.into_iter().map(|(_, related)| related).collect();
-        inventory.byte_sums = sums(names.clone().map(|id| inventory.name(id).len()));
         inventory.member_sums = sums(names.map(|id| inventory.members(id).len()));
         inventory
     }
@@ -186,40 +205,37 @@ impl Inventory {
     /// How many names there are. Their ids count from 0.
     #[must_use]
     pub fn len(&self) -> u32 {
-        saturated(self.names.len())
+        saturated(self.kinds.len())
     }
 
     /// Whether it has no names.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.names.is_empty()
+        self.kinds.is_empty()
     }
 
     /// The id of a name.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<u32> {
-        self.names.get_index_of(name).and_then(|id| u32::try_from(id).ok())
+        self.ids.find(hash(name), |id| self.name(*id) == name).copied()
     }
 
     /// The name with this id; empty if there is none.
     #[must_use]
     pub fn name(&self, id: u32) -> &str {
-        self.names.get_index(id as usize).map_or("", |(name, _)| name)
+        self.text.get(range(&self.name_ends, id)).unwrap_or_default()
     }
 
     /// The kind of the name with this id.
     #[must_use]
     pub fn kind(&self, id: u32) -> Option<Kind> {
-        self.names.get_index(id as usize).map(|(_, kind)| *kind)
+        self.kinds.get(id as usize).copied()
     }
 
     /// The indices of an alias or data stream, or the aliases and data streams of an index. Sorted.
     #[must_use]
     pub fn related(&self, id: u32) -> &[u32] {
-        let start = entry_before(&self.related_ends, id);
-        self.related
-            .get(start..entry_before(&self.related_ends, id.saturating_add(1)))
-            .unwrap_or_default()
+        self.related.get(range(&self.related_ends, id)).unwrap_or_default()
     }
 
     /// Whether the name with this id names an index.
@@ -261,23 +277,43 @@ impl Inventory {
 
     /// The bytes of a range of names.
     pub(crate) fn bytes_in(&self, names: Range<u32>) -> usize {
-        sum_in(&self.byte_sums, names)
+        sum_in(&self.name_ends, names)
     }
 
     /// The ids of the names that start with this text.
     #[must_use]
     pub fn with_prefix(&self, prefix: impl AsRef<[u8]>) -> Range<u32> {
-        let (names, prefix) = (self.names.as_slice(), prefix.as_ref());
-        let start = names.partition_point(|name, _| name.as_bytes() < prefix);
-        let end = names.partition_point(|name, _| {
-            name.as_bytes() < prefix || name.as_bytes().starts_with(prefix)
-        });
-        saturated(start)..saturated(end)
+        let prefix = prefix.as_ref();
+        self.partition_point(|name| name < prefix)
+            ..self.partition_point(|name| name < prefix || name.starts_with(prefix))
+    }
+
+    /// The first id whose name is not before a place in the order.
+    fn partition_point(&self, is_before: impl Fn(&[u8]) -> bool) -> u32 {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match is_before(self.name(middle).as_bytes()) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
     }
 }
 
 fn saturated(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+/// The key is fixed: only the cluster's names are stored.
+fn hash(name: &str) -> u64 {
+    FixedState::default().hash_one(name)
+}
+
+/// The place of the part of this id, if each part ends at its end and starts at the end before.
+fn range(ends: &[u32], id: u32) -> Range<usize> {
+    entry_before(ends, id)..entry_before(ends, id.saturating_add(1))
 }
 
 /// For each number, the sum up to and including it.

@@ -342,10 +342,9 @@ pub(crate) fn names_of<'i>(
     evaluation: EvaluationType,
     id: &'i u32,
 ) -> &'i [u32] {
-    match (evaluation, inventory.members(*id)) {
-        (EvaluationType::Legacy, members @ [_, ..]) if inventory.aliases.contains(*id) => members,
-        (EvaluationType::Legacy | EvaluationType::V4, _) => std::slice::from_ref(id),
-    }
+    let is_alias = evaluation == EvaluationType::Legacy && inventory.aliases.contains(*id);
+    let members = if is_alias { inventory.members(*id) } else { &[] };
+    if members.is_empty() { std::slice::from_ref(id) } else { members }
 }
 
 /// The parts of an expression without the unknown names that a later part excludes. Searching for

@@ -1,7 +1,9 @@
 //! The body of `_bulk`.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+
+use foldhash::quality::RandomState;
+use indexmap::IndexMap;
 
 use super::ingest_anywhere;
 use crate::action::Action;
@@ -24,7 +26,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         return Err(Problem::Invalid("it has no body"));
     }
     let default = reading.index_name("index")?;
-    let mut work_by_index: BTreeMap<Cow<'_, str>, u8> = BTreeMap::new();
+    let mut work_by_index: IndexMap<Cow<'_, str>, u8, RandomState> = IndexMap::default();
     let mut has_pipeline = false;
     each_item(body, RepeatedItems::Skipped, |item| {
         has_pipeline |= item.has_pipeline;

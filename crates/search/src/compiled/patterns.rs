@@ -97,16 +97,17 @@ impl Patterns {
 /// The names of the inventory that a pattern matches. Names with the same prefix are a range of
 /// ids.
 pub(super) fn matching_names(pattern: &Pattern, inventory: &Inventory) -> RoaringBitmap {
-    let range = inventory.with_prefix(pattern.literal_prefix().collect::<Vec<u8>>());
     let mut names = RoaringBitmap::new();
     match pattern.matcher() {
         Matcher::Nothing => {}
-        Matcher::Anything | Matcher::Prefix(_) => drop(names.insert_range(range)),
+        Matcher::Anything => drop(names.insert_range(0..inventory.len())),
         Matcher::Exact(text) => names.extend(inventory.id(text)),
+        Matcher::Prefix(text) => drop(names.insert_range(inventory.with_prefix(text.as_bytes()))),
         Matcher::Glob(_) | Matcher::Regex(_) => {
+            let range = inventory.with_prefix(pattern.literal_prefix().collect::<Vec<u8>>());
             names.extend(range.filter(|id| pattern.matches(inventory.name(*id))));
+            names.optimize();
         }
     }
-    names.optimize();
     names
 }

@@ -160,7 +160,7 @@ impl FastCheck<'_> {
         }
         need.actions.iter().all(|action| {
             let allowed = caller.roles.allowed(privileges, *action);
-            allowed.is_some_and(|allowed| names.is_subset(allowed.known.names()))
+            allowed.is_some_and(|allowed| allowed.known.contains_all(names))
         }) && self.is_unfiltered(|restricted| {
             !restricted.is_disjoint(names) || !restricted.is_disjoint(replaced_aliases)
         })
@@ -175,8 +175,8 @@ impl FastCheck<'_> {
             LazyCell::new(|| is_legacy && is_unresolved(self.privileges.inventory(), expression));
         expression.parts().all(|part| match part {
             Part::Name(name) => {
-                let id = inventory.id(name);
-                let is_alias = id.is_some_and(|id| inventory.aliases.contains(id));
+                let is_alias = is_legacy
+                    && inventory.id(name).is_some_and(|id| inventory.aliases.contains(id));
                 // An alias of an unresolved expression is not replaced by its members.
                 !(is_alias && *is_unresolved) && self.permits_name(name)
             }
