@@ -119,13 +119,14 @@ impl<I: Id + Ord> Members<I> {
         granted.dedup();
         // A name is added with its first grant, so each id has a chunk, and the chunks are in the
         // order of the ids. Many users have the same grants. Their closure is computed once.
-        let mut sets_by_grants: HashMap<SmallVec<[RoleId; 8]>, RoleSetId, RandomState> =
-            HashMap::default();
+        let mut sets_by_grants: HashMap<Vec<RoleId>, RoleSetId, RandomState> = HashMap::default();
+        let mut roles = Vec::new();
         let sets = granted.chunk_by(|a, b| a.0 == b.0).map(|grants| {
-            let roles = grants.iter().map(|(_, role)| *role).collect();
-            *sets_by_grants.entry(roles).or_insert_with_key(|roles| {
-                sets.add(closure.pack(reserved.iter().chain(roles).copied()))
-            })
+            roles.clear();
+            roles.extend(grants.iter().map(|(_, role)| *role));
+            *sets_by_grants
+                .entry_ref(&*roles)
+                .or_insert_with(|| sets.add(closure.pack(reserved.iter().chain(&roles).copied())))
         });
         Self { sets: sets.collect(), names }
     }

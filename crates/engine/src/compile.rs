@@ -9,7 +9,7 @@ use crate::Engine;
 use crate::actions::Actions;
 use crate::callers::Callers;
 use crate::conditions::Conditions;
-use crate::rows::{ConditionalEntry, Entry, RowsBuilder};
+use crate::rows::{ConditionalEntry, Entry, Rows, RowsBuilder};
 use crate::scopes::Scopes;
 use crate::trie::{End, TrieBuilder};
 
@@ -37,7 +37,7 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
         }
     }
     let rows = rows(ends, conditional_ends, &mut trie);
-    Engine { callers, conditions, actions, scopes, trie: trie.finish(), rows: rows.finish() }
+    Engine { callers, conditions, actions, scopes, trie: trie.finish(), rows }
 }
 
 /// Whether the trie alone does not tell whether the rule counts.
@@ -115,7 +115,7 @@ fn rows(
     mut ends: Vec<(End, Entry)>,
     mut conditional: Vec<(End, ConditionalEntry)>,
     trie: &mut TrieBuilder,
-) -> RowsBuilder {
+) -> Rows {
     ends.sort_unstable_by_key(|(end, entry)| (*end, entry.order()));
     ends.dedup();
     conditional.sort_unstable_by_key(|(end, entry)| (*end, entry.entry.order(), entry.guard));
@@ -136,7 +136,7 @@ fn rows(
     for chunk in with_conditions.chunk_by(|(a, _), (b, _)| a == b) {
         set_conditional_row(chunk, &mut rows, trie);
     }
-    rows
+    rows.finish()
 }
 
 /// Sets the rows of the ends before this end, which have rules with conditions only.

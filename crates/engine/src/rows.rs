@@ -5,8 +5,10 @@
 //! entries, such as that of `/**` with a rule for each of 1,000 roles, is indexed by action, and
 //! then by a set of roles: an intersection of two sets finds the deciding rule.
 
+use std::hash::BuildHasher;
+
 use foldhash::fast::RandomState;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashTable};
 use policy::Decision;
 use policy::ids::{Id, IdVec, id_types};
 use policy::model::{Effect, RoleId, RuleId};
@@ -213,6 +215,12 @@ impl Rows {
         }
     }
 
+    /// The entries of a short row.
+    fn short_row(&self, row: RowId) -> &[Entry] {
+        let mut rows = self.short.from(row.first()).split_inclusive(|entry| entry.is_last);
+        rows.next().unwrap_or_default()
+    }
+
     /// Takes two look-ups, whatever the number of rules: the rules of every action, and the rules
     /// of this action.
     fn search_wide(&self, row: WideId, search: &mut Search<'_>) {
@@ -239,7 +247,10 @@ impl Rows {
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,
-    ids: HashMap<(Box<[Entry]>, Box<[ConditionalEntry]>), RowId, RandomState>,
+    /// The short rows, by the hashes of their entries. With a copy of the entries of each row,
+    /// compiling 100,000 rules took half as long again (November 2026).
+    short: HashTable<RowId>,
+    wide: HashMap<(Box<[Entry]>, Box<[ConditionalEntry]>), RowId, RandomState>,
 }
 
 impl RowsBuilder {
@@ -249,19 +260,22 @@ impl RowsBuilder {
         if let Some(last) = entries.last_mut() {
             last.is_last = true;
         }
-        let key: (Box<[Entry]>, Box<[ConditionalEntry]>) = ((&*entries).into(), conditional.into());
-        if let Some(row) = self.ids.get(&key) {
+        let Self { rows, short, wide } = self;
+        if entries.len() > MAX_SHORT || !conditional.is_empty() {
+            let row = wide.entry(((&*entries).into(), conditional.into()));
+            return *row.or_insert_with(|| {
+                RowId(rows.wide.push(WideRow::new(entries, conditional)).0 | WIDE)
+            });
+        }
+        let seed = wide.hasher();
+        let hash = seed.hash_one(&*entries);
+        if let Some(row) = short.find(hash, |row| rows.short_row(*row) == entries) {
             return *row;
         }
-        let row = if entries.len() > MAX_SHORT || !conditional.is_empty() {
-            RowId(self.rows.wide.push(WideRow::new(entries, conditional)).0 | WIDE)
-        } else {
-            let row = RowId(self.rows.short.next_id().0);
-            assert!(!row.is_wide(), "a policy has fewer than 2^31 entries of short rows");
-            self.rows.short.extend(entries.iter().copied());
-            row
-        };
-        self.ids.insert(key, row);
+        let row = RowId(rows.short.next_id().0);
+        assert!(!row.is_wide(), "a policy has fewer than 2^31 entries of short rows");
+        rows.short.extend(entries.iter().copied());
+        short.insert_unique(hash, row, |row| seed.hash_one(rows.short_row(*row)));
         row
     }
 
