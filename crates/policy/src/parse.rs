@@ -114,9 +114,9 @@ pub fn parse(files: &dyn Files, file: &Path) -> Parsed {
             parser.problems.push(Problem::error(Place::start_of(file), message));
         }
     }
-    let PolicyParser { files, policy, mut problems, .. } = parser;
-    let grants = policy.grants.clone();
-    let policy = resolve::resolve(policy, &mut problems);
+    let PolicyParser { files, mut policy, mut problems, .. } = parser;
+    let grants = std::mem::take(&mut policy.grants);
+    let policy = resolve::resolve(policy, &grants, &mut problems);
     Parsed { policy, problems, grants, file: file.to_owned(), files: files.into_read() }
 }
 

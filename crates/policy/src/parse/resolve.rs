@@ -16,8 +16,12 @@ use crate::parse::user_ids::{self, Sources};
 use crate::pattern::Actions;
 use document::{Place, Problem, Suggestions, Warning};
 
-/// Resolves every name. Cycles in `extends` are cut, so that later passes end.
-pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> Policy {
+/// Resolves every name, those of `grants` too. Cycles in `extends` are cut, so that later passes end.
+pub(crate) fn resolve(
+    policy: UnresolvedPolicy,
+    grants: &[UnresolvedGrant],
+    problems: &mut Vec<Problem>,
+) -> Policy {
     let unresolved = policy.conditions.map(|(_, section)| section).unwrap_or_default();
     let conditions = Conditions::new(unresolved, problems);
     let mut names = Names {
@@ -49,9 +53,8 @@ pub(crate) fn resolve(policy: UnresolvedPolicy, problems: &mut Vec<Problem>) -> 
     }
     cut_cycles(&mut roles, &extends_at, problems);
     limit_rules(&roles, problems);
-    let grants = policy
-        .grants
-        .into_iter()
+    let grants = grants
+        .iter()
         .filter_map(|grant| names.resolve_grant(grant, &conditions, problems))
         .collect();
     let allow_response = policy.allow_response.map(|(_, section)| section).unwrap_or_default();
@@ -215,14 +218,14 @@ impl Names {
 
     fn resolve_grant(
         &mut self,
-        unresolved: UnresolvedGrant,
+        unresolved: &UnresolvedGrant,
         conditions: &Conditions,
         problems: &mut Vec<Problem>,
     ) -> Option<Grant> {
         let role = self.find(&unresolved.role, &unresolved.at, problems)?;
-        let [users, groups] = [unresolved.users, unresolved.groups]
-            .map(|names| names.into_iter().map(|name| name.name).collect());
-        let when = unresolved.when.and_then(|when| conditions.resolve(&when, problems));
+        let [users, groups] = [&unresolved.users, &unresolved.groups]
+            .map(|names| names.iter().map(|name| name.name.clone()).collect());
+        let when = unresolved.when.as_ref().and_then(|when| conditions.resolve(when, problems));
         Some(Grant { role, users, groups, when })
     }
 

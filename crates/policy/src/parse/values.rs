@@ -31,7 +31,8 @@ pub(crate) fn name_refs(
     item: &str,
 ) -> Vec<NameRef> {
     let names = names(reader, fields, key, item);
-    names.into_iter().map(|name| NameRef { name: name.shared.clone(), at: name.at }).collect()
+    // Not `into_iter`, which would keep the larger allocation of the texts.
+    names.iter().map(|name| NameRef { name: name.shared.clone(), at: name.at }).collect()
 }
 
 /// A list of names, none of them empty.
