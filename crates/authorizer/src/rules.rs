@@ -167,7 +167,7 @@ impl Rules {
         let (reason, rule) = match self.decide(parsed, roles, subject_of_patterns, &inputs).1 {
             Decision::Allowed(rule) => {
                 let mut cached = attached.map_or(&self.anonymous, |attached| &attached.headers);
-                let held = self.held_role_names(parsed, roles, &inputs);
+                let held = self.held_role_names(parsed, roles, subject_of_patterns, &inputs);
                 if let Some(held) = &held {
                     let kept = attached.and_then(|attached| attached.with_claims.as_deref());
                     let kept = kept.map(|(subject, trust)| (subject, *trust));
@@ -322,12 +322,13 @@ impl Rules {
         &self,
         parsed: &ParsedRequest<'_>,
         roles: &RoleSet,
+        subject: Option<PatternSubject<'_>>,
         inputs: &ConditionInputs<'_>,
     ) -> Option<Vec<&str>> {
         inputs.caller.filter(|caller| caller.has_uncertain_roles())?;
         let ParsedRequest { method: action, host: scope, paths, credentials: _ } = parsed;
         let request = AccessRequest { action, scope, resource: paths.first() };
-        Some(self.engine.held_role_names(roles, request, inputs))
+        Some(self.engine.held_role_names(roles, subject, request, inputs))
     }
 
     fn unreserved_role_names(&self, roles: &RoleSet) -> Vec<String> {

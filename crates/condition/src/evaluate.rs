@@ -217,7 +217,10 @@ impl<'a> Evaluation<'_, 'a> {
             Expression::All(list, predicate) => self.any(list, predicate, false),
             Expression::IsClaim(placeholder, claim) => {
                 let claim = self.evaluate(claim);
-                Ok(Value::Bool(self.is_claim(placeholder, &claim)))
+                match claim {
+                    Err(Fault::Unknown) => Err(Fault::Unknown),
+                    claim => Ok(Value::Bool(self.is_claim(placeholder, &claim))),
+                }
             }
         }
     }

@@ -171,9 +171,15 @@ impl fmt::Display for Shown<'_> {
                 ItemName(self.depth),
                 self.predicate(predicate)
             ),
-            Expression::IsClaim(placeholder, claim) => {
-                write!(f, "{placeholder} == {}", self.part(claim))
+            Expression::IsClaim(Attribute::HostPlaceholder(name), _) => {
+                write!(f, "{{{name}}} is the label of the host")
             }
+            Expression::IsClaim(placeholder, claim) => match placeholder {
+                Attribute::PathPlaceholder(name) => {
+                    write!(f, "{{{name}}} is the segment of the path")
+                }
+                _ => write!(f, "{placeholder} == {}", self.part(claim)),
+            },
             Expression::Cached(place) => write!(f, "cached[{place}]"),
         }
     }

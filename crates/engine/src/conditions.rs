@@ -278,9 +278,11 @@ impl<'r> Candidates<'r> {
         Inputs { request, cached, placeholders, caller: None }
     }
 
-    /// Whether the caller has a role.
-    pub(crate) fn has(&mut self, role: RoleId) -> bool {
-        let inputs = self.inputs(Placeholders::default());
+    /// Whether the caller has a role, where conditions see the placeholders of this guard.
+    pub(crate) fn has(&mut self, role: RoleId, guard: Option<GuardId>) -> bool {
+        let guard = guard.map(|guard| self.conditions.guards.at(guard));
+        let placeholders = guard.map(|guard| Placeholders { path: &guard.path, host: &guard.host });
+        let inputs = self.inputs(placeholders.unwrap_or_default());
         self.has_role(role, &inputs) == Some(true)
     }
 

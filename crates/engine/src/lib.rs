@@ -125,16 +125,19 @@ impl Engine {
         certain.filter_map(|role| self.callers.role_name(role)).collect()
     }
 
-    /// The names of those of the roles that the caller has for this request, in policy order.
+    /// The names of those of the roles that the caller has for this allowed request, in policy
+    /// order. Conditions see the placeholders of the rule that allows it.
     pub fn held_role_names<'e>(
         &'e self,
         roles: &RoleSet,
+        subject: Option<PatternSubject<'_>>,
         request: AccessRequest<'_>,
         inputs: &ConditionInputs<'_>,
     ) -> Vec<&'e str> {
-        let mut candidates = Candidates::new(&self.conditions, request, inputs);
+        let mut search = self.search(roles, subject, request, inputs);
         let held = roles.iter().filter(|role| {
-            !inputs.caller.is_some_and(|caller| caller.is_uncertain(*role)) || candidates.has(*role)
+            !inputs.caller.is_some_and(|caller| caller.is_uncertain(*role))
+                || search.has_role(*role)
         });
         held.filter_map(|role| self.callers.role_name(role)).collect()
     }
@@ -173,12 +176,23 @@ impl Engine {
         request: AccessRequest<'_>,
         inputs: &ConditionInputs<'_>,
     ) -> Decision {
+        self.search(roles, subject, request, inputs).decision()
+    }
+
+    #[inline]
+    fn search<'r>(
+        &'r self,
+        roles: &'r RoleSet,
+        subject: Option<PatternSubject<'_>>,
+        request: AccessRequest<'r>,
+        inputs: &'r ConditionInputs<'r>,
+    ) -> Search<'r> {
         let candidates = Candidates::new(&self.conditions, request, inputs);
         let mut search = Search::new(roles, self.actions.find(request.action), candidates);
         if let Some(mut walk) = Walk::new(request.resource, subject) {
             self.scopes.roots(request.scope, |roots| walk.add_roots(roots));
             self.trie.walk(&mut walk, &mut |row| self.rows.search(row, &mut search));
         }
-        search.decision()
+        search
     }
 }

@@ -108,6 +108,8 @@ pub(crate) struct Search<'r> {
     deny: RuleId,
     /// An `allow` rule of which a condition is not true.
     failed: RuleId,
+    /// The last `allow` rule with conditions that was kept, and its guard.
+    kept_guard: Option<(RuleId, GuardId)>,
     candidates: Candidates<'r>,
 }
 
@@ -117,7 +119,15 @@ impl<'r> Search<'r> {
         action: ActionId,
         candidates: Candidates<'r>,
     ) -> Self {
-        Self { roles, action, allow: NO_RULE, deny: NO_RULE, failed: NO_RULE, candidates }
+        Self {
+            roles,
+            action,
+            allow: NO_RULE,
+            deny: NO_RULE,
+            failed: NO_RULE,
+            kept_guard: None,
+            candidates,
+        }
     }
 
     /// A `deny` rule wins over every `allow` rule, whichever has the lower id. Without any rule,
@@ -145,12 +155,21 @@ impl<'r> Search<'r> {
         }
         let Some(truth) = self.candidates.truth(role, guard) else { return };
         match (effect, truth) {
-            (Effect::Allow, Some(true)) | (Effect::Deny, Some(true) | None) => {
+            (Effect::Allow, Some(true)) => {
                 self.keep_lowest(effect, rule);
+                self.kept_guard = Some((rule, guard));
             }
+            (Effect::Deny, Some(true) | None) => self.keep_lowest(effect, rule),
             (Effect::Allow, Some(false) | None) => self.failed = rule.min(self.failed),
             (Effect::Deny, Some(false)) => {}
         }
+    }
+
+    /// Which of these roles the caller has, where conditions see the placeholders of the rule that
+    /// allows.
+    pub(crate) fn has_role(&mut self, role: RoleId) -> bool {
+        let guard = self.kept_guard.filter(|(rule, _)| *rule == self.allow);
+        self.candidates.has(role, guard.map(|(_, guard)| guard))
     }
 
     fn keep_lowest(&mut self, effect: Effect, rule: RuleId) {
