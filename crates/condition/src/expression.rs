@@ -283,7 +283,7 @@ impl Expression {
         }
     }
 
-    fn parts_mut(&mut self) -> Vec<&mut Self> {
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Self> {
         match self {
             Self::Constant(_)
             | Self::Attribute(_)

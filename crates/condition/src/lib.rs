@@ -3,7 +3,7 @@
 //!
 //! Read [`Condition`] first. `token` and `syntax` parse a text, `check` finds out what its names
 //! mean and whether the types fit, `expression` is the result, `evaluate` computes it for the
-//! variables of a request. Nothing here depends on how a policy is written or compiled.
+//! variables of a request, `reduce` what is left if only some are known. Nothing here depends on how a policy is written or compiled.
 //!
 //! Bounds: the length and the depth of a text, and the number of its comparisons. Evaluation takes
 //! a step for each part of the condition and for each item of a list that it looks into; regular
@@ -16,6 +16,7 @@ mod expression;
 mod fault;
 mod pattern;
 mod query;
+mod reduce;
 mod show;
 mod syntax;
 mod token;
@@ -32,6 +33,7 @@ pub use expression::{Attribute, Comparison, Expression, Network, TextTest, TimeP
 pub use fault::Fault;
 pub use jiff::Timestamp;
 pub use pattern::Pattern;
+pub use reduce::{Known, Outcomes, Reduced, VariableKind, reduce};
 pub use value::{Constant, Value, claim_size};
 
 /// A point in time since 1970; `None` after the year 9999.

@@ -2,13 +2,121 @@
 
 use std::fmt;
 
-use condition::{CallerInputs, Condition, Expression, Inputs, Placeholders, RequestInputs, Value};
+use authorizer::{HeaderLines, ParsedRequest, Request};
+use condition::{
+    CallerInputs, Condition, Expression, Fault, Headers, Inputs, Placeholders, RequestInputs, Value,
+};
+use identity::{Subject, UnixTime};
 use policy::Policy;
-use policy::model::{Role, RoleId, Rule};
+use policy::model::{Effect, Role, RoleId, Rule};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 
 use crate::one_line::OneLine;
+use crate::rules::is_for;
+use crate::ways::{Given, GivenRole, Place, Ways, then_rule, ways_of_roles};
+
+/// Headers of a request of which not all are known.
+#[derive(Clone, Copy)]
+pub(crate) struct GivenHeaders<'a>(pub(crate) HeaderLines<'a>);
+
+impl Headers for GivenHeaders<'_> {
+    fn header(&self, name: &str) -> Result<&[u8], Fault> {
+        match self.0.header(name) {
+            Err(Fault::Absent) => Err(Fault::Unknown),
+            other => other,
+        }
+    }
+}
+
+/// The variables of a request that a person names. Without a `?` its query is not known.
+pub(crate) fn given_variables<'a>(
+    request: &Request<'a>,
+    headers: &'a GivenHeaders<'a>,
+    time: Option<UnixTime>,
+) -> RequestInputs<'a> {
+    let inputs = authorizer::request_inputs(request, &headers.0, time.unwrap_or_default());
+    RequestInputs {
+        query: inputs.query.filter(|_| request.path.contains(&b'?')),
+        headers: Some(headers),
+        time: inputs.time.filter(|_| time.is_some()),
+        ..inputs
+    }
+}
+
+/// What an explanation knows of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    /// The variables with which it is decided.
+    pub(crate) request: RequestInputs<'a>,
+    /// Those that the question names.
+    pub(crate) given: RequestInputs<'a>,
+    pub(crate) caller: Option<&'a Subject>,
+}
+
+/// The variables that are not given and that may change the decision about a caller with these
+/// roles.
+pub(crate) fn depends_on(
+    policy: &Policy,
+    parsed: &ParsedRequest<'_>,
+    (roles, subject): (&[GivenRole<'_>], Option<PatternSubject<'_>>),
+    given: &Given<'_>,
+) -> Vec<String> {
+    if policy.all_conditions().next().is_none() {
+        return Vec::new();
+    }
+    let (mut allows, mut denies) = (Vec::new(), Ways::default());
+    for path in parsed.paths.all() {
+        let ways = ways_of_rules(policy, parsed, (Effect::Allow, path), (roles, subject, given));
+        if ways.is_never() {
+            return Vec::new();
+        }
+        allows.push(ways);
+    }
+    for path in parsed.paths.all().chain(parsed.paths.deny_only()) {
+        denies.extend(&ways_of_rules(
+            policy,
+            parsed,
+            (Effect::Deny, path),
+            (roles, subject, given),
+        ));
+    }
+    if denies.is_always() {
+        return Vec::new();
+    }
+    let mut found: Vec<String> = Vec::new();
+    for ways in allows.iter().filter(|ways| !ways.is_always()).chain([&denies]) {
+        for variable in ways.variables() {
+            if !given.has(&variable.attribute) && !found.contains(&variable.text) {
+                found.push(variable.text);
+            }
+        }
+    }
+    found
+}
+
+/// The ways in which rules with this effect count for a path of a request.
+fn ways_of_rules(
+    policy: &Policy,
+    parsed: &ParsedRequest<'_>,
+    (effect, path): (Effect, &[u8]),
+    (roles, subject, given): (&[GivenRole<'_>], Option<PatternSubject<'_>>, &Given<'_>),
+) -> Ways {
+    let mut ways = Ways::default();
+    for (_, role, rule, rule_effect) in policy.rules() {
+        if rule_effect != effect || !is_for(rule, parsed.method, parsed.host) {
+            continue;
+        }
+        let Some(id) = policy.role(&role.name) else { continue };
+        for place in Place::all(rule, parsed.host, path, subject) {
+            let of_roles = ways_of_roles(policy, roles, (effect, Some(&place)), given);
+            if let Some(of_role) = of_roles.get(&id) {
+                ways.extend(&then_rule(of_role, (rule, effect), given));
+            }
+        }
+    }
+    ways
+}
 
 /// A condition on which a decision depends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -113,25 +221,22 @@ fn explain(of: String, condition: &Condition, inputs: &Inputs<'_>) -> ExplainedC
 
 /// Adds the comparisons that `&&`, `||`, `!` and `?:` join, each once.
 fn collect_parts(expression: &Expression, inputs: &Inputs<'_>, parts: &mut Vec<ExplainedPart>) {
-    match expression {
-        Expression::And(..)
-        | Expression::Or(..)
-        | Expression::Not(_)
-        | Expression::Conditional(_) => {
-            for part in expression.parts() {
-                collect_parts(part, inputs, parts);
-            }
+    if matches!(
+        expression,
+        Expression::And(..) | Expression::Or(..) | Expression::Not(_) | Expression::Conditional(_)
+    ) {
+        for part in expression.parts() {
+            collect_parts(part, inputs, parts);
         }
-        _ => {
-            let is_true = match condition::evaluate(expression, inputs) {
-                Ok(Value::Bool(is_true)) => Some(is_true),
-                _ => None,
-            };
-            let part = ExplainedPart { part: expression.to_string(), is_true };
-            if !parts.contains(&part) {
-                parts.push(part);
-            }
-        }
+        return;
+    }
+    let is_true = match condition::evaluate(expression, inputs) {
+        Ok(Value::Bool(is_true)) => Some(is_true),
+        Ok(_) | Err(_) => None,
+    };
+    let part = ExplainedPart { part: expression.to_string(), is_true };
+    if !parts.contains(&part) {
+        parts.push(part);
     }
 }
 

@@ -6,7 +6,7 @@ mod cluster;
 mod nearly;
 mod text;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use authorizer::{
     Backend, Denied, HeaderLines, ParseScratch, ParsedRequest, Reason, Request, Revision, Rules,
@@ -14,19 +14,22 @@ use authorizer::{
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use condition::{CallerInputs, RequestInputs};
+use condition::{CallerInputs, RequestInputs, VariableKind};
 use engine::{ConditionInputs, Decision};
 use identity::{Credentials, CredentialsError, Subject, UnixTime, signed_part};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId, SourceId};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::conditions::{ExplainedCondition, ExplainedInputs};
+use crate::conditions::{
+    Asked, ExplainedCondition, ExplainedInputs, GivenHeaders, depends_on, given_variables,
+};
 use crate::notes::Token;
 use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
 use crate::subjects::unverified_subject;
+use crate::ways::{Given, GivenRole, Place, Ways, condition_of, ways_of_roles};
 use crate::{Explainer, is_false, lossy, notes};
 
 pub use cluster::{
@@ -81,6 +84,10 @@ pub struct Explanation {
     /// The conditions on which the decision depends.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<ExplainedCondition>,
+    /// What else the decision may depend on: the variables of conditions that the question does not
+    /// name. They are taken to be absent, and the time to be now.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
     /// If no rule allowed the request: the rules that would, if the caller had their roles.
     pub missing: Vec<MissingRole>,
     /// If no rule allowed the request: the first few of the caller's rules that match in all
@@ -126,6 +133,9 @@ pub struct ExplainedRole {
     pub name: String,
     /// Why the caller has it; at least one source.
     pub from: Vec<RoleSource>,
+    /// The condition under which it has the role, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// Whether a search cluster maps the role to the caller, but does not define it.
     #[serde(skip_serializing_if = "is_false")]
     pub is_missing: bool,
@@ -165,6 +175,7 @@ impl Explainer<'_> {
     ) -> Explanation {
         let policy = self.policy();
         let backend = self.authorizer.backend(request.host);
+        let now = self.time.unwrap_or(now);
         let authorization = match self.authorizer.credentials(request) {
             Ok(Some(Credentials::Authorization(value))) => Some(value),
             Ok(Some(Credentials::ApiKey(_)) | None) | Err(_) => None,
@@ -183,8 +194,10 @@ impl Explainer<'_> {
             }
             ExplainedSubject::Given(subject) => {
                 let source = subject.source.or_else(|| backend.identity().source_of(&subject.user));
-                let caller = Ok(Some(Subject { source, ..subject }));
-                (self.authorizer.check_as(request, caller.clone(), &mut scratch, now), caller)
+                let subject = Subject { source, ..subject };
+                let decided = Ok(Some(self.with_issuer(&subject)));
+                let verdict = self.authorizer.check_as(request, decided, &mut scratch, now);
+                (verdict, Ok(Some(subject)))
             }
             ExplainedSubject::Invalid(error) => {
                 (self.authorizer.check_as(request, Err(error), &mut scratch, now), Err(error))
@@ -218,8 +231,12 @@ impl Explainer<'_> {
                 explanation.deny_only_paths = parsed.paths.deny_only().map(lossy).collect();
                 if let Some(subject) = valid_caller {
                     explanation.caller = ExplainedCaller::by_rules(policy, subject);
+                    let given_headers = GivenHeaders(lines);
+                    let given = given_variables(request, &given_headers, self.time);
                     let request = authorizer::request_inputs(request, &lines, now);
-                    self.add_decision(rules, &parsed, (request, subject), &mut explanation);
+                    let subject = subject.map(|subject| self.with_issuer(subject));
+                    let asked = Asked { request, given, caller: subject.as_ref() };
+                    self.add_decision(rules, &parsed, asked, &mut explanation);
                 }
                 // A bearer token needs keys, so the note says more strongly that there are none.
                 if explanation.keys_note.is_some() && authorization.is_some_and(is_bearer) {
@@ -279,7 +296,7 @@ impl Explainer<'_> {
         self,
         rules: &Rules,
         parsed: &ParsedRequest<'_>,
-        (request, caller): (RequestInputs<'_>, Option<&Subject>),
+        Asked { request, given, caller }: Asked<'_>,
         explanation: &mut Explanation,
     ) {
         let policy = self.policy();
@@ -301,40 +318,59 @@ impl Explainer<'_> {
         let inputs = ConditionInputs { request, caller: conditions.as_ref() };
         let (path, decision) = rules.decide(parsed, roles, subject, &inputs);
         explanation.decided_on = Some(lossy(path));
+        let certain = rules.engine().certain_role_names(roles, conditions.as_ref());
+        let caller_variables = CallerInputs { roles: certain, ..authorizer::caller_inputs(caller) };
+        let (method, host) = (parsed.method, parsed.host);
+        let actual = Given {
+            request: RequestInputs { method, host, ..request },
+            caller: Some(&caller_variables),
+            unknown: &[],
+        };
+        let has_no_source = caller.is_some_and(|caller| caller.source.is_none());
+        let unknown: &[VariableKind] =
+            if has_no_source { &[VariableKind::Credentials] } else { &[] };
+        let given = Given { request: RequestInputs { method, host, ..given }, unknown, ..actual };
+        let held = given_roles(policy, caller);
+        explanation.depends_on = depends_on(policy, parsed, (&held, subject), &given);
         match decision {
             Decision::Allowed(id) | Decision::Denied(id) | Decision::ConditionFailed(id) => {
                 let Some((role, rule, effect)) = policy.rule(id) else { return };
-                let certain = rules.engine().certain_role_names(roles, conditions.as_ref());
                 let inputs = ExplainedInputs {
-                    request: RequestInputs {
-                        method: parsed.method,
-                        host: parsed.host,
-                        path,
-                        ..request
-                    },
-                    caller: CallerInputs { roles: certain, ..authorizer::caller_inputs(caller) },
+                    request: RequestInputs { path, ..actual.request },
+                    caller: caller_variables.clone(),
                     subject,
                 };
                 let possible_roles: Vec<&str> = rules.engine().role_names(roles).collect();
                 explanation.conditions = inputs.conditions(policy, &possible_roles, (role, rule));
                 explanation.rule = Some(ExplainedRule::new(role, rule, effect));
+                if matches!(decision, Decision::ConditionFailed(_)) {
+                    explanation.add_missing(policy, parsed, (path, subject), [&given, &actual]);
+                }
             }
             Decision::NotAllowed => {
-                explanation.add_missing(policy, parsed, path, subject);
-                let request = RequestOfSubject {
-                    policy,
-                    method: parsed.method,
-                    host: parsed.host,
-                    path,
-                    subject,
-                };
-                explanation.nearly = request.near_rules(&explanation.caller.roles);
+                explanation.add_missing(policy, parsed, (path, subject), [&given, &actual]);
+                let request = RequestOfSubject { policy, method, host, path, subject };
+                explanation.nearly = request.near_rules(&explanation.caller.roles, &given);
                 if explanation.nearly.is_empty() && explanation.missing.is_empty() {
                     explanation.nearly =
-                        request.near_rules_of_other_roles(&explanation.caller.roles);
+                        request.near_rules_of_other_roles(&explanation.caller.roles, &given);
                 }
             }
         }
+    }
+
+    /// The subject as its requests have it: its source tells the issuer of its token.
+    fn with_issuer(self, subject: &Subject) -> Subject {
+        let mut subject = subject.clone();
+        let source = subject.source.filter(|source| {
+            subject.issuer.is_none() && ![SourceId::BASIC, SourceId::API_KEYS].contains(source)
+        });
+        if let Some(source) = source {
+            let mut sources = self.policy().identity.sources();
+            let found = sources.find(|(id, ..)| *id == source);
+            subject.issuer = found.map(|(_, name, _)| name.into());
+        }
+        subject
     }
 
     /// Shows that the identity header of a caller is set, but not its value: whoever has the value
@@ -366,11 +402,13 @@ impl Explanation {
         &mut self,
         policy: &Policy,
         parsed: &ParsedRequest<'_>,
-        path: &[u8],
-        subject: Option<PatternSubject<'_>>,
+        (path, subject): (&[u8], Option<PatternSubject<'_>>),
+        [given, actual]: [&Given<'_>; 2],
     ) {
+        let held: HashSet<String> =
+            self.caller.roles.iter().map(|role| role.name.clone()).collect();
         let extending = ExtendingRoles::new(policy);
-        let denials = denials(policy, parsed, subject, &extending);
+        let denials = denials(policy, parsed, subject, (&extending, actual));
         // Every role but `anyone` needs credentials, which also give `authenticated`: its `deny`
         // rules make each of them useless. An `allow` rule of `anyone` would have decided.
         let denial_of_authenticated = denials.get(AUTHENTICATED);
@@ -378,15 +416,28 @@ impl Explanation {
             if effect != Effect::Allow
                 || !is_for(rule, parsed.method, parsed.host)
                 || !has_path(rule, path, subject)
+                || held.contains(&*role.name)
             {
                 continue;
             }
             match denial_of_authenticated.or_else(|| denials.get(&*role.name)) {
                 None => {
-                    let is_useful = |role: &Role| !denials.contains_key(&*role.name);
+                    let is_useful =
+                        |role: &Role| !denials.contains_key(&*role.name) && role.when.is_none();
                     let extended_by = extending.names(policy, role, is_useful);
+                    let places = Place::all(rule, parsed.host, path, subject);
+                    let ways = Ways::of_rule((rule, effect), places, true, given).under(
+                        role.when.as_ref(),
+                        effect,
+                        given,
+                    );
+                    let fails = ways.is_never();
+                    let when = match fails {
+                        true => condition_of((role, rule, effect), &Given::default()).condition(),
+                        false => ways.condition(),
+                    };
                     let rule = ExplainedRule::new(role, rule, effect);
-                    self.missing.push(MissingRole { rule, extended_by });
+                    self.missing.push(MissingRole { rule, extended_by, when, fails });
                 }
                 Some(denial) => {
                     let note = format!("the role `{}` would not help: {denial}", role.name);
@@ -405,7 +456,7 @@ fn denials<'p>(
     policy: &'p Policy,
     parsed: &ParsedRequest<'_>,
     subject: Option<PatternSubject<'_>>,
-    extending: &ExtendingRoles,
+    (extending, actual): (&ExtendingRoles, &Given<'_>),
 ) -> HashMap<&'p str, ExplainedRule> {
     let paths: Vec<&[u8]> = parsed.paths.all().chain(parsed.paths.deny_only()).collect();
     let mut denials: HashMap<&str, ExplainedRule> = HashMap::new();
@@ -413,7 +464,11 @@ fn denials<'p>(
         let mut deny = role.deny.iter();
         let Some(rule) = deny.find(|rule| {
             is_for(rule, parsed.method, parsed.host)
-                && paths.iter().any(|path| has_path(rule, path, subject))
+                && paths.iter().any(|path| {
+                    let places = Place::all(rule, parsed.host, path, subject);
+                    let ways = Ways::of_rule((rule, Effect::Deny), places, true, actual);
+                    !ways.under(role.when.as_ref(), Effect::Deny, actual).is_never()
+                })
         }) else {
             continue;
         };
@@ -500,12 +555,31 @@ fn roles(policy: &Policy, subject: Option<&Subject>) -> Vec<ExplainedRole> {
             sources.entry(*extended).or_default().push(source);
         }
     }
+    let given = given_roles(policy, subject);
+    let ways = ways_of_roles(policy, &given, (Effect::Allow, None), &Given::default());
     let roles = sources.into_iter().map(|(id, from)| ExplainedRole {
         name: policy.roles.at(id).name.to_string(),
         from,
+        when: ways.get(&id).and_then(Ways::condition),
         is_missing: false,
     });
     roles.collect()
+}
+
+/// The roles that a caller has by its name, its groups or its token.
+pub(crate) fn given_roles<'p>(policy: &'p Policy, subject: Option<&Subject>) -> Vec<GivenRole<'p>> {
+    let mut roles: Vec<GivenRole<'p>> = Vec::new();
+    roles.extend(policy.role(ANYONE).map(|role| (role, None)));
+    let Some(subject) = subject else { return roles };
+    roles.extend(policy.role(AUTHENTICATED).map(|role| (role, None)));
+    let by_token = subject.roles.iter().filter_map(|role| policy.role(role));
+    roles.extend(by_token.map(|role| (role, None)));
+    let grants = policy.grants.iter().filter(|grant| {
+        grant.users.contains(&subject.user)
+            || grant.groups.iter().any(|group| subject.groups.contains(group))
+    });
+    roles.extend(grants.map(|grant| (grant.role, grant.when.as_ref())));
+    roles
 }
 
 fn direct_roles(policy: &Policy, subject: Option<&Subject>) -> Vec<(RoleId, RoleSource)> {

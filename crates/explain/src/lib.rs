@@ -9,6 +9,7 @@
 //! * `rules`: the rules that match a request, and the roles that extend a role;
 //! * `notes`: likely mistakes in a request and in a token; `names`: unknown names;
 //! * `subjects`: subjects without authentication; `named`: callers as a person names them;
+//! * `ways`: the conditions under which a rule counts for a caller; `conditions`: their parts;
 //! * `mappings`: the role mappings of a search cluster, by role;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
@@ -24,12 +25,14 @@ mod notes;
 mod one_line;
 mod rules;
 mod subjects;
+mod ways;
 mod what_can;
 mod who_can;
 
 use std::sync::Arc;
 
 use authorizer::Authorizer;
+use identity::UnixTime;
 use policy::Policy;
 
 pub use case::CaseOutcome;
@@ -61,13 +64,21 @@ const STEPS_PER_COMMAND: usize = 100 * STEPS_PER_PAGE;
 #[derive(Clone, Copy, Debug)]
 pub struct Explainer<'a> {
     authorizer: &'a Authorizer,
+    /// The time of the requests, if somebody named it.
+    time: Option<UnixTime>,
 }
 
 impl<'a> Explainer<'a> {
     /// About the policy of this authorizer.
     #[must_use]
     pub const fn new(authorizer: &'a Authorizer) -> Self {
-        Self { authorizer }
+        Self { authorizer, time: None }
+    }
+
+    /// For requests at this time.
+    #[must_use]
+    pub const fn at(self, time: Option<UnixTime>) -> Self {
+        Self { time, ..self }
     }
 
     /// The policy.

@@ -25,6 +25,11 @@ pub(crate) fn write_lines<T: Display>(
     items.into_iter().try_for_each(|item| write!(f, "\n{label}{}", OneLine(item)))
 }
 
+/// Writes a condition after what holds only under it.
+pub(crate) fn write_condition(f: &mut Formatter<'_>, when: Option<&str>) -> Result {
+    when.map_or(Ok(()), |when| write!(f, ", where {when}"))
+}
+
 /// A writer that escapes.
 struct Escaped<'f, 'w>(&'f mut Formatter<'w>);
 

@@ -8,6 +8,9 @@ use policy::model::{Effect, Role, RoleId, Rule};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 
+use crate::is_false;
+use crate::one_line::write_condition;
+
 /// The maximum number of extending roles that are listed.
 const MAX_LISTED: usize = 3;
 /// The maximum number of extending roles that are visited for a role.
@@ -35,6 +38,12 @@ pub struct MissingRole {
     /// The first few roles that extend its role and would also help.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub extended_by: Vec<String>,
+    /// The condition of the rule and that of its role, if they have any, without what is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// Whether this condition is not true for the request, so that the role alone does not help.
+    #[serde(skip_serializing_if = "is_false")]
+    pub fails: bool,
 }
 
 /// Whether a rule is for this method and this host.
@@ -115,13 +124,17 @@ impl ExtendingRoles {
 
 impl fmt::Display for MissingRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, extended_by } = self;
+        let Self { rule, extended_by, when, fails } = self;
         write!(f, "the role `{}`, ", rule.role)?;
         if !extended_by.is_empty() {
             write!(f, "or `{}`, which extend", extended_by.join("`, `"))?;
             f.write_str(if extended_by.len() == 1 { "s it, " } else { " it, " })?;
         }
-        write!(f, "by {rule}")
+        write!(f, "by {rule}")?;
+        match when {
+            Some(when) if *fails => write!(f, ", but {when} is not true"),
+            when => write_condition(f, when.as_deref()),
+        }
     }
 }
 

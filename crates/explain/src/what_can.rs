@@ -6,17 +6,20 @@ mod roles;
 use std::collections::HashSet;
 use std::fmt;
 
-use authorizer::Reason;
+use authorizer::{HeaderLines, Reason, Request};
+use condition::{CallerInputs, VariableKind};
 use identity::{CredentialsError, Subject};
-use policy::canonical;
 use policy::model::{Effect, Identity, Role, Rule, SourceId};
 use policy::pattern::{Pattern, Segment};
+use policy::{canonical, reference};
 use serde::Serialize;
 
 use crate::Explainer;
-use crate::explanation::ExplainedCaller;
-use crate::one_line::write_lines;
+use crate::conditions::{GivenHeaders, given_variables};
+use crate::explanation::{ExplainedCaller, given_roles};
+use crate::one_line::{write_condition, write_lines};
 use crate::rules::{ExplainedRule, is_for_host};
+use crate::ways::{self, Given, Ways, without_placeholders};
 pub use cluster::{ClusterPermission, ClusterRole};
 pub use roles::{ClusterRoleQuery, ClusterRoles, MappedRole};
 
@@ -54,6 +57,10 @@ pub struct CallerRule {
     pub hosts: Vec<String>,
     /// Its paths that can match a request of the caller.
     pub paths: Vec<String>,
+    /// The condition under which it counts for the caller, if there is one, without what the
+    /// question names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// The sources of the users for whom `{user.id}` in its paths can match.
     pub user_id_from: Vec<String>,
 }
@@ -63,36 +70,68 @@ impl Explainer<'_> {
     /// with an empty name stands for every caller that has its roles and groups.
     #[must_use]
     pub fn what_can(self, subject: Option<&Subject>) -> WhatCan {
-        self.what_rules_allow(subject, |_| true)
+        self.what_rules_allow(subject, &Request::default(), |_| true)
+    }
+
+    /// Like [`Self::what_can`], for requests from this client and with these headers, on any host.
+    /// They decide conditions.
+    #[must_use]
+    pub fn what_can_with(self, request: &Request<'_>, subject: Option<&Subject>) -> WhatCan {
+        self.what_rules_allow(subject, request, |_| true)
     }
 
     /// What this caller may do on this host: according to the roles of the search cluster if it
     /// decides about the host, otherwise to the rules for the host. On a search cluster the caller
-    /// also has `cluster_roles`.
+    /// also has `cluster_roles`. The client and the headers of the request decide conditions.
     #[must_use]
     pub fn what_can_on(
         self,
-        host: &[u8],
+        request: &Request<'_>,
         subject: Option<&Subject>,
         cluster_roles: &[String],
     ) -> WhatCan {
+        let host = request.host;
         if let Some(cluster) = self.cluster_of(host) {
             return WhatCan::on_cluster(cluster, subject, cluster_roles);
         }
         let mut buffer = Vec::new();
         let host = canonical::host(host, &mut buffer).unwrap_or(host);
-        self.what_rules_allow(subject, |rule| is_for_host(rule, host))
+        self.what_rules_allow(subject, request, |rule| is_for_host(rule, host))
     }
 
     fn what_rules_allow(
         self,
         subject: Option<&Subject>,
+        request: &Request<'_>,
         is_listed: impl Fn(&Rule) -> bool,
     ) -> WhatCan {
         let policy = self.policy();
         let caller = ExplainedCaller::by_rules(policy, subject);
         let roles: HashSet<&str> = caller.roles.iter().map(|role| role.name.as_str()).collect();
         let (mut rules, mut notes) = (Vec::new(), Vec::new());
+        let headers = GivenHeaders(HeaderLines(request.headers));
+        let variables = given_variables(request, &headers, self.time);
+        let names = subject.map(|subject| reference::Caller {
+            user: Some(&subject.user),
+            source: subject.source,
+            groups: subject.groups.iter().map(|group| &**group).collect(),
+            roles: subject.roles.iter().map(|role| &**role).collect(),
+        });
+        let certain = ways::certain_roles(policy, &names.unwrap_or_default());
+        let variables_of_caller =
+            CallerInputs { roles: certain, ..authorizer::caller_inputs(subject) };
+        // Without a name, the subject stands for all callers with its roles.
+        let unknown: &[VariableKind] = match subject {
+            Some(subject) if subject.user.is_empty() => {
+                &[VariableKind::User, VariableKind::Names, VariableKind::Credentials]
+            }
+            Some(subject) if subject.source.is_none() => &[VariableKind::Credentials],
+            Some(_) | None => &[],
+        };
+        let given = Given { request: variables, caller: Some(&variables_of_caller), unknown };
+        let held = given_roles(policy, subject);
+        let [allow, deny] = [Effect::Allow, Effect::Deny]
+            .map(|effect| ways::ways_of_roles(policy, &held, (effect, None), &given));
         for (_, role, rule, effect) in policy.rules() {
             if !roles.contains(&*role.name) || !is_listed(rule) {
                 continue;
@@ -110,8 +149,14 @@ impl Explainer<'_> {
                     subject.user
                 ));
             }
-            if !possible.is_empty() {
-                rules.push(CallerRule::new((role, rule, effect), &possible, &policy.identity));
+            let of_roles = if effect == Effect::Allow { &allow } else { &deny };
+            let ways = policy.role(&role.name).and_then(|id| of_roles.get(&id));
+            let ways = ways.map_or_else(Ways::always, |ways| {
+                ways::then_rule(ways, (&without_placeholders(rule), effect), &given)
+            });
+            if !possible.is_empty() && !ways.is_never() {
+                let rule = CallerRule::new((role, rule, effect), &possible, &policy.identity);
+                rules.push(CallerRule { when: ways.condition(), ..rule });
             }
         }
         WhatCan { anonymous: subject.is_none(), caller, rules, notes, ..WhatCan::default() }
@@ -152,6 +197,7 @@ impl CallerRule {
             methods: rule.actions.to_string(),
             hosts: rule.scopes.iter().map(ToString::to_string).collect(),
             paths: paths.iter().map(ToString::to_string).collect(),
+            when: None,
             user_id_from: sources.map(|(_, name, _)| name.to_owned()).collect(),
         }
     }
@@ -218,6 +264,6 @@ impl fmt::Display for CallerRule {
         if !self.user_id_from.is_empty() {
             write!(f, ", `{{user.id}}` from {}", self.user_id_from.join(", "))?;
         }
-        Ok(())
+        write_condition(f, self.when.as_deref())
     }
 }

@@ -10,14 +10,17 @@ mod text;
 
 use std::collections::BTreeSet;
 
-use authorizer::{ParseScratch, Reason, Request};
+use authorizer::{HeaderLines, ParseScratch, Reason, Request};
+use condition::RequestInputs;
 use identity::UnixTime;
 use review::{CallerSource, quote_names};
 use search::Steps;
 use serde::Serialize;
 
+use crate::conditions::{GivenHeaders, given_variables};
 use crate::explanation::{ExplainedCluster, NearRule, RequestOfSubject};
 use crate::rules::ExplainedRule;
+use crate::ways::Given;
 use crate::{Explainer, STEPS_PER_COMMAND, STEPS_PER_PAGE, is_false, is_zero, lossy, notes};
 use matches::Matches;
 
@@ -65,6 +68,10 @@ pub struct Callers {
     pub users: Option<Vec<String>>,
     /// User names to which this does not apply.
     pub except_users: Vec<String>,
+    /// The condition of the policy under which they may; `None` if they always may. What the
+    /// question names is left out of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// The condition that each caller meets.
     #[serde(flatten)]
     pub condition: Condition,
@@ -76,6 +83,7 @@ pub struct Condition {
     /// The caller has at least one attribute of each list.
     pub needs: Vec<Vec<Attribute>>,
     /// The caller has none of these attributes: each makes a `deny` rule match, or hides documents.
+    /// One under a condition counts unless the condition is false.
     pub unless: Vec<Attribute>,
 }
 
@@ -109,6 +117,24 @@ pub enum Attribute {
         /// The only user name with which the pattern matches, if that is certain.
         user: Option<String>,
     },
+    /// An attribute that counts only under a condition of the policy.
+    When {
+        /// The attribute.
+        attribute: Box<Attribute>,
+        /// The condition.
+        condition: String,
+    },
+}
+
+impl Attribute {
+    /// The attribute and its condition, if it has one.
+    fn under_condition(&self) -> Option<(&Self, &str)> {
+        if let Self::When { attribute, condition } = self {
+            Some((attribute, condition))
+        } else {
+            None
+        }
+    }
 }
 
 impl From<review::Attribute> for Attribute {
@@ -133,6 +159,9 @@ pub struct MatchingRule {
     /// How many more roles have it, if not all are listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub more_roles: usize,
+    /// Its condition and that of its role, if it has any, without what is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
     /// The user name that the caller must have, if the rule only matches for the user in the path.
     pub user: Option<String>,
 }
@@ -140,7 +169,8 @@ pub struct MatchingRule {
 impl Explainer<'_> {
     /// Who may make this request, according to its method, host, path and body, with the headers
     /// that describe the body. Lists the users of the policy, and the conditions that other callers
-    /// must meet.
+    /// must meet. The time, the client, the headers and the query decide conditions where the
+    /// request has them; those that it lacks may have any value.
     #[must_use]
     pub fn who_can(self, request: &Request<'_>, now: UnixTime) -> WhoCan {
         self.who_can_within(request, now, usize::MAX, STEPS_PER_COMMAND)
@@ -165,6 +195,8 @@ impl Explainer<'_> {
             return self.who_can_on_cluster(cluster, request, now, Steps::new(max_steps));
         }
         let mut scratch = ParseScratch::default();
+        let lines = GivenHeaders(HeaderLines(request.headers));
+        let variables = given_variables(request, &lines, self.time);
         let request = Request { headers: &[], ..*request };
         let method = lossy(request.method);
         let mut answer = WhoCan { method, notes: notes::notes(&request), ..WhoCan::default() };
@@ -172,7 +204,10 @@ impl Explainer<'_> {
             Ok(parsed) => parsed,
             Err(reason) => return answer.because_of(reason),
         };
-        let matches = Matches::new(self.policy(), &parsed);
+        let (method, host) = (parsed.method, parsed.host);
+        let variables = RequestInputs { method, host, ..variables };
+        let given = Given { request: variables, ..Given::default() };
+        let matches = Matches::new(self.policy(), &parsed, given);
         let count;
         (answer.rules, count) = matches.rules(max);
         if count > answer.rules.len() {
@@ -185,10 +220,9 @@ impl Explainer<'_> {
         if answer.rules.iter().all(|rule| rule.rule.denies)
             && let Some(path) = parsed.paths.all().next()
         {
-            let (method, host) = (parsed.method, parsed.host);
             let request =
                 RequestOfSubject { policy: self.policy(), method, host, path, subject: None };
-            answer.nearly = request.near_rules_for_everyone();
+            answer.nearly = request.near_rules_for_everyone(&given);
         }
         answer
     }
@@ -222,7 +256,7 @@ impl WhoCan {
 
 impl Callers {
     fn new(source: CallerSource, condition: Condition) -> Self {
-        Self { source, users: None, except_users: Vec::new(), condition }
+        Self { source, users: None, except_users: Vec::new(), when: None, condition }
     }
 }
 

@@ -3,11 +3,13 @@
 
 mod cluster;
 mod cluster_roles;
+mod conditions;
 mod explanations;
 mod golden;
 mod long_chains;
 mod many_needs;
 mod unknown_names;
 mod who_can;
+mod who_can_generated;
 mod who_can_on_cluster;
 mod who_can_on_dashboards;

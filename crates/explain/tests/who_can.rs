@@ -56,14 +56,14 @@ fn who_can(method: &str, path: &str) -> WhoCan {
     asked(&compiled(POLICY), (method, "localhost", path))
 }
 
-fn compiled(policy: &str) -> Authorizer {
+pub(crate) fn compiled(policy: &str) -> Authorizer {
     let files = document::MapFiles::new("policy.yaml", policy);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
     Authorizer::compile(Arc::new(loaded), &FetchedKeys::new(), None).unwrap().0
 }
 
-fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> WhoCan {
+pub(crate) fn asked(authorizer: &Authorizer, (method, host, path): (&str, &str, &str)) -> WhoCan {
     let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
     Explainer::new(authorizer)
         .who_can(&Request { method, host, path, ..Request::default() }, Duration::ZERO)
@@ -306,14 +306,14 @@ fn who_can_agrees_with_asking_for_each_caller() {
 
 /// A caller, with its source.
 #[derive(Debug)]
-struct Asker {
-    source: CallerSource,
-    subject: Option<Subject>,
+pub(crate) struct Asker {
+    pub(crate) source: CallerSource,
+    pub(crate) subject: Option<Subject>,
 }
 
 /// Whether this is one of the callers.
 fn includes(callers: &Callers, asker: &Asker) -> bool {
-    let Callers { source, users, except_users, condition } = callers;
+    let Callers { source, users, except_users, condition, .. } = callers;
     let Some(subject) = &asker.subject else { return *source == CallerSource::Anonymous };
     let user = subject.user.to_string();
     let has = |attribute: &Attribute| match attribute {
@@ -353,7 +353,7 @@ fn is_allowed(policy: &Policy, (method, host, path): (&str, &str, &str), asker: 
 
 /// Anonymous, each user of Basic and of an API key, and for each issuer each name with each of the
 /// sets of roles and groups that `subsets` makes.
-fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
+pub(crate) fn every_caller(policy: &Policy, path: &str, rng: &mut Rng) -> Vec<Asker> {
     let mut askers = vec![Asker { source: CallerSource::Anonymous, subject: None }];
     let decoded = path.split('/').map(|segment| canonical::decoded(segment.as_bytes()));
     let in_path: Vec<String> = decoded
@@ -438,7 +438,7 @@ fn subsets(names: &[String], rng: &mut Rng) -> Vec<Vec<String>> {
     std::iter::once(Vec::new()).chain(alone).chain(random).collect()
 }
 
-fn identity(rng: &mut Rng, unverified: bool) -> Identity {
+pub(crate) fn identity(rng: &mut Rng, unverified: bool) -> Identity {
     let at = Place::start_of(Path::new("generated.yaml"));
     let user = |number: usize| BasicUser {
         name: ["a", "9", "A", "x"][number].into(),
@@ -515,7 +515,7 @@ fn identity(rng: &mut Rng, unverified: bool) -> Identity {
 
 /// Grants each role that a user or group has to the same name with a prefix too, but to each a
 /// different one.
-fn add_prefixed(policy: &mut Policy) {
+pub(crate) fn add_prefixed(policy: &mut Policy) {
     let count = policy.grants.len();
     for at in 0..count {
         let from = policy.grants[(at + 1) % count].clone();
@@ -530,7 +530,7 @@ fn add_prefixed(policy: &mut Policy) {
 }
 
 /// Some paths get a parameter or a dot segment, so that they have several interpretations.
-fn with_parameters(path: &str, rng: &mut Rng) -> String {
+pub(crate) fn with_parameters(path: &str, rng: &mut Rng) -> String {
     match rng.below(6) {
         0 => format!("{path};v"),
         1 => format!("/a/..{path}"),

@@ -459,6 +459,7 @@ fn has(subject: &Subject, attribute: &Attribute, is_needed: bool) -> bool {
     let backend =
         |pattern: &String| subject.backend_roles.iter().any(|role| matches(pattern, role));
     match attribute {
+        Attribute::When { .. } => panic!("a cluster's roles have no conditions"),
         Attribute::Role(_) | Attribute::Group(_) => panic!("only for rules: {attribute:?}"),
         Attribute::Anyone => true,
         Attribute::BackendRole(pattern) => backend(pattern),
@@ -496,7 +497,7 @@ fn has(subject: &Subject, attribute: &Attribute, is_needed: bool) -> bool {
 }
 
 pub(crate) fn includes(callers: &Callers, source: &CallerSource, subject: &Subject) -> bool {
-    let Callers { source: of, users, except_users, condition } = callers;
+    let Callers { source: of, users, except_users, condition, .. } = callers;
     of == source
         && users.as_ref().is_none_or(|users| users.contains(&subject.name))
         && !except_users.contains(&subject.name)

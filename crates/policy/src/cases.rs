@@ -93,3 +93,11 @@ pub fn parse(file: &Path, text: &[u8]) -> Result<Arc<[Case]>, Vec<Problem>> {
     problems.sort_by(|a, b| a.at.cmp(&b.at));
     if problems.is_empty() { Ok(cases.unwrap_or_default().into()) } else { Err(problems) }
 }
+
+/// A time (RFC 3339) since the Unix epoch; `None` if the text is none, or is before it.
+#[must_use]
+pub fn parse_time(text: &str) -> Option<Duration> {
+    let time = text.parse::<jiff::Timestamp>().ok()?;
+    let seconds = u64::try_from(time.as_second()).ok()?;
+    Some(Duration::new(seconds, u32::try_from(time.subsec_nanosecond()).ok()?))
+}

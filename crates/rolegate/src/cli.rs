@@ -25,7 +25,7 @@ use examples::{
     SERVE_SOURCES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
 };
 pub use explain::ExplainArgs;
-pub(crate) use explain::RequestArgs;
+pub(crate) use explain::{RequestArgs, VariableArgs};
 pub use import::ImportArgs;
 pub(crate) use import::{ImportFrom, ImportOptions};
 pub use lint_envoy::LintEnvoyArgs;
@@ -257,6 +257,8 @@ pub struct WhoCanArgs {
     #[command(flatten)]
     pub(crate) request: RequestArgs,
     #[command(flatten)]
+    pub(crate) variables: VariableArgs,
+    #[command(flatten)]
     pub(crate) body: BodyArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyOptions,
@@ -290,6 +292,8 @@ pub struct WhatCanArgs {
     /// privileges if all hosts are the cluster's.
     #[arg(long)]
     pub(crate) host: Option<String>,
+    #[command(flatten)]
+    pub(crate) variables: VariableArgs,
     #[command(flatten)]
     pub(crate) policy: PolicyOptions,
 }

@@ -165,6 +165,7 @@ pub(crate) fn cluster_roles(cluster: &Cluster, subject: &search::Subject) -> Vec
     let config = cluster.config();
     let roles = explain::role_sources(config, subject).into_iter();
     let roles = roles.map(|(name, sources)| ExplainedRole {
+        when: None,
         is_missing: !config.roles.contains_key(&name),
         name: name.to_string(),
         from: sources.into_iter().map(RoleSource::OfCluster).collect(),

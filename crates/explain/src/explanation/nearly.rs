@@ -13,7 +13,9 @@ use serde::Serialize;
 
 use super::ExplainedRole;
 use crate::lossy;
+use crate::one_line::write_condition;
 use crate::rules::{ExplainedRule, has_path, is_for_host};
+use crate::ways::{Given, condition_of};
 
 /// The maximum number of rules that are shown.
 const MAX_RULES: usize = 3;
@@ -27,6 +29,9 @@ pub struct NearRule {
     pub rule: ExplainedRule,
     /// The difference, in words.
     pub difference: String,
+    /// Its condition and that of its role, if it has any, without what is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
 }
 
 /// Why a rule does not match a request. A likelier cause of a mistake comes first.
@@ -63,29 +68,38 @@ pub(crate) struct RequestOfSubject<'a> {
 
 impl RequestOfSubject<'_> {
     /// The `allow` rules of these roles that nearly match.
-    pub(super) fn near_rules(self, roles: &[ExplainedRole]) -> Vec<NearRule> {
+    pub(super) fn near_rules(self, roles: &[ExplainedRole], given: &Given<'_>) -> Vec<NearRule> {
         let roles = names_of(roles);
         let causes = [Cause::Path, Cause::User, Cause::Host, Cause::Method];
-        self.find(|role| roles.contains(&*role.name), &causes)
+        self.find(|role| roles.contains(&*role.name), &causes, given)
     }
 
     /// The `allow` rules of every role that nearly match, whoever makes the request.
-    pub(crate) fn near_rules_for_everyone(self) -> Vec<NearRule> {
-        self.find(|_| true, &[Cause::Path, Cause::Host, Cause::Method])
+    pub(crate) fn near_rules_for_everyone(self, given: &Given<'_>) -> Vec<NearRule> {
+        self.find(|_| true, &[Cause::Path, Cause::Host, Cause::Method], given)
     }
 
     /// The `allow` rules of all other roles that would match if the path were written differently.
-    pub(super) fn near_rules_of_other_roles(self, roles: &[ExplainedRole]) -> Vec<NearRule> {
+    pub(super) fn near_rules_of_other_roles(
+        self,
+        roles: &[ExplainedRole],
+        given: &Given<'_>,
+    ) -> Vec<NearRule> {
         let roles = names_of(roles);
-        let mut near = self.find(|role| !roles.contains(&*role.name), &[Cause::Path]);
-        for NearRule { rule, difference } in &mut near {
+        let mut near = self.find(|role| !roles.contains(&*role.name), &[Cause::Path], given);
+        for NearRule { rule, difference, .. } in &mut near {
             *difference += &format!("; and the caller does not have the role `{}`", rule.role);
         }
         near
     }
 
     /// The rules of some roles that do not match for one of these causes.
-    fn find(self, has_rules: impl Fn(&Role) -> bool, causes: &[Cause]) -> Vec<NearRule> {
+    fn find(
+        self,
+        has_rules: impl Fn(&Role) -> bool,
+        causes: &[Cause],
+        given: &Given<'_>,
+    ) -> Vec<NearRule> {
         let mut suggestions = Suggestions::with_answer_limit();
         let mut near: Vec<(Cause, NearRule)> = Vec::new();
         for (_, role, rule, effect) in self.policy.rules() {
@@ -94,8 +108,12 @@ impl RequestOfSubject<'_> {
                 && let Some((cause, difference)) = self.difference(rule, &mut suggestions)
                 && causes.contains(&cause)
             {
-                let rule = ExplainedRule::new(role, rule, effect);
-                near.push((cause, NearRule { rule, difference }));
+                let ways = condition_of((role, rule, effect), given);
+                // With conditions that are false for this request, it would not help.
+                if !ways.is_never() {
+                    let rule = ExplainedRule::new(role, rule, effect);
+                    near.push((cause, NearRule { rule, difference, when: ways.condition() }));
+                }
             }
         }
         near.sort_by_key(|(cause, _)| *cause);
@@ -229,6 +247,7 @@ fn names_of(roles: &[ExplainedRole]) -> HashSet<&str> {
 impl Display for NearRule {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let ExplainedRule { role, rule, at, .. } = &self.rule;
-        write!(f, "`{role}: {rule}` ({at}): {}", self.difference)
+        write!(f, "`{role}: {rule}` ({at}): {}", self.difference)?;
+        write_condition(f, self.when.as_deref())
     }
 }

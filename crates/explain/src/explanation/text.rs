@@ -6,7 +6,7 @@ use super::{
     ExplainedCaller, ExplainedCluster, ExplainedFilter, ExplainedGrant, ExplainedNeed,
     ExplainedRole, Explanation, MissingPrivilege, PermittingRole, RoleSource,
 };
-use crate::one_line::{OneLine, write_lines};
+use crate::one_line::{OneLine, write_condition, write_lines};
 
 impl Display for Explanation {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
@@ -21,6 +21,10 @@ impl Display for Explanation {
         let decided_on = self.decided_on.as_ref().filter(|path| self.paths.first() != Some(path));
         write_lines(f, "         with the path read as ", decided_on)?;
         write_lines(f, "when:    ", &self.conditions)?;
+        if !self.depends_on.is_empty() {
+            let variables = self.depends_on.join(", ");
+            write!(f, "\ndepends: {} (not given)", OneLine(variables))?;
+        }
         write_lines(f, "missing: ", &self.missing)?;
         write_lines(f, "nearly:  ", &self.nearly)?;
         if let Some(cluster) = &self.cluster {
@@ -102,7 +106,8 @@ impl Display for ExplainedRole {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let from: Vec<String> = self.from.iter().map(ToString::to_string).collect();
         let missing = if self.is_missing { "; the cluster has no such role" } else { "" };
-        write!(f, "{} ({}{missing})", self.name, from.join("; "))
+        write!(f, "{} ({}{missing})", self.name, from.join("; "))?;
+        write_condition(f, self.when.as_deref())
     }
 }
 

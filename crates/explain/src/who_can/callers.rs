@@ -5,41 +5,103 @@
 //! denies, or has no effect on the request. So a token may make the request if it has a helping
 //! name for each interpretation of the path, and no denying name.
 
-use std::collections::{BTreeMap, BTreeSet};
+//!
+//! What is known of a caller decides conditions: who has no token has no claims.
 
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use condition::{CallerClaims, CallerInputs, VariableKind};
 use policy::Policy;
-use policy::model::{RoleId, SourceId};
+use policy::model::SourceId;
+use policy::reference;
 use review::{CallerSource, Grants, Source};
 
 use super::matches::{Effects, Matches};
 use super::{Attribute, Callers, Condition};
+use crate::ways::{Given, GivenRole, Ways, certain_roles};
 
 /// The callers who may make the request of `matches`.
 pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
     let grants = Grants::new(policy);
+    let conditional = ConditionalGrants::new(policy);
     let mut callers = Vec::new();
-    let anonymous = matches.effects(None, grants.anyone);
-    if !anonymous.denied && anonymous.allowed_on.len() == matches.path_count {
-        callers.push(Callers::new(CallerSource::Anonymous, Condition::always()));
-    }
+    let roles = certain_roles(policy, &reference::Caller::default());
+    let nobody = CallerInputs { roles, ..CallerInputs::default() };
+    let known = Given { caller: Some(&nobody), ..Given::default() };
+    let anonymous = matches.effects(None, grants.anyone.map(|role| (role, None)), &known);
+    let condition = condition(&anonymous, &[], matches.path_count);
+    let anonymous = condition.map(|condition| Callers::new(CallerSource::Anonymous, condition));
+    callers.extend(anonymous.into_iter().flat_map(Callers::by_condition));
     for source in Source::all(&policy.identity) {
-        let attributes = source.attributes(policy, &grants).into_iter();
-        let attributes = attributes.map(|(attribute, roles)| (attribute.into(), roles)).collect();
-        callers.extend(SourceCallers { source, attributes, matches, grants: &grants }.find());
+        let finder = SourceCallers {
+            policy,
+            attributes: Vec::new(),
+            source,
+            matches,
+            grants: &grants,
+            conditional: &conditional,
+        };
+        callers.extend(finder.with_attributes().find().into_iter().flat_map(Callers::by_condition));
     }
     callers
 }
 
-/// Finds the callers of a source who may make a request.
-struct SourceCallers<'a> {
-    source: Source<'a>,
-    /// The roles and groups in its tokens that the policy uses, each with the roles that it gives.
-    attributes: Vec<(Attribute, Vec<RoleId>)>,
-    matches: &'a Matches<'a>,
-    grants: &'a Grants<'a>,
+/// The grants, each with its condition.
+struct ConditionalGrants<'p> {
+    by_user: HashMap<&'p str, Vec<GivenRole<'p>>>,
+    by_group: HashMap<&'p str, Vec<GivenRole<'p>>>,
 }
 
-impl SourceCallers<'_> {
+impl<'p> ConditionalGrants<'p> {
+    fn new(policy: &'p Policy) -> Self {
+        let mut grants = Self { by_user: HashMap::new(), by_group: HashMap::new() };
+        for grant in &policy.grants {
+            let given = (grant.role, grant.when.as_ref());
+            for user in &grant.users {
+                grants.by_user.entry(user).or_default().push(given);
+            }
+            for group in &grant.groups {
+                grants.by_group.entry(group).or_default().push(given);
+            }
+        }
+        grants
+    }
+
+    fn of_group(&self, group: &str) -> impl Iterator<Item = GivenRole<'p>> {
+        self.by_group.get(group).into_iter().flatten().copied()
+    }
+}
+
+/// Finds the callers of a source who may make a request.
+struct SourceCallers<'a> {
+    policy: &'a Policy,
+    source: Source<'a>,
+    /// The roles and groups in its tokens that the policy uses, each with its effects.
+    attributes: Vec<(Attribute, Vec<GivenRole<'a>>)>,
+    matches: &'a Matches<'a>,
+    grants: &'a Grants<'a>,
+    conditional: &'a ConditionalGrants<'a>,
+}
+
+impl<'a> SourceCallers<'a> {
+    /// With the attributes of its tokens.
+    fn with_attributes(self) -> Self {
+        let attributes = self.source.attributes(self.policy, self.grants).into_iter();
+        let attributes = attributes.map(|(attribute, roles)| match &attribute {
+            review::Attribute::Group(group) => {
+                let roles = self.conditional.of_group(group).collect();
+                (attribute.into(), roles)
+            }
+            review::Attribute::Role(_) => {
+                let roles = roles.into_iter().map(|role| (role, None)).collect();
+                (attribute.into(), roles)
+            }
+        });
+        let attributes = attributes.collect();
+        Self { attributes, ..self }
+    }
+
+    #[expect(clippy::mutable_key_type, reason = "conditions compare by their texts")]
     fn find(&self) -> Vec<Callers> {
         // Most users share their effects, and so their condition, with other users.
         let mut conditions = BTreeMap::new();
@@ -91,6 +153,7 @@ impl SourceCallers<'_> {
 
     /// The condition for a user to make the request; `None` if no attribute helps. Without `user`:
     /// the condition for users whom the policy does not mention.
+    #[expect(clippy::mutable_key_type, reason = "conditions compare by their texts")]
     fn user_condition(
         &self,
         user: Option<&str>,
@@ -100,7 +163,7 @@ impl SourceCallers<'_> {
         let in_path = user
             .map(|user| (self.source.id, user))
             .filter(|(id, user)| self.matches.has_user(*id, user));
-        let effects = self.matches.effects(in_path, self.grants.roles(user, groups));
+        let effects = self.granted(in_path, user, groups);
         if in_path.is_some() {
             return self.condition(in_path, &effects);
         }
@@ -109,30 +172,129 @@ impl SourceCallers<'_> {
         condition.clone()
     }
 
+    /// The effects of the roles that the policy grants to a user, or to one whom it does not
+    /// mention.
+    fn granted(
+        &self,
+        in_path: Option<(SourceId, &str)>,
+        user: Option<&str>,
+        groups: &[String],
+    ) -> Effects {
+        let by_user = user.and_then(|user| self.conditional.by_user.get(user));
+        let by_group = groups.iter().flat_map(|group| self.conditional.of_group(group));
+        let general = self.grants.roles(None, &[]).map(|role| (role, None));
+        let roles = general.chain(by_user.into_iter().flatten().copied()).chain(by_group);
+        let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+        let has_token = self.source.issuer.is_some();
+        // Without a name: a user whom no grant names.
+        let name = Some(user.unwrap_or_default());
+        let caller = reference::Caller {
+            user: name,
+            groups: groups.clone(),
+            ..reference::Caller::default()
+        };
+        let roles_known = if has_token { Vec::new() } else { certain_roles(self.policy, &caller) };
+        let caller = CallerInputs { roles: roles_known, groups, ..self.known_caller(name) };
+        let mut unknown = Vec::new();
+        unknown.extend(user.is_none().then_some(VariableKind::User));
+        unknown.extend(has_token.then_some(VariableKind::Names));
+        let known = Given { caller: Some(&caller), unknown: &unknown, ..Given::default() };
+        self.matches.effects(in_path, roles, &known)
+    }
+
+    /// What is known of a caller of this source.
+    fn known_caller<'n>(&'n self, user: Option<&'n str>) -> CallerInputs<'n> {
+        let (issuer, scheme, claims) = match &self.source.kind {
+            CallerSource::Token { issuer } => (Some(&**issuer), "bearer", CallerClaims::Unknown),
+            CallerSource::ApiKey => (None, "api_key", CallerClaims::None),
+            CallerSource::Basic | CallerSource::Anonymous => (None, "basic", CallerClaims::None),
+        };
+        CallerInputs { user, issuer, scheme: Some(scheme), claims, ..CallerInputs::default() }
+    }
+
     /// The condition for a caller whose granted roles have these effects.
     fn condition(&self, user: Option<(SourceId, &str)>, granted: &Effects) -> Option<Condition> {
-        if granted.denied {
+        let caller = self.known_caller(user.map(|(_, user)| user));
+        let unknown = [VariableKind::Names, VariableKind::User];
+        let unknown = if user.is_some() { &unknown[..1] } else { &unknown };
+        let known = Given { caller: Some(&caller), unknown, ..Given::default() };
+        let attributes: Vec<(&Attribute, Effects)> = self
+            .attributes
+            .iter()
+            .map(|(attribute, roles)| {
+                (attribute, self.matches.effects(user, roles.iter().copied(), &known))
+            })
+            .collect();
+        condition(granted, &attributes, self.matches.path_count)
+    }
+}
+
+/// The condition for a caller whose granted roles have these effects, and who may have attributes
+/// with further effects. `None` if the request is always denied.
+fn condition(
+    granted: &Effects,
+    attributes: &[(&Attribute, Effects)],
+    path_count: usize,
+) -> Option<Condition> {
+    if granted.denied.is_always() {
+        return None;
+    }
+    let never = Ways::default();
+    let mut unless = BTreeSet::from_iter(under(&Attribute::Anyone, &granted.denied, &never));
+    for (attribute, effects) in attributes {
+        unless.extend(under(attribute, &effects.denied, &granted.denied));
+    }
+    let mut needs = BTreeSet::new();
+    for path in 0..path_count {
+        let without = granted.allowed_on.get(&path).unwrap_or(&never);
+        if without.is_always() {
+            continue;
+        }
+        let mut helping = BTreeSet::from_iter(under(&Attribute::Anyone, without, &never));
+        for (attribute, effects) in attributes.iter().filter(|(_, e)| !e.denied.is_always()) {
+            let ways = effects.allowed_on.get(&path).unwrap_or(&never);
+            helping.extend(under(attribute, ways, without));
+        }
+        if helping.is_empty() {
             return None;
         }
-        let (mut helping, mut unless) = (Vec::new(), BTreeSet::new());
-        for (attribute, roles) in &self.attributes {
-            let effects = self.matches.effects(user, roles.iter().copied());
-            if effects.denied {
-                unless.insert(attribute.clone());
-            } else {
-                helping.push((attribute, effects.allowed_on));
-            }
+        needs.insert(helping);
+    }
+    Some(Condition::new(&Vec::from_iter(needs), unless))
+}
+
+/// The attribute in each of these ways, but those that `without` includes.
+fn under(attribute: &Attribute, ways: &Ways, without: &Ways) -> Vec<Attribute> {
+    let conditions = ways.conditions(without).into_iter();
+    let attributes = conditions.map(|condition| match condition.is_empty() {
+        true => attribute.clone(),
+        false => Attribute::When { attribute: Box::new(attribute.clone()), condition },
+    });
+    attributes.collect()
+}
+
+impl Callers {
+    /// The callers by their conditions, where they need one thing only: each line then has one
+    /// condition.
+    fn by_condition(self) -> Vec<Self> {
+        let [list] = &*self.condition.needs else { return vec![self] };
+        let mut lists: BTreeMap<Option<String>, Vec<Attribute>> = BTreeMap::new();
+        for attribute in list {
+            let (condition, attribute) = match attribute.under_condition() {
+                Some((attribute, condition)) => (Some(condition.to_owned()), attribute),
+                None => (None, attribute),
+            };
+            let list = lists.entry(condition).or_default();
+            list.extend((*attribute != Attribute::Anyone).then(|| attribute.clone()));
         }
-        let mut needs = BTreeSet::new();
-        for path in (0..self.matches.path_count).filter(|path| !granted.allowed_on.contains(path)) {
-            let helping = helping.iter().filter(|(_, allowed_on)| allowed_on.contains(&path));
-            let attributes: BTreeSet<Attribute> =
-                helping.map(|(attribute, _)| (*attribute).clone()).collect();
-            if attributes.is_empty() {
-                return None;
-            }
-            needs.insert(attributes);
-        }
-        Some(Condition::new(&Vec::from_iter(needs), unless))
+        let lines = lists.into_iter().map(|(when, list)| Self {
+            when,
+            condition: Condition {
+                needs: if list.is_empty() { Vec::new() } else { vec![list] },
+                unless: self.condition.unless.clone(),
+            },
+            ..self.clone()
+        });
+        lines.collect()
     }
 }

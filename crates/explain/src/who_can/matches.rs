@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use authorizer::ParsedRequest;
+use condition::Condition;
 use policy::Policy;
 use policy::canonical::decoded;
 use policy::model::{Effect, Role, RoleId, Rule, SourceId};
@@ -11,10 +12,13 @@ use policy::pattern::{PatternSubject, Segment};
 use super::MatchingRule;
 use crate::lossy;
 use crate::rules::{ExplainedRule, ExtendingRoles, has_path, is_for_host};
+use crate::ways::{Given, GivenRole, Place, Ways, roles_read_places};
 
 /// The rules that match a request, whoever makes it.
 pub(super) struct Matches<'a> {
     policy: &'a Policy,
+    /// What conditions may read, but the path and the caller.
+    given: Given<'a>,
     /// How many interpretations of the path must be allowed.
     pub(super) path_count: usize,
     extending_roles: ExtendingRoles,
@@ -35,20 +39,23 @@ struct UserMatches<'a> {
 /// The effects of roles on a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Effects {
-    /// The indices of the interpretations of the path on which a rule allows the request.
-    pub(super) allowed_on: BTreeSet<usize>,
-    /// Whether a rule denies it.
-    pub(super) denied: bool,
+    /// The interpretations of the path on which a rule allows the request, by their indices, and
+    /// the ways in which it does.
+    pub(super) allowed_on: BTreeMap<usize, Ways>,
+    /// The ways in which a rule denies it.
+    pub(super) denied: Ways,
 }
 
 /// A rule that matches an interpretation of the path.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct PathMatch<'a> {
     /// The index of the interpretation among those that must be allowed; `None` if only `deny`
     /// rules apply to it.
     index: Option<usize>,
     path: &'a [u8],
     rule: RoleRule<'a>,
+    /// The ways in which it counts for callers who have its role.
+    ways: Ways,
 }
 
 /// A rule of a role.
@@ -61,16 +68,19 @@ struct RoleRule<'a> {
 }
 
 impl<'a> Matches<'a> {
-    pub(super) fn new(policy: &'a Policy, request: &ParsedRequest<'a>) -> Self {
-        Self::among(policy, request, |rule| is_for_host(rule, request.host))
+    /// The variables of `given` are known.
+    pub(super) fn new(policy: &'a Policy, request: &ParsedRequest<'a>, given: Given<'a>) -> Self {
+        Self::among(policy, request, given, |rule| is_for_host(rule, request.host))
     }
 
     /// The rules that match, among those for certain hosts.
     fn among(
         policy: &'a Policy,
         request: &ParsedRequest<'a>,
+        given: Given<'a>,
         is_for_hosts: impl Fn(&Rule) -> bool,
     ) -> Self {
+        let keeps_place = roles_read_places(policy);
         let extending_roles = ExtendingRoles::new(policy);
         let rules: Vec<RoleRule<'a>> = policy
             .roles
@@ -82,9 +92,9 @@ impl<'a> Matches<'a> {
             })
             .filter(|rule| rule.rule.actions.matches(request.method) && is_for_hosts(rule.rule))
             .collect();
-        let matches = path_matches(&rules, request, None);
-        let for_everyone =
-            UserMatches { effects: effects_by_role(&matches, &extending_roles), rules: matches };
+        let by_role = EffectsByRole { policy, extending: &extending_roles, given: &given };
+        let matches = path_matches(&rules, request, None, (&given, keeps_place));
+        let for_everyone = UserMatches { effects: by_role.find(&matches), rules: matches };
         let rules: Vec<RoleRule<'a>> =
             rules.into_iter().filter(|rule| !user_segment_indices(rule.rule).is_empty()).collect();
         let segment_indices =
@@ -93,15 +103,15 @@ impl<'a> Matches<'a> {
         for ((source, user), prefix) in users_in_path(policy, request, &segment_indices) {
             let subject =
                 PatternSubject { user: user.as_bytes(), prefix_len: prefix, source: Some(source) };
-            let matches = path_matches(&rules, request, Some(subject));
+            let matches = path_matches(&rules, request, Some(subject), (&given, keeps_place));
             if !matches.is_empty() {
-                let effects =
-                    effects_by_role(for_everyone.rules.iter().chain(&matches), &extending_roles);
+                let effects = by_role.find(for_everyone.rules.iter().chain(&matches));
                 for_user.insert((source, user), UserMatches { rules: matches, effects });
             }
         }
         Self {
             policy,
+            given,
             path_count: request.paths.all().count(),
             extending_roles,
             for_everyone,
@@ -121,16 +131,21 @@ impl<'a> Matches<'a> {
     }
 
     /// The effects of these roles, and of the roles that they extend, on a request of this user.
-    pub(super) fn effects(
+    /// `caller` has what is known of the caller.
+    pub(super) fn effects<'p>(
         &self,
         user: Option<(SourceId, &str)>,
-        roles: impl IntoIterator<Item = RoleId>,
+        roles: impl IntoIterator<Item = GivenRole<'p>>,
+        caller: &Given<'_>,
     ) -> Effects {
         let matches = user.and_then(|(source, user)| self.for_user.get(&(source, user.to_owned())));
         let matches = matches.unwrap_or(&self.for_everyone);
+        let given = Given { request: self.given.request, ..*caller };
         let mut effects = Effects::default();
-        for role in roles {
-            effects.extend(matches.effects.get(&role));
+        for (role, when) in roles {
+            if let Some(of_role) = matches.effects.get(&role) {
+                effects.add(&of_role.under(when, &given).reduced(&given));
+            }
         }
         effects
     }
@@ -169,6 +184,7 @@ impl<'a> Matches<'a> {
             rule: ExplainedRule::new(role, rule, effect),
             path: lossy(matched.path),
             roles: names.collect(),
+            when: matched.ways.under(role.when.as_ref(), effect, &self.given).condition(),
             more_roles: roles.len().saturating_sub(max),
             user: user.cloned(),
         }
@@ -177,19 +193,37 @@ impl<'a> Matches<'a> {
 
 /// The hosts of the rules that would match if the request were for their host.
 pub(super) fn other_hosts(policy: &Policy, request: &ParsedRequest<'_>) -> Vec<String> {
-    let matches = Matches::among(policy, request, |rule| !is_for_host(rule, request.host));
+    let is_for_other = |rule: &Rule| !is_for_host(rule, request.host);
+    let matches = Matches::among(policy, request, Given::default(), is_for_other);
     let for_user = matches.for_user.values().flat_map(|matches| &matches.rules);
     let rules = matches.for_everyone.rules.iter().chain(for_user);
     let hosts = rules.flat_map(|matched| &matched.rule.rule.scopes).map(ToString::to_string);
     hosts.collect::<BTreeSet<String>>().into_iter().collect()
 }
 
-impl<'e> Extend<&'e Effects> for Effects {
-    fn extend<T: IntoIterator<Item = &'e Effects>>(&mut self, effects: T) {
-        for more in effects {
-            self.allowed_on.extend(&more.allowed_on);
-            self.denied |= more.denied;
+impl Effects {
+    fn add(&mut self, effects: &Self) {
+        for (index, ways) in &effects.allowed_on {
+            self.allowed_on.entry(*index).or_default().extend(ways);
         }
+        self.denied.extend(&effects.denied);
+    }
+
+    /// The effects under a further condition.
+    fn under(&self, when: Option<&Condition>, given: &Given<'_>) -> Self {
+        self.map(|ways, effect| ways.under(when, effect, given))
+    }
+
+    /// What is left of the effects.
+    fn reduced(&self, given: &Given<'_>) -> Self {
+        self.map(|ways, effect| ways.reduced(effect, given))
+    }
+
+    fn map(&self, change: impl Fn(&Ways, Effect) -> Ways) -> Self {
+        let allowed_on =
+            self.allowed_on.iter().map(|(index, ways)| (*index, change(ways, Effect::Allow)));
+        let allowed_on = allowed_on.filter(|(_, ways)| !ways.is_never()).collect();
+        Self { allowed_on, denied: change(&self.denied, Effect::Deny) }
     }
 }
 
@@ -209,6 +243,7 @@ fn path_matches<'a>(
     rules: &[RoleRule<'a>],
     request: &ParsedRequest<'a>,
     user: Option<PatternSubject<'_>>,
+    (given, keeps_place): (&Given<'_>, bool),
 ) -> Vec<PathMatch<'a>> {
     let allowed = request.paths.all().enumerate().map(|(index, path)| (Some(index), path));
     let deny_only = request.paths.deny_only().map(|path| (None, path));
@@ -216,46 +251,87 @@ fn path_matches<'a>(
     for (index, path) in allowed.chain(deny_only) {
         for rule in rules {
             let applies = index.is_some() || rule.effect == Effect::Deny;
-            if applies
-                && has_path(rule.rule, path, user)
-                && (user.is_none() || !has_path(rule.rule, path, None))
-            {
-                matches.push(PathMatch { index, path, rule: *rule });
+            let RoleRule { rule: written, effect, .. } = *rule;
+            // The patterns of a rule with a condition count each for itself: it may read their
+            // placeholders.
+            let is_conditional = written.when.is_some() || keeps_place;
+            let is_only_for_user = user.is_some() && {
+                let mut patterns = written.resources.iter();
+                patterns.any(|one| one.matches(path, user) && !one.matches(path, None))
+                    && (is_conditional || !has_path(written, path, None))
+            };
+            if !applies || !has_path(written, path, user) || user.is_some() && !is_only_for_user {
+                continue;
+            }
+            let ways = if is_conditional {
+                let places = Place::all(written, request.host, path, user);
+                Ways::of_rule((written, effect), places, keeps_place, given)
+            } else {
+                Ways::always()
+            };
+            if !ways.is_never() {
+                matches.push(PathMatch { index, path, rule: *rule, ways });
             }
         }
     }
     matches
 }
 
-/// The effects of each role, including the roles that it extends. A rule affects its own role and
-/// the roles that extend it. They are visited from the rule, so the cost does not depend on how
+/// Finds the effects of each role, including the roles that it extends. A rule affects its own role
+/// and the roles that extend it. They are visited from the rule, so the cost does not depend on how
 /// many roles each role extends.
-fn effects_by_role<'r>(
-    matches: impl IntoIterator<Item = &'r PathMatch<'r>>,
-    extending: &ExtendingRoles,
-) -> BTreeMap<RoleId, Effects> {
-    let mut by_role: BTreeMap<RoleId, Effects> = BTreeMap::new();
-    for PathMatch { index, rule, .. } in matches {
-        let effects = by_role.entry(rule.id).or_default();
-        match rule.effect {
-            Effect::Allow => effects.allowed_on.extend(*index),
-            Effect::Deny => effects.denied = true,
-        }
-    }
-    let mut to_visit: Vec<RoleId> = by_role.keys().copied().collect();
-    while let Some(role) = to_visit.pop() {
-        let effects = by_role.get(&role).cloned().unwrap_or_default();
-        for role in extending.directly(role) {
-            let previous = by_role.entry(role).or_default();
-            let mut merged = previous.clone();
-            merged.extend([&effects]);
-            if merged != *previous {
-                *previous = merged;
-                to_visit.push(role);
+struct EffectsByRole<'m> {
+    policy: &'m Policy,
+    extending: &'m ExtendingRoles,
+    given: &'m Given<'m>,
+}
+
+impl EffectsByRole<'_> {
+    fn find<'r>(
+        &self,
+        matches: impl IntoIterator<Item = &'r PathMatch<'r>>,
+    ) -> BTreeMap<RoleId, Effects> {
+        let mut by_role: BTreeMap<RoleId, Effects> = BTreeMap::new();
+        for PathMatch { index, rule, ways, .. } in matches {
+            let effects = by_role.entry(rule.id).or_default();
+            match (rule.effect, index) {
+                (Effect::Allow, Some(index)) => {
+                    effects.allowed_on.entry(*index).or_default().extend(ways);
+                }
+                (Effect::Allow, None) => {}
+                (Effect::Deny, _) => effects.denied.extend(ways),
             }
         }
+        // Each role comes after those that it extends: the policy has no cycle of them.
+        let mut waits_for: BTreeMap<RoleId, usize> =
+            by_role.keys().map(|role| (*role, 0)).collect();
+        let mut to_visit: Vec<RoleId> = by_role.keys().copied().collect();
+        while let Some(role) = to_visit.pop() {
+            for extending in self.extending.directly(role) {
+                if !waits_for.contains_key(&extending) {
+                    to_visit.push(extending);
+                }
+                *waits_for.entry(extending).or_default() += 1;
+            }
+        }
+        let ready = waits_for.iter().filter(|(_, count)| **count == 0);
+        let mut ready: Vec<RoleId> = ready.map(|(role, _)| *role).collect();
+        while let Some(role) = ready.pop() {
+            let effects = by_role.remove(&role).unwrap_or_default();
+            let effects = effects.under(self.policy.roles.at(role).when.as_ref(), self.given);
+            for extending in self.extending.directly(role) {
+                by_role.entry(extending).or_default().add(&effects);
+                if let Some(count) = waits_for.get_mut(&extending) {
+                    *count -= 1;
+                    if *count == 0 {
+                        ready.push(extending);
+                    }
+                }
+            }
+            by_role.insert(role, effects);
+        }
+        by_role
     }
-    by_role
 }
 
 /// The users for whom a rule with `{user}` or `{user.id}` could match, each with the length of the

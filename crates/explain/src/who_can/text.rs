@@ -6,7 +6,7 @@ use review::{CallerSource, quote_names};
 
 use super::{Attribute, Callers, MatchingRule, WhoCan};
 use crate::explanation::write_request;
-use crate::one_line::{OneLine, write_lines};
+use crate::one_line::{OneLine, write_condition, write_lines};
 
 /// The maximum number of names that a pattern is said to match.
 const MAX_NAMES: usize = 3;
@@ -49,7 +49,8 @@ impl Display for Callers {
         f.write_str(&self.source.describe_callers(self.users.as_deref(), usize::MAX))?;
         let needs: Vec<Alternatives> =
             self.condition.needs.iter().map(|list| Alternatives::new(list, true)).collect();
-        let unless = Alternatives::new(&self.condition.unless, false);
+        let (conditions, unless) = self.unless();
+        let unless = Alternatives::new(&unless, false);
         let except = match self.except_users.as_slice() {
             [] => String::new(),
             users => format!(", except for {}", quote_names("user", users, "and", usize::MAX)),
@@ -82,6 +83,12 @@ impl Display for Callers {
             }
             "\n  "
         };
+        if let Some(when) = &self.when {
+            write!(f, "{separator}where {}", OneLine(when))?;
+        }
+        if !conditions.is_empty() {
+            write!(f, "{separator}unless {}", OneLine(conditions.join(" || ")))?;
+        }
         if unless.texts.is_empty() {
             Ok(())
         } else if unless.fit_in_a_sentence() {
@@ -89,6 +96,20 @@ impl Display for Callers {
         } else {
             write_list(f, &format!("{separator}unless with one of these:"), &unless.texts)
         }
+    }
+}
+
+impl Callers {
+    /// The conditions under which nobody of these may, and the attributes with which they may not.
+    fn unless(&self) -> (Vec<&str>, Vec<Attribute>) {
+        let (mut conditions, mut attributes) = (Vec::new(), Vec::new());
+        for attribute in &self.condition.unless {
+            match attribute.under_condition() {
+                Some((Attribute::Anyone, condition)) => conditions.push(condition),
+                Some(_) | None => attributes.push(attribute.clone()),
+            }
+        }
+        (conditions, attributes)
     }
 }
 
@@ -116,7 +137,10 @@ impl Alternatives {
                 Attribute::BackendRole(pattern) => backend_roles.push(format!("`{pattern}`")),
                 Attribute::Name(pattern) => names.push(format!("`{pattern}`")),
                 Attribute::Address(pattern) => addresses.push(format!("`{pattern}`")),
-                Attribute::Anyone | Attribute::BackendRoles(_) | Attribute::Where { .. } => {
+                Attribute::Anyone
+                | Attribute::BackendRoles(_)
+                | Attribute::Where { .. }
+                | Attribute::When { .. } => {
                     described.push(describe(attribute, is_needed));
                 }
             }
@@ -165,10 +189,10 @@ impl Display for MatchingRule {
         if self.more_roles > 0 {
             write!(f, " (and {} more)", self.more_roles)?;
         }
-        match &self.user {
-            Some(user) => write!(f, ", only for the user `{user}`"),
-            None => Ok(()),
+        if let Some(user) = &self.user {
+            write!(f, ", only for the user `{user}`")?;
         }
+        write_condition(f, self.when.as_deref())
     }
 }
 
@@ -179,6 +203,9 @@ fn describe(attribute: &Attribute, is_needed: bool) -> String {
         Attribute::Role(name) => format!("the role `{name}`"),
         Attribute::Group(name) => format!("the group `{name}`"),
         Attribute::Anyone => "any name".to_owned(),
+        Attribute::When { attribute, condition } => {
+            format!("{} where {}", describe(attribute, is_needed), OneLine(condition))
+        }
         Attribute::BackendRole(pattern) => format!("a role or group that matches `{pattern}`"),
         Attribute::BackendRoles(patterns) => {
             format!("roles or groups that match each of `{}`", patterns.join("`, `"))

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::cases::{Case, Credentials, Expect, Request, json};
+use crate::cases::{Case, Credentials, Expect, Request, json, parse_time};
 use crate::parse::values::is_name;
 use document::{Fields, Node, Reader, Text, Value};
 
@@ -79,12 +79,8 @@ fn read_request(reader: &mut Reader, node: &Node) -> Option<Request> {
     })
 }
 
-/// A time (RFC 3339) since the Unix epoch.
 fn read_time(reader: &mut Reader, text: &Text<'_>) -> Option<Duration> {
-    let time = text.text.parse::<jiff::Timestamp>().ok().and_then(|time| {
-        let seconds = u64::try_from(time.as_second()).ok()?;
-        Some(Duration::new(seconds, u32::try_from(time.subsec_nanosecond()).ok()?))
-    });
+    let time = parse_time(text.text);
     if time.is_none() {
         let help = "write it in UTC, such as `2026-01-01T00:00:00Z`";
         reader.error_help(text.at, format!("`{}` is not a time", text.text), help);

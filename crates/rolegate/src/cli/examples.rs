@@ -61,6 +61,11 @@ Examples:
   rolegate who-can POST /people policies/people
   rolegate who-can --policy policies/search --body @bulk.ndjson POST https://search.example.com/_bulk
   rolegate who-can --policy policies/api --output json GET https://api.example.com/v1/products
+  rolegate who-can --client 192.0.2.7 --time 2026-01-31T08:00:00Z GET /people
+
+After `where` is the condition of the policy under which callers may, and after `unless` one under
+which they may not. What you give of the request by the flags and in the query of the URL decides
+conditions; the rest may be anything.
 
 User and group names include the prefix of their identity source.";
 
@@ -74,7 +79,8 @@ Examples:
 
 It lists the rules of all roles of the caller, of the roles that these extend, and of the built-in
 roles `anyone` (every caller) and `authenticated` (every caller with valid credentials). A rule
-that denies wins over those that allow. User and group names include the prefix of their identity
+that denies wins over those that allow. After `where` is the condition under which a rule counts: an
+`allow` rule where it is true, a `deny` rule unless it is false. User and group names include the prefix of their identity
 source.";
 
 pub(super) const DIFF_EXAMPLES: &str = "\

@@ -25,21 +25,43 @@ pub struct ExplainArgs {
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["target", "host", "headers", "client", "basic", "bearer", "api_key", "user", "issuer"]
+        conflicts_with_all = ["target", "host", "headers", "client", "time", "claims", "basic", "bearer", "api_key", "user", "issuer"]
     )]
     pub(crate) decision: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) caller: CallerArgs,
+    /// The claims of the user's token, as JSON, for conditions and headers. Its roles and groups
+    /// are those of `--role` and `--group`.
+    #[arg(long, value_name = "JSON", value_parser = claims, requires = "user")]
+    pub(crate) claims: Option<serde_json::Map<String, serde_json::Value>>,
+    #[command(flatten)]
+    pub(crate) variables: VariableArgs,
+    #[command(flatten)]
+    pub(crate) body: BodyArgs,
+    #[command(flatten)]
+    pub(crate) policy: PolicyOptions,
+}
+
+/// What conditions read of a request. The query is that of the URL.
+#[derive(Args, Debug)]
+pub(crate) struct VariableArgs {
     /// A header of the request; repeat the flag for more than one.
     #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<(String, String)>,
-    #[command(flatten)]
-    pub(crate) body: BodyArgs,
-    /// The client's address, for role mappings of a search cluster with `hosts`.
+    /// The client's address, for conditions, and for role mappings of a search cluster with
+    /// `hosts`.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) client: Option<std::net::IpAddr>,
-    #[command(flatten)]
-    pub(crate) policy: PolicyOptions,
+    /// The time of the request (RFC 3339), for conditions.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(crate) time: Option<identity::UnixTime>,
+}
+
+impl VariableArgs {
+    /// The client's address as text; empty if it is not given.
+    pub(crate) fn client(&self) -> String {
+        self.client.map(|address| address.to_string()).unwrap_or_default()
+    }
 }
 
 /// The request.
@@ -112,4 +134,13 @@ fn header(text: &str) -> Result<(String, String), &'static str> {
     let (name, value) =
         text.split_once(':').ok_or("not a header: write one such as `x-team: red`")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn time(text: &str) -> Result<identity::UnixTime, &'static str> {
+    policy::cases::parse_time(text).ok_or("not a time: write one such as `2026-01-31T08:00:00Z`")
+}
+
+fn claims(text: &str) -> Result<serde_json::Map<String, serde_json::Value>, &'static str> {
+    serde_json::from_str(text)
+        .map_err(|_| "not a JSON object: write one such as `{\"tenant\":\"acme\"}`")
 }

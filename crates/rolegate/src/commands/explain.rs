@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use authorizer::Request;
-use explain::Explainer;
+use explain::{ExplainedSubject, Explainer};
 
 use super::decision_lines::DecisionFile;
 use super::denials::Denials;
@@ -15,6 +15,10 @@ use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use runtime::clock;
 use runtime::compiled_policy::CompiledPolicy;
+
+/// The note of an answer that depends on what is not given.
+const DEPENDS: &str = "`--header`, `--client`, `--time`, `--claims` and the query of the URL give \
+                       what conditions read";
 
 /// Prints the explanation.
 pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, CommandError> {
@@ -89,16 +93,19 @@ fn explain_request(
     output: &Output,
 ) -> Result<Exit, CommandError> {
     let (path, host) = request.path_and_host();
-    let (subject, credentials) = caller(&args.caller, &compiled.authorizer, &host)?;
+    let (mut subject, credentials) = caller(&args.caller, &compiled.authorizer, &host)?;
+    if let (ExplainedSubject::Given(subject), Some(claims)) = (&mut subject, &args.claims) {
+        subject.claims = claims.clone().into();
+    }
     let needs = Needs {
-        keys: args.caller.bearer.is_some() || has_header(&args.headers, "authorization"),
+        keys: args.caller.bearer.is_some() || has_header(&args.variables.headers, "authorization"),
         inventory: Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes()),
     };
     let compiled = fetched::with_fetched(compiled, needs, output)?;
-    let mut headers = args.headers.clone();
+    let mut headers = args.variables.headers.clone();
     headers.extend(body.content_type_header(&headers));
     headers.extend(credentials);
-    let client = args.client.map(|address| address.to_string()).unwrap_or_default();
+    let client = args.variables.client();
     let request = Request {
         method: request.method.as_bytes(),
         host: host.as_bytes(),
@@ -108,7 +115,7 @@ fn explain_request(
         body: body.whole(),
         ..Request::default()
     };
-    let explainer = Explainer::new(&compiled.authorizer);
+    let explainer = Explainer::new(&compiled.authorizer).at(args.variables.time);
     let mut explanation = explainer.explain(&request, subject, clock::now());
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
     if user.is_some() || !groups.is_empty() {
@@ -120,6 +127,9 @@ fn explain_request(
         && !body.is_given()
     {
         explanation.notes.push(NO_BODY.to_owned());
+    }
+    if !explanation.depends_on.is_empty() {
+        explanation.notes.push(DEPENDS.to_owned());
     }
     output.answer(&explanation);
     Ok(exit(explanation.status))

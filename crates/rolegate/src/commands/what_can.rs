@@ -1,9 +1,11 @@
 //! `rolegate what-can`: lists what a role or a user may do.
 
+use authorizer::Request;
 use explain::{Explainer, NamedCaller, WhatCan};
 use policy::Policy;
 use policy::model::ANYONE;
 
+use super::request::borrowed_headers;
 use crate::cli::WhatCanArgs;
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
@@ -11,7 +13,7 @@ use crate::output::Output;
 /// Prints the roles of the caller, and their rules.
 pub(crate) fn run(args: &WhatCanArgs, output: &mut Output) -> Result<Exit, CommandError> {
     let compiled = args.policy.load(output)?;
-    let explainer = Explainer::new(&compiled.authorizer);
+    let explainer = Explainer::new(&compiled.authorizer).at(args.variables.time);
     let mut answer = answer(args, explainer)?;
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
     answer.notes.extend(explainer.unknown_name_messages(host(args), user, (&args.groups, &[])));
@@ -52,9 +54,16 @@ fn answer(args: &WhatCanArgs, explainer: Explainer<'_>) -> Result<WhatCan, Comma
         None if is_anonymous => None,
         None => Some(explain::unverified_subject("", None, groups, token_roles)),
     };
+    let client = args.variables.client();
+    let request = Request {
+        host: host.as_bytes(),
+        headers: &borrowed_headers(&args.variables.headers),
+        client: client.as_bytes(),
+        ..Request::default()
+    };
     Ok(match &args.host {
-        None if !on_cluster => explainer.what_can(subject.as_ref()),
-        _ => explainer.what_can_on(host.as_bytes(), subject.as_ref(), roles),
+        None if !on_cluster => explainer.what_can_with(&request, subject.as_ref()),
+        _ => explainer.what_can_on(&request, subject.as_ref(), roles),
     })
 }
 

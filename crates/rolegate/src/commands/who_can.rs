@@ -18,16 +18,19 @@ pub(crate) fn run(args: &WhoCanArgs, output: &mut Output) -> Result<Exit, Comman
     let (path, host) = args.request.path_and_host();
     let inventory = Explainer::new(&compiled.authorizer).is_of_cluster(host.as_bytes());
     let compiled = fetched::with_fetched(compiled, Needs { keys: false, inventory }, output)?;
-    let headers: Vec<_> = body.content_type_header(&[]).into_iter().collect();
+    let mut headers = args.variables.headers.clone();
+    headers.extend(body.content_type_header(&headers));
+    let client = args.variables.client();
     let request = Request {
         method: args.request.method.as_bytes(),
         host: host.as_bytes(),
         path: path.as_bytes(),
         headers: &borrowed_headers(&headers),
+        client: client.as_bytes(),
         body: body.whole(),
         ..Request::default()
     };
-    let explainer = Explainer::new(&compiled.authorizer);
+    let explainer = Explainer::new(&compiled.authorizer).at(args.variables.time);
     let mut answer = explainer.who_can(&request, clock::now());
     if !args.request.has_host() {
         answer.notes.extend(explainer.other_hosts(&request));

@@ -346,3 +346,49 @@ fn the_policy_of_the_guide_passes_its_cases_and_gives_the_answers_that_it_shows(
         );
     }
 }
+
+const CONDITIONAL: &str = r#"version: 1
+identity:
+  jwt: [{ issuer: "https://id.example.com", audiences: [x], keys: { url: "https://id.example.com/jwks" }, claims: { user: sub, groups: groups } }]
+roles:
+  a: { allow: [{ rule: GET /a, when: "source.ip == ip('192.0.2.7')" }, { rule: GET /b, when: "request.headers['x-b'] == '1'" }] }
+  b: { allow: [{ rule: GET /c, when: "request.time < timestamp('2026-01-01T00:00:00Z')" }, { rule: GET /d, when: claims.d == 1 }] }
+grants: { a: { groups: [staff] }, b: { groups: [staff] } }
+"#;
+
+/// The arguments decide conditions of all three commands.
+#[test]
+fn arguments_decide_conditions() {
+    let folder = PolicyFolder::new(CONDITIONAL);
+    let run =
+        |command: &str, more: &[&str]| run(&[&[command, "--policy", &folder.arg()], more].concat());
+    let line = "any token of https://id.example.com with the group `staff`";
+    for (path, given) in [
+        ("/a", &["--client", "192.0.2.7"][..]),
+        ("/b", &["--header", "X-B: 1"]),
+        ("/c", &["--time", "2025-01-31T08:00:00Z"]),
+    ] {
+        let (_, out, _) = run("who-can", &["GET", path]);
+        assert!(out.starts_with(&format!("{line}, where ")), "{out}");
+        let (code, out, err) = run("who-can", &[&["GET", path], given].concat());
+        assert!(code == 0 && out.starts_with(&format!("{line}\n")), "{out}{err}");
+        let (_, out, _) = run("what-can", &["--group", "staff"]);
+        assert_eq!(out.matches(", where ").count(), 4, "{out}");
+        let (_, out, _) = run("what-can", &[&["--group", "staff"], given].concat());
+        assert_eq!(out.matches(", where ").count(), 3, "{out}");
+        let zoe = ["--user", "zoe", "--group", "staff", "GET", path];
+        let (_, out, _) = run("explain", &zoe);
+        assert!(out.contains("\ndepends: "), "{out}");
+        let (code, out, _) = run("explain", &[&zoe[..], given].concat());
+        assert!(code == 0 && !out.contains("depends: "), "{out}");
+    }
+    let zoe = ["--user", "zoe", "--group", "staff", "GET", "/d"];
+    let (code, out, _) = run("explain", &zoe);
+    assert!(code == 1 && out.contains("\ndepends: claims.d (not given)"), "{out}");
+    let (code, out, _) = run("explain", &[&zoe[..], &["--claims", "{\"d\":1}"]].concat());
+    assert!(code == 0 && !out.contains("depends: "), "{out}");
+    let (code, _, err) = run("explain", &[&zoe[..], &["--claims", "[]"]].concat());
+    assert!(code == 2 && err.contains("not a JSON object"), "{err}");
+    let (code, _, err) = run("who-can", &["--time", "noon", "GET", "/a"]);
+    assert!(code == 2 && err.contains("not a time"), "{err}");
+}

@@ -1,0 +1,471 @@
+//! The ways in which a rule counts for a caller: the conditions of the rule, and of the roles and
+//! grants by which the caller has it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use condition::{
+    Attribute, CallerInputs, Condition, Expression, Inputs, Known, Placeholders, RequestInputs,
+    VariableKind,
+};
+use policy::model::{Effect, Role, RoleId, Rule};
+use policy::pattern::{Pattern, PatternSubject, PlaceholderIndices, Scope};
+use policy::{Policy, reference};
+
+/// The maximum number of ways that are told apart. Roles that extend each other, each with a
+/// condition, have more ways than there are roles.
+const MAX_WAYS: usize = 8;
+
+/// Conditions of which one must hold, beyond [`MAX_WAYS`].
+const MANY: &str = "one of more than 8 sets of conditions";
+
+/// Alternatives. Without one, a rule never counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Ways(Vec<Way>);
+
+/// Conditions that hold together. Without one, a rule always counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Way {
+    /// The host and path of the rule that match, if conditions of roles or grants depend on it.
+    place: Option<Arc<Place>>,
+    clauses: Vec<Clause>,
+}
+
+/// A condition, as far as it depends on what is not known.
+#[derive(Clone, Debug)]
+struct Clause {
+    /// As it is written, or what is left of it.
+    text: Arc<str>,
+    expression: Arc<Expression>,
+}
+
+/// A path of a request, and the placeholders of the rule that matches.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    path: Vec<u8>,
+    in_path: PlaceholderIndices,
+    in_host: PlaceholderIndices,
+}
+
+/// What is known of a request and of its caller.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Given<'a> {
+    pub(crate) request: RequestInputs<'a>,
+    pub(crate) caller: Option<&'a CallerInputs<'a>>,
+    pub(crate) unknown: &'a [VariableKind],
+}
+
+/// Clauses are equal if they have the same text: a policy gives each text one meaning.
+impl PartialEq for Clause {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Clause {}
+
+impl PartialOrd for Clause {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Clause {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl From<&Condition> for Clause {
+    fn from(condition: &Condition) -> Self {
+        let Condition { text, expression } = condition;
+        Self { text: text.clone(), expression: expression.clone() }
+    }
+}
+
+impl Given<'_> {
+    fn inputs<'p>(&'p self, place: &'p Place) -> Inputs<'p> {
+        let Place { path, in_path, in_host } = place;
+        Inputs {
+            request: RequestInputs { path, ..self.request },
+            caller: self.caller,
+            placeholders: Placeholders { path: in_path, host: in_host },
+            ..Inputs::default()
+        }
+    }
+
+    /// Whether a variable is known, or is one of the path or the rule.
+    pub(crate) fn has(&self, variable: &Attribute) -> bool {
+        let place = Place::default();
+        let known = Known { inputs: self.inputs(&place), unknown: self.unknown };
+        variable.kind() == VariableKind::Target || known.has(variable)
+    }
+
+    /// What is left of a clause of a rule with this effect; `None` if the rule never counts.
+    /// `Some(None)`: nothing is left.
+    fn reduce(
+        &self,
+        clause: &Clause,
+        place: Option<&Place>,
+        effect: Effect,
+    ) -> Option<Option<Clause>> {
+        let without_place = [self.unknown, &[VariableKind::Target]].concat();
+        let unknown = if place.is_some() { self.unknown } else { &without_place };
+        let nowhere = Place::default();
+        let inputs = self.inputs(place.unwrap_or(&nowhere));
+        let reduced = condition::reduce(&clause.expression, &Known { inputs, unknown });
+        let (may_count, may_not) = match effect {
+            Effect::Allow => {
+                let outcomes = reduced.outcomes;
+                (outcomes.truth, outcomes.falsehood || outcomes.fault)
+            }
+            Effect::Deny => {
+                let outcomes = reduced.outcomes;
+                (outcomes.truth || outcomes.fault, outcomes.falsehood)
+            }
+        };
+        if !may_count {
+            return None;
+        }
+        if !may_not {
+            return Some(None);
+        }
+        let is_whole = reduced.expression == *clause.expression;
+        Some(Some(if is_whole {
+            clause.clone()
+        } else {
+            let text = reduced.expression.to_string().into();
+            Clause { text, expression: Arc::new(reduced.expression) }
+        }))
+    }
+}
+
+impl Place {
+    /// The places of a request at which a rule matches: for a user, or for everybody.
+    pub(crate) fn all(
+        rule: &Rule,
+        host: &[u8],
+        path: &[u8],
+        user: Option<PatternSubject<'_>>,
+    ) -> Vec<Arc<Self>> {
+        let scopes = rule.scopes.iter().filter(|scope| scope.matches(host));
+        let any = rule.scopes.is_empty().then(PlaceholderIndices::new);
+        let hosts: Vec<PlaceholderIndices> =
+            any.into_iter().chain(scopes.map(Scope::placeholders)).collect();
+        let patterns: Vec<&Pattern> =
+            rule.resources.iter().filter(|pattern| pattern.matches(path, user)).collect();
+        let mut places = Vec::new();
+        for in_host in &hosts {
+            for pattern in &patterns {
+                let (path, in_path) = (path.to_vec(), pattern.placeholders());
+                places.push(Arc::new(Self { path, in_path, in_host: in_host.clone() }));
+            }
+        }
+        places
+    }
+}
+
+/// Whether a condition of a role or of a grant depends on the rule or the path.
+pub(crate) fn roles_read_places(policy: &Policy) -> bool {
+    let of_roles = policy.roles.iter().filter_map(|role| role.when.as_ref());
+    let of_grants = policy.grants.iter().filter_map(|grant| grant.when.as_ref());
+    of_roles.chain(of_grants).any(|when| {
+        let attributes = when.expression.attributes();
+        attributes.into_iter().any(|attribute| attribute.kind() == VariableKind::Target)
+    })
+}
+
+impl Ways {
+    /// The ways in which a rule without a condition counts.
+    pub(crate) fn always() -> Self {
+        Self(vec![Way::default()])
+    }
+
+    /// The ways in which a rule counts, at places where it matches, for callers who have its role.
+    pub(crate) fn of_rule(
+        (rule, effect): (&Rule, Effect),
+        places: Vec<Arc<Place>>,
+        keeps_place: bool,
+        given: &Given<'_>,
+    ) -> Self {
+        let mut ways = Self::default();
+        for place in places {
+            let mut way = Way { place: Some(place), clauses: Vec::new() };
+            if let Some(when) = &rule.when {
+                let Some(longer) = way.under(&when.into(), effect, given) else { continue };
+                way = longer;
+            }
+            way.place = way.place.filter(|_| keeps_place);
+            ways.add(way);
+        }
+        ways
+    }
+
+    pub(crate) fn is_never(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn is_always(&self) -> bool {
+        self.0.iter().any(|way| way.clauses.is_empty())
+    }
+
+    /// Adds a way, unless another way has fewer conditions.
+    fn add(&mut self, way: Way) {
+        if self.0.iter().any(|other| other.includes(&way)) {
+            return;
+        }
+        self.0.retain(|other| !way.includes(other));
+        self.0.push(way);
+        if self.0.len() > MAX_WAYS {
+            // Nothing is known of a part that stands for a value which is not at hand.
+            let many =
+                Clause { text: MANY.into(), expression: Expression::Cached(usize::MAX).into() };
+            self.0 = vec![Way { place: None, clauses: vec![many] }];
+        }
+    }
+
+    pub(crate) fn extend(&mut self, ways: &Self) {
+        for way in &ways.0 {
+            self.add(way.clone());
+        }
+    }
+
+    /// The ways under a further condition.
+    pub(crate) fn under(
+        &self,
+        when: Option<&Condition>,
+        effect: Effect,
+        given: &Given<'_>,
+    ) -> Self {
+        let Some(when) = when else { return self.clone() };
+        let mut ways = Self::default();
+        let clause = when.into();
+        for longer in self.0.iter().filter_map(|way| way.under(&clause, effect, given)) {
+            ways.add(longer);
+        }
+        ways
+    }
+
+    /// The ways under a further condition, which is shown last.
+    fn then(&self, when: Option<&Condition>, effect: Effect, given: &Given<'_>) -> Self {
+        let Some(when) = when else { return self.clone() };
+        let mut ways = Self::default();
+        let clause = when.into();
+        for way in &self.0 {
+            if let Some(mut longer) = way.under(&clause, effect, given) {
+                let is_new = longer.clauses.len() > way.clauses.len();
+                longer.clauses.rotate_left(usize::from(is_new));
+                ways.add(longer);
+            }
+        }
+        ways
+    }
+
+    /// What is left of the ways.
+    pub(crate) fn reduced(&self, effect: Effect, given: &Given<'_>) -> Self {
+        let mut ways = Self::default();
+        for Way { place, clauses } in &self.0 {
+            let mut left = Some(Way { place: place.clone(), clauses: Vec::new() });
+            for clause in clauses.iter().rev() {
+                left = left.and_then(|way| way.under(clause, effect, given));
+            }
+            if let Some(way) = left {
+                ways.add(way);
+            }
+        }
+        ways
+    }
+
+    /// The conditions of each way, unless other ways include it.
+    pub(crate) fn conditions(&self, unless: &Self) -> Vec<String> {
+        let ways = self
+            .0
+            .iter()
+            .filter(|way| !unless.0.iter().any(|other| way.clauses_include(&other.clauses)));
+        ways.map(ToString::to_string).collect()
+    }
+
+    /// The variables that its conditions read.
+    pub(crate) fn variables(&self) -> Vec<Variable> {
+        let mut found = Vec::new();
+        for clause in self.0.iter().flat_map(|way| &way.clauses) {
+            collect_variables(&clause.expression, &mut found);
+        }
+        found
+    }
+
+    /// The condition; `None` if there is none.
+    pub(crate) fn condition(&self) -> Option<String> {
+        (!self.is_always() && !self.is_never()).then(|| self.to_string())
+    }
+}
+
+impl Way {
+    /// This way with a further condition before the others; `None` if it is never open.
+    fn under(&self, clause: &Clause, effect: Effect, given: &Given<'_>) -> Option<Self> {
+        let left = given.reduce(clause, self.place.as_deref(), effect)?;
+        let mut way = self.clone();
+        if let Some(clause) = left.filter(|clause| !self.clauses.contains(clause)) {
+            way.clauses.insert(0, clause);
+        }
+        Some(way)
+    }
+
+    /// Whether this is open wherever the other is.
+    fn includes(&self, other: &Self) -> bool {
+        self.place == other.place && other.clauses_include(&self.clauses)
+    }
+
+    fn clauses_include(&self, clauses: &[Clause]) -> bool {
+        clauses.iter().all(|clause| self.clauses.contains(clause))
+    }
+}
+
+impl fmt::Display for Ways {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, way) in self.0.iter().enumerate() {
+            write!(f, "{}{way}", if index == 0 { "" } else { " || " })?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, Clause { text, expression }) in self.clauses.iter().enumerate() {
+            f.write_str(if index == 0 { "" } else { " && " })?;
+            let is_loose = matches!(**expression, Expression::Conditional(_))
+                || matches!(**expression, Expression::Or(..)) && self.clauses.len() > 1;
+            if is_loose && text.contains(' ') {
+                write!(f, "({text})")?;
+            } else {
+                f.write_str(text)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value of `roles` for a caller; empty if no condition reads it.
+pub(crate) fn certain_roles<'p>(
+    policy: &'p Policy,
+    caller: &reference::Caller<'_>,
+) -> Vec<&'p str> {
+    let reads_roles = policy
+        .all_conditions()
+        .any(|when| when.expression.attributes().contains(&&Attribute::Roles));
+    if reads_roles { reference::certain_roles(policy, caller) } else { Vec::new() }
+}
+
+/// A rule without a condition that its placeholders stand for: the rule shows it itself.
+pub(crate) fn without_placeholders(rule: &Rule) -> Rule {
+    let shown = rule.when.as_ref().filter(|when| !when.text.starts_with('{'));
+    Rule { when: shown.cloned(), ..rule.clone() }
+}
+
+/// The condition under which a caller with the role of a rule has the rule.
+pub(crate) fn condition_of(
+    (role, rule, effect): (&Role, &Rule, Effect),
+    given: &Given<'_>,
+) -> Ways {
+    let places = vec![Arc::new(Place::default())];
+    let unknown = [given.unknown, &[VariableKind::Target]].concat();
+    let given = Given { unknown: &unknown, ..*given };
+    let rule = without_placeholders(rule);
+    Ways::of_rule((&rule, effect), places, true, &given).under(role.when.as_ref(), effect, &given)
+}
+
+/// A role, and the condition of the grant by which somebody has it.
+pub(crate) type GivenRole<'p> = (RoleId, Option<&'p Condition>);
+
+/// The ways in which a caller with these roles has them and those that they extend, for rules with
+/// this effect at this place.
+pub(crate) fn ways_of_roles(
+    policy: &Policy,
+    roles: &[GivenRole<'_>],
+    (effect, place): (Effect, Option<&Arc<Place>>),
+    given: &Given<'_>,
+) -> BTreeMap<RoleId, Ways> {
+    let start = Ways(vec![Way { place: place.cloned(), clauses: Vec::new() }]);
+    let mut ways: BTreeMap<RoleId, Ways> = BTreeMap::new();
+    for (role, when) in roles {
+        ways.entry(*role).or_default().extend(&start.then(*when, effect, given));
+    }
+    // Each role comes after those that extend it: the policy has no cycle of them.
+    let mut waits_for: BTreeMap<RoleId, usize> = ways.keys().map(|role| (*role, 0)).collect();
+    let mut to_visit: Vec<RoleId> = ways.keys().copied().collect();
+    while let Some(role) = to_visit.pop() {
+        for extended in &policy.roles.at(role).extends {
+            if !waits_for.contains_key(extended) {
+                to_visit.push(*extended);
+            }
+            *waits_for.entry(*extended).or_default() += 1;
+        }
+    }
+    let ready = waits_for.iter().filter(|(_, count)| **count == 0);
+    let mut ready: Vec<RoleId> = ready.map(|(role, _)| *role).collect();
+    while let Some(id) = ready.pop() {
+        let role = policy.roles.at(id);
+        let of_role = ways.remove(&id).unwrap_or_default();
+        let of_role = of_role.then(role.when.as_ref(), effect, given);
+        for extended in &role.extends {
+            ways.entry(*extended).or_default().extend(&of_role);
+            if let Some(count) = waits_for.get_mut(extended) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(*extended);
+                }
+            }
+        }
+        ways.insert(id, of_role);
+    }
+    ways
+}
+
+/// The ways in which a rule counts for a caller who has its role in these ways.
+pub(crate) fn then_rule(
+    of_role: &Ways,
+    (rule, effect): (&Rule, Effect),
+    given: &Given<'_>,
+) -> Ways {
+    of_role.then(rule.when.as_ref(), effect, given)
+}
+
+/// A variable of a condition, or a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Variable {
+    pub(crate) attribute: Attribute,
+    /// As a condition has it.
+    pub(crate) text: String,
+}
+
+fn collect_variables(expression: &Expression, found: &mut Vec<Variable>) {
+    let claim = if let Expression::HasMember(object, name) = expression {
+        Some(Expression::Member(object.clone(), name.clone()))
+    } else {
+        Some(expression.clone()).filter(|member| matches!(member, Expression::Member(..)))
+    };
+    if let Some(claim) = &claim
+        && let [Attribute::Claims] = *claim.attributes()
+    {
+        add_variable(&Attribute::Claims, claim.to_string(), found);
+        return;
+    }
+    if let Expression::Attribute(attribute)
+    | Expression::IsPresent(attribute)
+    | Expression::IsClaim(attribute, _) = expression
+    {
+        add_variable(attribute, attribute.to_string(), found);
+    }
+    for part in expression.parts() {
+        collect_variables(part, found);
+    }
+}
+
+fn add_variable(attribute: &Attribute, text: String, found: &mut Vec<Variable>) {
+    let variable = Variable { attribute: attribute.clone(), text };
+    if !found.contains(&variable) {
+        found.push(variable);
+    }
+}

@@ -1,0 +1,258 @@
+//! Conditions in the answers of `who_can`, `what_can` and `explain`.
+
+use std::time::Duration;
+
+use authorizer::{Authorizer, Header, Request};
+use explain::{ExplainedSubject, Explainer, unverified_subject};
+use identity::Subject;
+use policy::cases::parse_time;
+use policy::model::SourceId;
+
+use crate::who_can::compiled;
+
+const POLICY: &str = r#"version: 1
+identity:
+  basic: { users: { ann: { password: "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=", groups: [support] } } }
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [shop]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub, roles: roles, groups: groups }
+conditions:
+  office: cidr('10.0.0.0/8').containsIP(source.ip)
+  early: request.time.getHours('UTC') < 12
+roles:
+  anyone: { allow: [{ rule: GET /open, when: office }, { rule: GET /mine, when: has(claims.sub) }] }
+  support:
+    allow:
+      - { rule: POST /refund, when: office }
+      - { rule: "GET {tenant}.example.com/orders/{id}", when: host.tenant == claims.tenant }
+      - { rule: GET /find, when: "request.query['q'] == 'a' || request.headers['x-level'] == '2'" }
+      - GET /log
+      - GET /list
+  lead: { extends: [support], allow: [POST /refund, GET /away] }
+  night: { when: "!early", allow: [GET /log], extends: [away] }
+  away: { allow: [{ rule: GET /away, when: office }] }
+  barred: { deny: [{ rule: "GET /list", when: early }] }
+  authenticated: { deny: [{ rule: GET /log, when: "'barred' in groups" }] }
+grants:
+  support: { groups: [support], when: claims.contract == 'active' }
+  night: { users: [ann] }
+  barred: { groups: [support] }
+"#;
+
+/// The lines about callers of tokens, after the issuer.
+fn tokens(request: &Request<'_>, time: Option<&str>) -> Vec<String> {
+    let authorizer = compiled(POLICY);
+    let explainer = Explainer::new(&authorizer).at(time.and_then(parse_time));
+    let text = explainer.who_can(request, Duration::ZERO).to_string();
+    let lines =
+        text.lines().filter_map(|line| line.strip_prefix("any token of https://id.example.com"));
+    lines.map(str::to_owned).collect()
+}
+
+fn request<'a>(method: &'a str, host: &'a str, path: &'a str) -> Request<'a> {
+    let (method, host, path) = (method.as_bytes(), host.as_bytes(), path.as_bytes());
+    Request { method, host, path, ..Request::default() }
+}
+
+#[test]
+fn each_line_has_the_conditions_of_the_grant_the_roles_and_the_rule() {
+    let refund = request("POST", "localhost", "/refund");
+    assert_eq!(
+        tokens(&refund, None),
+        [
+            " with the role `lead`",
+            " with the group `support`, where claims.contract == 'active' && office",
+            " with the role `support`, where office",
+        ]
+    );
+    let from_office = Request { client: b"10.1.2.3", ..refund };
+    assert_eq!(
+        tokens(&from_office, None),
+        [
+            " with the roles `lead` or `support`",
+            " with the group `support`, where claims.contract == 'active'",
+        ]
+    );
+    let from_home = Request { client: b"192.0.2.7", ..refund };
+    assert_eq!(tokens(&from_home, None), [" with the role `lead`"]);
+}
+
+#[test]
+fn the_values_of_placeholders_are_shown() {
+    assert_eq!(
+        tokens(&request("GET", "acme.example.com", "/orders/7"), None),
+        [
+            " with the roles `lead` or `support`, where 'acme' == claims.tenant",
+            " with the group `support`, where claims.contract == 'active' && 'acme' == claims.tenant",
+        ]
+    );
+}
+
+#[test]
+fn a_deny_rule_with_a_condition_does_not_take_its_callers_away() {
+    let list = request("GET", "localhost", "/list");
+    assert_eq!(tokens(&list, None).len(), 2, "{:?}", tokens(&list, None));
+    assert_eq!(
+        tokens(&list, Some("2026-01-31T20:00:00Z")),
+        [
+            " with the roles `lead` or `support`",
+            " with the group `support`, where claims.contract == 'active'",
+        ]
+    );
+    assert_eq!(
+        tokens(&list, Some("2026-01-31T08:00:00Z")),
+        [
+            " with the roles `lead` or `support`, unless with the role `barred` or the group `support`"
+        ]
+    );
+}
+
+#[test]
+fn what_is_known_of_callers_decides() {
+    let authorizer = compiled(POLICY);
+    let who = |path| {
+        Explainer::new(&authorizer).who_can(&request("GET", "localhost", path), Duration::ZERO)
+    };
+    let open = who("/open").to_string();
+    assert!(
+        open.starts_with(
+            "anyone without credentials, where office\nthe user `ann` by Basic, where office\n"
+        ),
+        "{open}"
+    );
+    // Who has no token has no claims.
+    let mine = who("/mine").to_string();
+    assert!(
+        mine.starts_with("any token of https://id.example.com, where has(claims.sub)\nrequest"),
+        "{mine}"
+    );
+    // Ann is not in the group `barred`, and has the role `night` alone: her grant of `support` needs
+    // a claim.
+    let log = who("/log").to_string();
+    assert!(log.starts_with("the user `ann` by Basic, where !early\n"), "{log}");
+    assert!(log.contains("unless 'barred' in groups"), "{log}");
+}
+
+#[test]
+fn a_header_and_the_query_decide() {
+    let find = |path, headers| Request { headers, ..request("GET", "localhost", path) };
+    let two = [Header { name: b"X-Level", value: b"2" }];
+    let where_ = |given: &str| {
+        [
+            format!(" with the group `support`, where claims.contract == 'active'{given}"),
+            " with the roles `lead` or `support`".to_owned(),
+        ]
+    };
+    let plain = ["request.query['q'] == 'a' || request.headers['x-level'] == '2'"];
+    assert!(tokens(&find("/find", &[]), None)[1].ends_with(plain[0]));
+    for found in [tokens(&find("/find?q=a", &[]), None), tokens(&find("/find", &two), None)] {
+        let mut found = found;
+        found.sort();
+        assert_eq!(found, where_(""));
+    }
+    let other = tokens(&find("/find?q=b", &[]), None);
+    assert!(other[1].ends_with("where request.headers['x-level'] == '2'"), "{other:?}");
+    assert_eq!(
+        tokens(&find("/find?q=b", &[Header { name: b"x-level", value: b"3" }]), None),
+        [""; 0]
+    );
+}
+
+#[test]
+fn conditions_are_in_json_too() {
+    let authorizer = compiled(POLICY);
+    let who = Explainer::new(&authorizer)
+        .who_can(&request("POST", "localhost", "/refund"), Duration::ZERO);
+    let json = serde_json::to_value(&who).unwrap();
+    assert_eq!(json["callers"][0].get("when"), None);
+    assert_eq!(json["callers"][1]["when"], "claims.contract == 'active' && office");
+    assert_eq!(json["rules"][0]["when"], "office");
+}
+
+fn subject(roles: &[&str], groups: &[&str]) -> Subject {
+    let subject = unverified_subject("zoe", Some(SourceId::from_issuer(0)), groups, roles);
+    Subject { issuer: Some("https://id.example.com".into()), ..subject }
+}
+
+#[test]
+fn what_can_has_the_condition_of_each_rule() {
+    let authorizer = compiled(POLICY);
+    let what = Explainer::new(&authorizer).what_can(Some(&subject(&[], &["support"])));
+    let of = |name: &str| {
+        let mut rules = what.rules.iter().filter(|rule| rule.rule.rule == name);
+        rules.next().and_then(|rule| rule.when.clone())
+    };
+    assert_eq!(of("POST /refund").as_deref(), Some("claims.contract == 'active' && office"));
+    assert_eq!(of("GET /list").as_deref(), Some("claims.contract == 'active'"));
+    assert!(what.to_string().contains(", where early"), "{what}");
+    assert!(
+        !what.to_string().contains("'barred' in groups"),
+        "it is false for this caller: {what}"
+    );
+    let from_home = Request { client: b"192.0.2.7", ..Request::default() };
+    let what = Explainer::new(&authorizer)
+        .at(parse_time("2026-01-31T20:00:00Z"))
+        .what_can_with(&from_home, Some(&subject(&["night"], &[])));
+    let rules: Vec<_> = what.rules.iter().map(|rule| (&*rule.rule.rule, &rule.when)).collect();
+    assert_eq!(rules.last(), Some(&("GET /log", &None)), "`early` is false, and `office`: {what}");
+}
+
+fn explained(authorizer: &Authorizer, request: &Request<'_>, subject: Subject) -> String {
+    let explainer = Explainer::new(authorizer);
+    explainer.explain(request, ExplainedSubject::Given(subject), Duration::ZERO).to_string()
+}
+
+#[test]
+fn explain_says_what_the_answer_depends_on() {
+    let authorizer = compiled(POLICY);
+    let refund = request("POST", "localhost", "/refund");
+    let text = explained(&authorizer, &refund, subject(&[], &["support"]));
+    assert!(text.contains("\ndepends: claims.contract, source.ip (not given)"), "{text}");
+    assert!(
+        text.contains(
+            "roles:   support (granted to the group `support`), where claims.contract == 'active'"
+        ),
+        "{text}"
+    );
+    let given = Request { client: b"10.1.2.3", ..refund };
+    let claims = serde_json::json!({ "contract": "active" });
+    let text = explained(&authorizer, &given, Subject { claims, ..subject(&[], &["support"]) });
+    assert!(text.starts_with("200 allowed") && !text.contains("depends"), "{text}");
+    // One rule without a condition decides.
+    let text = explained(&authorizer, &refund, subject(&["lead"], &[]));
+    assert!(text.starts_with("200 allowed") && !text.contains("depends"), "{text}");
+    let text = explained(
+        &authorizer,
+        &request("GET", "localhost", "/list"),
+        subject(&["support", "barred"], &[]),
+    );
+    assert!(text.contains("\ndepends: request.time (not given)"), "{text}");
+}
+
+#[test]
+fn explain_says_under_which_condition_a_missing_role_helps() {
+    let authorizer = compiled(POLICY);
+    let refund = request("POST", "localhost", "/refund");
+    let text = explained(&authorizer, &refund, subject(&[], &[]));
+    assert!(
+        text.contains(
+            "missing: the role `support`, or `lead`, which extends it, by `support: POST /refund`"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("), where office\n"), "{text}");
+    let from_home = Request { client: b"192.0.2.7", ..refund };
+    let text = explained(&authorizer, &from_home, subject(&[], &[]));
+    assert!(text.contains("), but office is not true\n"), "{text}");
+    // The caller's own rule fails: the rule of another role is said, too.
+    let text = explained(&authorizer, &from_home, subject(&["support"], &[]));
+    assert!(
+        text.contains("condition_failed") && text.contains("missing: the role `lead`"),
+        "{text}"
+    );
+    let text =
+        explained(&authorizer, &request("PUT", "localhost", "/refund"), subject(&["support"], &[]));
+    assert!(text.contains("it is for `POST`, not `PUT`, where office"), "{text}");
+}
