@@ -351,6 +351,20 @@ impl Expression {
         }
     }
 
+    /// This expression with the parts for which `replacement` has another one replaced, from the
+    /// outside to the inside.
+    #[must_use]
+    pub fn replaced(&self, replacement: &mut dyn FnMut(&Self) -> Option<Self>) -> Self {
+        if let Some(replaced) = replacement(self) {
+            return replaced;
+        }
+        let mut copy = self.clone();
+        for part in copy.parts_mut() {
+            *part = part.replaced(replacement);
+        }
+        copy
+    }
+
     /// Whether it has the same value for all requests of a caller, and depends on the caller.
     fn is_of_caller(&self) -> bool {
         let attributes = self.attributes();

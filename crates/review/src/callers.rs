@@ -6,20 +6,25 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use condition::Attribute as Variable;
 use policy::Policy;
 use policy::canonical::decoded;
 use policy::ids::IdVec;
-use policy::model::{RoleId, SourceId};
+use policy::model::{ANYONE, AUTHENTICATED, RoleId, SourceId};
 use policy::pattern::{Glob, Pattern, PatternSubject, Segment};
 use serde::Serialize;
 
 use crate::TooComplex;
 use crate::conditions::Attribute;
 use crate::grants::{CallerSource, Grants, Source};
+use crate::interned::{ChangedVariables, Conditions};
 use crate::segments::{GlobStates, representatives};
 
 /// The maximum number of pairs of patterns that are compared to find [`DistinguishedNames`].
 const MAX_PAIRS: usize = 50_000_000;
+
+/// The maximum number of ways in which a role gives roles under different conditions.
+const MAX_WAYS: usize = 4096;
 
 /// A glob that the names of some users match, or do not match.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -36,8 +41,20 @@ pub struct NameGlob {
 pub(crate) struct Side<'p> {
     pub(crate) policy: &'p Policy,
     grants: Grants<'p>,
+    /// The roles that a user is granted, each with the condition of the grant.
+    by_user: HashMap<&'p str, Vec<(RoleId, Option<usize>)>>,
+    /// The same for groups.
+    by_group: HashMap<&'p str, Vec<(RoleId, Option<usize>)>>,
     /// Each role with the roles that it extends, directly or not.
-    extended_by_role: IdVec<RoleId, Vec<RoleId>>,
+    extended_by_role: IdVec<RoleId, BTreeSet<Holding>>,
+}
+
+/// A role that a caller has where all of these conditions are true.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Holding {
+    pub(crate) role: RoleId,
+    /// Numbers of [`Conditions`], sorted.
+    pub(crate) when: Vec<usize>,
 }
 
 /// A caller under one policy; anonymous if the policy does not accept its credentials.
@@ -48,7 +65,9 @@ pub(crate) struct SideCaller {
     pub(crate) prefix: usize,
     pub(crate) source: Option<SourceId>,
     /// Its roles, without the roles that only some tokens give.
-    pub(crate) roles: BTreeSet<RoleId>,
+    pub(crate) roles: BTreeSet<Holding>,
+    /// The groups that it has without those that only some tokens give, and how tokens give them.
+    groups: Vec<String>,
 }
 
 /// Callers to whom the same rules apply, apart from their names in rules with `{user}`.
@@ -74,46 +93,114 @@ pub(crate) struct SourceCallers {
     pub(crate) kinds: Vec<CallerKind>,
     /// The roles and groups that its tokens can have, each with the roles that it gives under each
     /// policy.
-    pub(crate) attributes: Vec<(Attribute, [BTreeSet<RoleId>; 2])>,
+    pub(crate) attributes: Vec<(Attribute, RolesOnSides)>,
 }
 
 impl<'p> Side<'p> {
-    pub(crate) fn new(policy: &'p Policy) -> Self {
-        let closures = policy.roles.ids().map(|role| closure_of_role(policy, role));
-        Self { policy, grants: Grants::new(policy), extended_by_role: closures.collect() }
+    pub(crate) fn new(policy: &'p Policy, conditions: &mut Conditions) -> Result<Self, TooComplex> {
+        for condition in policy.all_conditions() {
+            conditions.add(condition);
+        }
+        let closures = policy.roles.ids().map(|role| closure_of_role(policy, role, conditions));
+        let extended_by_role = closures.collect::<Result<_, _>>()?;
+        let (mut by_user, mut by_group) =
+            (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
+        for grant in &policy.grants {
+            let granted = (grant.role, grant.when.as_ref().map(|when| conditions.add(when)));
+            for user in &grant.users {
+                by_user.entry(&**user).or_default().push(granted);
+            }
+            for group in &grant.groups {
+                by_group.entry(&**group).or_default().push(granted);
+            }
+        }
+        Ok(Self { policy, grants: Grants::new(policy), by_user, by_group, extended_by_role })
     }
 
-    fn add_extended(&self, roles: impl IntoIterator<Item = RoleId>) -> BTreeSet<RoleId> {
-        roles.into_iter().flat_map(|role| self.extended_by_role.at(role)).copied().collect()
+    /// These roles, each under a condition, and the roles that they extend.
+    fn add_extended(
+        &self,
+        roles: impl IntoIterator<Item = (RoleId, Option<usize>)>,
+    ) -> BTreeSet<Holding> {
+        let mut held = BTreeSet::new();
+        for (role, condition) in roles {
+            held.extend(
+                self.extended_by_role.at(role).iter().map(|holding| holding.also_when(condition)),
+            );
+        }
+        held
     }
 
     fn anonymous(&self) -> SideCaller {
-        SideCaller { roles: self.add_extended(self.grants.anyone), ..SideCaller::default() }
+        let roles = self.grants.anyone.map(|role| (role, None));
+        SideCaller { roles: self.add_extended(roles), ..SideCaller::default() }
     }
 
     /// The user with this name (given without prefix); anonymous if the source does not have the
     /// user.
     fn caller(&self, source: Option<&Source<'_>>, name: &str) -> SideCaller {
         let Some(source) = source else { return self.anonymous() };
-        let groups = source.listed.get(name);
-        if groups.is_none() && !source.is_open {
+        let listed = source.listed.get(name);
+        if listed.is_none() && !source.is_open {
             return self.anonymous();
         }
-        let (prefix, groups) = (source.user_prefix, groups.map_or(&[][..], Vec::as_slice));
+        let (prefix, groups) = (source.user_prefix, listed.map_or(&[][..], Vec::as_slice));
         let name = format!("{prefix}{name}");
-        let roles = self.add_extended(self.grants.roles(Some(&name), groups));
-        SideCaller { name: Some(name), prefix: prefix.len(), source: Some(source.id), roles }
+        let reserved = self.grants.roles(None, &[]).map(|role| (role, None));
+        let by_user = self.by_user.get(&*name).into_iter();
+        let by_group = groups.iter().filter_map(|group| self.by_group.get(&**group));
+        let granted = by_user.chain(by_group).flatten().copied();
+        let roles = self.add_extended(reserved.chain(granted));
+        let mut groups = groups.to_vec();
+        groups.sort();
+        groups.extend(source.issuer.map(|issuer| {
+            let claims = &issuer.claims;
+            format!("{}\0{:?}\0{:?}", issuer.group_prefix, claims.groups, claims.separator)
+        }));
+        SideCaller {
+            name: Some(name),
+            prefix: prefix.len(),
+            source: Some(source.id),
+            roles,
+            groups,
+        }
+    }
+}
+
+impl Holding {
+    fn also_when(&self, condition: Option<usize>) -> Self {
+        let mut when = self.when.clone();
+        if let Some(condition) = condition
+            && let Err(place) = when.binary_search(&condition)
+        {
+            when.insert(place, condition);
+        }
+        Self { role: self.role, when }
     }
 }
 
 /// The role and the roles that it extends, directly or not.
-fn closure_of_role(policy: &Policy, role: RoleId) -> Vec<RoleId> {
-    let (mut roles, mut to_visit) = (BTreeSet::from([role]), vec![role]);
-    while let Some(role) = to_visit.pop() {
-        let extended = policy.roles.at(role).extends.iter().copied();
-        to_visit.extend(extended.filter(|extended| roles.insert(*extended)));
+fn closure_of_role(
+    policy: &Policy,
+    role: RoleId,
+    conditions: &mut Conditions,
+) -> Result<BTreeSet<Holding>, TooComplex> {
+    let mut held = BTreeSet::new();
+    let mut to_visit = vec![Holding { role, when: Vec::new() }];
+    while let Some(holding) = to_visit.pop() {
+        let role = policy.roles.at(holding.role);
+        let holding = holding.also_when(role.when.as_ref().map(|when| conditions.add(when)));
+        if held.contains(&holding) {
+            continue;
+        }
+        let extended = role.extends.iter();
+        to_visit.extend(extended.map(|role| Holding { role: *role, ..holding.clone() }));
+        held.insert(holding);
+        if held.len() > policy.roles.len() + MAX_WAYS {
+            return Err(TooComplex);
+        }
     }
-    roles.into_iter().collect()
+    Ok(held)
 }
 
 impl SideCaller {
@@ -187,12 +274,14 @@ fn source_callers(
         names.extend(possible.map(str::to_owned));
     }
     let mut kinds: Vec<CallerKind> = Vec::new();
-    let mut kinds_by_roles: HashMap<[(bool, BTreeSet<RoleId>); 2], usize> = HashMap::new();
+    let mut kinds_by_roles: HashMap<(bool, [(bool, BTreeSet<Holding>); 2]), usize> = HashMap::new();
     for name in &names {
         let callers = callers_on_sides(sides, on_sides, name);
         let whole_name = callers.iter().rev().find_map(|caller| caller.name.clone());
         let Some(whole_name) = whole_name else { continue };
+        let [old, new] = &callers;
         let key = callers.clone().map(|caller| (caller.name.is_some(), caller.roles));
+        let key = (old.groups == new.groups, key);
         let is_distinguished = distinguished.contains(name, &prefixes);
         if !is_distinguished
             && let Some(kind) = kinds_by_roles.get(&key).and_then(|index| kinds.get_mut(*index))
@@ -215,6 +304,45 @@ fn source_callers(
     Ok(SourceCallers { source, kinds, attributes: attributes(sides, on_sides) })
 }
 
+impl CallerKind {
+    /// The variables of these callers that may have other values under the new policy, of those
+    /// that conditions read.
+    pub(crate) fn changed_variables(
+        &self,
+        sides: &[Side<'_>; 2],
+        source: &SourceCallers,
+        conditions: &Conditions,
+    ) -> ChangedVariables {
+        let [old, new] = &self.sides;
+        let mut changed = Vec::new();
+        if (&old.name, old.prefix) != (&new.name, new.prefix) {
+            let of_caller = [Variable::User, Variable::Issuer, Variable::Scheme, Variable::Claims];
+            changed.extend(of_caller);
+        }
+        if !changed.is_empty() || old.groups != new.groups {
+            changed.push(Variable::Groups);
+        }
+        let [old_policy, new_policy] = sides.each_ref().map(|side| side.policy);
+        let of_tokens = source.attributes.iter().map(|(_, [old, new])| (old, new));
+        let roles_differ = [(&old.roles, &new.roles)]
+            .into_iter()
+            .chain(of_tokens)
+            .any(|(old, new)| certain_names(old, old_policy) != certain_names(new, new_policy));
+        if roles_differ {
+            changed.push(Variable::Roles);
+        }
+        changed.retain(|variable| conditions.read(variable));
+        ChangedVariables(changed)
+    }
+}
+
+/// The names of the roles that do not depend on conditions.
+fn certain_names<'p>(held: &BTreeSet<Holding>, policy: &'p Policy) -> BTreeSet<&'p str> {
+    let certain = held.iter().filter(|holding| holding.when.is_empty());
+    let names = certain.map(|holding| &*policy.roles.at(holding.role).name);
+    names.filter(|name| ![ANYONE, AUTHENTICATED].contains(name)).collect()
+}
+
 /// The user with this name (given without prefix), under each policy.
 fn callers_on_sides(
     sides: &[Side<'_>; 2],
@@ -226,7 +354,7 @@ fn callers_on_sides(
 }
 
 /// The roles under each policy.
-type RolesOnSides = [BTreeSet<RoleId>; 2];
+type RolesOnSides = [BTreeSet<Holding>; 2];
 
 /// The roles and groups that tokens of a source can have and that at least one policy uses. Groups
 /// are compared without their prefix.
@@ -249,8 +377,12 @@ fn attributes(
                 .entry(key)
                 .or_insert_with(|| (attribute.clone(), RolesOnSides::default()));
             entry.0 = attribute;
+            let granted = match &entry.0 {
+                Attribute::Role(_) => roles.into_iter().map(|role| (role, None)).collect(),
+                Attribute::Group(name) => side.by_group.get(&**name).cloned().unwrap_or_default(),
+            };
             if let Some(roles_on_side) = entry.1.get_mut(index) {
-                roles_on_side.extend(side.add_extended(roles));
+                roles_on_side.extend(side.add_extended(granted));
             }
         }
     }

@@ -60,7 +60,7 @@ impl Holders {
 }
 
 impl Effects {
-    fn allow(&self, attributes: &[usize]) -> bool {
+    pub(crate) fn allow(&self, attributes: &[usize]) -> bool {
         self.allow.include(attributes) && !self.deny.include(attributes)
     }
 }
@@ -73,6 +73,14 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Whether it is granted or revoked, if the answers differ.
+    pub(crate) const fn direction(&self) -> Direction {
+        match self.allowed {
+            [_, true] => Direction::Granted,
+            [_, false] => Direction::Revoked,
+        }
+    }
+
     fn new(attributes: Vec<usize>, old: &Effects, new: &Effects) -> Self {
         Self { allowed: [old.allow(&attributes), new.allow(&attributes)], attributes }
     }

@@ -14,10 +14,13 @@ use serde::Serialize;
 
 use crate::TooComplex;
 use crate::callers::{self, CallerKind, NameGlob, Side, SourceCallers, Users};
+use crate::cases::Cases;
 use crate::cells;
-use crate::conditions::{Answer, Condition, Direction, Effects, answers};
+use crate::conditions::{Condition, Direction};
+use crate::evaluator::{PointAnswers, point_answers};
 use crate::grants::CallerSource;
 use crate::hosts::Hosts;
+use crate::interned::Conditions;
 use crate::regions::{Dimensions, Region};
 use crate::rules::{CallerRule, ComparedRules, RuleSets};
 use crate::segments::RepresentativeCache;
@@ -47,6 +50,8 @@ pub struct Change {
     /// The requests.
     #[serde(flatten)]
     pub region: Region,
+    /// The conditions under which it applies; `None` if it always does.
+    pub cases: Option<Cases>,
     /// The rule that makes the difference.
     pub because: Cause,
     /// The callers.
@@ -100,15 +105,16 @@ impl Diff {
 /// # Errors
 /// If there are too many kinds of requests or callers to compare.
 pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
-    let sides = [Side::new(old), Side::new(new)];
-    let rule_sets = RuleSets::new(&sides);
+    let mut conditions = Conditions::default();
+    let sides = [Side::new(old, &mut conditions)?, Side::new(new, &mut conditions)?];
+    let rule_sets = RuleSets::new(&sides, &conditions);
     let mut representatives = RepresentativeCache::default();
     let mut changes = Changes::default();
     for source in callers::sources(&sides)? {
         let mut differences = Vec::new();
         for kind in &source.kinds {
-            differences.push(if rule_sets.may_differ(kind, &source) {
-                find_differences(&sides, &source, kind, &mut representatives)?
+            differences.push(if rule_sets.may_differ(&sides, kind, &source, &conditions) {
+                find_differences(&sides, &source, kind, &mut representatives, &mut conditions)?
             } else {
                 Vec::new()
             });
@@ -123,12 +129,13 @@ pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
 struct ChangeKey {
     direction: Direction,
     region: Region,
+    cases: Option<Cases>,
     cause: Cause,
 }
 
 /// The roles and groups of a token, as indices of [`SourceCallers::attributes`]: none, a single
 /// attribute, or a pair (see [`answers`]).
-type Attributes = Vec<usize>;
+pub(crate) type Attributes = Vec<usize>;
 
 /// The requests that callers of a kind may make under one of the policies only, each with the
 /// attributes of the callers' tokens.
@@ -139,8 +146,9 @@ fn find_differences(
     source: &SourceCallers,
     kind: &CallerKind,
     representatives: &mut RepresentativeCache,
+    conditions: &mut Conditions,
 ) -> Result<Differences, TooComplex> {
-    let compared = ComparedRules::new(sides, kind, source);
+    let compared = ComparedRules::new(sides, kind, source, conditions);
     let cells = cells::cells(&compared.patterns, representatives)?;
     let rules_by_pattern = compared.rules_by_pattern();
     let rules_by_cell: Vec<BTreeSet<usize>> = cells
@@ -159,7 +167,7 @@ fn find_differences(
     });
     let methods: BTreeSet<&str> = methods.map(|method| &**method).collect();
     let methods: Vec<&str> = methods.into_iter().collect();
-    let hosts = Hosts::new(involved.iter().flat_map(|caller_rule| &caller_rule.rule.scopes));
+    let hosts = Hosts::new(involved.iter().flat_map(|rule| rule.scopes.iter().copied()));
     let patterns: Vec<&Pattern> =
         compared.patterns.iter().map(|compared| compared.pattern).collect();
     let mut cells_by_pattern = vec![RoaringBitmap::new(); patterns.len()];
@@ -189,86 +197,67 @@ fn find_differences(
     let scopes: Vec<RuleScope> =
         compared.rules.iter().map(|rule| RuleScope::new(rule, &methods, &hosts)).collect();
     let mut evaluator =
-        Evaluator { rules: &compared.rules, scopes: &scopes, answers: HashMap::new() };
-    let mut points_by_attributes: BTreeMap<Attributes, EvaluatedPoints> = BTreeMap::new();
+        Evaluator { rules: &compared.rules, scopes: &scopes, conditions, answers: HashMap::new() };
+    let mut evaluated: BTreeMap<Attributes, EvaluatedPoints> = BTreeMap::new();
+    let mut changed: BTreeMap<(Attributes, Direction, Option<Cases>), RoaringBitmap> =
+        BTreeMap::new();
     for (cell, rules) in (0..).zip(&rules_by_cell) {
         for method in 0..method_count {
             for host in 0..host_count {
                 let point = dimensions.point(method, host, cell);
-                for answer in evaluator.answers(rules, method, host) {
-                    let points = points_by_attributes.entry(answer.attributes.clone());
-                    points.or_default().add(point, answer.allowed);
+                let answers = evaluator.answers(rules, method, host);
+                for (attributes, always) in &answers.always {
+                    evaluated.entry(attributes.clone()).or_default().add(point, *always);
+                }
+                for change in &answers.changes {
+                    changed.entry(change.clone()).or_default().insert(point);
                 }
             }
         }
     }
-    let without_attributes = points_by_attributes.remove(&Vec::new()).unwrap_or_default();
+    let everyone = evaluated.remove(&Vec::new()).unwrap_or_default();
     let mut differences = Vec::new();
-    let mut describe = |attributes: Attributes, points: &EvaluatedPoints, baseline: Option<_>| {
-        for direction in [Direction::Granted, Direction::Revoked] {
-            let (changed, same_answer) = points.changed(direction, baseline);
-            let describer =
-                Describer { compared: &compared, scopes: &scopes, dimensions: &dimensions };
-            for (region, rule) in describer.describe(direction, &attributes, changed, &same_answer)
-            {
-                let key = ChangeKey { direction, region, cause: Cause::new(rule) };
-                differences.push((key, attributes.clone()));
-            }
+    let describer = Describer { compared: &compared, scopes: &scopes, dimensions: &dimensions };
+    for ((attributes, direction, cases), points) in changed {
+        let same = match evaluated.get(&attributes) {
+            Some(evaluated) => &points | evaluated.same_answer(direction, &everyone),
+            None => &points | everyone.same_answer(direction, &EvaluatedPoints::default()),
+        };
+        for (region, rule) in describer.describe(direction, &attributes, points, &same) {
+            let key =
+                ChangeKey { direction, region, cases: cases.clone(), cause: Cause::new(rule) };
+            differences.push((key, attributes.clone()));
         }
-    };
-    describe(Vec::new(), &without_attributes, None);
-    for (attributes, points) in points_by_attributes {
-        describe(attributes, &points, Some(&without_attributes));
     }
     Ok(differences)
 }
 
-/// The points that were evaluated with some attributes, and the points that each policy allows with
-/// these attributes.
+/// The points that were evaluated with some attributes, and the points that the new policy always
+/// allows, or always denies, with these attributes.
 #[derive(Default)]
 struct EvaluatedPoints {
     evaluated: RoaringBitmap,
-    allowed: [RoaringBitmap; 2],
+    allowed: RoaringBitmap,
+    denied: RoaringBitmap,
 }
 
 impl EvaluatedPoints {
-    fn add(&mut self, point: u32, allowed: [bool; 2]) {
+    fn add(&mut self, point: u32, [allowed, denied]: [bool; 2]) {
         self.evaluated.insert(point);
-        for (points, allowed) in self.allowed.iter_mut().zip(allowed) {
-            if allowed {
-                points.insert(point);
-            }
+        if allowed {
+            self.allowed.insert(point);
+        }
+        if denied {
+            self.denied.insert(point);
         }
     }
 
-    fn difference(&self, direction: Direction) -> RoaringBitmap {
-        let [old, new] = &self.allowed;
+    /// The points that the new policy always answers like a granted or revoked point. If the
+    /// attributes do not matter to a point, it has the answer for everyone.
+    fn same_answer(&self, direction: Direction, everyone: &Self) -> RoaringBitmap {
         match direction {
-            Direction::Granted => new - old,
-            Direction::Revoked => old - new,
-        }
-    }
-
-    /// The points that are granted or revoked with these attributes, and not without them (the
-    /// `baseline`); and all points that the new policy answers like these points.
-    fn changed(
-        &self,
-        direction: Direction,
-        baseline: Option<&Self>,
-    ) -> (RoaringBitmap, RoaringBitmap) {
-        let [_, new] = &self.allowed;
-        let (mut changed, mut allowed) = (self.difference(direction), new.clone());
-        let mut evaluated = self.evaluated.clone();
-        if let Some(baseline) = baseline {
-            let [_, new_baseline] = &baseline.allowed;
-            changed -= baseline.difference(direction);
-            // The attributes do not matter to the other points: they have the baseline's answers.
-            allowed |= new_baseline - &self.evaluated;
-            evaluated |= &baseline.evaluated;
-        }
-        match direction {
-            Direction::Granted => (changed, allowed),
-            Direction::Revoked => (changed, evaluated - allowed),
+            Direction::Granted => &self.allowed | (&everyone.allowed - &self.evaluated),
+            Direction::Revoked => &self.denied | (&everyone.denied - &self.evaluated),
         }
     }
 }
@@ -280,7 +269,11 @@ struct RuleScope {
 }
 
 impl RuleScope {
-    fn new(CallerRule { rule, .. }: &CallerRule<'_>, methods: &[&str], hosts: &Hosts) -> Self {
+    fn new(
+        CallerRule { rule, scopes, .. }: &CallerRule<'_>,
+        methods: &[&str],
+        hosts: &Hosts,
+    ) -> Self {
         // The last number stands for every method that no rule names.
         let numbered = (0..).zip(methods.iter().copied().map(Some).chain([None]));
         let methods = numbered.filter(|(_, method)| match (&rule.actions, method) {
@@ -289,7 +282,7 @@ impl RuleScope {
             (actions @ Actions::These(_), Some(method)) => actions.matches(method.as_bytes()),
         });
         let hosts = (0..).zip(hosts.representatives()).filter(|(_, host)| {
-            rule.scopes.is_empty() || rule.scopes.iter().any(|scope| scope.matches(host.as_bytes()))
+            scopes.is_empty() || scopes.iter().any(|scope| scope.matches(host.as_bytes()))
         });
         Self {
             methods: methods.map(|(number, _)| number).collect(),
@@ -302,11 +295,12 @@ impl RuleScope {
 struct Evaluator<'a, 'p> {
     rules: &'a [CallerRule<'p>],
     scopes: &'a [RuleScope],
-    answers: HashMap<Vec<usize>, Vec<Answer>>,
+    conditions: &'a mut Conditions,
+    answers: HashMap<Vec<usize>, PointAnswers>,
 }
 
 impl Evaluator<'_, '_> {
-    fn answers(&mut self, rules: &BTreeSet<usize>, method: u32, host: u32) -> &[Answer] {
+    fn answers(&mut self, rules: &BTreeSet<usize>, method: u32, host: u32) -> &PointAnswers {
         let matching = rules.iter().copied().filter(|index| {
             self.scopes
                 .get(*index)
@@ -314,16 +308,9 @@ impl Evaluator<'_, '_> {
         });
         let matching: Vec<usize> = matching.collect();
         self.answers.entry(matching).or_insert_with_key(|matching| {
-            let [mut old, mut new] = [Effects::default(), Effects::default()];
-            for rule in matching.iter().filter_map(|index| self.rules.get(*index)) {
-                let effects = if rule.is_new { &mut new } else { &mut old };
-                let holders = match rule.effect {
-                    Effect::Allow => &mut effects.allow,
-                    Effect::Deny => &mut effects.deny,
-                };
-                holders.add(rule.everyone, &rule.attributes);
-            }
-            answers(&old, &new)
+            let rules: Vec<&CallerRule<'_>> =
+                matching.iter().filter_map(|index| self.rules.get(*index)).collect();
+            point_answers(&rules, self.conditions)
         })
     }
 }
@@ -501,10 +488,10 @@ impl Changes {
         let mut changes: Vec<Change> = Vec::new();
         for key in self.order {
             let Some(who) = self.who.remove(&key) else { continue };
-            let ChangeKey { direction, region, cause } = key;
+            let ChangeKey { direction, region, cases, cause } = key;
             let to_anyone = direction == Direction::Granted
                 && who.iter().any(|who| who.source == CallerSource::Anonymous);
-            changes.push(Change { direction, region, because: cause, who, to_anyone });
+            changes.push(Change { direction, region, cases, because: cause, who, to_anyone });
         }
         changes.sort_by_key(|change| (change.direction, !change.to_anyone));
         changes

@@ -50,12 +50,24 @@ pub(crate) fn serialize_texts<S: Serializer>(
 }
 
 /// A host that ends with `end` and that no exact scope names.
-fn unnamed_host(scopes: &BTreeSet<&Scope>, end: &str) -> String {
-    let mut host = format!("x{end}");
-    while scopes.contains(&Scope::Exact(host.as_str().into())) {
-        host.insert(0, 'x');
+fn unnamed_host(scopes: &BTreeSet<&Scope>, scope: Option<&Scope>, end: &str) -> String {
+    // With more labels than any placeholder is for, so that none matches.
+    let counts = scopes.iter().map(|scope| match scope {
+        Scope::Labels(labels) => labels.len(),
+        Scope::Exact(_) | Scope::Below(_) => 0,
+    });
+    let count = counts.max().unwrap_or(0) + 1;
+    let mut name = "x".to_owned();
+    loop {
+        let host = vec![name.as_str(); count].join(".") + end;
+        let is_named = scopes.iter().any(|inner| {
+            inner.matches(host.as_bytes()) && !scope.is_some_and(|scope| inner.covers(scope))
+        });
+        if !is_named {
+            return host;
+        }
+        name.push('x');
     }
-    host
 }
 
 /// A host of this scope, which has these labels, that no scope in it includes.
@@ -99,11 +111,11 @@ impl Hosts {
     pub(crate) fn new<'r>(scopes: impl IntoIterator<Item = &'r Scope>) -> Self {
         let scopes = with_intersections(scopes.into_iter().cloned().collect());
         let scopes: BTreeSet<&Scope> = scopes.iter().collect();
-        let mut kinds = vec![(None, unnamed_host(&scopes, ""))];
+        let mut kinds = vec![(None, unnamed_host(&scopes, None, ""))];
         kinds.extend(scopes.iter().map(|scope| {
             let host = match scope {
                 Scope::Exact(host) => host.to_string(),
-                Scope::Below(suffix) => unnamed_host(&scopes, &format!(".{suffix}")),
+                Scope::Below(suffix) => unnamed_host(&scopes, Some(scope), &format!(".{suffix}")),
                 Scope::Labels(labels) => unnamed_labels(&scopes, scope, labels),
             };
             (Some((*scope).clone()), host)

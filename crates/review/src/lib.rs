@@ -11,6 +11,9 @@
 //!   segments;
 //! * `hosts`: the kinds of hosts;
 //! * `conditions`: the roles and groups of a token with which the answer differs;
+//! * `interned`: the conditions (`when`) of both policies; `worlds` finds which of them can be true at
+//!   the same time, with `representatives` of what they read; `evaluator` compares the answers in
+//!   each of these worlds, and `cases` describes the worlds with a difference;
 //! * `regions`: describes the requests whose answer differs, with the patterns of the policies;
 //! * `settings`: the differences besides roles and grants; `text` and `markdown` print everything.
 //!
@@ -19,20 +22,26 @@
 //! The crate does no I/O.
 
 mod callers;
+mod cases;
 mod cells;
 mod conditions;
 mod diff;
+mod evaluator;
 mod grants;
 mod hosts;
+mod interned;
 mod markdown;
 mod regions;
+mod representatives;
 mod rules;
 mod segments;
 mod settings;
 mod suggest;
 mod text;
+mod worlds;
 
 pub use callers::NameGlob;
+pub use cases::{Cases, Literal, Truth};
 pub use conditions::{Attribute, Condition, Direction};
 pub use diff::{Cause, Change, Diff, Who, diff};
 pub use grants::{CallerSource, Grants, Source, join, quote_names};

@@ -40,7 +40,9 @@ fn row(change: &Change) -> String {
     let requests = code(&change.region.to_string());
     let callers: Vec<String> = change.who.iter().map(|who| cell(&who.to_string())).collect();
     let (callers, cause) = (callers.join("<br>"), cell(&change.because.to_string()));
-    format!("| {mark}{requests}{} | {callers} | {cause} |\n", change.in_part_note())
+    let cases = change.cases.as_ref().map(|cases| format!("<br>{}", cell(&cases.to_string())));
+    let (note, cases) = (change.in_part_note(), cases.unwrap_or_default());
+    format!("| {mark}{requests}{note}{cases} | {callers} | {cause} |\n")
 }
 
 /// Text in a cell of a table. Only code keeps its markup.

@@ -1,15 +1,17 @@
 //! The rules that a caller can have under each of the two policies.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use policy::ids::IdVec;
 use policy::model::{Effect, Identity, Role, RoleId, Rule};
 use policy::pattern::{Actions, Glob, Pattern, PatternSubject, Scope, Segment};
 
-use crate::callers::{CallerKind, Side, SourceCallers};
+use crate::callers::{CallerKind, Holding, Side, SourceCallers};
 use crate::cells::CallerPattern;
+use crate::interned::{ChangedVariables, Conditions, Places};
 
-/// A rule that callers of a kind can have.
+/// A rule that callers of a kind can have, or a part of it: where conditions have placeholders, or
+/// the callers have its role under different conditions.
 pub(crate) struct CallerRule<'p> {
     /// Whether it is a rule of the new policy.
     pub(crate) is_new: bool,
@@ -21,6 +23,10 @@ pub(crate) struct CallerRule<'p> {
     /// If not every caller has the rule: the attributes that give it, as indices of
     /// [`SourceCallers::attributes`].
     pub(crate) attributes: Vec<usize>,
+    /// Its conditions and those of the role and of grants, as numbers of [`Conditions`].
+    pub(crate) when: Vec<usize>,
+    /// Its hosts; empty means any.
+    pub(crate) scopes: Vec<&'p Scope>,
     /// The patterns that can match requests of these callers, as indices of
     /// [`ComparedRules::patterns`].
     pub(crate) patterns: Vec<usize>,
@@ -43,14 +49,15 @@ pub(crate) struct RuleSets {
 }
 
 impl RuleSets {
-    pub(crate) fn new(sides: &[Side<'_>; 2]) -> Self {
+    pub(crate) fn new(sides: &[Side<'_>; 2], conditions: &Conditions) -> Self {
+        let with_names = conditions.have_placeholders();
         let mut ids: HashMap<BTreeSet<String>, usize> = HashMap::from([(BTreeSet::new(), 0)]);
         let mut have_user = false;
         let by_role = sides.each_ref().map(|side| {
             let policy = side.policy;
             let sets = policy.roles.iter().map(|role| {
                 let rules: BTreeSet<String> = rules_of(role)
-                    .map(|(rule, effect)| rule_key(rule, effect, &policy.identity))
+                    .map(|(rule, effect)| rule_key(rule, effect, &policy.identity, with_names))
                     .collect();
                 have_user |= rules.iter().any(|rule| rule.contains("{user"));
                 let next = ids.len();
@@ -62,21 +69,33 @@ impl RuleSets {
     }
 
     /// Whether callers of a kind can have different rules under the two policies.
-    pub(crate) fn may_differ(&self, kind: &CallerKind, source: &SourceCallers) -> bool {
+    pub(crate) fn may_differ(
+        &self,
+        sides: &[Side<'_>; 2],
+        kind: &CallerKind,
+        source: &SourceCallers,
+        conditions: &Conditions,
+    ) -> bool {
         let [old, new] = kind.sides.each_ref().map(|side| (&side.name, side.prefix));
         (self.have_user && old != new)
+            || !kind.changed_variables(sides, source, conditions).0.is_empty()
             || self.differ(kind.sides.each_ref().map(|side| &side.roles))
             || source.attributes.iter().any(|(_, roles)| self.differ(roles.each_ref()))
     }
 
-    fn differ(&self, [old, new]: [&BTreeSet<RoleId>; 2]) -> bool {
+    fn differ(&self, [old, new]: [&BTreeSet<Holding>; 2]) -> bool {
         let [by_old_role, by_new_role] = &self.by_role;
         rule_sets(by_old_role, old) != rule_sets(by_new_role, new)
     }
 }
 
-fn rule_sets(by_role: &IdVec<RoleId, usize>, roles: &BTreeSet<RoleId>) -> BTreeSet<usize> {
-    roles.iter().map(|role| *by_role.at(*role)).filter(|id| *id != 0).collect()
+/// The sets of rules of these roles, each with the conditions under which they apply.
+fn rule_sets<'h>(
+    by_role: &IdVec<RoleId, usize>,
+    held: &'h BTreeSet<Holding>,
+) -> BTreeSet<(usize, &'h [usize])> {
+    let sets = held.iter().map(|holding| (*by_role.at(holding.role), &*holding.when));
+    sets.filter(|(id, _)| *id != 0).collect()
 }
 
 fn rules_of(role: &Role) -> impl Iterator<Item = (&Rule, Effect)> {
@@ -84,11 +103,14 @@ fn rules_of(role: &Role) -> impl Iterator<Item = (&Rule, Effect)> {
     allow.chain(role.deny.iter().map(|rule| (rule, Effect::Deny)))
 }
 
-/// A text that is equal for rules with equal meanings.
-fn rule_key(rule: &Rule, effect: Effect, identity: &Identity) -> String {
+/// A text that is equal only for rules with equal meanings. `with_names`: with the names of
+/// placeholders, which conditions read.
+fn rule_key(rule: &Rule, effect: Effect, identity: &Identity, with_names: bool) -> String {
     let paths: BTreeSet<String> =
-        rule.resources.iter().map(|pattern| pattern_key(pattern, identity)).collect();
-    format!("{effect:?} {:?} {:?} {paths:?}", methods(rule), hosts(rule))
+        rule.resources.iter().map(|pattern| pattern_key(pattern, identity, with_names)).collect();
+    let when = rule.when.as_ref().map(|when| &when.expression);
+    let hosts: BTreeSet<&Scope> = rule.scopes.iter().collect();
+    format!("{effect:?} {:?} {hosts:?} {paths:?} {when:?}", methods(rule))
 }
 
 /// The methods of a rule, without an order; `None` is any method.
@@ -99,16 +121,12 @@ fn methods(rule: &Rule) -> Option<BTreeSet<&str>> {
     }
 }
 
-fn hosts(rule: &Rule) -> BTreeSet<&Scope> {
-    rule.scopes.iter().collect()
-}
-
-fn pattern_key(pattern: &Pattern, identity: &Identity) -> String {
+fn pattern_key(pattern: &Pattern, identity: &Identity, with_names: bool) -> String {
     let segments: Vec<String> = pattern
         .segments
         .iter()
         .map(|segment| match segment {
-            Segment::Any(_) => "{}".to_owned(),
+            Segment::Any(name) => format!("{{{}}}", if with_names { name } else { "" }),
             Segment::UserId(ids) => {
                 let sources = identity.sources().filter(|(id, ..)| ids.contains(id));
                 let names: BTreeSet<&str> = sources.map(|(_, name, _)| name).collect();
@@ -170,53 +188,81 @@ struct PatternUse<'p> {
     hosts: BTreeSet<&'p Scope>,
     everyone: bool,
     attributes: Vec<usize>,
+    when: Vec<usize>,
+}
+
+/// Who has a role under some conditions.
+#[derive(Clone, Default)]
+struct Holders {
+    everyone: bool,
+    attributes: Vec<usize>,
 }
 
 impl<'p> ComparedRules<'p> {
     /// The rules that callers of a kind can have.
-    pub(crate) fn new(sides: &[Side<'p>; 2], kind: &'p CallerKind, source: &SourceCallers) -> Self {
+    pub(crate) fn new(
+        sides: &[Side<'p>; 2],
+        kind: &'p CallerKind,
+        source: &SourceCallers,
+        conditions: &mut Conditions,
+    ) -> Self {
         let mut compared = Self { patterns: Vec::new(), rules: Vec::new() };
         let mut patterns_by_key: HashMap<MatchKey<'p>, usize> = HashMap::new();
+        let changed_variables = kind.changed_variables(sides, source, conditions);
         for (index, (side, caller)) in sides.iter().zip(&kind.sides).enumerate() {
             let policy: &'p policy::Policy = side.policy;
             let subject = caller.subject();
-            let mut attributes_by_role: HashMap<RoleId, Vec<usize>> = HashMap::new();
+            let mut held: BTreeMap<RoleId, BTreeMap<&[usize], Holders>> = BTreeMap::new();
+            for Holding { role, when } in &caller.roles {
+                held.entry(*role).or_default().entry(when).or_default().everyone = true;
+            }
             for (attribute, (_, roles)) in source.attributes.iter().enumerate() {
-                for role in roles.get(index).into_iter().flatten() {
-                    attributes_by_role.entry(*role).or_default().push(attribute);
+                for Holding { role, when } in roles.get(index).into_iter().flatten() {
+                    let by_conditions = held.entry(*role).or_default();
+                    if by_conditions.get(&[][..]).is_none_or(|holders| !holders.everyone) {
+                        let holders = by_conditions.entry(when).or_default();
+                        if !holders.everyone {
+                            holders.attributes.push(attribute);
+                        }
+                    }
                 }
             }
-            for (id, role) in policy.roles.entries() {
-                let everyone = caller.roles.contains(&id);
-                let attributes = attributes_by_role.remove(&id).filter(|_| !everyone);
-                if !everyone && attributes.is_none() {
-                    continue;
-                }
+            let unchanged = ChangedVariables::default();
+            let changed_variables = if index == 1 { &changed_variables } else { &unchanged };
+            for (id, by_conditions) in held {
+                let role = policy.roles.at(id);
                 for (rule, effect) in rules_of(role) {
-                    let patterns = rule.resources.iter().filter_map(|pattern| {
-                        let next = compared.patterns.len();
-                        let number =
-                            *patterns_by_key.entry(match_key(pattern, subject)?).or_insert(next);
-                        if number == next {
-                            compared.patterns.push(CallerPattern {
-                                pattern,
-                                subject,
+                    let own = rule.when.as_ref().map(|when| conditions.add(when));
+                    for (when, holders) in &by_conditions {
+                        let when = [when, own.as_slice()].concat();
+                        for part in parts(rule, &when, conditions) {
+                            let when = conditions.at(&when, &part.places(), changed_variables);
+                            let patterns = part.patterns.iter().filter_map(|pattern| {
+                                let next = compared.patterns.len();
+                                let key = match_key(pattern, subject)?;
+                                let number = *patterns_by_key.entry(key).or_insert(next);
+                                if number == next {
+                                    let changed = false;
+                                    let pattern = CallerPattern { pattern, subject, changed };
+                                    compared.patterns.push(pattern);
+                                }
+                                Some(number)
+                            });
+                            let patterns = patterns.collect();
+                            compared.rules.push(CallerRule {
+                                is_new: index == 1,
+                                role,
+                                rule,
+                                effect,
+                                everyone: holders.everyone,
+                                attributes: holders.attributes.clone(),
+                                when,
+                                scopes: part.scopes,
+                                patterns,
                                 changed: false,
                             });
                         }
-                        Some(number)
-                    });
-                    let patterns = patterns.collect();
-                    compared.rules.push(CallerRule {
-                        is_new: index == 1,
-                        role,
-                        rule,
-                        effect,
-                        everyone,
-                        attributes: attributes.clone().unwrap_or_default(),
-                        patterns,
-                        changed: false,
-                    });
+                    }
                 }
             }
         }
@@ -258,9 +304,45 @@ impl<'p> ComparedRules<'p> {
     }
 }
 
+/// Some hosts and paths of a rule. Its conditions have one value for all of them.
+struct Part<'p> {
+    scopes: Vec<&'p Scope>,
+    patterns: Vec<&'p Pattern>,
+}
+
+/// Splits a rule by its hosts and paths if its conditions have placeholders of these.
+fn parts<'p>(rule: &'p Rule, when: &[usize], conditions: &Conditions) -> Vec<Part<'p>> {
+    let (scopes, patterns): (Vec<&Scope>, Vec<&Pattern>) =
+        (rule.scopes.iter().collect(), rule.resources.iter().collect());
+    let scopes: Vec<Vec<&Scope>> = if conditions.are_in_host(when) && !scopes.is_empty() {
+        scopes.into_iter().map(|scope| vec![scope]).collect()
+    } else {
+        vec![scopes]
+    };
+    let patterns: Vec<Vec<&Pattern>> = if conditions.are_in_path(when) {
+        patterns.into_iter().map(|pattern| vec![pattern]).collect()
+    } else {
+        vec![patterns]
+    };
+    let parts = scopes.iter().flat_map(|scopes| {
+        patterns.iter().map(|patterns| Part { scopes: scopes.clone(), patterns: patterns.clone() })
+    });
+    parts.collect()
+}
+
+impl Part<'_> {
+    fn places(&self) -> Places {
+        Places {
+            path: self.patterns.first().map(|path| path.placeholders()).unwrap_or_default(),
+            host: self.scopes.first().map(|host| host.placeholders()).unwrap_or_default(),
+        }
+    }
+}
+
 impl<'p> CallerRule<'p> {
     fn pattern_uses(&self) -> Vec<PatternUse<'p>> {
-        let (methods, hosts) = (methods(self.rule), hosts(self.rule));
+        let hosts: BTreeSet<&Scope> = self.scopes.iter().copied().collect();
+        let methods = methods(self.rule);
         let uses = self.patterns.iter().map(|pattern| PatternUse {
             pattern: *pattern,
             effect: self.effect,
@@ -268,6 +350,7 @@ impl<'p> CallerRule<'p> {
             hosts: hosts.clone(),
             everyone: self.everyone,
             attributes: self.attributes.clone(),
+            when: self.when.clone(),
         });
         uses.collect()
     }

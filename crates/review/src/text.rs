@@ -37,6 +37,9 @@ impl Display for Change {
         if self.to_anyone {
             f.write_str("\n  warning: anyone may do this, also without credentials")?;
         }
+        if let Some(cases) = &self.cases {
+            write!(f, "\n  {cases}")?;
+        }
         write!(f, "\n  because: {}", self.because)?;
         self.who.iter().try_for_each(|who| write!(f, "\n  {preposition}: {who}"))
     }

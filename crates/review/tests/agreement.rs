@@ -8,12 +8,14 @@
 )]
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::thread;
 
-use generator::{Generator, OwnedCaller, Rng, Shape};
+use condition::{CallerInputs, Condition, Inputs, NamedConditions};
+use generator::{Generator, OwnedCaller, OwnedInputs, Rng, Shape};
 use policy::model::{ClaimPath, Policy, SourceId};
 use policy::pattern::{Glob, PatternSubject};
-use policy::reference;
+use policy::reference::{certain_roles, decide_with};
 use policy::{AccessRequest, Decision};
 use review::{Attribute, CallerSource, Change, Diff, Direction, NameGlob, Who, diff};
 
@@ -61,6 +63,21 @@ fn changed(policy: &Policy, generator: &mut Generator, rng: &mut Rng) -> Policy 
     other
 }
 
+/// Some conditions of another policy with the same rules.
+fn change_conditions(policy: &mut Policy, generator: &mut Generator, rng: &mut Rng) {
+    let mut other = policy.clone();
+    generator.add_conditions(&mut other, 60);
+    for _ in 0..rng.below(4) {
+        let place = rng.below(policy.roles.len());
+        match rng.below(4) {
+            0 => policy.roles[place].when = other.roles[place].when.clone(),
+            1 => policy.roles[place].allow = other.roles[place].allow.clone(),
+            2 => policy.roles[place].deny = other.roles[place].deny.clone(),
+            _ => policy.grants.clone_from(&other.grants),
+        }
+    }
+}
+
 /// A caller whose credentials both policies accept.
 fn caller(generator: &mut Generator) -> OwnedCaller {
     let mut caller = generator.caller();
@@ -74,8 +91,54 @@ fn caller(generator: &mut Generator) -> OwnedCaller {
     caller
 }
 
-fn is_allowed(policy: &Policy, caller: &OwnedCaller, request: &AccessRequest<'_>) -> bool {
-    matches!(reference::decide(policy, &caller.borrowed(), request), Decision::Allowed(_))
+fn is_allowed(
+    policy: &Policy,
+    caller: &OwnedCaller,
+    request: &AccessRequest<'_>,
+    inputs: &OwnedInputs,
+) -> bool {
+    let borrowed = caller.borrowed();
+    let variables =
+        CallerInputs { roles: certain_roles(policy, &borrowed), ..inputs.caller(caller) };
+    let inputs =
+        Inputs { caller: Some(&variables), request: inputs.request(), ..Inputs::default() };
+    matches!(decide_with(policy, &borrowed, request, &inputs), Decision::Allowed(_))
+}
+
+/// Whether the conditions of a change are as it says; `None` if one depends on more than a request
+/// and its caller.
+fn applies(
+    change: &Change,
+    policy: &Policy,
+    caller: &OwnedCaller,
+    request: &AccessRequest<'_>,
+    inputs: &OwnedInputs,
+) -> Option<bool> {
+    let Some(cases) = &change.cases else { return Some(true) };
+    if cases.any_of.is_empty() {
+        return None;
+    }
+    let variables =
+        CallerInputs { roles: certain_roles(policy, &caller.borrowed()), ..inputs.caller(caller) };
+    let mut request_inputs = inputs.request();
+    request_inputs.method = request.action;
+    request_inputs.host = request.scope;
+    request_inputs.path = request.resource;
+    let inputs = Inputs { caller: Some(&variables), request: request_inputs, ..Inputs::default() };
+    let mut applies = false;
+    for case in &cases.any_of {
+        let mut is_case = true;
+        for literal in case {
+            let text: Arc<str> = literal.condition.as_str().into();
+            if ["path.", "host.", "roles", "(under the"].iter().any(|part| text.contains(part)) {
+                return None;
+            }
+            let condition = Condition::parse(&text, &NamedConditions::default()).unwrap();
+            is_case &= literal.is.includes(condition::holds(&condition.expression, &inputs));
+        }
+        applies |= is_case;
+    }
+    Some(applies)
 }
 
 fn includes(
@@ -161,29 +224,48 @@ struct Met {
     granted: usize,
     revoked: usize,
     same: usize,
+    /// How many changes with conditions were compared with the reference.
+    exact: usize,
 }
 
-fn agree_on_one_pair(number: u64) -> Met {
+fn agree_on_one_pair(number: u64, conditions: usize) -> Met {
     let mut generator = Generator::new(shape(number), number);
     let mut rng = Rng::new(number);
-    let old = with_claims(generator.policy());
-    let new = changed(&old, &mut generator, &mut rng);
+    let mut old = with_claims(generator.policy());
+    if conditions > 0 {
+        generator.add_conditions(&mut old, conditions);
+    }
+    let mut new = changed(&old, &mut generator, &mut rng);
+    if conditions > 0 {
+        change_conditions(&mut new, &mut generator, &mut rng);
+    }
     let diff = diff(&old, &new).unwrap();
     let mut met = Met::default();
     for asked in 0..REQUESTS {
         let caller = caller(&mut generator);
         let policy = if asked % 2 == 0 { &old } else { &new };
         let request = generator.request(policy, &caller);
-        let request = request.borrowed();
-        let (before, after) =
-            (is_allowed(&old, &caller, &request), is_allowed(&new, &caller, &request));
+        let (request, inputs) = (request.borrowed(), generator.inputs());
+        let [before, after] =
+            [&old, &new].map(|policy| is_allowed(policy, &caller, &request, &inputs));
         for (direction, is_so) in
             [(Direction::Granted, !before && after), (Direction::Revoked, before && !after)]
         {
-            let place = || format!("pair {number}: {direction:?}: {caller:?}: {request:?}\n{diff}");
-            let mut said = concerning(&diff, direction, &caller, &request, false);
+            let place = || {
+                format!(
+                    "pair {number}: {direction:?} ({before} {after}): {caller:?}: {request:?} {inputs:?}\n{diff}\n\
+                     {old:?}\n{new:?}"
+                )
+            };
+            let mut said = concerning(&diff, direction, &caller, &request, false)
+                .filter(|change| applies(change, &old, &caller, &request, &inputs) != Some(false));
             assert!(!is_so || said.next().is_some(), "not said: {}", place());
             for change in concerning(&diff, direction, &caller, &request, true) {
+                let is_exact = change.cases.as_ref().is_none_or(|cases| cases.exact);
+                if !is_exact || applies(change, &old, &caller, &request, &inputs) != Some(true) {
+                    continue;
+                }
+                met.exact += usize::from(change.cases.is_some());
                 let fits = (direction == Direction::Granted) == after;
                 assert!(if change.region.in_part { fits } else { is_so }, "not so: {}", place());
             }
@@ -196,11 +278,16 @@ fn agree_on_one_pair(number: u64) -> Met {
 }
 
 /// Compares so many pairs of policies.
-fn agree(pairs: u64) {
+fn agree(pairs: u64, conditions: usize) {
     let threads = thread::available_parallelism().map_or(1, usize::from);
     let all: Vec<Met> = thread::scope(|scope| {
         let run = |first: u64| {
-            move || (first..pairs).step_by(threads).map(agree_on_one_pair).collect::<Vec<_>>()
+            move || {
+                (first..pairs)
+                    .step_by(threads)
+                    .map(|number| agree_on_one_pair(number, conditions))
+                    .collect::<Vec<_>>()
+            }
         };
         let running: Vec<_> = (0..).take(threads).map(|first| scope.spawn(run(first))).collect();
         running.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
@@ -209,16 +296,80 @@ fn agree(pairs: u64) {
     let (granted, revoked, same) =
         (sum(|met| met.granted), sum(|met| met.revoked), sum(|met| met.same));
     assert!(granted > all.len() && revoked > all.len(), "{granted} granted, {revoked} revoked");
-    assert!(same > all.len() / 4, "{same} pairs without difference");
+    assert!(same > all.len() / 8, "{same} pairs without difference");
+    let exact = sum(|met| met.exact);
+    assert!(conditions == 0 || exact > all.len(), "{exact} changes with conditions");
 }
 
 #[test]
 fn generated_pairs_of_policies_differ_where_the_reference_says() {
-    agree(300);
+    agree(300, 0);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn ten_thousand_generated_pairs_of_policies_differ_where_the_reference_says() {
-    agree(10_000);
+    agree(10_000, 0);
+}
+
+/// `DIFF_PAIRS` is the number of pairs.
+#[test]
+fn generated_pairs_with_conditions_differ_where_the_reference_says() {
+    let pairs = std::env::var("DIFF_PAIRS").ok().and_then(|pairs| pairs.parse().ok());
+    agree(pairs.unwrap_or(300), 40);
+}
+
+fn policy(conditions: [&str; 2]) -> Policy {
+    let mut generator = Generator::new(Shape { roles: 1, ..Shape::default() }, 1);
+    let mut policy = generator.policy();
+    policy.grants.clear();
+    let role = &mut policy.roles[0];
+    let rule = policy::model::Rule { when: None, ..generator.rule() };
+    let rules = conditions.iter().filter(|text| !text.is_empty()).map(|text| {
+        let text: Arc<str> = (**text).into();
+        let when = Some(Condition::parse(&text, &NamedConditions::default()).unwrap());
+        policy::model::Rule { when, ..rule.clone() }
+    });
+    (role.allow, role.deny) = (rules.collect(), Vec::new());
+    policy
+}
+
+#[test]
+fn conditions_with_one_meaning_are_no_difference() {
+    let user = ["user == 'a' && scheme == 'basic'", ""];
+    for (old, new, is_same) in [
+        (user, ["scheme == 'basic' && user == 'a'", ""], true),
+        (
+            ["cidr('10.0.0.0/8').containsIP(source.ip)", ""],
+            [
+                "cidr('10.0.0.0/9').containsIP(source.ip)",
+                "cidr('10.128.0.0/9').containsIP(source.ip)",
+            ],
+            true,
+        ),
+        (["user == 'a'", ""], ["!(user != 'a')", ""], true),
+        (["claims.n > 1 && claims.n <= 3", ""], ["!(claims.n <= 1 || claims.n > 3)", ""], true),
+        (["has(claims.org) && claims.org.id == 'a'", ""], ["claims.org.id == 'a'", ""], true),
+        (
+            ["user.startsWith('ab')", ""],
+            ["user.startsWith('ab') && user.startsWith('a')", ""],
+            true,
+        ),
+        (
+            ["request.time.getHours() in [8, 9]", ""],
+            ["request.time.getHours() >= 8 && request.time.getHours() < 10", ""],
+            true,
+        ),
+        (user, ["user == 'a' || scheme == 'basic'", ""], false),
+        (["user == 'a'", ""], ["user in ['a', 'b']", ""], false),
+        (["user == 'a'", ""], ["", ""], false),
+        (
+            ["cidr('10.0.0.0/8').containsIP(source.ip)", ""],
+            ["cidr('10.0.0.0/9').containsIP(source.ip)", ""],
+            false,
+        ),
+    ] {
+        let diff = diff(&policy(old), &policy(new)).unwrap();
+        assert_eq!(diff.changes.is_empty(), is_same, "{old:?} {new:?}\n{diff}");
+    }
 }

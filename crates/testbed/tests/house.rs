@@ -62,7 +62,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("runtime", &["document", "policy", "lint", "bundle", "identity", "authorizer"]),
     ("server", &["identity", "authorizer", "envoy", "runtime"]),
     ("console", &["document", "policy", "authorizer", "explain", "review", "runtime", "server"]),
-    ("review", &["document", "policy"]),
+    ("review", &["condition", "document", "policy"]),
     ("import", &["document", "policy", "lint"]),
     ("envoy-lint", &["document"]),
     (

@@ -134,6 +134,7 @@ fn item(change: &Change) -> Markup {
             @if change.to_anyone { " " strong { "! to anyone, also without credentials" } }
             ul {
                 @for who in &change.who { li { (to) " " (who) } }
+                @if let Some(cases) = &change.cases { li { (cases) } }
                 li.hint { "because " (change.because) }
             }
         }

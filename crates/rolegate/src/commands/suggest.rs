@@ -57,6 +57,7 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
         policy: (!usage.nothing_allowed()).then(|| usage.policy()),
         on_cluster,
         roles_from_token,
+        conditions: present.map_or(0, |present| present.all_conditions().count()),
         unused,
         unreadable,
         inexact,
@@ -145,6 +146,8 @@ struct Suggested {
     /// roles by name. So `roles_from_token` must be `false`: a list with the present roles would be
     /// an error, and without a list tokens could give the suggested roles.
     roles_from_token: Vec<String>,
+    /// Number of conditions of the present policy: the suggested one has none.
+    conditions: usize,
     unused: Vec<UnusedRule>,
     unreadable: u64,
     inexact: u64,
@@ -169,6 +172,13 @@ impl Suggested {
                 text += &format!(
                     "# Under `identity`, write `roles_from_token: false`, because these roles are \
                      granted by name, for `{issuer}`.\n"
+                );
+            }
+            if self.conditions > 0 {
+                text += &format!(
+                    "# Without conditions: the present policy has {}. Add each `when` that its rules, \
+                     roles and grants need.\n",
+                    self.conditions
                 );
             }
             text += policy;
