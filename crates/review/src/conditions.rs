@@ -34,6 +34,10 @@ pub struct Condition {
     pub needs: Vec<Vec<Attribute>>,
 }
 
+/// The roles and groups of a token, as indices of `SourceCallers::attributes`: none, a single
+/// attribute, or a pair (see [`answers`]).
+pub(crate) type Attributes = Vec<usize>;
+
 /// The callers of a kind who have a rule: everyone, or callers with any of these attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Holders {

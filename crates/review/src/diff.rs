@@ -16,7 +16,7 @@ use crate::TooComplex;
 use crate::callers::{self, CallerKind, NameGlob, Side, SourceCallers, Users};
 use crate::cases::Cases;
 use crate::cells;
-use crate::conditions::{Condition, Direction};
+use crate::conditions::{Attributes, Condition, Direction};
 use crate::evaluator::{PointAnswers, point_answers};
 use crate::grants::CallerSource;
 use crate::hosts::Hosts;
@@ -132,10 +132,6 @@ struct ChangeKey {
     cases: Option<Cases>,
     cause: Cause,
 }
-
-/// The roles and groups of a token, as indices of [`SourceCallers::attributes`]: none, a single
-/// attribute, or a pair (see [`answers`]).
-pub(crate) type Attributes = Vec<usize>;
 
 /// The requests that callers of a kind may make under one of the policies only, each with the
 /// attributes of the callers' tokens.

@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use policy::model::Effect;
 
 use crate::cases::Cases;
-use crate::conditions::{Answer, Direction, Effects, answers};
-use crate::diff::Attributes;
+use crate::conditions::{Answer, Attributes, Direction, Effects, answers};
 use crate::interned::Conditions;
 use crate::rules::CallerRule;
 use crate::worlds::World;

@@ -6,10 +6,8 @@ use std::rc::Rc;
 use condition::{Attribute, Condition, Constant, Expression};
 use policy::pattern::PlaceholderIndices;
 
+use crate::representatives::NO_PLACE;
 use crate::worlds::{World, worlds};
-
-/// The name of a placeholder without a value: the pattern does not have it, or has it twice.
-pub(crate) const NO_PLACE: &str = "/";
 
 /// Conditions by number.
 #[derive(Default)]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use condition::{Attribute, Constant, Expression, Fault, Network, TextTest, TimePart, Timestamp};
 use jiff::SignedDuration;
 
-use crate::interned::NO_PLACE;
+/// The name of a placeholder without a value: the pattern does not have it, or has it twice.
+pub(crate) const NO_PLACE: &str = "/";
 
 /// The maximum number of representatives of one part.
 const MAX_STATES: usize = 4096;
