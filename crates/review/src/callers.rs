@@ -122,13 +122,13 @@ impl<'p> Side<'p> {
         &self,
         roles: impl IntoIterator<Item = (RoleId, Option<usize>)>,
     ) -> BTreeSet<Holding> {
-        let mut held = BTreeSet::new();
+        let mut holdings = BTreeSet::new();
         for (role, condition) in roles {
-            held.extend(
+            holdings.extend(
                 self.extended_by_role.at(role).iter().map(|holding| holding.also_when(condition)),
             );
         }
-        held
+        holdings
     }
 
     fn anonymous(&self) -> SideCaller {
@@ -185,22 +185,22 @@ fn closure_of_role(
     role: RoleId,
     conditions: &mut Conditions,
 ) -> Result<BTreeSet<Holding>, TooComplex> {
-    let mut held = BTreeSet::new();
+    let mut holdings = BTreeSet::new();
     let mut to_visit = vec![Holding { role, when: Vec::new() }];
     while let Some(holding) = to_visit.pop() {
         let role = policy.roles.at(holding.role);
         let holding = holding.also_when(role.when.as_ref().map(|when| conditions.add(when)));
-        if held.contains(&holding) {
+        if holdings.contains(&holding) {
             continue;
         }
         let extended = role.extends.iter();
         to_visit.extend(extended.map(|role| Holding { role: *role, ..holding.clone() }));
-        held.insert(holding);
-        if held.len() > policy.roles.len() + MAX_WAYS {
+        holdings.insert(holding);
+        if holdings.len() > policy.roles.len() + MAX_WAYS {
             return Err(TooComplex);
         }
     }
-    Ok(held)
+    Ok(holdings)
 }
 
 impl SideCaller {

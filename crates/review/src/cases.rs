@@ -111,15 +111,15 @@ impl Cases {
         let mut common = worlds.first().map(|world| literals(world)).unwrap_or_default();
         common.retain(|literal| worlds.iter().all(|world| is_case(&[*literal], world)));
         // `is true` says more than `is not false`.
-        let all = common.clone();
+        let literals = common.clone();
         common.retain(|(condition, truth)| match truth {
             Truth::NotTrue => {
-                !all.contains(&(*condition, Truth::False))
-                    && !all.contains(&(*condition, Truth::NotComputable))
+                !literals.contains(&(*condition, Truth::False))
+                    && !literals.contains(&(*condition, Truth::NotComputable))
             }
             Truth::NotFalse => {
-                !all.contains(&(*condition, Truth::True))
-                    && !all.contains(&(*condition, Truth::NotComputable))
+                !literals.contains(&(*condition, Truth::True))
+                    && !literals.contains(&(*condition, Truth::NotComputable))
             }
             Truth::True | Truth::False | Truth::NotComputable => true,
         });

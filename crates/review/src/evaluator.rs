@@ -56,7 +56,7 @@ pub(crate) fn point_answers(
         attributes.extend(answers.iter().map(|answer| answer.attributes.clone()));
         effects.push((old, new, answers, worlds));
     }
-    let mut found = PointAnswers::default();
+    let mut point = PointAnswers::default();
     let mut applies: BTreeMap<(Attributes, Direction), Vec<bool>> = BTreeMap::new();
     for (.., answers, in_worlds) in &effects {
         for answer in changes(answers) {
@@ -76,15 +76,15 @@ pub(crate) fn point_answers(
             .entry(applies)
             .or_insert_with_key(|applies| Cases::new(&texts, &worlds, applies))
             .clone();
-        found.changes.push((attributes, direction, cases));
+        point.changes.push((attributes, direction, cases));
     }
     for attributes in attributes {
         let allowed: BTreeSet<bool> =
             effects.iter().map(|(_, new, ..)| new.allow(&attributes)).collect();
         let always = [true, false].map(|always| allowed == BTreeSet::from([always]));
-        found.always.push((attributes, always));
+        point.always.push((attributes, always));
     }
-    found
+    point
 }
 
 /// The answers that are possible if nothing is known about conditions.
@@ -96,12 +96,12 @@ fn bounds(rules: &[&CallerRule<'_>]) -> PointAnswers {
         let in_doubt = if rule.effect == Effect::Allow { &mut most } else { &mut least };
         in_doubt.get_mut(side).into_iter().for_each(|effects| rule.add_to(effects));
         if rule.when.is_empty() {
-            let other = if rule.effect == Effect::Allow { &mut least } else { &mut most };
-            other.get_mut(side).into_iter().for_each(|effects| rule.add_to(effects));
+            let certain = if rule.effect == Effect::Allow { &mut least } else { &mut most };
+            certain.get_mut(side).into_iter().for_each(|effects| rule.add_to(effects));
         }
     }
     let ([most_old, most_new], [least_old, least_new]) = (most, least);
-    let mut found = PointAnswers::default();
+    let mut point = PointAnswers::default();
     let mut attributes = BTreeSet::new();
     for (direction, answers) in [
         (Direction::Granted, answers(&least_old, &most_new)),
@@ -110,14 +110,14 @@ fn bounds(rules: &[&CallerRule<'_>]) -> PointAnswers {
         attributes.extend(answers.iter().map(|answer| answer.attributes.clone()));
         for answer in changes(&answers).filter(|answer| answer.direction() == direction) {
             let cases = Some(Cases::too_many());
-            found.changes.push((answer.attributes.clone(), direction, cases));
+            point.changes.push((answer.attributes.clone(), direction, cases));
         }
     }
     for attributes in attributes {
         let always = [least_new.allow(&attributes), !most_new.allow(&attributes)];
-        found.always.push((attributes, always));
+        point.always.push((attributes, always));
     }
-    found
+    point
 }
 
 /// The answers that differ, but those that differ alike for all callers.

@@ -130,9 +130,9 @@ impl Conditions {
         }
         let expressions: Vec<&Expression> =
             self.these(numbers).map(|condition| &condition.expression).collect();
-        let found = worlds(&expressions).map(Rc::new);
-        self.worlds.insert(numbers.to_vec(), found.clone());
-        found
+        let enumerated = worlds(&expressions).map(Rc::new);
+        self.worlds.insert(numbers.to_vec(), enumerated.clone());
+        enumerated
     }
 }
 
@@ -152,19 +152,19 @@ fn placed(part: &Expression, places: &Places) -> Option<Expression> {
             Some(Expression::Attribute(at_place(attribute, &place)))
         }
         Expression::IsPresent(attribute) => {
-            let found = found(attribute, places)?;
-            Some(Expression::Constant(Constant::Bool(!found.is_empty())))
+            let indices = found(attribute, places)?;
+            Some(Expression::Constant(Constant::Bool(!indices.is_empty())))
         }
         Expression::IsClaim(attribute, claim) => {
-            let found = found(attribute, places)?;
+            let indices = found(attribute, places)?;
             let equal = |place: &usize| {
                 Expression::IsClaim(at_place(attribute, &format!("/{place}")), claim.clone())
             };
-            let all = found
+            let equalities = indices
                 .iter()
                 .map(equal)
                 .reduce(|all, next| Expression::And(Box::new(all), Box::new(next)));
-            Some(all.unwrap_or(Expression::Constant(Constant::Bool(true))))
+            Some(equalities.unwrap_or(Expression::Constant(Constant::Bool(true))))
         }
         _ => None,
     }
@@ -177,8 +177,8 @@ fn found(attribute: &Attribute, places: &Places) -> Option<Vec<usize>> {
         Attribute::HostPlaceholder(name) => (name, &places.host),
         _ => return None,
     };
-    let found = all.iter().filter(|(placeholder, _)| placeholder == name);
-    Some(found.map(|(_, place)| *place).collect())
+    let same = all.iter().filter(|(placeholder, _)| placeholder == name);
+    Some(same.map(|(_, place)| *place).collect())
 }
 
 fn at_place(attribute: &Attribute, place: &str) -> Attribute {

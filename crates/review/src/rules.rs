@@ -232,9 +232,9 @@ impl<'p> ComparedRules<'p> {
             for (id, by_conditions) in held {
                 let role = policy.roles.at(id);
                 for (rule, effect) in rules_of(role) {
-                    let own = rule.when.as_ref().map(|when| conditions.add(when));
+                    let of_rule = rule.when.as_ref().map(|when| conditions.add(when));
                     for (when, holders) in &by_conditions {
-                        let when = [when, own.as_slice()].concat();
+                        let when = [when, of_rule.as_slice()].concat();
                         for part in parts(rule, &when, conditions) {
                             let when = conditions.at(&when, &part.places(), changed_variables);
                             let patterns = part.patterns.iter().filter_map(|pattern| {

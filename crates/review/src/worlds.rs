@@ -78,14 +78,14 @@ pub(crate) fn worlds(conditions: &[&Expression]) -> Option<Vec<World>> {
     let ancestors: Vec<Vec<usize>> = (0..classes.len()).map(|term| terms.ancestors(term)).collect();
     let mut worlds: BTreeSet<World> = BTreeSet::from([vec![None; conditions.len()]]);
     for group in terms.groups(&formulas, &ancestors) {
-        let found = worlds_of_group(&group, &formulas, &terms, &classes, &ancestors)?;
-        if worlds.len().checked_mul(found.len())? > MAX_WORLDS {
+        let truths_of_group = worlds_of_group(&group, &formulas, &terms, &classes, &ancestors)?;
+        if worlds.len().checked_mul(truths_of_group.len())? > MAX_WORLDS {
             return None;
         }
         worlds = worlds
             .iter()
             .flat_map(|world| {
-                found.iter().map(|truths| {
+                truths_of_group.iter().map(|truths| {
                     let mut world = world.clone();
                     for (condition, truth) in group.formulas.iter().zip(truths) {
                         if let Some(place) = world.get_mut(*condition) {
@@ -124,12 +124,12 @@ fn worlds_of_group(
     let mut truths = BTreeSet::new();
     let mut atoms: World = vec![None; terms.atoms.len()];
     for number in 0..count {
-        let mut rest = number;
+        let mut quotient = number;
         let mut chosen: HashMap<usize, &Class> = HashMap::new();
         for term in &group.terms {
             let of_term = classes.get(*term)?;
-            let class = of_term.get(rest % of_term.len())?;
-            rest /= of_term.len();
+            let class = of_term.get(quotient % of_term.len())?;
+            quotient /= of_term.len();
             chosen.insert(*term, class);
             for ((atom, _), truth) in terms.terms.get(*term)?.atoms.iter().zip(&class.truths) {
                 if let Some(place) = atoms.get_mut(*atom) {
@@ -373,13 +373,13 @@ impl Terms {
 
     /// The terms of which a term is a member.
     fn ancestors(&self, term: usize) -> Vec<usize> {
-        let mut found = Vec::new();
+        let mut above = Vec::new();
         let mut expression = self.terms.get(term).and_then(|term| term.expression.as_ref());
         while let Some(Expression::Member(object, _)) = expression {
-            found.extend(self.terms_by_key.get(&format!("{object:?}")));
+            above.extend(self.terms_by_key.get(&format!("{object:?}")));
             expression = Some(object);
         }
-        found
+        above
     }
 
     fn groups(&self, formulas: &[Formula], ancestors: &[Vec<usize>]) -> Vec<Group> {
