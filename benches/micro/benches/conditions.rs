@@ -1,6 +1,8 @@
 //! What conditions cost: a decision whose rule has none, one comparison or three, alone and among
 //! 10,000 rules with conditions. The caller is known, as in a running server.
 
+#![expect(clippy::unwrap_used, reason = "a benchmark that fails ends")]
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::Path;

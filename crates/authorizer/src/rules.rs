@@ -298,9 +298,8 @@ impl Rules {
     /// Whether a condition depends on the header with this name.
     #[must_use]
     pub fn reads_header(&self, name: &[u8]) -> bool {
-        self.read_variables.iter().any(|attribute| match attribute {
-            Attribute::Header(read) => name.eq_ignore_ascii_case(read.as_bytes()),
-            _ => false,
+        self.read_variables.iter().any(|attribute| {
+            matches!(attribute, Attribute::Header(read) if name.eq_ignore_ascii_case(read.as_bytes()))
         })
     }
 

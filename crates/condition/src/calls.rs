@@ -247,10 +247,12 @@ fn read_zone(name: &str) -> Option<TimeZone> {
         .into_iter()
         .all(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit()));
     let (hours, minutes) = (hours.parse::<i32>().ok()?, minutes.parse::<i32>().ok()?);
-    let is_zone = is_number && digits.len() + 1 >= name.len() && hours < 24 && minutes < 60;
+    if !is_number || digits.len() + 1 < name.len() || hours >= 24 || minutes >= 60 {
+        return None;
+    }
     let sign = if name.starts_with('-') { -1 } else { 1 };
     let seconds = sign * (hours * 3600 + minutes * 60);
-    let offset = jiff::tz::Offset::from_seconds(seconds).ok().filter(|_| is_zone)?;
+    let offset = jiff::tz::Offset::from_seconds(seconds).ok()?;
     Some(TimeZone::fixed(offset))
 }
 

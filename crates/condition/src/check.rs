@@ -9,6 +9,9 @@ use crate::syntax::{Syntax, SyntaxKind};
 use crate::value::Constant;
 use crate::{ConditionError, MAX_ATOMS, MAX_DEPTH};
 
+/// The maximum number of the parts of a condition, with those of the conditions that it names.
+const MAX_SIZE: usize = 1_000;
+
 /// The type of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Type {
@@ -76,8 +79,9 @@ fn limit(at: usize, expression: Expression) -> Result<Expression, ConditionError
         let help = "compare with a list: `x in ['a', 'b']`";
         return Err(ConditionError::new(at, message, help));
     }
-    if depth(&expression) > 4 * MAX_DEPTH {
-        let message = "a condition is nested too deep";
+    // Also what is compared: conditions that name each other twice would grow exponentially.
+    if depth(&expression) > 4 * MAX_DEPTH || expression.size() > MAX_SIZE {
+        let message = "a condition is too large";
         return Err(ConditionError::new(at, message, "use fewer named conditions in it"));
     }
     Ok(expression)
@@ -185,6 +189,10 @@ impl Checker<'_> {
     fn check_list(&mut self, at: usize, items: &[Syntax]) -> Result<Checked, ConditionError> {
         let items: Vec<Checked> =
             items.iter().map(|item| self.check(item)).collect::<Result<_, _>>()?;
+        if let Some(network) = items.iter().find(|item| item.kind == Type::Network) {
+            let help = "write `cidr('10.0.0.0/8').containsIP(source.ip)` for each";
+            return Err(ConditionError::new(network.at, "a network in a list", help));
+        }
         if let Some(first) = items.first() {
             let kind = first.kind;
             if let Some(other) = items.iter().find(|item| !item.is(kind) && kind != Type::Claim) {
@@ -471,6 +479,10 @@ impl Checker<'_> {
         {
             return Ok(Expression::IsPresent(attribute));
         }
+        if name.kind == Type::Network {
+            let help = "write `cidr('10.0.0.0/8').containsIP(source.ip)`";
+            return Err(ConditionError::new(name.at, "a network is in no list", help));
+        }
         let list = self.check(right)?;
         if name.kind == Type::Ip {
             return address_in(name, list);
@@ -533,6 +545,11 @@ fn compare_addresses(left: &mut Checked, right: &mut Checked) -> Result<(), Cond
     let other = match (left.kind, right.kind) {
         (Type::Ip, Type::Text) => right,
         (Type::Text, Type::Ip) => left,
+        (Type::Ip, Type::Claim) | (Type::Claim, Type::Ip) => {
+            let at = if left.kind == Type::Claim { left.at } else { right.at };
+            let help = "write `ip(…)` around the claim";
+            return Err(ConditionError::new(at, "an address compared with a claim", help));
+        }
         _ => return Ok(()),
     };
     let Some(text) = other.constant_text() else {
@@ -547,7 +564,9 @@ fn compare_addresses(left: &mut Checked, right: &mut Checked) -> Result<(), Cond
 fn canonical_address(at: usize, text: &str) -> Result<Constant, ConditionError> {
     let address: Option<std::net::IpAddr> = text.parse().ok();
     match address {
-        Some(address) if address.to_string() == text => Ok(Constant::Ip(address)),
+        Some(address) if address.to_string() == text && address.to_canonical() == address => {
+            Ok(Constant::Ip(address))
+        }
         Some(address) => {
             let message = format!("`{text}` is never equal to an address");
             Err(ConditionError::new(at, message, format!("write `{}`", address.to_canonical())))

@@ -455,7 +455,8 @@ fn duration(text: &str) -> Option<SignedDuration> {
         nanoseconds = nanoseconds.checked_add(whole.checked_mul(scale)?)?;
         for digit in fraction.chars() {
             scale /= 10;
-            nanoseconds += scale * i128::from(digit.to_digit(10)?);
+            let part = scale * i128::from(digit.to_digit(10)?);
+            nanoseconds = nanoseconds.checked_add(part)?;
         }
         remainder = after;
     }

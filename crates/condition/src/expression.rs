@@ -351,6 +351,11 @@ impl Expression {
         }
     }
 
+    /// The number of its parts, and of theirs.
+    pub(crate) fn size(&self) -> usize {
+        1 + self.parts().into_iter().map(Self::size).sum::<usize>()
+    }
+
     /// This expression with the parts for which `replacement` has another one replaced, from the
     /// outside to the inside.
     #[must_use]

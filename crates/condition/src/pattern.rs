@@ -81,7 +81,12 @@ fn translate(text: &str) -> Result<String, String> {
                     _ => translated.extend(['\\', escaped]),
                 }
             }
-            '[' if in_brackets && letters.peek() == Some(&':') => translated.push('['),
+            '[' if in_brackets && letters.peek() == Some(&':') => {
+                // `[:alpha:]`, whose end does not end the brackets.
+                let class: String = letters.clone().take_while(|letter| *letter != ']').collect();
+                letters.by_ref().take(class.chars().count() + 1).for_each(drop);
+                translated.extend(["[", &class, "]"]);
+            }
             '[' if in_brackets => return Err("`[` inside of brackets: write `\\[`".to_owned()),
             '[' => {
                 in_brackets = true;
@@ -95,9 +100,8 @@ fn translate(text: &str) -> Result<String, String> {
                     translated.push_str(r"\]");
                 }
             }
-            ']' if in_brackets => {
-                // The end of `[:alpha:]` does not end the brackets.
-                in_brackets = translated.ends_with(':') && letters.clone().any(|next| next == ']');
+            ']' => {
+                in_brackets = false;
                 translated.push(']');
             }
             '&' | '~' | '-' if in_brackets && letters.peek() == Some(&letter) => {
@@ -128,6 +132,7 @@ mod tests {
             ("^[[:alpha:]_]+$", "a_b", true),
             ("^[]a]+$", "]a", true),
             (r"^[^\s]+$", "a b", false),
+            ("^[a-z:][0-9]$", ":7", true),
             ("a{2}", "caab", true),
         ] {
             assert_eq!(Pattern::new(pattern).unwrap().matches(text), matches, "{pattern} {text}");

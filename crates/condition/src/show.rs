@@ -95,19 +95,19 @@ impl fmt::Display for Shown<'_> {
             Expression::IsPresent(attribute) => write!(f, "has({attribute})"),
             Expression::Item(level) => ItemName(self.depth.saturating_sub(1 + level)).fmt(f),
             Expression::Member(object, name) if is_word(name) => {
-                write!(f, "{}.{name}", self.part(object))
+                write!(f, "{}.{name}", self.operand(object, 3))
             }
             Expression::Member(object, name) => {
-                write!(f, "{}[{}]", self.part(object), Constant::Text(name.clone()))
+                write!(f, "{}[{}]", self.operand(object, 3), Constant::Text(name.clone()))
             }
             Expression::HasMember(object, name) if is_word(name) => {
-                write!(f, "has({}.{name})", self.part(object))
+                write!(f, "has({}.{name})", self.operand(object, 3))
             }
             Expression::HasMember(object, name) => {
                 write!(f, "{} in {}", Constant::Text(name.clone()), self.part(object))
             }
             Expression::Index(list, index) => {
-                write!(f, "{}[{}]", self.part(list), self.part(index))
+                write!(f, "{}[{}]", self.operand(list, 3), self.part(index))
             }
             Expression::Not(operand) => write!(f, "!{}", self.operand(operand, 3)),
             Expression::And(left, right) => {
@@ -160,14 +160,14 @@ impl fmt::Display for Shown<'_> {
             Expression::Exists(list, predicate) => write!(
                 f,
                 "{}.exists({}, {})",
-                self.part(list),
+                self.operand(list, 3),
                 ItemName(self.depth),
                 self.predicate(predicate)
             ),
             Expression::All(list, predicate) => write!(
                 f,
                 "{}.all({}, {})",
-                self.part(list),
+                self.operand(list, 3),
                 ItemName(self.depth),
                 self.predicate(predicate)
             ),

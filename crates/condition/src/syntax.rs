@@ -3,7 +3,7 @@
 
 use crate::token::{Token, TokenKind, tokens};
 use crate::value::Constant;
-use crate::{ConditionError, MAX_DEPTH, MAX_LENGTH};
+use crate::{ConditionError, MAX_ATOMS, MAX_DEPTH, MAX_LENGTH};
 
 /// A parsed expression, as it is written.
 #[derive(Clone, Debug)]
@@ -123,7 +123,15 @@ impl Parser {
         operand: impl Fn(&mut Self) -> Result<Syntax, ConditionError>,
     ) -> Result<Syntax, ConditionError> {
         let mut left = operand(self)?;
+        let mut count = 0;
         while let Some((at, operator)) = self.take_symbol(operators) {
+            // The tree is as deep as the chain is long, and all that reads it recurses.
+            count += 1;
+            if count > 2 * MAX_ATOMS {
+                let message = format!("more than 128 operators `{operator}` in a row");
+                let help = "compare with a list: `x in ['a', 'b']`";
+                return Err(ConditionError::new(at, message, help));
+            }
             let right = Box::new(operand(self)?);
             left = Syntax { at, kind: SyntaxKind::Binary(operator, Box::new(left), right) };
         }

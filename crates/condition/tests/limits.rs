@@ -23,6 +23,37 @@ fn depth_length_and_comparisons_are_limited() {
     assert!(parse(&atoms(MAX_ATOMS + 1)).unwrap_err().contains("65 comparisons"));
 }
 
+#[test]
+fn a_long_chain_of_operators_is_an_error() {
+    for chain in ["1<".repeat(2_000) + "1", "user||".repeat(600) + "user"] {
+        assert!(parse(&chain).unwrap_err().contains("operators"), "{chain}");
+    }
+}
+
+/// Each compares the one before with itself.
+#[test]
+fn conditions_that_compare_each_other_are_limited_too() {
+    let mut named = NamedConditions::default();
+    let mut last: Arc<str> = "user == 'a'".into();
+    for number in 0..40 {
+        let Ok(condition) = Condition::parse(&last, &named) else {
+            assert!(number < 10, "{number}");
+            return;
+        };
+        named.add(format!("c{number}").into(), &condition);
+        last = format!("c{number} == c{number}").into();
+    }
+    panic!("2^40 comparisons");
+}
+
+/// The texts are a client's.
+#[test]
+fn a_duration_or_a_zone_of_any_length_is_no_panic() {
+    let long = "duration('170141183460469231731687303715884105.9us') < duration('1h')";
+    assert!(parse(long).is_err());
+    assert!(parse("request.time.getHours('600000:00') == 1").is_err());
+}
+
 /// Each contains the one before twice.
 #[test]
 fn conditions_that_name_each_other_are_limited_too() {

@@ -148,10 +148,10 @@ warnings! {
     UnusedRule = "unused-rule",
     /// A method that is not registered.
     UnusualMethod = "unusual-method",
-    /// An hour or a day of the time of a request, without a time zone.
-    UtcHours = "utc-hours",
     /// `verify: false`.
     UnverifiedPasswords = "unverified-passwords",
+    /// An hour or a day of the time of a request, without a time zone.
+    UtcHours = "utc-hours",
     /// A password hash that is too easy to break.
     WeakHash = "weak-hash",
 }

@@ -117,7 +117,7 @@ pub(crate) struct Candidates<'r> {
 
 impl Conditions {
     pub(crate) fn is_empty(&self) -> bool {
-        self.guards.is_empty()
+        self.guards.is_empty() && self.roles.is_empty()
     }
 
     /// The id of this condition. A new condition is added.

@@ -262,6 +262,9 @@ impl Rows {
     }
 }
 
+/// The entries of a wide row: those without and those with conditions.
+type WideKey = (Box<[Entry]>, Box<[ConditionalEntry]>);
+
 /// Builds rows, without duplicates: the ends of all patterns of a rule share a row.
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
@@ -269,7 +272,7 @@ pub(crate) struct RowsBuilder {
     /// The short rows, by the hashes of their entries. With a copy of the entries of each row,
     /// compiling 100,000 rules took half as long again (November 2026).
     short: HashTable<RowId>,
-    wide: HashMap<(Box<[Entry]>, Box<[ConditionalEntry]>), RowId, RandomState>,
+    wide: HashMap<WideKey, RowId, RandomState>,
 }
 
 impl RowsBuilder {

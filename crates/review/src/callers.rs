@@ -243,6 +243,9 @@ pub(crate) fn sources(sides: &[Side<'_>; 2]) -> Result<Vec<SourceCallers>, TooCo
 /// A source under the old and the new policy; `None` if a policy does not accept its credentials.
 type SourceOnSides<'p> = [Option<Source<'p>>; 2];
 
+/// What callers of a kind have in common.
+type KindKey = (bool, [(bool, BTreeSet<Holding>); 2]);
+
 fn source_callers(
     source: CallerSource,
     sides: &[Side<'_>; 2],
@@ -274,7 +277,7 @@ fn source_callers(
         names.extend(possible.map(str::to_owned));
     }
     let mut kinds: Vec<CallerKind> = Vec::new();
-    let mut kinds_by_roles: HashMap<(bool, [(bool, BTreeSet<Holding>); 2]), usize> = HashMap::new();
+    let mut kinds_by_roles: HashMap<KindKey, usize> = HashMap::new();
     for name in &names {
         let callers = callers_on_sides(sides, on_sides, name);
         let whole_name = callers.iter().rev().find_map(|caller| caller.name.clone());

@@ -8,7 +8,7 @@ use document::{Mark, Place};
 /// The contents of all files of a policy.
 #[derive(Debug, Default)]
 pub(crate) struct UnresolvedPolicy {
-    pub(crate) conditions: Option<(Place, Vec<(Arc<str>, UnresolvedCondition)>)>,
+    pub(crate) conditions: Option<(Place, NamedConditions)>,
     pub(crate) roles: Vec<UnresolvedRole>,
     pub(crate) grants: Vec<UnresolvedGrant>,
     pub(crate) identity: Option<(Place, Identity)>,
@@ -35,6 +35,9 @@ pub(crate) struct UnresolvedRole {
     pub(crate) when: Option<UnresolvedCondition>,
     pub(crate) at: Place,
 }
+
+/// Conditions with their names, in file order.
+pub(crate) type NamedConditions = Vec<(Arc<str>, UnresolvedCondition)>;
 
 /// A condition as written, in which other conditions are still names.
 #[derive(Clone, Debug)]

@@ -37,7 +37,12 @@ async fn hold(normalize_path: bool) {
                 let identity = &example.loaded.policy.identity;
                 let mut caller =
                     Caller::connect(&stack, identity, Some(&signer), version).await.unwrap();
-                for case in example.cases.iter() {
+                // A running rolegate has the clock of the machine and the address of the test.
+                for case in example
+                    .cases
+                    .iter()
+                    .filter(|case| case.request.at.is_none() && case.request.client.is_empty())
+                {
                     let outcome = caller.run(case).await.unwrap();
                     ran += 1;
                     let as_given = normalize_path || outcome.expected == case.expect.status;
