@@ -3,13 +3,6 @@
 //!
 //! They are not part of this repository: `CEL_SPEC=folder make cel`.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::string_slice,
-    clippy::indexing_slicing,
-    reason = "a malformed file is a failed test"
-)]
-
 use std::fs;
 
 use condition::{Inputs, Value, evaluate, parse_value};

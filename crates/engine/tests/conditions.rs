@@ -7,6 +7,7 @@ use policy::reference;
 
 /// `CONDITION_POLICIES=1000` compares more policies, each with 100 requests.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the number of policies is for a long run")]
 fn generated_policies_with_conditions_agree_with_the_reference() {
     let policies = std::env::var("CONDITION_POLICIES").ok().and_then(|count| count.parse().ok());
     let policies: u64 = policies.unwrap_or(300);

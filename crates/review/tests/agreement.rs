@@ -314,6 +314,7 @@ fn ten_thousand_generated_pairs_of_policies_differ_where_the_reference_says() {
 
 /// `DIFF_PAIRS` is the number of pairs.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the number of pairs is for a long run")]
 fn generated_pairs_with_conditions_differ_where_the_reference_says() {
     let pairs = std::env::var("DIFF_PAIRS").ok().and_then(|pairs| pairs.parse().ok());
     agree(pairs.unwrap_or(300), 40);
