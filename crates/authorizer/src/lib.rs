@@ -14,7 +14,7 @@
 //!   (header values, challenges and bodies), `sanitizer` (which headers are set or removed, so that
 //!   a client cannot spoof them) and `identity_header` (the header that tells the application who
 //!   the caller is, signed);
-//! * `conditions`: the variables of conditions;
+//! * `conditions`: the variables of conditions, and `recorded`: those that the decision log has;
 //! * `verdict`: the outcome, and `reason`: why a request is denied;
 //! * `scratch`: buffers that a thread keeps; `revision`: the ids of a policy and of its keys.
 
@@ -26,6 +26,7 @@ mod cluster;
 mod conditions;
 mod identity_header;
 mod reason;
+mod recorded;
 mod request;
 mod responder;
 mod revision;
@@ -54,6 +55,7 @@ pub use crate::cluster::{
 };
 pub use crate::conditions::{HeaderLines, caller_inputs, request_inputs};
 pub use crate::reason::{Limit, Reason, Stage};
+pub use crate::recorded::RecordedInputs;
 pub use crate::request::{
     Header, ParseScratch, ParsedRequest, Request, is_method, parse, parse_without_path,
 };

@@ -122,7 +122,8 @@ impl Responder {
             document_security,
         };
         let rewritten = (!target.is_empty()).then_some(target);
-        let allowed = Allowed { rule, subject, path, cluster: None, rewritten, changes };
+        let (read_claims, cluster) = (None, None);
+        let allowed = Allowed { rule, subject, read_claims, path, cluster, rewritten, changes };
         if allowed.is_too_large() { Err(Reason::Limit(Limit::ResponseSize)) } else { Ok(allowed) }
     }
 

@@ -13,10 +13,11 @@ use policy::model::RuleId;
 use crate::authentication::{Authentication, Caller, Trust};
 use crate::conditions::{self, HeaderLines};
 use crate::reason::Reason;
+use crate::recorded::{RecordedInputs, RecordedVariables};
 use crate::request::{self, ParsedRequest, Request};
 use crate::responder::{CallerHeaders, Permitted, Responder};
 use crate::scratch::AnswerScratch;
-use crate::verdict::{Denied, Outcome, Verdict};
+use crate::verdict::{Allowed, Denied, Outcome, Verdict};
 use crate::{Scratch, answer};
 
 /// The rules of a policy, ready to decide about requests.
@@ -31,6 +32,8 @@ pub struct Rules {
     anonymous_conditions: Option<CallerConditions>,
     /// The variables of requests that conditions read.
     pub(crate) read_variables: BTreeSet<Attribute>,
+    /// The variables that a line of the decision log has.
+    recorded_variables: RecordedVariables,
     /// The label `role: rule` of each rule, indexed by [`RuleId`].
     labels: Arc<[Box<str>]>,
 }
@@ -48,6 +51,8 @@ pub struct RulesCaller {
     /// The subject with its claims, if the roles depend on the request: then its headers are
     /// rendered for each request.
     with_claims: Option<Box<(Subject, Trust)>>,
+    /// What conditions read of its claims, for the decision log.
+    read_claims: Option<Box<RecordedInputs>>,
 }
 
 impl HeapSize for RulesCaller {
@@ -57,7 +62,8 @@ impl HeapSize for RulesCaller {
             .as_ref()
             .map_or(0, |kept| size_of_val(&**kept) + condition::claim_size(&kept.0.claims));
         let conditions = self.conditions.as_ref().map_or(0, CallerConditions::heap_size);
-        self.roles.heap_size() + self.headers.heap_size() + conditions + claims
+        let read_claims = self.read_claims.as_ref().map_or(0, |claims| claims.heap_size());
+        self.roles.heap_size() + self.headers.heap_size() + conditions + claims + read_claims
     }
 }
 
@@ -90,6 +96,7 @@ impl Rules {
             anonymous,
             anonymous_conditions,
             read_variables,
+            recorded_variables: RecordedVariables::new(policy),
             labels,
             loaded,
         }
@@ -152,6 +159,7 @@ impl Rules {
     ) -> Verdict<'a> {
         let attached = caller.map(|caller| &caller.attached);
         let subject = caller.map(|caller| &caller.subject);
+        let read_claims = attached.and_then(|attached| attached.read_claims.as_deref());
         let path = parsed.paths.first();
         let roles = attached.map_or_else(|| self.engine.anonymous(), |attached| &attached.roles);
         let conditions = match attached {
@@ -188,7 +196,7 @@ impl Rules {
                     None => self.unreserved_role_names(roles),
                 };
                 match responder.changes(request, permitted, role_names, now, &mut scratch.changes) {
-                    Ok(allowed) => return Verdict::Allowed(allowed),
+                    Ok(allowed) => return Verdict::Allowed(Allowed { read_claims, ..allowed }),
                     Err(reason) => (reason, None),
                 }
             }
@@ -206,7 +214,7 @@ impl Rules {
         let rule = rule.map(|rule| self.label(rule));
         let body = &mut scratch.denial.body;
         let denied = responder.deny(request, reason, parsed.credentials, rule, body);
-        Verdict::Denied(Denied { subject, path, ..denied })
+        Verdict::Denied(Denied { subject, path, read_claims, ..denied })
     }
 
     /// Finds the deciding rule. The decision is to allow only if every interpretation of the path
@@ -263,6 +271,9 @@ impl Rules {
             [&subject.groups, &subject.roles].map(|names| names.iter().map(|name| &**name));
         let roles = self.engine.roles_of(&subject.user, groups, roles);
         let inputs = conditions::caller_inputs(Some(subject));
+        let has_claims = subject.claims.is_object();
+        let read_claims =
+            has_claims.then(|| self.recorded_variables.record_claims(&inputs)).flatten();
         let conditions = self.engine.caller_conditions(&roles, inputs);
         let names = self.engine.certain_role_names(&roles, conditions.as_ref());
         let is_uncertain = conditions.as_ref().is_some_and(CallerConditions::has_uncertain_roles);
@@ -274,7 +285,22 @@ impl Rules {
             with_claims: is_uncertain.then(|| Box::new((subject.clone(), trust))),
             conditions,
             roles,
+            read_claims,
         }
+    }
+
+    /// What the conditions of the policy read in a request, for a log; `None` if they read nothing
+    /// that a line of the log does not have anyway. `read_claims` is that of the verdict.
+    #[must_use]
+    pub fn recorded_inputs(
+        &self,
+        request: &Request<'_>,
+        read_claims: Option<&RecordedInputs>,
+        now: UnixTime,
+    ) -> Option<Box<RecordedInputs>> {
+        let lines = HeaderLines(request.headers);
+        let inputs = conditions::request_inputs(request, &lines, now);
+        self.recorded_variables.record(inputs, read_claims)
     }
 
     /// The data of conditions for a caller with these roles; anonymous without a subject.

@@ -7,6 +7,7 @@ use search::Need;
 
 use crate::answer::ResponseHeader;
 use crate::reason::Reason;
+use crate::recorded::RecordedInputs;
 use crate::sanitizer::Changes;
 
 /// The outcome of [`Authorizer::check`](crate::Authorizer::check).
@@ -50,6 +51,8 @@ pub struct Allowed<'a> {
     pub rule: &'a str,
     /// The caller; `None` if it is anonymous.
     pub subject: Option<&'a Subject>,
+    /// What conditions read of its claims.
+    pub read_claims: Option<&'a RecordedInputs>,
     /// The canonical path; for a request to a search cluster as received, without its query.
     pub path: &'a [u8],
     /// The operation and needs of a request to a search cluster.
@@ -76,6 +79,8 @@ pub struct Denied<'a> {
     pub rule: Option<&'a str>,
     /// The caller; `None` if it is anonymous or not authenticated.
     pub subject: Option<&'a Subject>,
+    /// What conditions read of its claims.
+    pub read_claims: Option<&'a RecordedInputs>,
     /// The canonical path; empty if the request is invalid or was not parsed. For a request to a
     /// search cluster as received, without its query.
     pub path: &'a [u8],
@@ -86,10 +91,11 @@ pub struct Denied<'a> {
 }
 
 impl<'a> Denied<'a> {
-    /// An answer without rule, subject, path, detail and cluster.
+    /// An answer without rule, subject, claims, path, detail and cluster.
     pub(crate) fn new(reason: Reason, headers: &'a [ResponseHeader], body: &'a str) -> Self {
         let (rule, subject, path, detail, cluster) = (None, None, &b""[..], "", None);
-        Self { reason, headers, body, rule, subject, path, detail, cluster }
+        let read_claims = None;
+        Self { reason, headers, body, rule, subject, read_claims, path, detail, cluster }
     }
 }
 

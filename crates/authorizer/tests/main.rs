@@ -6,5 +6,6 @@ mod answers;
 mod api_keys;
 mod identity_header;
 mod paths;
+mod recorded;
 mod requests;
 mod search_cluster;

@@ -21,6 +21,7 @@ mod show;
 mod syntax;
 mod token;
 mod value;
+mod variables;
 
 use std::collections::HashMap;
 use std::fmt;

@@ -188,7 +188,7 @@ impl ExplainedInputs<'_> {
 }
 
 /// The role, and those of the possible roles that extend it.
-fn roles_with(policy: &Policy, possible_roles: &[&str], role: &Role) -> Vec<RoleId> {
+pub(crate) fn roles_with(policy: &Policy, possible_roles: &[&str], role: &Role) -> Vec<RoleId> {
     let mut found: Vec<RoleId> = policy.role(&role.name).into_iter().collect();
     let mut next = 0;
     while let Some(extended) = found.get(next).copied() {

@@ -11,6 +11,7 @@
 //! * `subjects`: subjects without authentication; `named`: callers as a person names them;
 //! * `ways`: the conditions under which a rule counts for a caller; `conditions`: their parts;
 //! * `mappings`: the role mappings of a search cluster, by role;
+//! * `recorded`: the request of a line of the decision log;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
@@ -23,6 +24,7 @@ mod named;
 mod names;
 mod notes;
 mod one_line;
+mod recorded;
 mod rules;
 mod subjects;
 mod ways;
@@ -45,6 +47,7 @@ pub use explanation::{
 pub use named::{ImpossibleCaller, NamedCaller};
 pub use names::{impossible_user, unknown_role_messages};
 pub use one_line::OneLine;
+pub use recorded::RestoredInputs;
 pub use review::CallerSource;
 pub use rules::{ExplainedRule, MissingRole};
 pub use subjects::{split_target, unverified_subject};

@@ -63,6 +63,12 @@ impl Headers for OwnedHeaders {
 }
 
 impl OwnedInputs {
+    /// The header lines, as name and value.
+    #[must_use]
+    pub fn header_lines(&self) -> &[(String, String)] {
+        &self.headers.0
+    }
+
     /// The variables of the request.
     #[must_use]
     pub fn request(&self) -> RequestInputs<'_> {

@@ -3,8 +3,8 @@
 //! A worker thread makes the line, which takes microseconds, and puts it into the bounded queue of
 //! [`Lines`] before it answers. So no request ever waits for the reader.
 //!
-//! A line has no credentials, no header value but `x-request-id` and the trace, and of the query
-//! only the part that decides about a request to a search cluster.
+//! A line has no credentials. Of the headers it has `x-request-id` and the trace, of the query the
+//! part that decides about a request to a search cluster, and what conditions read of both.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use authorizer::{
-    Authorizer, ClusterRequest, Header, MAX_INDICES, Reason, Request, Stage, Verdict,
-    deciding_query,
+    Allowed, Authorizer, Backend, ClusterRequest, Denied, Header, MAX_INDICES, Reason,
+    RecordedInputs, Request, Stage, Verdict, deciding_query,
 };
 use identity::Subject;
 use serde::{Serialize, Serializer};
@@ -77,6 +77,10 @@ pub struct DecisionRecord<'a> {
     /// The query parameters that a decision about a search cluster depends on.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub(crate) query: Cow<'a, str>,
+    /// What the conditions of the policy read, but values that other fields have. `None` if they
+    /// read nothing, or did not count for the decision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) condition_inputs: Option<Box<RecordedInputs>>,
     /// Whether a value that the decision depends on is cut, masked or not UTF-8.
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) inexact: bool,
@@ -189,6 +193,8 @@ impl<'a> DecisionRecord<'a> {
         trace: Option<DecisionTrace>,
     ) -> Self {
         let DecisionContext { authorizer, request, client, received, decided_at, .. } = *context;
+        let (Verdict::Allowed(Allowed { read_claims, .. })
+        | Verdict::Denied(Denied { read_claims, .. })) = verdict;
         let (path, subject, reason, rule, detail, cluster) = match verdict {
             Verdict::Allowed(allowed) => {
                 (allowed.path, allowed.subject, None, allowed.rule, "", &allowed.cluster)
@@ -205,6 +211,14 @@ impl<'a> DecisionRecord<'a> {
             .unwrap_or_default();
         let is_of_cluster = cluster.is_some() || reason.map(Reason::stage) == Some(Stage::Cluster);
         let query = is_of_cluster.then(|| deciding_query(&String::from_utf8_lossy(request.path)));
+        // Earlier denials depend on no condition.
+        let is_by_rules = reason.is_none_or(|reason| reason.stage() == Stage::Rules);
+        let condition_inputs = match authorizer.backend(request.host) {
+            Backend::Rules(rules) if is_by_rules => {
+                rules.recorded_inputs(request, *read_claims, received.resumed_time)
+            }
+            Backend::Rules(_) | Backend::Cluster(_) => None,
+        };
         // A path that cannot be parsed has no canonical form: the path as received is used instead.
         let is_canonical = !path.is_empty();
         let received_path = without_query(request.path);
@@ -229,6 +243,7 @@ impl<'a> DecisionRecord<'a> {
             path: lossy(path),
             raw_path: if received_path == path { Cow::default() } else { raw_path },
             query: query.unwrap_or_default().into(),
+            condition_inputs,
             inexact,
             client: lossy(client),
             request_id: lossy(request.id),

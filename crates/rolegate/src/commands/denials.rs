@@ -187,13 +187,16 @@ impl fmt::Display for Group {
 }
 
 fn write_missing(explanation: &Explanation, count: u64, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let Explanation { detail, rule, missing, nearly, cluster, notes, .. } = explanation;
+    let Explanation { detail, rule, conditions, missing, nearly, cluster, notes, .. } = explanation;
     let of_first = if count > 1 { " (the first of them)" } else { "" };
     if let Some(detail) = detail {
         write!(f, "\n        because: {}{of_first}", OneLine(detail))?;
     }
     if let Some(rule) = rule {
         write!(f, "\n        rule:    {rule}")?;
+    }
+    for condition in conditions.iter().take(MAX_RULES) {
+        write!(f, "\n        when:    {condition}{of_first}")?;
     }
     for missing in missing.iter().take(MAX_RULES) {
         write!(f, "\n        missing: {missing}")?;

@@ -1,12 +1,16 @@
 //! A line of the decision log: the request, its caller, and the decision.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use authorizer::{
-    Authorizer, ClusterProblem, Reason, Request, RequestBody, Scratch, Stage, Verdict,
+    Authorizer, ClusterProblem, Reason, RecordedInputs, Request, RequestBody, Scratch, Stage,
+    Verdict,
 };
-use explain::{ExplainedSubject, Explainer, Explanation, impossible_user, unverified_subject};
+use explain::{
+    ExplainedSubject, Explainer, Explanation, RestoredInputs, impossible_user, unverified_subject,
+};
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::{API_KEYS, BASIC, SourceId};
 use runtime::clock;
@@ -38,6 +42,10 @@ pub(super) struct LoggedDecision {
     raw_path: Option<String>,
     query: Option<String>,
     client: Option<String>,
+    time: Option<f64>,
+    /// What the conditions of the policy of that time read.
+    #[serde(default)]
+    condition_inputs: RecordedInputs,
 }
 
 /// The decision.
@@ -87,31 +95,16 @@ impl LoggedDecision {
             Some(name) => Some(find_reason(name)?),
             None => None,
         };
-        let target = self.target();
-        let headers: Vec<_> = body.content_type_header(&[]).into_iter().collect();
-        let logged_without_body =
-            reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
-        let request = Request {
-            headers: &borrowed_headers(&headers),
-            body: if logged_without_body { RequestBody::Unavailable } else { body.whole() },
-            ..self.request(&target)
-        };
         let (mut notes, mut unknown_user) = (Vec::new(), None);
-        let mut explanation = match (reason, &self.user) {
-            // Such denials depend on headers, on the size of the message or on the load, which a
-            // line does not have.
-            (Some(reason), _) if matches!(reason.stage(), Stage::Headers | Stage::Limit) => {
-                explainer.explain_denied(&request, reason)
-            }
-            (Some(Reason::InvalidCredentials(error)), _) => {
-                explainer.explain(&request, ExplainedSubject::Invalid(error), now)
-            }
+        let host = self.host.as_bytes();
+        let mut caller = match (reason, &self.user) {
+            (Some(Reason::InvalidCredentials(error)), _) => ExplainedSubject::Invalid(error),
             (_, Some(user)) => {
-                let identity = explainer.identity_on(request.host);
+                let identity = explainer.identity_on(host);
                 let name = self.source();
                 let source = identity.sources().find(|(_, source, _)| *source == name);
                 let source = source.map(|(id, ..)| id);
-                let caller = if explainer.is_unknown_user(request.host, user, source) {
+                if explainer.is_unknown_user(host, user, source) {
                     // The user was removed since, or had another prefix. A request of an unknown
                     // user is answered as with a wrong password or key.
                     unknown_user =
@@ -122,13 +115,39 @@ impl LoggedDecision {
                     // Also with the roles and groups that this policy does not take: a note names
                     // them.
                     let subject = self.subject_as_logged(user, source);
-                    notes = explainer.notes_on_logged_subject(request.host, &subject);
+                    notes = explainer.notes_on_logged_subject(host, &subject);
                     ExplainedSubject::Given(subject)
-                };
-                explainer.explain(&request, caller, now)
+                }
             }
             // The request has no credentials: the caller is anonymous.
-            (_, None) => explainer.explain(&request, ExplainedSubject::FromRequest, now),
+            (_, None) => ExplainedSubject::FromRequest,
+        };
+        let restored = match &mut caller {
+            ExplainedSubject::Given(subject) => self.restore(authorizer, Some(subject)),
+            ExplainedSubject::FromRequest => self.restore(authorizer, None),
+            ExplainedSubject::Invalid(_) => RestoredInputs::default(),
+        };
+        let target = self.target(&restored);
+        let content_type = body.content_type_header(&[]);
+        let mut headers = restored.header_lines();
+        headers.extend(borrowed_headers(content_type.as_slice()));
+        let logged_without_body =
+            reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
+        let request = Request {
+            headers: &headers,
+            body: if logged_without_body { RequestBody::Unavailable } else { body.whole() },
+            ..self.request(&target)
+        };
+        let mut explanation = match reason {
+            // Such denials depend on headers, on the size of the message or on the load, which a
+            // line does not have.
+            Some(reason) if matches!(reason.stage(), Stage::Headers | Stage::Limit) => {
+                explainer.explain_denied(&request, reason)
+            }
+            _ => {
+                let now = self.decided_at(&restored).unwrap_or(now);
+                explainer.explain(&request, caller, now)
+            }
         };
         if unknown_user.is_some() {
             explanation.detail = unknown_user;
@@ -139,6 +158,7 @@ impl LoggedDecision {
         if explanation.status != 200 {
             explanation.notes.extend(notes);
         }
+        explanation.notes.extend(restored.missing.iter().map(|name| missing(name)));
         if let Some(keys) = &self.outcome.keys {
             explanation.keys_note =
                 Some(format!("{keys}, as logged; not fetched for this command"));
@@ -159,7 +179,7 @@ pub(super) enum Answer {
     Denied(String),
     /// The line does not say enough, for this reason: the answer depended on credentials, headers,
     /// a body or the load.
-    NotRepeatable(&'static str),
+    NotRepeatable(Cow<'static, str>),
 }
 
 /// Why the answer of a search cluster is not repeated.
@@ -171,15 +191,25 @@ impl LoggedDecision {
     /// tokens.
     pub(super) fn answer(&self, authorizer: &Authorizer) -> Answer {
         if let Some(why) = self.not_repeatable() {
-            return Answer::NotRepeatable(why);
+            return Answer::NotRepeatable(why.into());
         }
         let subject = self.user.as_deref().map(|user| self.subject_under(authorizer, user));
-        let (target, mut scratch) = (self.target(), Scratch::default());
-        let request = self.request(&target);
-        match authorizer.check_as(&request, subject.transpose(), &mut scratch, clock::now()) {
+        let mut subject = subject.transpose();
+        let restored = match &mut subject {
+            Ok(subject) => self.restore(authorizer, subject.as_mut()),
+            Err(_) => RestoredInputs::default(),
+        };
+        if let Some(name) = restored.missing.first() {
+            return Answer::NotRepeatable(missing(name).into());
+        }
+        let (target, mut scratch) = (self.target(&restored), Scratch::default());
+        let headers = restored.header_lines();
+        let request = Request { headers: &headers, ..self.request(&target) };
+        let now = self.decided_at(&restored).unwrap_or_else(clock::now);
+        match authorizer.check_as(&request, subject, &mut scratch, now) {
             // The cluster may have denied it only because the line has no body.
             Verdict::Denied(denied) if denied.reason.stage() == Stage::Cluster => {
-                Answer::NotRepeatable(CLUSTER)
+                Answer::NotRepeatable(CLUSTER.into())
             }
             Verdict::Denied(denied) => Answer::Denied(denial(denied.reason.name(), denied.rule)),
             Verdict::Allowed(allowed) => Answer::Allowed(allowed.rule.to_owned()),
@@ -349,13 +379,34 @@ impl LoggedDecision {
         self.raw_path.as_ref().unwrap_or(&self.path)
     }
 
-    /// The path as received, with the parameters that the line has.
-    fn target(&self) -> String {
-        let path = self.received_path();
-        self.query.as_ref().map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
+    /// What conditions of a policy read of this request. Gives the caller its claims.
+    fn restore(&self, authorizer: &Authorizer, subject: Option<&mut Subject>) -> RestoredInputs {
+        let request = self.request(self.received_path());
+        let explainer = Explainer::new(authorizer);
+        let mut restored = explainer.restore(&request, subject.as_deref(), &self.condition_inputs);
+        if let (Some(subject), Some(claims)) = (subject, restored.claims.take()) {
+            subject.claims = claims.into();
+        }
+        restored
     }
 
-    /// The request to this target, without headers and a body, which the line does not have.
+    /// When the request was decided: as recorded, or else when it was received.
+    fn decided_at(&self, restored: &RestoredInputs) -> Option<UnixTime> {
+        let received = self.time.and_then(|time| UnixTime::try_from_secs_f64(time).ok());
+        restored.time.or(received)
+    }
+
+    /// The path as received, with the parameters that the line has.
+    fn target(&self, restored: &RestoredInputs) -> String {
+        let path = self.received_path();
+        let restored = Some(&restored.query).filter(|query| !query.is_empty());
+        match self.query.as_ref().or(restored) {
+            Some(query) => format!("{path}?{query}"),
+            None => path.to_owned(),
+        }
+    }
+
+    /// The request to this target, without headers and a body.
     fn request<'a>(&'a self, target: &'a str) -> Request<'a> {
         Request {
             method: self.method.as_bytes(),
@@ -370,6 +421,11 @@ impl LoggedDecision {
 /// The reason of a denial, with the rule that denied.
 fn denial(reason: &str, rule: Option<&str>) -> String {
     rule.map_or_else(|| reason.to_owned(), |rule| format!("{reason} by {rule}"))
+}
+
+/// Why a decision cannot be repeated: a condition reads a variable that the line does not have.
+fn missing(name: &str) -> String {
+    format!("a condition reads `{name}`, which the line does not have")
 }
 
 /// The reason with this name. Other versions of rolegate may have other reasons.
@@ -438,3 +494,6 @@ impl fmt::Display for ExplainedDecision {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

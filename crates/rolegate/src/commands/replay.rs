@@ -3,6 +3,7 @@
 //!
 //! A log may be larger than memory: it is read line by line, and the results are bounded.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -69,7 +70,7 @@ struct Replay {
     perhaps_more_roles: u64,
     /// The warning that this policy has no `identity`, so that named callers are taken as logged.
     identity_warning: Option<&'static str>,
-    not_evaluated: BTreeMap<&'static str, LineNumbers>,
+    not_evaluated: BTreeMap<Cow<'static, str>, LineNumbers>,
     /// Lines that are allowed or denied as before, but by another rule or for another reason.
     other_cause: u64,
     unreadable: LineNumbers,
@@ -148,7 +149,7 @@ impl Replay {
         self.allowed += u64::from(decision.is_allowed());
         if decision.outcome.inexact {
             self.inexact += 1;
-            self.not_evaluated.entry("values were cut or replaced").or_default().add(number);
+            self.not_evaluated.entry("values were cut or replaced".into()).or_default().add(number);
             return;
         }
         let (now_allowed, is) = match decision.answer(authorizer) {

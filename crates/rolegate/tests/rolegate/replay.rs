@@ -403,3 +403,82 @@ fn that_nobody_can_sign_in_is_said() {
     let (code, out, _) = run_with(&["test", &folder.arg()], "");
     assert!(code == 4 && out.contains(NOBODY), "{out}");
 }
+
+const CONDITIONS: &str = r#"version: 1
+identity:
+  jwt: [{ issuer: "https://id.example.com", audiences: [x], keys: { url: "https://id.example.com/jwks" } }]
+roles:
+  anyone:
+    allow:
+      - { rule: GET /level, when: "request.headers['x-level'] == '2'" }
+      - { rule: GET /early, when: "request.time < timestamp('2026-01-01T00:00:00Z')" }
+  authenticated:
+    allow: [{ rule: GET /tenant, when: "claims.tenant == 'a'" }]
+"#;
+
+/// What a rule of the new policy reads and the line does not have is not guessed.
+#[test]
+fn a_line_without_what_conditions_read_is_not_replayable() {
+    let mut lines = String::new();
+    let token = json!({ "user": "bob", "issuer": "https://id.example.com" });
+    for (decision, why, more, path, inputs) in [
+        (
+            "allowed",
+            "anyone: GET /level",
+            json!({}),
+            "/level",
+            json!({ "values": { "request.headers['x-level']": "2" } }),
+        ),
+        (
+            "denied",
+            "missing_credentials",
+            json!({ "rule": "anyone: GET /level" }),
+            "/level",
+            json!({ "absent": ["request.headers['x-level']"] }),
+        ),
+        ("allowed", "anyone: GET /level", json!({}), "/level", json!({})),
+        ("allowed", "anyone: GET /early", json!({}), "/early", json!({})),
+        (
+            "allowed",
+            "authenticated: GET /tenant",
+            token.clone(),
+            "/tenant",
+            json!({ "values": { "claims.tenant": "a" } }),
+        ),
+        (
+            "denied",
+            "condition_failed",
+            json!({ "user": "bob", "issuer": "https://id.example.com", "rule": "authenticated: GET /tenant" }),
+            "/tenant",
+            json!({ "values": { "claims.tenant": "b" } }),
+        ),
+        ("allowed", "authenticated: GET /tenant", token, "/tenant", json!({})),
+    ] {
+        let mut line: Value =
+            serde_json::from_str(&self::line(decision, why, more, "GET", path)).unwrap();
+        line["condition_inputs"] = inputs;
+        writeln!(lines, "{line}").unwrap();
+    }
+    let (code, out, err) = replay(CONDITIONS, &lines, &[]);
+    let expected = "1 not evaluated, because a condition reads `claims.tenant`, which the line does not have: line 7\n\
+        1 not evaluated, because a condition reads `request.headers['x-level']`, which the line does not have: line 3\n\
+        0 of 7 decisions would change\n";
+    assert_eq!((code, &*out), (0, expected), "{err}");
+
+    let other = CONDITIONS.replace("== '2'", "== '3'").replace("x-level", "x-other");
+    let (code, out, _) = replay(&other, &lines, &["--output", "json"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let why = "a condition reads `request.headers['x-other']`, which the line does not have";
+    let named = json!({ "why": why, "count": 3, "first_lines": [1, 2, 3] });
+    assert_eq!((code, &report["without_caller"]), (0, &json!(4)), "{report}");
+    assert!(report["not_evaluated"].as_array().unwrap().contains(&named), "{report}");
+
+    let (code, out, _) = replay(&CONDITIONS.replace("== 'a'", "== 'b'"), &lines, &[]);
+    assert!(code == 1 && out.contains("now denied: 1 GET (was: authenticated: GET /tenant; is: condition_failed by authenticated: GET /tenant)"), "{out}");
+    assert!(out.contains("now allowed: 1 GET"), "{out}");
+
+    let last = lines.lines().last().unwrap();
+    let folder = PolicyFolder::new(CONDITIONS);
+    let (_, out, err) = run_with(&["explain", "--policy", &folder.arg(), "--decision", "-"], last);
+    assert!(out.contains("a condition reads `claims.tenant`, which the line"), "{out}{err}");
+}

@@ -69,6 +69,10 @@ impl Masks {
             record.masked |= masks_users && !user.is_empty();
             *user = self.user(mem::take(user));
         }
+        if record.masked {
+            // A header or a claim may have the masked value, too.
+            record.condition_inputs = None;
+        }
         record.inexact |= record.masked;
     }
 

@@ -11,6 +11,8 @@ use testbed::pages::{names, table};
 use super::settings::DecisionLogSettings;
 use super::{Counts, Decisions, Masks};
 use crate::lines::{MAX_BYTES, Writer};
+use authorizer::RecordedInputs;
+
 use crate::record::{DecisionRecord, DecisionSink};
 use crate::settings::{DecisionLog, MaskUsers};
 use crate::trace_context::{DecisionTrace, TraceContext};
@@ -139,6 +141,11 @@ fn a_line_has_what_it_takes_to_repeat_the_decision() {
     }
 }
 
+fn recorded_inputs() -> Option<Box<RecordedInputs>> {
+    let absent = vec!["request.headers['x-level']".to_owned()];
+    Some(Box::new(RecordedInputs { absent, ..RecordedInputs::default() }))
+}
+
 #[test]
 fn the_table_of_fields_is_what_lines_have() {
     let record = DecisionRecord {
@@ -166,8 +173,15 @@ fn the_table_of_fields_is_what_lines_have() {
         sample: vec!["denied=0.999999".parse().unwrap()],
         ..DecisionLogSettings::to_standard_output(DecisionLog::All)
     };
-    let lines = lines_with(&settings, &vec![record; 50]);
-    let has: BTreeSet<&str> = lines[0].as_object().unwrap().keys().map(String::as_str).collect();
+    // What conditions read is not in a masked line.
+    let recorded = DecisionRecord { condition_inputs: recorded_inputs(), ..record };
+    let lines = [
+        lines_with(&settings, &vec![recorded.clone(); 50]).remove(0),
+        lines_of(DecisionLog::All, &[recorded]).remove(0),
+    ];
+    assert!(lines[0]["condition_inputs"].is_null() && lines[0]["masked"] == true);
+    let fields = lines.iter().flat_map(|line| line.as_object().unwrap().keys());
+    let has: BTreeSet<&str> = fields.map(String::as_str).collect();
     let page = include_str!("../../../../docs/reference/decision-log.md");
     let rows = table(page, "| field |");
     assert_eq!(rows.iter().flat_map(|row| names(row[0])).collect::<BTreeSet<_>>(), has);
