@@ -132,7 +132,7 @@ impl RecordedInputs {
                 Err(Fault::Absent) if has_parent(variable, inputs) => self.absent.push(name),
                 Err(Fault::Repeated) => self.repeated.push(name),
                 Err(Fault::Absent | Fault::Type | Fault::Malformed) => self.malformed.push(name),
-                Err(Fault::Unknown) => {}
+                Err(Fault::Unknown | Fault::TooLong) => {}
             }
         }
     }

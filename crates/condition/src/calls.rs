@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 
 use crate::ConditionError;
+use crate::VARIABLES;
 use crate::check::{Checked, Checker, Type, fold};
 use crate::expression::{Expression, Network, TextTest, TimePart, Zone};
 use crate::pattern::Pattern;
@@ -161,6 +162,10 @@ impl Checker<'_> {
             let help = format!("write `{name}(x, x == 'a')`");
             return Err(ConditionError::new(item.at, "this is not the name of an item", help));
         };
+        if VARIABLES.contains(&variable.as_str()) {
+            let message = format!("`{variable}` is a variable, and cannot name an item");
+            return Err(ConditionError::new(item.at, message, "take another name, such as `x`"));
+        }
         self.items.push((variable.clone(), kind));
         let predicate = self.check(predicate);
         self.items.pop();
@@ -287,7 +292,10 @@ fn unknown_function(at: usize, is_method: bool, name: &str, arguments: usize) ->
         "cidr('10.0.0.0/8').containsIP(source.ip)",
         "list.exists(x, x == 'a')",
     ];
-    let known = CALLS.iter().find(|call| call.contains(&format!("{name}(")));
+    let mut calls = CALLS.iter();
+    let known = calls.find(|call| {
+        call.split(|letter: char| !letter.is_ascii_alphanumeric()).any(|word| word == name)
+    });
     let dot = if is_method { "." } else { "" };
     match known {
         Some(call) => {

@@ -31,6 +31,10 @@ pub(crate) enum Type {
 }
 
 impl Type {
+    fn is_list(self) -> bool {
+        matches!(self, Self::Names | Self::List)
+    }
+
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Bool => "true or false",
@@ -100,7 +104,7 @@ pub(crate) struct Checker<'n> {
 
 impl Checked {
     pub(crate) fn is(&self, wanted: Type) -> bool {
-        self.kind == wanted || self.kind == Type::Claim
+        self.kind == wanted || self.kind == Type::Claim || self.kind.is_list() && wanted.is_list()
     }
 
     pub(crate) fn expect(&self, wanted: Type, subject: &str) -> Result<(), ConditionError> {
@@ -255,12 +259,9 @@ impl Checker<'_> {
         ConditionError::new(at, message, help)
     }
 
-    /// The variable `ROOT.NAME`, unless an item of `exists` has the name of the root.
+    /// The variable `ROOT.NAME`.
     pub(crate) fn attribute(&self, value: &Syntax, name: &str) -> Option<(Attribute, Type)> {
         let SyntaxKind::Name(root) = &value.kind else { return None };
-        if self.items.iter().any(|(item, _)| item == root) {
-            return None;
-        }
         let found = match (&**root, name) {
             ("request", "method") => (Attribute::Method, Type::Text),
             ("request", "host") => (Attribute::Host, Type::Text),
@@ -329,7 +330,6 @@ impl Checker<'_> {
         }
         if let SyntaxKind::Name(root) = &value.kind
             && matches!(&**root, "request" | "source")
-            && !self.items.iter().any(|(item, _)| item == root)
         {
             let message = format!("unknown variable `{root}.{name}`");
             let unknown = self.unknown(at, root);
@@ -415,11 +415,7 @@ impl Checker<'_> {
             });
         }
         compare_addresses(&mut left, &mut right)?;
-        let is_list = |kind| matches!(kind, Type::Names | Type::List);
-        if !left.is(right.kind)
-            && right.kind != Type::Claim
-            && !(is_list(left.kind) && is_list(right.kind))
-        {
+        if !left.is(right.kind) && right.kind != Type::Claim {
             let (left, right) = (left.kind.name(), right.kind.name());
             let message = format!("`{operator}` compares {left} with {right}");
             return Err(ConditionError::new(at, message, "compare values of one type"));
@@ -584,7 +580,11 @@ fn address_in(address: Checked, list: Checked) -> Result<Expression, ConditionEr
     let Expression::Constant(Constant::List(items)) = &list.expression else {
         list.expect(Type::List, "what `in` looks into")?;
         let help = "write the addresses as a list: `source.ip in ['192.0.2.7']`";
-        return Err(ConditionError::new(list.at, "an address is looked for in a claim", help));
+        return Err(ConditionError::new(
+            list.at,
+            "the list of addresses is not written here",
+            help,
+        ));
     };
     let items: Vec<Constant> = items
         .iter()

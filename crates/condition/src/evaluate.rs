@@ -109,14 +109,20 @@ pub fn holds(condition: &Expression, inputs: &Inputs<'_>) -> Option<bool> {
 /// # Errors
 /// If it has no value: see [`Fault`].
 pub fn evaluate<'a>(expression: &'a Expression, inputs: &Inputs<'a>) -> Result<Value<'a>, Fault> {
-    Evaluation { inputs, items: Vec::new() }.evaluate(expression)
+    Evaluation { inputs, items: Vec::new(), steps: 0 }.evaluate(expression)
 }
 
 struct Evaluation<'i, 'a> {
     inputs: &'i Inputs<'a>,
     /// The items of the `exists` and `all` around, the innermost last.
     items: Vec<Value<'a>>,
+    /// How many items were looked at.
+    steps: usize,
 }
+
+/// Maximum number of items that an evaluation looks at. A client may have tokens with long lists,
+/// and `exists` within `exists` takes the product of their lengths.
+const MAX_STEPS: usize = 10_000;
 
 impl<'a> Evaluation<'_, 'a> {
     fn evaluate(&mut self, expression: &'a Expression) -> Result<Value<'a>, Fault> {
@@ -135,7 +141,7 @@ impl<'a> Evaluation<'_, 'a> {
             Expression::IsPresent(attribute) => match self.attribute(attribute) {
                 Err(Fault::Absent) => Ok(Value::Bool(false)),
                 Err(Fault::Unknown) => Err(Fault::Unknown),
-                Ok(_) | Err(Fault::Repeated | Fault::Type | Fault::Malformed) => {
+                Ok(_) | Err(Fault::Repeated | Fault::Type | Fault::Malformed | Fault::TooLong) => {
                     Ok(Value::Bool(true))
                 }
             },
@@ -174,7 +180,7 @@ impl<'a> Evaluation<'_, 'a> {
             }
             Expression::In(item, list) => {
                 let (item, list) = (self.evaluate(item)?, self.evaluate(list)?);
-                is_in(&item, &list).map(Value::Bool)
+                self.is_in(&item, &list).map(Value::Bool)
             }
             Expression::TextTest(test, text, part) => {
                 let (text, part) = (self.text(text)?, self.text(part)?);
@@ -267,6 +273,7 @@ impl<'a> Evaluation<'_, 'a> {
         let list = self.evaluate(list)?;
         let mut fault = None;
         for item in list.items().ok_or(Fault::Type)? {
+            self.step()?;
             self.items.push(item);
             let truth = self.truth(predicate);
             self.items.pop();
@@ -277,6 +284,24 @@ impl<'a> Evaluation<'_, 'a> {
             }
         }
         fault.map_or(Ok(Value::Bool(!deciding)), Err)
+    }
+
+    fn is_in(&mut self, item: &Value<'_>, list: &Value<'_>) -> Result<bool, Fault> {
+        if let (Value::ClaimMap(members), Value::Text(name)) = (list, item) {
+            return Ok(members.contains_key(&**name));
+        }
+        for other in list.items().ok_or(Fault::Type)? {
+            self.step()?;
+            if equals(item, &other) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn step(&mut self) -> Result<(), Fault> {
+        self.steps += 1;
+        if self.steps > MAX_STEPS { Err(Fault::TooLong) } else { Ok(()) }
     }
 
     fn attribute(&self, attribute: &Attribute) -> Result<Value<'a>, Fault> {
@@ -386,13 +411,6 @@ fn compare(comparison: Comparison, left: &Value<'_>, right: &Value<'_>) -> Resul
     }
 }
 
-fn is_in(item: &Value<'_>, list: &Value<'_>) -> Result<bool, Fault> {
-    if let (Value::ClaimMap(members), Value::Text(name)) = (list, item) {
-        return Ok(members.contains_key(&**name));
-    }
-    Ok(list.items().ok_or(Fault::Type)?.any(|other| equals(item, &other)))
-}
-
 fn size(value: &Value<'_>) -> Result<i64, Fault> {
     let size = match value {
         Value::Text(text) => text.chars().count(),
@@ -411,13 +429,32 @@ pub(crate) fn address(text: &str) -> Option<IpAddr> {
 /// The years that CEL has: 1 to 9999.
 fn timestamp(value: &Value<'_>) -> Result<Timestamp, Fault> {
     let time = match value {
-        Value::Text(text) => text.parse::<Timestamp>().map_err(|_| Fault::Malformed)?,
+        Value::Text(text) if is_rfc3339(text) => text.parse().map_err(|_| Fault::Malformed)?,
+        Value::Text(_) => return Err(Fault::Malformed),
         Value::Int(seconds) => Timestamp::from_second(*seconds).map_err(|_| Fault::Malformed)?,
         Value::Time(time) => *time,
         _ => return Err(Fault::Type),
     };
     let year = time.to_zoned(jiff::tz::TimeZone::UTC).year();
     if (1..=9999).contains(&year) { Ok(time) } else { Err(Fault::Malformed) }
+}
+
+/// Whether a text has the form of RFC 3339, 5.6. `jiff` reads other forms, too.
+fn is_rfc3339(text: &str) -> bool {
+    let Some((date, time)) = text.split_once(['T', 't']) else { return false };
+    let offset = time.get(8..).and_then(|end| end.find(['Z', 'z', '+', '-'])).map(|at| at + 8);
+    let offset = offset.and_then(|at| time.get(at..)).unwrap_or_default();
+    has_form(date, "0000-00-00")
+        && time.get(..8).is_some_and(|time| has_form(time, "00:00:00"))
+        && (offset.eq_ignore_ascii_case("Z")
+            || has_form(offset.trim_start_matches(['+', '-']), "00:00"))
+}
+
+/// Whether a text has digits where the form has `0`, and otherwise its characters.
+fn has_form(text: &str, form: &str) -> bool {
+    let mut pairs = text.bytes().zip(form.bytes());
+    text.len() == form.len()
+        && pairs.all(|(byte, form)| if form == b'0' { byte.is_ascii_digit() } else { byte == form })
 }
 
 /// A duration as Go writes it: numbers with units, such as `-1h30m` or `1.5s`.
@@ -437,10 +474,12 @@ fn duration(text: &str) -> Option<SignedDuration> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let mut nanoseconds: i128 = 0;
     let mut remainder = unsigned;
-    if unsigned.is_empty() {
-        return None;
+    match unsigned {
+        "" => return None,
+        "0" => return Some(SignedDuration::ZERO),
+        _ => {}
     }
-    while !remainder.is_empty() && remainder != "0" {
+    while !remainder.is_empty() {
         let end = remainder.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
         let (number, after) = remainder.split_at_checked(end)?;
         let unit_end = after.find(|letter: char| letter.is_ascii_digit() || letter == '.');

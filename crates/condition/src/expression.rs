@@ -248,71 +248,50 @@ impl Attribute {
     }
 }
 
+/// The parts of an expression: `iter` borrows them, `iter_mut` mutably.
+macro_rules! parts {
+    ($expression:expr, $iter:ident) => {
+        match $expression {
+            Expression::Constant(_)
+            | Expression::Attribute(_)
+            | Expression::IsPresent(_)
+            | Expression::Item(_)
+            | Expression::Cached(_) => Vec::new(),
+            Expression::List(items) => items.$iter().collect(),
+            Expression::Conditional(parts) => parts.$iter().collect(),
+            Expression::Member(inner, _)
+            | Expression::HasMember(inner, _)
+            | Expression::Not(inner)
+            | Expression::Matches(inner, _)
+            | Expression::Size(inner)
+            | Expression::LowerAscii(inner)
+            | Expression::Timestamp(inner)
+            | Expression::Duration(inner)
+            | Expression::Ip(inner)
+            | Expression::ContainsIp(_, inner)
+            | Expression::TimePart(_, inner, _)
+            | Expression::IsClaim(_, inner) => vec![inner],
+            Expression::Index(left, right)
+            | Expression::And(left, right)
+            | Expression::Or(left, right)
+            | Expression::Compare(_, left, right)
+            | Expression::In(left, right)
+            | Expression::TextTest(_, left, right)
+            | Expression::Exists(left, right)
+            | Expression::All(left, right) => vec![left, right],
+        }
+    };
+}
+
 impl Expression {
     /// The expressions that this consists of, from left to right.
     #[must_use]
     pub fn parts(&self) -> Vec<&Self> {
-        match self {
-            Self::Constant(_)
-            | Self::Attribute(_)
-            | Self::IsPresent(_)
-            | Self::Item(_)
-            | Self::Cached(_) => Vec::new(),
-            Self::List(items) => items.iter().collect(),
-            Self::Conditional(parts) => parts.iter().collect(),
-            Self::Member(inner, _)
-            | Self::HasMember(inner, _)
-            | Self::Not(inner)
-            | Self::Matches(inner, _)
-            | Self::Size(inner)
-            | Self::LowerAscii(inner)
-            | Self::Timestamp(inner)
-            | Self::Duration(inner)
-            | Self::Ip(inner)
-            | Self::ContainsIp(_, inner)
-            | Self::TimePart(_, inner, _)
-            | Self::IsClaim(_, inner) => vec![inner],
-            Self::Index(left, right)
-            | Self::And(left, right)
-            | Self::Or(left, right)
-            | Self::Compare(_, left, right)
-            | Self::In(left, right)
-            | Self::TextTest(_, left, right)
-            | Self::Exists(left, right)
-            | Self::All(left, right) => vec![left, right],
-        }
+        parts!(self, iter)
     }
 
     pub(crate) fn parts_mut(&mut self) -> Vec<&mut Self> {
-        match self {
-            Self::Constant(_)
-            | Self::Attribute(_)
-            | Self::IsPresent(_)
-            | Self::Item(_)
-            | Self::Cached(_) => Vec::new(),
-            Self::List(items) => items.iter_mut().collect(),
-            Self::Conditional(parts) => parts.iter_mut().collect(),
-            Self::Member(inner, _)
-            | Self::HasMember(inner, _)
-            | Self::Not(inner)
-            | Self::Matches(inner, _)
-            | Self::Size(inner)
-            | Self::LowerAscii(inner)
-            | Self::Timestamp(inner)
-            | Self::Duration(inner)
-            | Self::Ip(inner)
-            | Self::ContainsIp(_, inner)
-            | Self::TimePart(_, inner, _)
-            | Self::IsClaim(_, inner) => vec![inner],
-            Self::Index(left, right)
-            | Self::And(left, right)
-            | Self::Or(left, right)
-            | Self::Compare(_, left, right)
-            | Self::In(left, right)
-            | Self::TextTest(_, left, right)
-            | Self::Exists(left, right)
-            | Self::All(left, right) => vec![left, right],
-        }
+        parts!(self, iter_mut)
     }
 
     /// The variables in it, each as often as it occurs.
@@ -376,11 +355,6 @@ impl Expression {
         !attributes.is_empty()
             && attributes.into_iter().all(Attribute::is_of_caller)
             && self.outer_items(0) == 0
-            && !self.has_cached()
-    }
-
-    fn has_cached(&self) -> bool {
-        matches!(self, Self::Cached(_)) || self.parts().into_iter().any(Self::has_cached)
     }
 
     /// The number of items in it of an `exists` or `all` around it.

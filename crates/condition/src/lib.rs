@@ -20,6 +20,7 @@ mod reduce;
 mod show;
 mod syntax;
 mod token;
+mod truth;
 mod value;
 mod variables;
 
@@ -35,6 +36,7 @@ pub use fault::Fault;
 pub use jiff::Timestamp;
 pub use pattern::Pattern;
 pub use reduce::{Known, Outcomes, Reduced, VariableKind, reduce};
+pub use truth::{and, or};
 pub use value::{Constant, Value, claim_size};
 
 /// A point in time since 1970; `None` after the year 9999.
@@ -42,6 +44,10 @@ pub use value::{Constant, Value, claim_size};
 pub fn time(seconds: i64, nanoseconds: u32) -> Option<Timestamp> {
     Timestamp::new(seconds, i32::try_from(nanoseconds).ok()?).ok()
 }
+
+/// The names of variables, and the first parts of such names.
+pub const VARIABLES: [&str; 10] =
+    ["request", "source", "user", "roles", "groups", "issuer", "scheme", "claims", "path", "host"];
 
 /// The maximum length of a condition in bytes.
 pub const MAX_LENGTH: usize = 4096;

@@ -191,20 +191,11 @@ impl<'a> Value<'a> {
 
     /// The items of a list, or `None` for another value.
     pub(crate) fn items(&self) -> Option<Items<'_, 'a>> {
-        match self {
-            Self::Constants(_) | Self::Names(_) | Self::List(_) | Self::ClaimList(_) => {
-                Some(Items { list: self, next: 0 })
-            }
-            Self::Bool(_)
-            | Self::Int(_)
-            | Self::Double(_)
-            | Self::Text(_)
-            | Self::Time(_)
-            | Self::Duration(_)
-            | Self::Ip(_)
-            | Self::ClaimMap(_)
-            | Self::Null => None,
-        }
+        let is_list = matches!(
+            self,
+            Self::Constants(_) | Self::Names(_) | Self::List(_) | Self::ClaimList(_)
+        );
+        is_list.then_some(Items { list: self, next: 0 })
     }
 
     /// The item with this index.

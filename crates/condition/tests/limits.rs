@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use condition::{Condition, Inputs, MAX_ATOMS, NamedConditions, holds};
+use condition::{
+    CallerClaims, CallerInputs, Condition, Fault, Inputs, MAX_ATOMS, NamedConditions, evaluate,
+    holds,
+};
 use proptest::prelude::*;
 
 fn parse(text: &str) -> Result<Condition, String> {
@@ -80,6 +83,23 @@ fn a_regular_expression_takes_linear_time() {
     inputs.request.path = path.as_bytes();
     assert_eq!(holds(&condition.expression, &inputs), Some(false));
     assert!(parse("user.matches('((a{100}){100}){100}')").unwrap_err().contains("too large"));
+}
+
+/// A client may have a token with long lists.
+#[test]
+fn lists_in_lists_are_bounded() {
+    let nested =
+        parse("claims.a.exists(x, claims.a.exists(y, claims.a.exists(z, x == y && y != z)))")
+            .unwrap();
+    let claims = serde_json::json!({ "a": vec![1; 1_000] });
+    let caller = CallerInputs {
+        claims: CallerClaims::Known(claims.as_object().unwrap()),
+        ..CallerInputs::default()
+    };
+    let inputs = Inputs { caller: Some(&caller), ..Inputs::default() };
+    assert!(matches!(evaluate(&nested.expression, &inputs), Err(Fault::TooLong)));
+    let one = parse("claims.a.exists(x, x == 2)").unwrap();
+    assert_eq!(holds(&one.expression, &inputs), Some(false));
 }
 
 proptest! {

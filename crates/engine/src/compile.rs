@@ -24,7 +24,10 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
     let mut conditional_ends = Vec::new();
     for (id, role, rule, effect) in rules(policy) {
         let entries = entries(id, role, rule, effect, &mut actions);
-        if is_conditional(rule) || conditions.is_conditional(role) {
+        if is_conditional(rule)
+            || conditions.is_conditional(role)
+            || conditions.reads_placeholders(rule)
+        {
             for (end, scope, pattern) in insert_patterns(rule, &mut scopes, &mut trie) {
                 let guard = conditions.guard(rule, scope, pattern);
                 let entries = entries.iter().map(|entry| ConditionalEntry { entry: *entry, guard });

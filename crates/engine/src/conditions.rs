@@ -8,8 +8,8 @@
 use std::collections::{HashMap, HashSet};
 
 use condition::{
-    CallerInputs, CallerParts, Condition, Constant, Expression, Fault, Inputs, Placeholders,
-    RequestInputs, holds,
+    Attribute, CallerInputs, CallerParts, Condition, Constant, Expression, Fault, Inputs,
+    Placeholders, RequestInputs, and, holds, or,
 };
 use policy::ids::{IdVec, id_types};
 use policy::model::{ANYONE, AUTHENTICATED, Role, RoleId, Rule};
@@ -40,8 +40,8 @@ pub(crate) struct Conditions {
     /// The roles that a condition may take from a caller, each after the roles that extend it.
     roles: Vec<ConditionalRole>,
     conditional: HashSet<RoleId>,
-    /// Whether the condition of a role or a grant reads a placeholder of the rule.
-    roles_read_placeholders: bool,
+    /// The placeholders that conditions of roles and grants read.
+    read_by_roles: HashSet<Attribute>,
 }
 
 /// A host and a path of a rule.
@@ -78,7 +78,7 @@ pub struct CallerConditions {
     values: Box<[Result<Constant, Fault>]>,
     /// The roles that a condition may take from it, each after the roles that extend it.
     roles: Box<[HeldRole]>,
-    /// Those of its roles that it may not have.
+    /// Those of its roles that it may not have, sorted.
     uncertain: Box<[RoleId]>,
 }
 
@@ -111,8 +111,6 @@ pub(crate) struct Candidates<'r> {
     conditions: &'r Conditions,
     request: AccessRequest<'r>,
     inputs: &'r ConditionInputs<'r>,
-    /// Whether the caller has each of its conditional roles; empty until it is needed.
-    has_roles: SmallVec<[Option<bool>; 8]>,
 }
 
 impl Conditions {
@@ -128,6 +126,12 @@ impl Conditions {
 
     /// Adds the roles that a condition may take from a caller.
     pub(crate) fn add_roles(&mut self, policy: &Policy, graph: &RoleGraph) {
+        let mut extending: HashMap<RoleId, Vec<RoleId>> = HashMap::new();
+        for (other, Role { extends, .. }) in policy.roles.entries() {
+            for role in extends {
+                extending.entry(*role).or_default().push(other);
+            }
+        }
         for role in graph.conditional_roles() {
             let when = &policy.roles.at(role).when;
             let when = when.as_ref().map(|when| self.add_of_role(when));
@@ -139,12 +143,10 @@ impl Conditions {
                     .map_or(SourceKind::Certain, |when| SourceKind::Grant(self.add_of_role(when)));
                 sources.push((source, kind));
             }
-            for (other, Role { extends, .. }) in policy.roles.entries() {
-                if extends.contains(&role) {
-                    let is_conditional = self.conditional.contains(&other);
-                    let kind = if is_conditional { SourceKind::Role } else { SourceKind::Certain };
-                    sources.push((other, kind));
-                }
+            for other in extending.remove(&role).unwrap_or_default() {
+                let is_conditional = self.conditional.contains(&other);
+                let kind = if is_conditional { SourceKind::Role } else { SourceKind::Certain };
+                sources.push((other, kind));
             }
             self.conditional.insert(role);
             self.roles.push(ConditionalRole { role, when, sources });
@@ -152,9 +154,8 @@ impl Conditions {
     }
 
     fn add_of_role(&mut self, when: &Condition) -> ConditionId {
-        let attributes = when.expression.attributes();
-        self.roles_read_placeholders |=
-            attributes.into_iter().any(condition::Attribute::is_placeholder);
+        let attributes = when.expression.attributes().into_iter();
+        self.read_by_roles.extend(attributes.filter(|read| read.is_placeholder()).cloned());
         self.add(when)
     }
 
@@ -174,6 +175,19 @@ impl Conditions {
         })
     }
 
+    /// Whether the condition of a role or a grant reads a placeholder of this rule. Then the rule
+    /// needs a guard, so that the roles of its requests are known.
+    pub(crate) fn reads_placeholders(&self, rule: &Rule) -> bool {
+        if self.read_by_roles.is_empty() {
+            return false;
+        }
+        let path = rule.resources.iter().flat_map(Pattern::placeholders);
+        let path = path.map(|(name, _)| Attribute::PathPlaceholder(name));
+        let host = rule.scopes.iter().flat_map(Scope::placeholders);
+        let host = host.map(|(name, _)| Attribute::HostPlaceholder(name));
+        path.chain(host).any(|placeholder| self.read_by_roles.contains(&placeholder))
+    }
+
     /// Whether a condition may take this role from a caller.
     pub(crate) fn is_conditional(&self, role: RoleId) -> bool {
         self.conditional.contains(&role)
@@ -188,46 +202,40 @@ impl Conditions {
         role_name: impl Fn(RoleId) -> Option<&'n str>,
     ) -> CallerConditions {
         let mut held: Vec<HeldRole> = Vec::new();
+        let mut places: HashMap<RoleId, usize> = HashMap::new();
+        let mut is_certain: Vec<bool> = Vec::new();
         for ConditionalRole { role, when, sources } in &self.roles {
             if !roles.contains(*role) {
                 continue;
             }
             let sources = sources.iter().filter(|(source, _)| roles.contains(*source));
-            let sources = sources
-                .map(|(source, kind)| match kind {
-                    SourceKind::Certain => HeldSource::Certain,
-                    SourceKind::Grant(condition) => HeldSource::Condition(*condition),
-                    SourceKind::Role => held
-                        .iter()
-                        .position(|held| held.role == *source)
-                        .map_or(HeldSource::Certain, HeldSource::Role),
+            let sources: SmallVec<[HeldSource; 2]> = sources
+                .filter_map(|(source, kind)| match kind {
+                    SourceKind::Certain => Some(HeldSource::Certain),
+                    SourceKind::Grant(condition) => Some(HeldSource::Condition(*condition)),
+                    SourceKind::Role => places.get(source).copied().map(HeldSource::Role),
                 })
                 .collect();
-            held.push(HeldRole { role: *role, when: *when, sources });
-        }
-        let mut certain: Vec<bool> = Vec::with_capacity(held.len());
-        for HeldRole { when, sources, .. } in &held {
             let has_certain = sources.iter().any(|source| match source {
                 HeldSource::Certain => true,
                 HeldSource::Condition(_) => false,
-                HeldSource::Role(index) => certain.get(*index) == Some(&true),
+                HeldSource::Role(index) => is_certain.get(*index) == Some(&true),
             });
-            certain.push(when.is_none() && has_certain);
+            places.insert(*role, held.len());
+            is_certain.push(when.is_none() && has_certain);
+            held.push(HeldRole { role: *role, when: *when, sources });
         }
-        let uncertain: HashSet<RoleId> = held
-            .iter()
-            .zip(certain)
-            .filter(|(_, is_certain)| !is_certain)
-            .map(|(held, _)| held.role)
-            .collect();
-        let certain = roles.iter().filter(|role| !uncertain.contains(role));
+        let uncertain = held.iter().zip(is_certain).filter(|(_, is_certain)| !is_certain);
+        let mut uncertain: Vec<RoleId> = uncertain.map(|(held, _)| held.role).collect();
+        uncertain.sort_unstable();
+        let certain = roles.iter().filter(|role| uncertain.binary_search(role).is_err());
         let names = certain.filter_map(role_name);
         let names = names.filter(|name| ![ANYONE, AUTHENTICATED].contains(name)).collect();
         let caller = CallerInputs { roles: names, ..caller };
         CallerConditions {
             values: self.caller_parts.values(&caller),
             roles: held.into(),
-            uncertain: uncertain.into_iter().collect(),
+            uncertain: uncertain.into(),
         }
     }
 }
@@ -255,7 +263,7 @@ impl CallerConditions {
     }
 
     pub(crate) fn is_uncertain(&self, role: RoleId) -> bool {
-        self.uncertain.contains(&role)
+        self.uncertain.binary_search(&role).is_ok()
     }
 }
 
@@ -265,7 +273,7 @@ impl<'r> Candidates<'r> {
         request: AccessRequest<'r>,
         inputs: &'r ConditionInputs<'r>,
     ) -> Self {
-        Self { conditions, request, inputs, has_roles: SmallVec::new() }
+        Self { conditions, request, inputs }
     }
 
     fn inputs<'p>(&self, placeholders: Placeholders<'p>) -> Inputs<'p>
@@ -279,7 +287,7 @@ impl<'r> Candidates<'r> {
     }
 
     /// Whether the caller has a role, where conditions see the placeholders of this guard.
-    pub(crate) fn has(&mut self, role: RoleId, guard: Option<GuardId>) -> bool {
+    pub(crate) fn has(&self, role: RoleId, guard: Option<GuardId>) -> bool {
         let guard = guard.map(|guard| self.conditions.guards.at(guard));
         let placeholders = guard.map(|guard| Placeholders { path: &guard.path, host: &guard.host });
         let inputs = self.inputs(placeholders.unwrap_or_default());
@@ -288,7 +296,7 @@ impl<'r> Candidates<'r> {
 
     /// Whether a rule of a role that the caller may have matches the host, and whether it counts;
     /// `None` if that cannot be computed.
-    pub(crate) fn truth(&mut self, role: RoleId, guard: GuardId) -> Option<Option<bool>> {
+    pub(crate) fn truth(&self, role: RoleId, guard: GuardId) -> Option<Option<bool>> {
         let guard = self.conditions.guards.at(guard);
         if let Some(scope) = &guard.scope
             && !scope.matches(self.request.scope)
@@ -305,7 +313,7 @@ impl<'r> Candidates<'r> {
     }
 
     /// Whether the caller has a role, where the conditions of roles see these placeholders.
-    fn has_role(&mut self, role: RoleId, inputs: &Inputs<'_>) -> Option<bool> {
+    fn has_role(&self, role: RoleId, inputs: &Inputs<'_>) -> Option<bool> {
         let Some(caller) = self.inputs.caller else {
             // Without the caller's data only roles that no condition can take are certain.
             return (!self.conditions.is_conditional(role)).then_some(true);
@@ -313,44 +321,41 @@ impl<'r> Candidates<'r> {
         let Some(index) = caller.roles.iter().position(|held| held.role == role) else {
             return Some(true);
         };
-        if self.conditions.roles_read_placeholders {
-            self.has_roles.clear();
-        }
-        if let Some(has) = self.has_roles.get(index) {
-            return *has;
-        }
-        for held in caller.roles.get(self.has_roles.len()..=index).unwrap_or_default() {
-            let mut has = Some(false);
+        // The role and the conditional roles that extend it, which stand before it.
+        let mut needed: SmallVec<[usize; 8]> = SmallVec::from_elem(index, 1);
+        let mut next = 0;
+        while let Some(held) = needed.get(next).and_then(|index| caller.roles.get(*index)) {
+            next += 1;
             for source in &held.sources {
-                has = or(
-                    has,
-                    match source {
-                        HeldSource::Certain => Some(true),
-                        HeldSource::Condition(condition) => self.is_true(*condition, inputs),
-                        HeldSource::Role(index) => self.has_roles.get(*index).copied().flatten(),
-                    },
-                );
+                if let HeldSource::Role(index) = source
+                    && !needed.contains(index)
+                {
+                    needed.push(*index);
+                }
+            }
+        }
+        needed.sort_unstable();
+        let mut has: SmallVec<[Option<bool>; 8]> = SmallVec::new();
+        for held in needed.iter().filter_map(|index| caller.roles.get(*index)) {
+            let mut is_given = Some(false);
+            for source in &held.sources {
+                let by_source = match source {
+                    HeldSource::Certain => Some(true),
+                    HeldSource::Condition(condition) => self.is_true(*condition, inputs),
+                    HeldSource::Role(index) => {
+                        let place = needed.binary_search(index).ok();
+                        place.and_then(|place| has.get(place).copied()).flatten()
+                    }
+                };
+                is_given = or(is_given, by_source);
             }
             let when = held.when.map_or(Some(true), |when| self.is_true(when, inputs));
-            self.has_roles.push(and(has, when));
+            has.push(and(is_given, when));
         }
-        self.has_roles.last().copied().flatten()
+        has.last().copied().flatten()
     }
 
     fn is_true(&self, condition: ConditionId, inputs: &Inputs<'_>) -> Option<bool> {
         holds(self.conditions.expressions.at(condition), inputs)
     }
-}
-
-/// `None` is "cannot be computed", as in CEL.
-fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
-    match (one, other) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        (None, _) | (_, None) => None,
-    }
-}
-
-fn or(one: Option<bool>, other: Option<bool>) -> Option<bool> {
-    and(one.map(|value| !value), other.map(|value| !value)).map(|value| !value)
 }

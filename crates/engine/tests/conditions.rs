@@ -1,7 +1,9 @@
 //! The engine and the reference evaluator agree about conditions.
 
+use std::path::Path;
+
 use condition::{CallerInputs, Inputs};
-use engine::{ConditionInputs, Decision, Engine};
+use engine::{AccessRequest, ConditionInputs, Decision, Engine};
 use generator::{Generator, Shape};
 use policy::reference;
 
@@ -65,4 +67,62 @@ fn generated_policies_with_conditions_agree_with_the_reference() {
     }
     let total: usize = counts.iter().sum();
     assert!(counts.iter().all(|count| count * 50 > total), "{counts:?}");
+}
+
+/// The roles in the headers of an allowed request.
+#[test]
+fn a_request_has_the_roles_whose_conditions_are_true_for_its_rule() {
+    let text = r#"
+version: 1
+identity: { basic: { verify: false } }
+roles:
+  guest: { allow: ["GET /teams/{team}", "GET /open"] }
+  lead: { allow: ["POST /teams/{team}"], when: path.team == 'a' }
+  empty: {}
+  below: { extends: [under] }
+  under: {}
+grants:
+  guest: { users: [ann] }
+  lead: { users: [ann] }
+  empty: { users: [ann], when: user == 'bob' }
+  below: { users: [ann], when: request.method == 'GET' }
+"#;
+    let files = document::MapFiles::new("policy.yaml", text);
+    let policy = policy::load(&files, Path::new("policy.yaml")).unwrap().policy;
+    let engine = Engine::compile(&policy);
+    let roles = engine.roles_of("ann", [], []);
+    let caller = CallerInputs { user: Some("ann"), ..CallerInputs::default() };
+    let conditions = engine.caller_conditions(&roles, caller);
+    let inputs = ConditionInputs { caller: conditions.as_ref(), ..ConditionInputs::default() };
+    for (action, resource, wanted) in [
+        // The rule of `guest` has no condition, and its placeholder counts.
+        ("GET", "/teams/a", &["guest", "lead", "below", "under"][..]),
+        ("GET", "/teams/b", &["guest", "below", "under"]),
+        ("GET", "/open", &["guest", "below", "under"]),
+        ("POST", "/teams/a", &["guest", "lead"]),
+    ] {
+        let request = AccessRequest {
+            action: action.as_bytes(),
+            scope: b"a.test",
+            resource: resource.as_bytes(),
+        };
+        let decision = engine.decide_with(&roles, None, request, &inputs);
+        assert!(matches!(decision, Decision::Allowed(_)), "{action} {resource}");
+        let held = engine.held_role_names(&roles, None, request, &inputs);
+        assert_eq!(held, wanted, "{action} {resource}");
+    }
+}
+
+/// A role without rules is in headers, too.
+#[test]
+fn a_condition_takes_a_role_that_has_no_rules() {
+    let text = "version: 1\nidentity: { basic: { verify: false } }\nroles: { admin: {} }\n\
+                grants: { admin: { users: [ann], when: user == 'bob' } }\n";
+    let files = document::MapFiles::new("policy.yaml", text);
+    let policy = policy::load(&files, Path::new("policy.yaml")).unwrap().policy;
+    let engine = Engine::compile(&policy);
+    let roles = engine.roles_of("ann", [], []);
+    let caller = CallerInputs { user: Some("ann"), ..CallerInputs::default() };
+    let conditions = engine.caller_conditions(&roles, caller);
+    assert_eq!(engine.certain_role_names(&roles, conditions.as_ref()), Vec::<&str>::new());
 }

@@ -90,7 +90,7 @@ impl RestoredInputs {
                     self.headers.extend([(name.to_string(), vec![]), (name.to_string(), vec![])]);
                 }
                 Some(Err(Fault::Malformed)) => self.headers.push((name.to_string(), vec![0xFF])),
-                Some(Err(Fault::Unknown | Fault::Type)) | None => return false,
+                Some(Err(Fault::Unknown | Fault::Type | Fault::TooLong)) | None => return false,
             },
             Attribute::Query(name) => {
                 let name = percent_encoded(name);
@@ -102,7 +102,9 @@ impl RestoredInputs {
                         self.add_pair(&name, "");
                     }
                     Some(Err(Fault::Malformed)) => self.add_pair(&name, "%FF"),
-                    Some(Err(Fault::Unknown | Fault::Type)) | None => return false,
+                    Some(Err(Fault::Unknown | Fault::Type | Fault::TooLong)) | None => {
+                        return false;
+                    }
                 }
             }
             Attribute::Time => {

@@ -1,4 +1,4 @@
-//! `who_can` on generated policies with conditions: whoever the reference evaluator allows is
+//! `who_can` on generated policies with conditions: each caller that the reference evaluator allows is
 //! listed, with a condition that is true, and nobody else.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a failed set-up is a failed test")]
 

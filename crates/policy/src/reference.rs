@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use condition::{Condition, Inputs, Placeholders, RequestInputs};
+use condition::{Condition, Inputs, Placeholders, RequestInputs, and, or};
 
 use crate::model::{ANYONE, AUTHENTICATED, Effect, Grant, Policy, Role, RoleId, RuleId, SourceId};
 use crate::pattern::{PatternSubject, Scope};
@@ -174,19 +174,6 @@ fn is_given(caller: &Caller<'_>, role: &str) -> bool {
 
 fn is_true(condition: &Condition, inputs: &Inputs<'_>) -> Option<bool> {
     condition::holds(&condition.expression, inputs)
-}
-
-/// `None` is "cannot be computed", as in CEL.
-fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
-    match (one, other) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (Some(true), Some(true)) => Some(true),
-        (None, _) | (_, None) => None,
-    }
-}
-
-fn or(one: Option<bool>, other: Option<bool>) -> Option<bool> {
-    and(one.map(|value| !value), other.map(|value| !value)).map(|value| !value)
 }
 
 fn is_for(grant: &Grant, caller: &Caller<'_>) -> bool {

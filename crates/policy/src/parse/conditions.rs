@@ -2,18 +2,12 @@
 
 use std::sync::Arc;
 
-use condition::{Attribute, Condition, Expression, NamedConditions};
+use condition::{Attribute, Condition, Expression, NamedConditions, VARIABLES};
 
 use crate::model::Rule;
 use crate::parse::unresolved::UnresolvedCondition;
 use crate::pattern::{HostLabel, Pattern, Scope, Segment};
 use document::{Fields, Key, Mark, Node, Problem, Reader, Text, closest};
-
-/// The names that conditions give to variables and functions.
-const TAKEN: [&str; 11] = [
-    "request", "source", "user", "roles", "groups", "issuer", "scheme", "claims", "path", "host",
-    "has",
-];
 
 /// Reads the section.
 pub(crate) fn read(
@@ -25,7 +19,7 @@ pub(crate) fn read(
     for (key, node) in entries.iter() {
         let is_word = key.text.starts_with(|letter: char| letter.is_ascii_alphabetic())
             && key.text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if !is_word || TAKEN.contains(&&*key.text) {
+        if !is_word || VARIABLES.contains(&&*key.text) {
             let message = format!("`{}` cannot be the name of a condition", key.text);
             let help = "write letters, digits and `_`, such as `business_hours`";
             reader.error_help(key.at, message, help);
@@ -99,7 +93,7 @@ impl Conditions {
                 let name = error.message.strip_prefix("unknown name `");
                 let name = name.and_then(|name| name.strip_suffix('`'));
                 let near = name.and_then(|name| {
-                    closest(name, self.named.names().chain(TAKEN))
+                    closest(name, self.named.names().chain(VARIABLES))
                         .map(|near| format!("did you mean `{near}`?"))
                 });
                 let help = near.unwrap_or(error.help);
