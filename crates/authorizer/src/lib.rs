@@ -37,6 +37,7 @@ mod verdict;
 
 use std::sync::Arc;
 
+use condition::Attribute;
 use document::Problem;
 use identity::{
     Attempted, Authenticator, CacheLookups, CacheSize, Credentials, CredentialsError, FetchedKeys,
@@ -139,8 +140,9 @@ impl Authorizer {
             warnings.extend(more);
             cluster
         });
-        let names_hosts =
-            cluster.is_some() || loaded.policy.rules().any(|(.., rule, _)| !rule.scopes.is_empty());
+        let names_hosts = cluster.is_some()
+            || rules.read_variables.contains(&Attribute::Host)
+            || loaded.policy.rules().any(|(.., rule, _)| !rule.scopes.is_empty());
         let mut this = Self { loaded, revision, responder, rules, cluster, names_hosts };
         if let Some(previous) = previous {
             this.carry_over(previous);

@@ -14,7 +14,22 @@ const MAX_VALUE: usize = 256;
 const MAX_TOTAL: usize = 4096;
 /// Parts of the names of headers and parameters that may have a secret. Their values are not
 /// recorded: some gateways send applications a shared secret, which a condition may check.
-const SECRET: [&str; 7] = ["auth", "cookie", "key", "password", "secret", "session", "token"];
+const SECRET: [&str; 14] = [
+    "assertion",
+    "auth",
+    "code",
+    "cookie",
+    "credential",
+    "jwt",
+    "key",
+    "pass",
+    "secret",
+    "session",
+    "sig",
+    "token",
+    "verif",
+    "csrf",
+];
 
 /// The values of variables, by their names in conditions, such as `request.headers['x-name']`. A
 /// variable that is in no list was not recorded.
@@ -142,7 +157,7 @@ impl RecordedInputs {
 fn is_recorded(variable: &Expression, api_key: Option<&str>) -> bool {
     if let Some(path) = variable.claim_path() {
         // All claims of a token are more than a log should have.
-        return !path.is_empty();
+        return !path.is_empty() && !path.into_iter().any(is_secret);
     }
     let Expression::Attribute(attribute) = variable else { return false };
     match attribute {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use document::Problem;
 use identity::{Credentials, Subject, UnixTime};
+use policy::model::Piece;
 
 use crate::answer::{self, Denials, TemplateValues, Values};
 use crate::authentication::Trust;
@@ -23,6 +24,8 @@ pub(crate) struct Responder {
     revision: Box<str>,
     sanitizer: HeaderSanitizer,
     denials: Denials,
+    /// Whether a header of an allowed request names the caller's roles.
+    pub(crate) shows_roles: bool,
     /// Signs the identity header, if the policy has it.
     pub(crate) signer: Option<IdentitySigner>,
 }
@@ -59,7 +62,11 @@ impl Responder {
     ) -> Result<Self, Vec<Problem>> {
         let policy = &loaded.policy;
         let signer = policy.identity_header.as_ref().map(IdentitySigner::compile).transpose()?;
+        let mut headers = policy.allow_response.set_headers.iter();
+        let shows_roles =
+            signer.is_some() || headers.any(|header| header.value.0.contains(&Piece::Roles));
         Ok(Self {
+            shows_roles,
             sanitizer: HeaderSanitizer::new(policy),
             denials: Denials::new(&policy.deny_response, &policy.identity),
             signer,

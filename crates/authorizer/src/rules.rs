@@ -48,8 +48,8 @@ pub struct RulesCaller {
     headers: CallerHeaders,
     /// The data of conditions, if the policy has any.
     conditions: Option<CallerConditions>,
-    /// The subject with its claims, if the roles depend on the request: then its headers are
-    /// rendered for each request.
+    /// The subject with its claims, if headers name its roles and these depend on the request: then
+    /// its headers are rendered for each request.
     with_claims: Option<Box<(Subject, Trust)>>,
     /// What conditions read of its claims, for the decision log.
     read_claims: Option<Box<RecordedInputs>>,
@@ -175,7 +175,11 @@ impl Rules {
         let (reason, rule) = match self.decide(parsed, roles, subject_of_patterns, &inputs).1 {
             Decision::Allowed(rule) => {
                 let mut cached = attached.map_or(&self.anonymous, |attached| &attached.headers);
-                let held = self.held_role_names(parsed, roles, subject_of_patterns, &inputs);
+                let held = if responder.shows_roles {
+                    self.held_role_names(parsed, roles, subject_of_patterns, &inputs)
+                } else {
+                    None
+                };
                 if let Some(held) = &held {
                     let kept = attached.and_then(|attached| attached.with_claims.as_deref());
                     let kept = kept.map(|(subject, trust)| (subject, *trust));
@@ -276,7 +280,8 @@ impl Rules {
             has_claims.then(|| self.recorded_variables.record_claims(&inputs)).flatten();
         let conditions = self.engine.caller_conditions(&roles, inputs);
         let names = self.engine.certain_role_names(&roles, conditions.as_ref());
-        let is_uncertain = conditions.as_ref().is_some_and(CallerConditions::has_uncertain_roles);
+        let is_uncertain = responder.shows_roles
+            && conditions.as_ref().is_some_and(CallerConditions::has_uncertain_roles);
         let identity = &self.loaded.policy.identity;
         let prefix = subject.source.map_or("", |source| identity.user_prefix(source));
         RulesCaller {

@@ -293,9 +293,7 @@ fn reject_duplicate_keys(mut entries: Vec<(Key, Node)>, reader: &mut Reader) -> 
             places.insert(key.text.clone(), key.at);
             return true;
         };
-        // A key that is really `user:password` must not appear in a log.
-        let name =
-            if key.text.contains(':') { "a key".to_owned() } else { format!("`{}`", key.text) };
+        let name = reader.shown_key(&key.text);
         let help = "leave one of them out, or put them together";
         let (at, first) = (reader.place(key.at), reader.place(*first));
         reader.push(Problem::defined_twice(at, &name, help, first));

@@ -27,6 +27,8 @@ pub struct Reader {
     omitted: usize,
     suggestions: Suggestions,
     hints: Hints,
+    /// See [`Reader::hiding_keys`].
+    hides_keys: bool,
 }
 
 /// The entries of a mapping with checked keys.
@@ -67,7 +69,27 @@ impl Reader {
     #[must_use]
     pub fn with_hints(file: Arc<Path>, hints: Hints) -> Self {
         let suggestions = Suggestions::with_file_limit();
-        Self { file, problems: Vec::new(), errors: 0, omitted: 0, suggestions, hints }
+        Self {
+            file,
+            problems: Vec::new(),
+            errors: 0,
+            omitted: 0,
+            suggestions,
+            hints,
+            hides_keys: false,
+        }
+    }
+
+    /// The same, where any key of a mapping may be a misplaced secret: no message shows one.
+    #[must_use]
+    pub fn hiding_keys(self) -> Self {
+        Self { hides_keys: true, ..self }
+    }
+
+    /// A key of a mapping, as messages show it.
+    pub(crate) fn shown_key(&self, key: &str) -> String {
+        // A key that is really `user:password` must not appear in a log.
+        if self.hides_keys || key.contains(':') { "a key".to_owned() } else { format!("`{key}`") }
     }
 
     /// The problems. If any error was reported, the list has an error, even if problems beyond
@@ -159,7 +181,10 @@ impl Reader {
     /// a missing key.
     pub fn fields<'n>(&mut self, node: &'n Node, name: &str, keys: &[&str]) -> Option<Fields<'n>> {
         let mut fields = self.entries(node, name)?;
-        self.check_keys(&mut fields, keys, |key| format!("unknown key `{key}`"));
+        let hides_keys = self.hides_keys;
+        self.check_keys(&mut fields, keys, |key| {
+            if hides_keys { "unknown key".to_owned() } else { format!("unknown key `{key}`") }
+        });
         Some(fields)
     }
 

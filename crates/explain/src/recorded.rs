@@ -111,6 +111,7 @@ impl RestoredInputs {
                 let time = text(value).and_then(Result::ok);
                 let time = time.and_then(|time| time.parse::<Timestamp>().ok());
                 self.time = time.and_then(|time| UnixTime::try_from(time.as_duration()).ok());
+                return self.time.is_some();
             }
             // Other fields of the line have these.
             Attribute::Method

@@ -182,5 +182,8 @@ fn random_text(length: usize) -> Option<Zeroizing<String>> {
     let mut bytes = Zeroizing::new(vec![0; length]);
     getrandom::fill(&mut bytes).ok()?;
     let characters = bytes.iter().filter_map(|byte| ALPHABET.get(usize::from(byte % 32)));
-    Some(Zeroizing::new(characters.map(|byte| char::from(*byte)).collect()))
+    // Not grown: a smaller text would stay in freed memory.
+    let mut text = Zeroizing::new(String::with_capacity(length));
+    text.extend(characters.map(|byte| char::from(*byte)));
+    Some(text)
 }

@@ -382,8 +382,11 @@ pub(crate) fn scheme_of(authorizer: &Authorizer, request: &Request<'_>) -> &'sta
     let word = authorization.split(|byte| *byte == b' ').next().unwrap_or_default();
     if authorization.is_empty() {
         let key_header = authorizer.backend(request.host).identity().api_key_header();
-        let key = key_header.map(|name| header_value(request.headers, name.as_bytes()));
-        if key.is_some_and(|key| !key.is_empty()) { "api_key" } else { "" }
+        let has_key = key_header.is_some_and(|name| {
+            let mut headers = request.headers.iter();
+            headers.any(|header| header.name.eq_ignore_ascii_case(name.as_bytes()))
+        });
+        if has_key { "api_key" } else { "" }
     } else if word.eq_ignore_ascii_case(b"basic") {
         "basic"
     } else if word.eq_ignore_ascii_case(b"bearer") {

@@ -75,7 +75,7 @@ fn read_file(
 /// id or a hash: somebody may have written a whole key in the place of one.
 #[must_use]
 pub fn parse(file: &Path, bytes: &[u8]) -> (Vec<ApiKey>, Vec<Problem>) {
-    let mut reader = Reader::with_hints(file.into(), HINTS);
+    let mut reader = Reader::with_hints(file.into(), HINTS).hiding_keys();
     // A file that is cut short while it is written must not end the access of all callers.
     let help = "write `keys: {}` to have no keys";
     let root = reader.parse_nonempty(bytes, help);

@@ -55,6 +55,8 @@ fn unresolved(reader: &Reader, text: &Text<'_>) -> UnresolvedCondition {
 /// Resolves the names in conditions.
 #[derive(Default)]
 pub(crate) struct Conditions {
+    /// The header of API keys, which no condition reads: copies of headers would have keys.
+    key_header: Option<Arc<str>>,
     named: NamedConditions,
     /// The conditions with names.
     pub(crate) in_order: Vec<(Arc<str>, Condition)>,
@@ -63,9 +65,11 @@ pub(crate) struct Conditions {
 impl Conditions {
     pub(crate) fn new(
         unresolved: Vec<(Arc<str>, UnresolvedCondition)>,
+        key_header: Option<&str>,
         problems: &mut Vec<Problem>,
     ) -> Self {
-        let mut conditions = Self::default();
+        let key_header = key_header.map(Arc::from);
+        let mut conditions = Self { key_header, ..Self::default() };
         for (name, condition) in unresolved {
             if let Some(condition) = conditions.resolve(&condition, problems) {
                 conditions.named.add(name.clone(), &condition);
@@ -81,7 +85,17 @@ impl Conditions {
         problems: &mut Vec<Problem>,
     ) -> Option<Condition> {
         match Condition::parse(&unresolved.text, &self.named) {
-            Ok(condition) => Some(condition),
+            Ok(condition) => {
+                let reads_key = condition.expression.attributes().into_iter().any(|attribute| {
+                    matches!(attribute, Attribute::Header(name) if Some(name) == self.key_header.as_ref())
+                });
+                if reads_key {
+                    let message = "the credentials of a request are not for conditions";
+                    let problem = Problem::error(unresolved.at.clone(), message);
+                    problems.push(problem.help("use `user`, `groups` or `scheme`"));
+                }
+                Some(condition)
+            }
             Err(error) => {
                 let before = unresolved.text.get(..error.offset).unwrap_or_default();
                 let columns = unresolved.quote.map_or(0, |quote| {

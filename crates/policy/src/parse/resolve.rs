@@ -22,8 +22,6 @@ pub(crate) fn resolve(
     grants: &[UnresolvedGrant],
     problems: &mut Vec<Problem>,
 ) -> Policy {
-    let unresolved = policy.conditions.map(|(_, section)| section).unwrap_or_default();
-    let conditions = Conditions::new(unresolved, problems);
     let mut names = Names {
         by_name: HashMap::new(),
         in_order: IdVec::new(),
@@ -37,6 +35,8 @@ pub(crate) fn resolve(
         }
     }
     let identity = policy.identity.map(|(_, section)| section).unwrap_or_default();
+    let unresolved = policy.conditions.map(|(_, section)| section).unwrap_or_default();
+    let conditions = Conditions::new(unresolved, identity.api_key_header(), problems);
     // With a search cluster, the roles in tokens are backend roles, which the cluster's files define.
     let has_cluster = policy.search.is_some();
     for issuer in identity.jwt.iter().filter(|_| !has_cluster) {

@@ -26,6 +26,12 @@ pub(crate) fn run(args: &NewApiKeyArgs, output: &Output) -> Result<Exit, Command
              `2027-01-31T18:00:00Z`",
         ));
     }
+    let expiry = expires.as_deref().and_then(api_keys::parse_expiry);
+    if expiry.is_some_and(|expiry| expiry <= runtime::clock::now()) {
+        return Err(CommandError::arguments(
+            "`--expires` is in the past: the key would never work",
+        ));
+    }
     let new = NewApiKey::random().ok_or_else(|| {
         CommandError::failed("the system's random number generator failed, so there is no key")
     })?;
@@ -89,10 +95,13 @@ fn is_blank(line: &[u8]) -> bool {
 
 /// The bytes without the `{}` of `keys: {}`.
 fn without_braces(bytes: &[u8]) -> Vec<u8> {
-    let Some(at) = bytes.windows(8).position(|window| window == b"keys: {}") else {
-        return bytes.to_vec();
-    };
-    [bytes.get(..at + 5), bytes.get(at + 8..)].into_iter().flatten().collect::<Vec<_>>().concat()
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    lines
+        .flat_map(|line| {
+            line.strip_prefix(b"keys: {}").map_or(vec![line], |end| vec![b"keys:", end])
+        })
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 /// Whether a policy can have this name.

@@ -69,7 +69,7 @@ impl Masks {
             record.masked |= masks_users && !user.is_empty();
             *user = self.user(mem::take(user));
         }
-        if record.masked {
+        if record.masked || masks_users {
             // A header or a claim may have the masked value, too.
             record.condition_inputs = None;
         }

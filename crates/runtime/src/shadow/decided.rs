@@ -79,9 +79,10 @@ pub(super) enum Difference {
 const MAX_ID: usize = 256;
 
 impl DecidedRequest {
-    /// Copies a request with its verdict. Query, client, headers and body are copied only for a
-    /// search cluster of either policy, and those that conditions of either read. `None` if the request was denied before its caller was
-    /// known: no other policy can then be compared.
+    /// Copies a request with its verdict. Query, client, headers and body are copied for a search
+    /// cluster of either policy; without the body, also where conditions of either read them. `None`
+    /// if no other policy can be compared: the request was denied before its caller was known, or
+    /// only the candidate reads API keys in a header of the request.
     pub(super) fn copy(
         active: &Authorizer,
         candidate: &Authorizer,
@@ -91,6 +92,14 @@ impl DecidedRequest {
     ) -> Option<Self> {
         let Decision { reason, rule } = Decision::new(verdict);
         if !reason.is_none_or(has_known_caller) {
+            return None;
+        }
+        let [active_key, candidate_key] = [active, candidate]
+            .map(|policy| policy.backend(request.host).identity().api_key_header());
+        let candidate_reads = |line: &Header<'_>| {
+            candidate_key.is_some_and(|name| line.name.eq_ignore_ascii_case(name.as_bytes()))
+        };
+        if active_key != candidate_key && request.headers.iter().any(candidate_reads) {
             return None;
         }
         let for_cluster = [active, candidate]

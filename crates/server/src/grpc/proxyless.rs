@@ -24,9 +24,9 @@ pub(super) fn host<'a>(
     }
     let mut lines = headers.iter().filter(|line| line.name == b":authority");
     match (lines.next(), lines.next()) {
-        (Some(line), None) => line.value,
-        (None, _) if !authorizer.names_hosts() => b"",
-        (None | Some(_), _) => NO_HOST,
+        (Some(line), None) if !line.value.is_empty() => line.value,
+        (_, None) if !authorizer.names_hosts() => b"",
+        (_, _) => NO_HOST,
     }
 }
 
