@@ -89,18 +89,15 @@ fn neither_secrets_nor_long_values_are_recorded() {
     let long = "x".repeat(257);
     let headers = [
         ("cookie", "s3cret"),
-        ("x-caller", "s3cret"),
         ("x-gateway-secret", "s3cret"),
         ("x-csrf-token", "s3cret"),
         ("x-api-key", "s3cret"),
         ("x-long", &long),
     ];
-    for (name, _) in headers.iter().skip(2).chain(&headers[..1]) {
+    for (name, _) in headers.iter().skip(1).chain(&headers[..1]) {
         let found = recorded(&format!("request.headers['{name}'] == 's3cret'"), &headers, None);
         assert!(found == Value::Null || found == json!({}), "{name}: {found}");
     }
-    let key = recorded("request.headers['x-caller'] == 's3cret'", &headers[1..2], None);
-    assert!(key == Value::Null, "{key}");
     let parameter = recorded("request.query['access_token'] == 's3cret'", &[], None);
     assert_eq!(parameter, Value::Null);
     for when in ["claims.long == 'a'", "size(claims) == 1"] {

@@ -105,13 +105,14 @@ fn a_file_that_cannot_be_edited_is_unchanged() {
     new_key(&file, &["--group", "deploy"]);
     let good = text(&file);
     let in_braces = good.replace("keys:\n  ", "keys: { ").replace(" }\n", " } }\n");
-    let cases: [(&str, &[&str], i32, &str); 6] = [
+    let cases: [(&str, &[&str], i32, &str); 7] = [
         (&in_braces, &["--group", "deploy"], 3, "below it each entry on lines of its own"),
         (&good, &[], 3, "the user `ci` has other groups with another key"),
         (&good, &["--expires", "2027-02-30"], 2, "`--expires` takes the last day"),
         (&good, &["--group", ""], 2, "names of users and groups are not empty"),
         ("keys: [a]\n", &[], 3, "keys.yaml:1:7: error: the keys must be a mapping"),
-        ("users: {}\n", &[], 3, "unknown key `users`"),
+        ("users: {}\n", &[], 3, "unknown key"),
+        (&good, &["--expires", "2020-01-01"], 2, "the key would never work"),
     ];
     for (contents, more, code, says) in cases {
         fs::write(&file, contents).unwrap();
@@ -122,6 +123,10 @@ fn a_file_that_cannot_be_edited_is_unchanged() {
         assert!(err.contains(says), "{says}: {err}");
         assert_eq!(text(&file), contents);
     }
+    // A comment has the text, too.
+    fs::write(&file, "# keys: {}\nkeys: {}\n").unwrap();
+    new_key(&file, &[]);
+    assert!(text(&file).starts_with("# keys: {}\nkeys:\n  "), "{}", text(&file));
     let nowhere = folder.path().join("nowhere/keys.yaml").display().to_string();
     let (code, out, err) = run(&["new-api-key", "--user", "ci", "--file", &nowhere]);
     assert_eq!((code, &*out), (5, ""));

@@ -462,6 +462,7 @@ fn a_line_without_what_conditions_read_is_not_replayable() {
     let (code, out, err) = replay(CONDITIONS, &lines, &[]);
     let expected = "1 not evaluated, because a condition reads `claims.tenant`, which the line does not have: line 7\n\
         1 not evaluated, because a condition reads `request.headers['x-level']`, which the line does not have: line 3\n\
+        1 not evaluated, because a condition reads `request.time`, which the line does not have: line 4\n\
         0 of 7 decisions would change\n";
     assert_eq!((code, &*out), (0, expected), "{err}");
 
@@ -470,7 +471,7 @@ fn a_line_without_what_conditions_read_is_not_replayable() {
     let report: Value = serde_json::from_str(&out).unwrap();
     let why = "a condition reads `request.headers['x-other']`, which the line does not have";
     let named = json!({ "why": why, "count": 3, "first_lines": [1, 2, 3] });
-    assert_eq!((code, &report["without_caller"]), (0, &json!(4)), "{report}");
+    assert_eq!((code, &report["without_caller"]), (0, &json!(5)), "{report}");
     assert!(report["not_evaluated"].as_array().unwrap().contains(&named), "{report}");
 
     let (code, out, _) = replay(&CONDITIONS.replace("== 'a'", "== 'b'"), &lines, &[]);

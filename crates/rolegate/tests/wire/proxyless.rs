@@ -160,6 +160,7 @@ async fn a_call_without_a_host_is_denied_where_hosts_count() {
         (&[ann][..], 200, 400),
         (&[ann, www], 200, 200),
         (&[ann, admin], 200, 403),
+        (&[ann, (":authority", "")], 200, 400),
         (&[ann, www, www], 400, 400),
         (&[ann, www, admin], 400, 400),
         (&[ann, (":authority", "www.example.com/")], 400, 400),
