@@ -197,7 +197,8 @@ fn warn_of_circle(reader: &mut Reader, name: &str, members: &[Text<'_>], groups:
     if member.text != name {
         message += &format!(" by way of `{}`: both have the same actions", member.text);
     }
-    reader.warning_help(member.at, Warning::CircularGroup, message, "leave it out");
+    let help = format!("leave out the member `{}`", member.text);
+    reader.warning_help(member.at, Warning::CircularGroup, message, help);
 }
 
 /// A role, and whether it is meant for callers: it is neither built in nor marked as a role of an

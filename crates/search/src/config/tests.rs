@@ -276,12 +276,12 @@ fn action_groups_that_are_unknown_or_contain_each_other_are_a_warning() {
         [
             "os/action_groups.yml:2:26: warning[unknown-name]: there is no action group `raed`\n    help: did you mean `read`?",
             "os/action_groups.yml:4:37: warning[circular-group]: the action group `a` contains itself by way of `b`: \
-             both have the same actions\n    help: leave it out",
+             both have the same actions\n    help: leave out the member `b`",
             "os/action_groups.yml:5:30: warning[circular-group]: the action group `b` contains itself by way of `c`: \
-             both have the same actions\n    help: leave it out",
+             both have the same actions\n    help: leave out the member `c`",
             "os/action_groups.yml:6:24: warning[circular-group]: the action group `c` contains itself by way of `a`: \
-             both have the same actions\n    help: leave it out",
-            "os/action_groups.yml:8:34: warning[circular-group]: the action group `self` contains itself\n    help: leave it out",
+             both have the same actions\n    help: leave out the member `a`",
+            "os/action_groups.yml:8:34: warning[circular-group]: the action group `self` contains itself\n    help: leave out the member `self`",
         ]
     );
     let loaded = load(&files).unwrap().config.action_groups;
