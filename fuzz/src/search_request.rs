@@ -68,7 +68,9 @@ fn unread(target: &str) -> ! {
 fn names_of<'n>(needs: &'n [Need<'_>]) -> impl Iterator<Item = &'n str> {
     needs.iter().filter_map(|need| match &need.target {
         Target::Name(name) | Target::CreatedIfMissing(name) => Some(&**name),
-        Target::Cluster | Target::AddedName(_) | Target::Indices(_) | Target::Fixed(_) => None,
+        Target::Cluster | Target::AliasOrNewIndex(_) | Target::Indices(_) | Target::Fixed(_) => {
+            None
+        }
     })
 }
 

@@ -42,7 +42,7 @@ const UNKNOWN_KEY: Problem = Problem::Invalid("its body has an unknown key");
 
 /// Adds the needs of an ingest pipeline. Like a script, it may move documents to other indices.
 /// Processors such as `text_embedding` with `skip_existing` read the document that is there.
-pub(crate) fn ingest_anywhere(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
+pub(crate) fn need_ingest_pipeline(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.need_all(GET)?;
     reading.need_all(WRITE_ANYWHERE)
 }
@@ -128,7 +128,7 @@ fn read_new_index(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         let mut is_empty = true;
         json.object(|json, alias| {
             is_empty = false;
-            reading.need(ALIASES, Target::AddedName(alias))?;
+            reading.need(ALIASES, Target::AliasOrNewIndex(alias))?;
             json.object(|json, key| match &*key {
                 "filter" => lookups::read_filter(reading, json),
                 // In a node, an object under an unknown key ends the alias.
@@ -154,7 +154,7 @@ fn read_alias_filters(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
 /// Adds the needs of aliases that a new index gets.
 fn read_new_aliases<'a>(reading: &mut Reading<'_, 'a>, json: &mut Json<'a>) -> Result<(), Problem> {
     if json.clone().raw_value()? != b"{}" {
-        reading.mark_first_adds_names();
+        reading.mark_first_need_as_adding_names();
     }
     lookups::read_filter(reading, json)
 }
@@ -169,7 +169,7 @@ fn read_restore(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         }
         // The copy gets a new name.
         if key.starts_with("rename") {
-            reading.mark_first_adds_names();
+            reading.mark_first_need_as_adding_names();
         }
         Ok(())
     })
@@ -183,11 +183,11 @@ fn read_alias(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
             let Some(indices) = json.optional_string()? else { return Ok(()) };
             has_index = true;
             let indices = if indices.is_empty() { Cow::Borrowed("_all") } else { indices };
-            let indices = reading.expression(indices, reading.options)?;
+            let indices = reading.checked_expression(indices, reading.options)?;
             reading.need(ALIASES, Target::Fixed(indices))
         }
         "alias" => match json.optional_string()? {
-            Some(alias) => reading.need(ALIASES, Target::AddedName(alias)),
+            Some(alias) => reading.need(ALIASES, Target::AliasOrNewIndex(alias)),
             None => Ok(()),
         },
         "filter" => lookups::read_filter(reading, json),
@@ -239,12 +239,12 @@ fn read_alias_action<'a>(
         "index" | "indices" => {
             let names = json.name_or_array()?;
             has_index |= !names.is_empty();
-            let indices = reading.expression(names, options)?;
+            let indices = reading.checked_expression(names, options)?;
             reading.need(ALIASES, Target::Fixed(indices))
         }
         "alias" | "aliases" => json.value_or_array(|json| {
             let name = json.string()?;
-            reading.need(ALIASES, Target::AddedName(name))
+            reading.need(ALIASES, Target::AliasOrNewIndex(name))
         }),
         _ => lookups::read_filter(reading, json),
     })?;
@@ -255,13 +255,13 @@ fn read_alias_action<'a>(
 fn read_reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     let (mut has_source, mut has_destination) = (false, false);
     let refreshes = reading.query.flag("refresh")? == Some(true);
-    let mut lookups = Lookups::new(Expression::new("", Options::OPEN));
+    let mut lookups = Lookups::default();
     reading.members(|reading, json, key| match &*key {
         "source" => json.object(|json, key| match &*key {
             "index" => {
                 let names = json.name_list_or_array()?;
                 has_source |= !names.is_empty();
-                let indices = reading.expression(names, Options::OPEN)?;
+                let indices = reading.checked_expression(names, Options::OPEN)?;
                 reading.need(SEARCH, Target::Fixed(indices))?;
                 if let Some(need) = reading.needs.last_mut() {
                     need.is_copied = true;
@@ -275,7 +275,7 @@ fn read_reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         "dest" => json.object(|json, key| match &*key {
             "index" => {
                 has_destination = true;
-                let name = reading.name(json.string()?)?;
+                let name = reading.checked_name(json.string()?)?;
                 reading.need(INDEX_DOCUMENTS, Target::Name(name.clone()))?;
                 if refreshes {
                     reading.need(REFRESH, Target::Name(name.clone()))?;
@@ -283,7 +283,7 @@ fn read_reindex(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
                 reading.need(CREATE, Target::CreatedIfMissing(name))
             }
             "pipeline" => match json.names_pipeline()? {
-                true => ingest_anywhere(reading),
+                true => need_ingest_pipeline(reading),
                 false => Ok(()),
             },
             _ => json.ignore(),

@@ -68,8 +68,9 @@ pub struct Caller {
     pub(crate) roles: Arc<RoleSet>,
     /// The patterns of the roles with the values of this subject.
     templates: Box<[RenderedPattern]>,
-    /// The [patterns by which the plugin hides](Template::hiding_pattern) documents and fields.
-    /// Only those that differ from `templates`.
+    /// The [wider patterns](Template::hiding_pattern) by which the plugin hides documents and
+    /// fields: wildcards in a value of the subject count as wildcards. Only patterns that differ
+    /// from those in `templates`.
     hiding: Box<[RenderedPattern]>,
     /// Names on which roles restrict documents or fields. `None` if no template does so: the names
     /// of the [`RoleSet`] then apply.
@@ -124,8 +125,9 @@ pub(crate) struct Special {
     pub(crate) security: RoaringBitmap,
     /// System indices, with their aliases and data streams.
     pub(crate) system: RoaringBitmap,
-    /// Names that the plugin's patterns [may match differently](has_astral_or_control), with their
-    /// indices, or their aliases and data streams.
+    /// Names with a control character or a character above U+FFFF, which the plugin
+    /// [may match differently](has_astral_or_control). With the indices of the aliases and data
+    /// streams among them, and with the aliases and data streams of the indices.
     astral_or_control: RoaringBitmap,
     /// The index or alias of Dashboards, and aliases for that index alone.
     dashboards: RoaringBitmap,
@@ -381,14 +383,14 @@ impl Special {
         if let Some(id) =
             settings.dashboards.as_ref().and_then(|dashboards| inventory.id(&dashboards.index))
         {
-            let groups = inventory.groups(id).iter();
-            dashboards.extend(groups.filter(|group| inventory.members(**group) == [id]));
+            let parents = inventory.parents(id).iter();
+            dashboards.extend(parents.filter(|parent| inventory.members(**parent) == [id]));
             dashboards.insert(id);
         }
         Self {
-            security: inventory.with_groups(matching_names(&SECURITY_INDEX, inventory)),
-            system: inventory.with_groups(system),
-            astral_or_control: inventory.with_groups(astral_or_control.clone())
+            security: inventory.with_parents(matching_names(&SECURITY_INDEX, inventory)),
+            system: inventory.with_parents(system),
+            astral_or_control: inventory.with_parents(astral_or_control.clone())
                 | inventory.with_members(astral_or_control),
             dashboards,
         }

@@ -109,7 +109,7 @@ impl<'e> ReachedNames<'e> {
     fn new(inventory: &Inventory, expression: &'e Expression<'_>) -> Option<Self> {
         let options = expression.options;
         // OpenSearch excludes neither aliases and data streams nor their indices.
-        if expression.excludes() && expression.parts().any(|part| is_group(inventory, part)) {
+        if expression.excludes() && expression.parts().any(|part| is_parent(inventory, part)) {
             return None;
         }
         let (mut names, mut excluded) = (Self::default(), RoaringBitmap::new());
@@ -176,7 +176,7 @@ impl<'e> ReachedNames<'e> {
 }
 
 /// Whether a part is the name of an alias or data stream.
-fn is_group(inventory: &Inventory, part: Part<'_>) -> bool {
+fn is_parent(inventory: &Inventory, part: Part<'_>) -> bool {
     match part {
         Part::Name(name) => inventory.id(name).is_some_and(|id| !inventory.is_index(id)),
         Part::Pattern(_) | Part::Except(_) => false,

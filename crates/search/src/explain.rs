@@ -79,10 +79,10 @@ pub fn granting_permission<'p>(
     };
     granting_by_pattern(privileges, caller, action, name).or_else(|| {
         let inventory = privileges.inventory()?;
-        let groups = inventory.groups(inventory.id(name)?).iter();
-        groups.map(|group| inventory.name(*group)).find_map(|group| {
-            let granting = granting_by_pattern(privileges, caller, action, group)?;
-            Some(GrantingPermission { through: Some(group), ..granting })
+        let parents = inventory.parents(inventory.id(name)?).iter();
+        parents.map(|parent| inventory.name(*parent)).find_map(|parent| {
+            let granting = granting_by_pattern(privileges, caller, action, parent)?;
+            Some(GrantingPermission { through: Some(parent), ..granting })
         })
     })
 }

@@ -29,6 +29,13 @@ impl PartialEq for Expression<'_> {
 
 impl Eq for Expression<'_> {}
 
+/// All open indices.
+impl Default for Expression<'_> {
+    fn default() -> Self {
+        Self::new("", Options::OPEN)
+    }
+}
+
 impl Hash for Expression<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.full_text(), self.options).hash(state);

@@ -66,8 +66,8 @@ fn filtering_by_name(name: &str) -> Filtering {
 }
 
 /// Whether an action may show documents under a name that the inventory lacks: the name may be a
-/// newer alias of any index. Adding an alias shows nothing.
-pub(crate) fn may_show_by_new_name(action: Action) -> bool {
+/// newer alias of any index. Adding an alias, and a rollover, show nothing.
+pub(crate) fn may_show_unknown_name(action: Action) -> bool {
     action != ALIASES && action != ROLLOVER
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn may_show_by_new_name(action: Action) -> bool {
 /// filter.
 pub(crate) fn strictest_filtering(need: &Need<'_>) -> Option<(Action, Filtering)> {
     // No index or alias has this name yet.
-    if matches!(need.target, Target::AddedName(_)) {
+    if matches!(need.target, Target::AliasOrNewIndex(_)) {
         return None;
     }
     let filterings = need.actions.iter().map(|action| {
@@ -113,7 +113,7 @@ pub(crate) fn missing_if_restricted(need: &Need<'_>) -> Option<Missing> {
         _ if need.adds_names => (*need.actions.first()?, Reason::CannotFilter),
         Target::Fixed(expression) if expression.has_pattern() => {
             let (action, filtering) =
-                strictest_filtering(need).filter(|(action, _)| may_show_by_new_name(*action))?;
+                strictest_filtering(need).filter(|(action, _)| may_show_unknown_name(*action))?;
             let is_impossible = filtering == Filtering::Impossible;
             (action, if is_impossible { Reason::CannotFilter } else { Reason::NeedsFilter })
         }
@@ -122,7 +122,7 @@ pub(crate) fn missing_if_restricted(need: &Need<'_>) -> Option<Missing> {
         | Target::Indices(_)
         | Target::Fixed(_)
         | Target::CreatedIfMissing(_)
-        | Target::AddedName(_) => return None,
+        | Target::AliasOrNewIndex(_) => return None,
     };
     Some(Missing { action, name: need.target.text().to_owned(), reason })
 }

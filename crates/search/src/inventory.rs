@@ -60,7 +60,7 @@ pub struct Inventory {
     ids: HashTable<u32>,
     /// For each name, the end of its list in `related`. The list starts at the end before.
     related_ends: Box<[u32]>,
-    /// Indices of aliases, backing indices of data streams, and for each index its groups: aliases
+    /// Indices of aliases, backing indices of data streams, and for each index its parents: aliases
     /// and data streams.
     related: Box<[u32]>,
     /// For each name, the number of members of all aliases and data streams up to and including it.
@@ -88,7 +88,7 @@ impl InventoryBuilder {
     /// [unlisted](Inventory::unlisted) index: otherwise the alias would stand for less than in the
     /// cluster.
     pub fn alias(&mut self, name: &str, members: impl IntoIterator<Item: AsRef<str>>) -> &mut Self {
-        self.add_group(name, Kind::Alias, members)
+        self.add_parent(name, Kind::Alias, members)
     }
 
     /// Adds a data stream with these backing indices.
@@ -97,7 +97,7 @@ impl InventoryBuilder {
         name: &str,
         backing: impl IntoIterator<Item: AsRef<str>>,
     ) -> &mut Self {
-        self.add_group(name, Kind::DataStream, backing)
+        self.add_parent(name, Kind::DataStream, backing)
     }
 
     /// Marks an alias or a data stream as hidden.
@@ -108,15 +108,15 @@ impl InventoryBuilder {
         self
     }
 
-    fn add_group(
+    fn add_parent(
         &mut self,
         name: &str,
         kind: Kind,
         members: impl IntoIterator<Item: AsRef<str>>,
     ) -> &mut Self {
         let added = AddedName { kind, is_hidden: false, members: Vec::new() };
-        let group = self.names.entry(name.to_owned()).or_insert(added);
-        group.members.extend(members.into_iter().map(|member| member.as_ref().to_owned()));
+        let parent = self.names.entry(name.to_owned()).or_insert(added);
+        parent.members.extend(members.into_iter().map(|member| member.as_ref().to_owned()));
         self
     }
 
@@ -124,10 +124,10 @@ impl InventoryBuilder {
     /// name, or a member is an alias or data stream. [`Self::build`] leaves such a member out, and
     /// would overlook its indices.
     fn contradiction(&self) -> Option<&String> {
-        let mut groups = self.names.iter().filter(|(_, added)| !added.members.is_empty());
-        let (name, _) = groups.find(|(_, group)| {
-            let mut members = group.members.iter().filter_map(|member| self.names.get(member));
-            group.kind.is_index() || members.any(|member| !member.kind.is_index())
+        let mut parents = self.names.iter().filter(|(_, added)| !added.members.is_empty());
+        let (name, _) = parents.find(|(_, parent)| {
+            let mut members = parent.members.iter().filter_map(|member| self.names.get(member));
+            parent.kind.is_index() || members.any(|member| !member.kind.is_index())
         })?;
         Some(name)
     }
@@ -179,10 +179,10 @@ impl InventoryBuilder {
         inventory.ids = ids;
         // Aliases and data streams with their members, in both directions.
         let mut links: Vec<(u32, u32)> = Vec::new();
-        for (group, added) in (0..inventory.len()).zip(self.names.values()) {
+        for (parent, added) in (0..inventory.len()).zip(self.names.values()) {
             let members = added.members.iter().filter_map(|member| inventory.id(member));
             for member in members.filter(|member| inventory.is_index(*member)) {
-                links.extend([(group, member), (member, group)]);
+                links.extend([(parent, member), (member, parent)]);
             }
         }
         links.sort_unstable();
@@ -250,20 +250,20 @@ impl Inventory {
     }
 
     /// The aliases and data streams of an index. Sorted.
-    pub(crate) fn groups(&self, id: u32) -> &[u32] {
+    pub(crate) fn parents(&self, id: u32) -> &[u32] {
         if self.is_index(id) { self.related(id) } else { &[] }
     }
 
     /// These names, with the indices of the aliases and data streams among them.
     pub(crate) fn with_members(&self, mut names: RoaringBitmap) -> RoaringBitmap {
-        for group in &names & (&self.aliases | &self.data_streams) {
-            names.extend(self.related(group));
+        for parent in &names & (&self.aliases | &self.data_streams) {
+            names.extend(self.related(parent));
         }
         names
     }
 
     /// These names, with the aliases and data streams of the indices among them.
-    pub(crate) fn with_groups(&self, mut names: RoaringBitmap) -> RoaringBitmap {
+    pub(crate) fn with_parents(&self, mut names: RoaringBitmap) -> RoaringBitmap {
         for index in &names & (&self.open | &self.closed) {
             names.extend(self.related(index));
         }
@@ -288,7 +288,7 @@ impl Inventory {
             ..self.partition_point(|name| name < prefix || name.starts_with(prefix))
     }
 
-    /// The first id whose name is not before a place in the order.
+    /// The first id whose name does not satisfy `is_before`.
     fn partition_point(&self, is_before: impl Fn(&[u8]) -> bool) -> u32 {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -311,7 +311,7 @@ fn hash(name: &str) -> u64 {
     FixedState::default().hash_one(name)
 }
 
-/// The place of the part of this id, if each part ends at its end and starts at the end before.
+/// The range of the part with this id. `ends` has the end of each part.
 fn range(ends: &[u32], id: u32) -> Range<usize> {
     entry_before(ends, id)..entry_before(ends, id.saturating_add(1))
 }

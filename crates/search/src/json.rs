@@ -254,8 +254,8 @@ impl<'a> Json<'a> {
 }
 
 /// Sets the value of a key. Twice the same key is an error: readers differ about which is used.
-pub(crate) fn set_once<T>(place: &mut Option<T>, value: T) -> Result<(), Problem> {
-    match place.replace(value) {
+pub(crate) fn set_once<T>(slot: &mut Option<T>, value: T) -> Result<(), Problem> {
+    match slot.replace(value) {
         Some(_) => Err(Problem::Invalid("its body has a key twice")),
         None => Ok(()),
     }

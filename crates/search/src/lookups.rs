@@ -48,7 +48,9 @@ const ANY_LOOKUP: &[Action] = &[
 ];
 const NO_TEXT: Problem = Problem::Invalid("the index of a look-up is not text");
 
-/// Processors of a search pipeline that do not make a query from text.
+/// Processors of a search pipeline that look up no document, or only by a query that is read here:
+/// the query of `filter_query` is JSON. A script may show hidden terms, see
+/// [`Lookups::read_pipeline`].
 const SAFE_PROCESSORS: [&str; 11] = [
     "filter_query",
     "oversample",
@@ -86,8 +88,9 @@ pub(crate) fn read_filter<'a>(
     reading: &mut Reading<'_, 'a>,
     json: &mut Json<'a>,
 ) -> Result<(), Problem> {
-    let mut lookups = Lookups::new(Expression::new("", Options::OPEN));
-    lookups.read_value(reading, json, Place::default())?;
+    // The filter may be used on any index.
+    let mut lookups = Lookups::default();
+    lookups.read_value(reading, json, KeyPath::default())?;
     lookups.finish(reading).map(drop)
 }
 
@@ -107,23 +110,23 @@ pub(crate) fn shows_profile(value: &[u8]) -> bool {
 /// # Errors
 /// If it may contain a look-up, or a variable in a key.
 pub(crate) fn template_shows_hidden_terms(json: &mut Json<'_>) -> Result<bool, Problem> {
-    value_shows_hidden_terms(json, Place::default())
+    value_shows_hidden_terms(json, KeyPath::default())
 }
 
-fn value_shows_hidden_terms(json: &mut Json<'_>, place: Place<'_>) -> Result<bool, Problem> {
+fn value_shows_hidden_terms(json: &mut Json<'_>, path: KeyPath<'_>) -> Result<bool, Problem> {
     let mut shows = false;
     match json.peek()? {
         Value::Array => json.array(|json| {
-            shows |= value_shows_hidden_terms(json, place)?;
+            shows |= value_shows_hidden_terms(json, path)?;
             Ok(())
         })?,
         Value::Object => json.object(|json, key| {
             if LOOKUP_KEYS.contains(&&*key) || key.contains("{{") {
                 return Err(Problem::Unsupported("a look-up or a variable in a key of a template"));
             }
-            let place = place.member(&key);
-            shows |= place.shows_hidden_terms(json)?;
-            shows |= value_shows_hidden_terms(json, place)?;
+            let path = path.member(&key);
+            shows |= path.shows_hidden_terms(json)?;
+            shows |= value_shows_hidden_terms(json, path)?;
             Ok(())
         })?,
         Value::String | Value::Null | Value::Other => json.ignore()?,
@@ -131,15 +134,15 @@ fn value_shows_hidden_terms(json: &mut Json<'_>, place: Place<'_>) -> Result<boo
     Ok(shows)
 }
 
-/// The place of a value in a query.
+/// The keys around a value in a query.
 #[derive(Clone, Copy, Default)]
-struct Place<'k> {
+struct KeyPath<'k> {
     key: &'k str,
     /// The key of the object that has the value as a member.
     parent: &'k str,
     /// The key of the object around `parent`.
     grandparent: &'k str,
-    /// Whether the value is a direct member of a histogram. Its empty groups show no terms.
+    /// Whether the value is a direct member of a histogram. Its empty buckets show no terms.
     is_histogram_member: bool,
     is_in_template: bool,
     /// Whether the value is inside the object of a `terms`.
@@ -147,11 +150,11 @@ struct Place<'k> {
     is_in_pipeline: bool,
 }
 
-impl<'k> Place<'k> {
-    /// The place of a member of the object that stands here.
+impl<'k> KeyPath<'k> {
+    /// The path of a member of the object at this path.
     fn member(self, key: &'k str) -> Self {
         let is_aggregation = matches!(self.grandparent, "aggs" | "aggregations");
-        Place {
+        KeyPath {
             key,
             parent: self.key,
             grandparent: self.parent,
@@ -212,8 +215,9 @@ fn contains_any(text: &[u8], parts: &[&[u8]]) -> bool {
 }
 
 /// Reads the look-ups of a body.
+#[derive(Default)]
 pub(crate) struct Lookups<'a> {
-    /// The indices that the query of the body searches.
+    /// The indices that the query of the body searches; all indices by default.
     searched: Expression<'a>,
     /// Values that may be names of indices, if there is a look-up anywhere.
     names: Vec<Cow<'a, str>>,
@@ -233,17 +237,7 @@ pub(crate) struct Lookups<'a> {
 
 impl<'a> Lookups<'a> {
     pub(crate) fn new(searched: Expression<'a>) -> Self {
-        Self {
-            searched,
-            names: Vec::new(),
-            has_lookup: false,
-            has_terms: false,
-            has_path: false,
-            has_neural: false,
-            has_model_input: false,
-            is_recorded: false,
-            shows_hidden_terms: false,
-        }
+        Self { searched, ..Self::default() }
     }
 
     /// Adds the needs of a member of a search.
@@ -253,7 +247,7 @@ impl<'a> Lookups<'a> {
         json: &mut Json<'a>,
         key: &str,
     ) -> Result<(), Problem> {
-        self.read_member_at(reading, json, Place::default().member(key))
+        self.read_member_at(reading, json, KeyPath::default().member(key))
     }
 
     /// Adds the needs of the names that a look-up may have, wherever they stand. Returns whether
@@ -261,7 +255,7 @@ impl<'a> Lookups<'a> {
     pub(crate) fn finish(self, reading: &mut Reading<'_, 'a>) -> Result<bool, Problem> {
         if self.has_lookup || self.has_terms && self.has_path {
             for name in self.names {
-                let indices = reading.pattern(name, WITH_HIDDEN_INDICES)?;
+                let indices = reading.checked_pattern(name, WITH_HIDDEN_INDICES)?;
                 reading.need(ANY_LOOKUP, Target::Fixed(indices))?;
             }
         }
@@ -283,12 +277,12 @@ impl<'a> Lookups<'a> {
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
-        place: Place<'_>,
+        path: KeyPath<'_>,
     ) -> Result<(), Problem> {
-        let is_index = matches!(place.key, "index" | "_index");
+        let is_index = matches!(path.key, "index" | "_index");
         let name = match json.peek()? {
-            Value::Array => return json.array(|json| self.read_value(reading, json, place)),
-            Value::Object => return self.read_object(reading, json, place),
+            Value::Array => return json.array(|json| self.read_value(reading, json, path)),
+            Value::Object => return self.read_object(reading, json, path),
             Value::String if is_index => json.string()?,
             Value::Other if is_index => String::from_utf8_lossy(json.raw_value()?),
             Value::String | Value::Null | Value::Other => return json.ignore(),
@@ -305,11 +299,11 @@ impl<'a> Lookups<'a> {
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
-        place: Place<'_>,
+        path: KeyPath<'_>,
     ) -> Result<(), Problem> {
-        self.shows_hidden_terms |= place.shows_hidden_terms(json)?;
-        match (place.key, json.peek()?) {
-            ("search_pipeline", value) => return self.read_pipeline(reading, json, place, value),
+        self.shows_hidden_terms |= path.shows_hidden_terms(json)?;
+        match (path.key, json.peek()?) {
+            ("search_pipeline", value) => return self.read_pipeline(reading, json, path, value),
             ("indexed_shape", Value::Object) | ("percolate" | "more_like_this", _) => {
                 self.has_lookup = true
             }
@@ -324,7 +318,7 @@ impl<'a> Lookups<'a> {
             ("ubi", Value::Object) => self.is_recorded = true,
             _ => {}
         }
-        self.read_value(reading, json, place)
+        self.read_value(reading, json, path)
     }
 
     /// Adds the needs of a search pipeline: its definition or its name.
@@ -332,7 +326,7 @@ impl<'a> Lookups<'a> {
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
-        place: Place<'_>,
+        path: KeyPath<'_>,
         value: Value,
     ) -> Result<(), Problem> {
         let is_unseen = match value {
@@ -341,7 +335,7 @@ impl<'a> Lookups<'a> {
             // A node reads the value as a name.
             Value::Other => true,
             // A pipeline within a pipeline is not read again. It may look up anything.
-            Value::Object | Value::Array if place.is_in_pipeline => true,
+            Value::Object | Value::Array if path.is_in_pipeline => true,
             Value::Object | Value::Array => {
                 let pipeline = json.clone().raw_value()?;
                 // A script may ask for a `profile`. These parts are looked for in any text.
@@ -352,19 +346,19 @@ impl<'a> Lookups<'a> {
         };
         if is_unseen {
             // An inner pipeline runs only if a processor of the outer pipeline is not safe.
-            self.shows_hidden_terms |= !place.is_in_pipeline;
+            self.shows_hidden_terms |= !path.is_in_pipeline;
             need_any_lookup(reading)?;
         }
-        self.read_value(reading, json, place)
+        self.read_value(reading, json, path)
     }
 
     fn read_object(
         &mut self,
         reading: &mut Reading<'_, 'a>,
         json: &mut Json<'a>,
-        place: Place<'_>,
+        path: KeyPath<'_>,
     ) -> Result<(), Problem> {
-        let Place { key, parent, .. } = place;
+        let KeyPath { key, parent, .. } = path;
         match key {
             "more_like_this" => reading.need(MULTI_TERM_VECTORS, Target::Cluster)?,
             // `wrapper`: a query in base64. `pit`: a point in time on unknown indices. `collate`: a
@@ -374,7 +368,7 @@ impl<'a> Lookups<'a> {
             // Variables are filled in later. A node unescapes the text before it looks for them. A
             // template within a template was checked with the outer template.
             "template"
-                if !place.is_in_template
+                if !path.is_in_template
                     && contains_any(json.clone().raw_value()?, &[b"\\", b"${"]) =>
             {
                 need_any_lookup(reading)?;
@@ -387,7 +381,7 @@ impl<'a> Lookups<'a> {
         let is_document = parent == "terms" || matches!(key, "indexed_shape" | "percolate");
         // {"more_like_this": {"like": [{"_index": …, "_id": …}]}}
         let is_like_document = parent == "more_like_this" && matches!(key, "like" | "unlike");
-        self.has_terms |= place.is_in_terms;
+        self.has_terms |= path.is_in_terms;
         let (mut index, mut like_index, mut has_query) = (None, None, false);
         json.object(|json, member| {
             match (&*member, json.peek()?) {
@@ -403,7 +397,7 @@ impl<'a> Lookups<'a> {
                 ("query", Value::Object) => has_query = true,
                 _ => {}
             }
-            self.read_member_at(reading, json, place.member(&member))
+            self.read_member_at(reading, json, path.member(&member))
         })?;
         if key == "indexed_shape" && index.is_none() {
             index = Some(Cow::Borrowed("shapes"));
@@ -411,16 +405,16 @@ impl<'a> Lookups<'a> {
         match index {
             // The query searches this index: a node expands patterns.
             Some(index) if has_query => {
-                let indices = reading.pattern(index, WITH_HIDDEN_INDICES)?;
+                let indices = reading.checked_pattern(index, WITH_HIDDEN_INDICES)?;
                 reading.need(SEARCH, Target::Fixed(indices))?;
             }
-            Some(index) => reading.need(GET, Target::Name(reading.name(index)?))?,
+            Some(index) => reading.need(GET, Target::Name(reading.checked_name(index)?))?,
             None => {}
         }
         if is_like_document {
             // Documents without an index are in the searched indices.
             let target = match like_index {
-                Some(index) => Target::Name(reading.name(index)?),
+                Some(index) => Target::Name(reading.checked_name(index)?),
                 None => Target::Fixed(self.searched.clone()),
             };
             reading.need(TERM_VECTORS, target)?;

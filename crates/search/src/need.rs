@@ -1,4 +1,4 @@
-//! The needs of a request: actions on the cluster, on indices, or on a name that the request makes.
+//! The needs of a request: actions on the cluster, on indices, or on a name that it creates.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ impl Target<'_> {
     pub fn text(&self) -> &str {
         match self {
             Self::Cluster => "",
-            Self::Name(name) | Self::CreatedIfMissing(name) | Self::AddedName(name) => name,
+            Self::Name(name) | Self::CreatedIfMissing(name) | Self::AliasOrNewIndex(name) => name,
             Self::Indices(expression) | Self::Fixed(expression) if expression.is_empty_or_all() => {
                 "_all"
             }
@@ -39,7 +39,10 @@ impl Target<'_> {
     /// The names and patterns, if there may be several: only these may have exclusions.
     pub(crate) fn expression(&self) -> Option<&Expression<'_>> {
         match self {
-            Self::Cluster | Self::Name(_) | Self::CreatedIfMissing(_) | Self::AddedName(_) => None,
+            Self::Cluster
+            | Self::Name(_)
+            | Self::CreatedIfMissing(_)
+            | Self::AliasOrNewIndex(_) => None,
             Self::Indices(expression) | Self::Fixed(expression) => Some(expression),
         }
     }
@@ -74,7 +77,7 @@ pub enum Target<'a> {
     Fixed(Expression<'a>),
     /// The name of an index that the request creates, if the inventory lacks it.
     CreatedIfMissing(Cow<'a, str>),
-    /// The name of an alias, or of an index that is created beside the target; a pattern if the
-    /// request does not name it. Only the evaluation `v4` checks it.
-    AddedName(Cow<'a, str>),
+    /// The name or pattern of an alias, even if it is only read or removed, or of an index that is
+    /// created beside the target. Only the evaluation `v4` checks it.
+    AliasOrNewIndex(Cow<'a, str>),
 }

@@ -111,7 +111,7 @@ impl<'a> Reading<'_, 'a> {
     }
 
     /// Marks the first need as giving names to indices that do not exist yet.
-    pub(crate) fn mark_first_adds_names(&mut self) {
+    pub(crate) fn mark_first_need_as_adding_names(&mut self) {
         if let Some(need) = self.needs.first_mut() {
             need.adds_names = true;
         }
@@ -127,21 +127,21 @@ impl<'a> Reading<'_, 'a> {
         Ok(())
     }
 
-    /// Checks the name of an index.
-    pub(crate) fn name(&self, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
+    /// The name of an index, after a check.
+    pub(crate) fn checked_name(&self, name: Cow<'a, str>) -> Result<Cow<'a, str>, Problem> {
         if name.is_empty() {
             return Err(Problem::Invalid("it names an index by an empty name"));
         }
         // No index has such a name. The plugin expands it, also to system indices.
         if name.contains('*') {
-            return Err(PATTERN);
+            return Err(NAME_IS_PATTERN);
         }
         check_name(&name)?;
         Ok(name)
     }
 
-    /// Checks a list of names and patterns.
-    pub(crate) fn expression(
+    /// A list of names and patterns, after a check of each.
+    pub(crate) fn checked_expression(
         &self,
         text: Cow<'a, str>,
         options: Options,
@@ -152,13 +152,13 @@ impl<'a> Reading<'_, 'a> {
         Ok(Expression::new(text, options))
     }
 
-    /// Checks a single name or pattern, where the cluster does not split a list.
-    pub(crate) fn pattern(
+    /// A single name or pattern, after a check, where the cluster does not split a list.
+    pub(crate) fn checked_pattern(
         &self,
         text: Cow<'a, str>,
         options: Options,
     ) -> Result<Expression<'a>, Problem> {
-        if text.contains(',') { Err(SEVERAL) } else { self.expression(text, options) }
+        if text.contains(',') { Err(SEVERAL_NAMES) } else { self.checked_expression(text, options) }
     }
 
     /// Resolves a name in the path or query, if it is date math.
@@ -193,11 +193,11 @@ impl<'a> Reading<'_, 'a> {
     pub(crate) fn list(&self, parameter: &str) -> Result<Expression<'a>, Problem> {
         let text = self.parameter(parameter)?.unwrap_or(Cow::Borrowed(""));
         if !text.contains('<') {
-            return self.expression(text, self.options);
+            return self.checked_expression(text, self.options);
         }
         let names = text.split(',').map(|name| self.resolve_date_math(name));
         let names: Vec<_> = names.collect::<Result<_, _>>()?;
-        self.expression(names.join(",").into(), self.options)
+        self.checked_expression(names.join(",").into(), self.options)
     }
 
     /// The exact name of an index, in the path or the query.
@@ -207,7 +207,7 @@ impl<'a> Reading<'_, 'a> {
             Cow::Owned(name) => Cow::Owned(name),
             Cow::Borrowed(_) => name,
         };
-        self.name(name).map(Some)
+        self.checked_name(name).map(Some)
     }
 
     /// The bytes of a JSON body, or none.
@@ -282,10 +282,11 @@ const JSON_TYPES: [&str; 3] =
     ["application/json", "application/x-ndjson", "application/vnd.opensearch+json"];
 const SEARCH: Action = Action::new("indices:data/read/search");
 const CREATE: Action = Action::new("indices:admin/create");
+/// Stands for the name of any new index.
 const NEW_INDEX: &str = "<???>";
-pub(crate) const SEVERAL: Problem =
+pub(crate) const SEVERAL_NAMES: Problem =
     Problem::Invalid("it names several indices, where the cluster reads the list as a single name");
-const PATTERN: Problem =
+const NAME_IS_PATTERN: Problem =
     Problem::Invalid("it has a pattern with `*` where the cluster reads the name of an index");
 pub(crate) const LATER_DATE_MATH: Problem = Problem::Unsupported(
     "date math in a body, or in an operation in which the cluster may resolve it later: \

@@ -11,7 +11,7 @@ use crate::need::{Need, Target};
 use crate::parameters::Query;
 use crate::problem::Problem;
 use crate::reading::{
-    LATER_DATE_MATH, Reading, Request, RequestBody, SEVERAL, UNBUFFERED_DATE_MATH,
+    LATER_DATE_MATH, Reading, Request, RequestBody, SEVERAL_NAMES, UNBUFFERED_DATE_MATH,
 };
 use crate::routes::{Body, Place, ROUTES, RouteMatch, RouteNeed};
 
@@ -34,7 +34,7 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     let needs_of_path = reading.needs.len();
     // An ingest pipeline that the request names may move documents to any index.
     if reading.query.names_pipeline("pipeline")? {
-        body::ingest_anywhere(&mut reading)?;
+        body::need_ingest_pipeline(&mut reading)?;
     }
     let has_search_pipeline = reading.query.names_pipeline("search_pipeline")?;
     if has_search_pipeline {
@@ -81,18 +81,18 @@ pub(crate) fn read_places(
                 reading.need(actions, Target::Indices(indices))?;
             }
             Place::Name => read_name(reading, actions, parameter, Target::Name)?,
-            Place::NewAlias => read_name(reading, actions, parameter, Target::AddedName)?,
-            Place::CreatedIfVersioned if reading.query.get("version_type")?.is_none() => {}
-            Place::CreatedIfMissing | Place::CreatedIfVersioned => {
+            Place::NewAlias => read_name(reading, actions, parameter, Target::AliasOrNewIndex)?,
+            Place::CreatedIfVersionType if reading.query.get("version_type")?.is_none() => {}
+            Place::CreatedIfMissing | Place::CreatedIfVersionType => {
                 read_name(reading, actions, parameter, Target::CreatedIfMissing)?;
             }
             Place::Creates => match reading.index_name(parameter)? {
-                Some(name) => reading.need(actions, Target::AddedName(name))?,
+                Some(name) => reading.need(actions, Target::AliasOrNewIndex(name))?,
                 None => {
-                    reading.need(actions, Target::AddedName(Cow::Borrowed(ROLLED_OVER)))?;
+                    reading.need(actions, Target::AliasOrNewIndex(Cow::Borrowed(ROLLED_OVER)))?;
                     // A role may hide a part of the new index, and without its name this cannot be
-                    // checked. The first need is the rollover.
-                    reading.mark_first_adds_names();
+                    // checked. So the rollover, which is the first need, is marked.
+                    reading.mark_first_need_as_adding_names();
                 }
             },
             Place::AliasesUnlessAll
@@ -101,7 +101,7 @@ pub(crate) fn read_places(
                 let text = reading.parameter(parameter)?.unwrap_or_default();
                 // A node leaves empty names out.
                 for alias in text.split(',').filter(|alias| !alias.is_empty()) {
-                    reading.need(actions, Target::AddedName(alias.to_owned().into()))?;
+                    reading.need(actions, Target::AliasOrNewIndex(alias.to_owned().into()))?;
                 }
             }
         }
@@ -112,9 +112,10 @@ pub(crate) fn read_places(
 /// The indices that a parameter lists, as a node reads the list for this operation.
 fn read_list<'a>(reading: &Reading<'_, 'a>, parameter: &str) -> Result<Expression<'a>, Problem> {
     let operation = reading.operation;
-    if operation.is_unsplit && reading.parameter(parameter)?.is_some_and(|text| text.contains(','))
+    if operation.list_is_unsplit
+        && reading.parameter(parameter)?.is_some_and(|text| text.contains(','))
     {
-        return Err(SEVERAL);
+        return Err(SEVERAL_NAMES);
     }
     let indices = reading.list(parameter)?;
     if operation.exclusions_are_names && indices.excludes() {
@@ -145,7 +146,7 @@ pub fn depends_on_body(request: &Request<'_>) -> bool {
     let (mut needs, bodiless) =
         (Vec::new(), Request { body: RequestBody::Unavailable, ..*request });
     start_reading(&bodiless, &mut needs).is_ok_and(|reading| reading.operation.body != Body::Ignored)
-        // Without the body some requests need more, and date math is denied.
+        // Without the body, some requests need more (`Ok`), and some are denied for want of it.
         && matches!(
             read(&bodiless, &mut needs),
             Ok(_) | Err(Problem::BodyNeeded | UNBUFFERED_DATE_MATH)

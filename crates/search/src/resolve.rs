@@ -30,12 +30,13 @@ pub(crate) struct Names<'t> {
     pub(crate) is_all: bool,
     /// Whether the exclusions of the expression leave no name of the inventory.
     pub(crate) is_emptied_by_exclusions: bool,
-    /// Names that are checked, but never part of a reduced request: closed indices that only its
-    /// patterns match (`legacy`), and names that its exclusions may match in any state.
-    pub(crate) never_forwarded: RoaringBitmap,
+    /// Names that are checked, but left out if the request is reduced: closed indices that only
+    /// patterns of the expression match (`legacy`), and names that its exclusions may match, be
+    /// they open, closed or hidden.
+    pub(crate) left_out_if_reduced: RoaringBitmap,
     /// The names that the exclusions may match with the options of the request. They take the place
-    /// of `never_forwarded` if all names are permitted, and the request is reduced only because of
-    /// the indices of Dashboards.
+    /// of `left_out_if_reduced` if all names are permitted, and the request is reduced only because
+    /// of the indices of Dashboards.
     pub(crate) excluded_by_cluster: RoaringBitmap,
     /// Aliases that are replaced by their indices in `known`.
     pub(crate) replaced_aliases: RoaringBitmap,
@@ -145,7 +146,7 @@ pub(crate) fn resolve<'t>(
                 None => names.unknown.push(Unknown::Name(name)),
             }
         }
-        Target::AddedName(name) => match evaluation {
+        Target::AliasOrNewIndex(name) => match evaluation {
             EvaluationType::Legacy => return None,
             EvaluationType::V4 => match alias_pattern(name) {
                 Some(pattern) => names.unknown.push(Unknown::Pattern(pattern)),
@@ -162,7 +163,7 @@ pub(crate) fn resolve<'t>(
 /// Whether the plugin checks a need. Some needs are checked by `v4` only.
 pub(crate) fn is_checked(evaluation: EvaluationType, need: &Need<'_>) -> bool {
     match need.target {
-        Target::AddedName(_) => evaluation == EvaluationType::V4,
+        Target::AliasOrNewIndex(_) => evaluation == EvaluationType::V4,
         Target::Cluster => {
             evaluation == EvaluationType::V4
                 || !need.actions.iter().all(|action| CLUSTER_ONLY_IN_V4.contains(action))
@@ -207,8 +208,9 @@ impl<'t> Names<'t> {
         }
         self.is_all = expression.is_all();
         self.may_be_empty = requested.allow_no_indices;
+        // `v4` reduces patterns only if they expand to open indices.
         self.is_reducible =
-            requested.ignore_unavailable || (checked.open && expression.has_pattern());
+            requested.ignore_unavailable || (requested.open && expression.has_pattern());
         if evaluation == EvaluationType::Legacy && is_unresolved(inventory, expression) {
             // Each part is taken literally, even an exclusion with its `-`.
             for part in expression.text().split(',') {
@@ -224,15 +226,16 @@ impl<'t> Names<'t> {
         if expression.text() == NOTHING {
             return;
         }
-        // With `expand_wildcards=none` a node takes each part for a name, and excludes none.
+        // With `expand_wildcards=none` a node takes each part for a name, so no name is dropped.
         let parts = match requested.expands() {
             true => parts_without_excluded(inventory, expression),
             false => expression.parts().collect(),
         };
         let excluded_states = excluded_states(expression, evaluation);
-        // `named`: all that the names in the expression stand for. `named_by_group`: the part that
-        // aliases and data streams stand for. A node looks these up after the exclusions.
-        let (mut named, mut named_by_group) = (RoaringBitmap::new(), RoaringBitmap::new());
+        // `named`: all names that the names in the expression stand for. `named_by_parent`: the
+        // part that a named alias or data stream stands for. Exclusions do not remove this part,
+        // because a node looks up the alias or data stream after the exclusions.
+        let (mut named, mut named_by_parent) = (RoaringBitmap::new(), RoaringBitmap::new());
         for part in parts {
             match part {
                 Part::Name(name) => {
@@ -241,7 +244,7 @@ impl<'t> Names<'t> {
                         let names = names_of(inventory, evaluation, &id);
                         named.extend(names);
                         if !inventory.is_index(id) {
-                            named_by_group.extend(names);
+                            named_by_parent.extend(names);
                         }
                     }
                 }
@@ -252,7 +255,7 @@ impl<'t> Names<'t> {
                     let matching = matches_in(inventory, expression, pattern, checked);
                     self.replaced_aliases |= &matching & &inventory.aliases;
                     let expanded = expand_matching(inventory, matching, checked);
-                    self.never_forwarded -= &expanded;
+                    self.left_out_if_reduced -= &expanded;
                     self.excluded_by_cluster -= &expanded;
                     self.known |= expanded;
                 }
@@ -267,12 +270,13 @@ impl<'t> Names<'t> {
                 }
             }
         }
-        self.known |= if requested.expands() { &named_by_group } else { &named };
+        // With `expand_wildcards=none` a node excludes nothing, so all names come back.
+        self.known |= if requested.expands() { &named_by_parent } else { &named };
         self.is_emptied_by_exclusions = expression.excludes() && self.is_empty();
         if evaluation == EvaluationType::Legacy {
-            self.never_forwarded |= &inventory.closed;
+            self.left_out_if_reduced |= &inventory.closed;
         }
-        for names in [&mut self.never_forwarded, &mut self.excluded_by_cluster] {
+        for names in [&mut self.left_out_if_reduced, &mut self.excluded_by_cluster] {
             *names &= &self.known;
             *names -= &named;
         }
@@ -294,7 +298,7 @@ impl<'t> Names<'t> {
             [excluded_states, any_state, requested]
                 .map(|options| without_hidden(inventory, names.clone(), pattern, options));
         self.known -= certainly_excluded(inventory, certain_names, excluded_states);
-        self.never_forwarded |= expand_matching(inventory, possible_names, any_state);
+        self.left_out_if_reduced |= expand_matching(inventory, possible_names, any_state);
         self.excluded_by_cluster |= expand_matching(inventory, requested_names, requested);
     }
 

@@ -53,8 +53,8 @@ pub(crate) struct Operation {
     pub(crate) patterns_are_replaceable: bool,
     /// Whether a node reads `-name` in the list as a name, and not as an exclusion.
     pub(crate) exclusions_are_names: bool,
-    /// Whether a node does not split the list.
-    pub(crate) is_unsplit: bool,
+    /// Whether a node does not split the list at commas, and reads it as a single name.
+    pub(crate) list_is_unsplit: bool,
 }
 
 /// A need of an operation, before its target is read from a request.
@@ -91,7 +91,7 @@ pub(crate) enum Place {
     CreatedIfMissing,
     /// Like [`Place::CreatedIfMissing`], if there is a `version_type`: then a deletion creates the
     /// index.
-    CreatedIfVersioned,
+    CreatedIfVersionType,
     /// A parameter with a name for an alias.
     NewAlias,
     /// A parameter with names and patterns of aliases.
@@ -297,7 +297,7 @@ impl Operation {
             options: Options::OPEN,
             patterns_are_replaceable: false,
             exclusions_are_names: false,
-            is_unsplit: false,
+            list_is_unsplit: false,
         };
         for word in words.split_whitespace().filter(|_| denied.is_none()) {
             match word.split_once('=').unwrap_or((word, "")) {
@@ -307,7 +307,7 @@ impl Operation {
                 }
                 ("replaceable-patterns", _) => operation.patterns_are_replaceable = true,
                 ("exclusions-are-names", _) => operation.exclusions_are_names = true,
-                ("unsplit", _) => operation.is_unsplit = true,
+                ("unsplit", _) => operation.list_is_unsplit = true,
                 (place, parameter) => match Action::named(word) {
                     Some(action) => operation.needs.last_mut()?.actions.push(action),
                     None => {

@@ -4,6 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use crate::action::Action;
 use crate::action_set::ActionSet;
+use crate::expression::Expression;
 use crate::need::{Need, Target};
 use crate::pattern::Pattern;
 
@@ -109,15 +110,9 @@ impl EvaluationSettings {
         {
             return false;
         }
-        match &need.target {
-            Target::Indices(expression) => expression.is_all(),
-            // An unseen change may be about any index, but not certainly about all indices.
-            Target::Fixed(expression) => expression.is_all() && !expression.is_unseen(),
-            Target::Cluster
-            | Target::Name(_)
-            | Target::CreatedIfMissing(_)
-            | Target::AddedName(_) => false,
-        }
+        // An unseen change may be about any index, but not certainly about all indices.
+        let is_unseen = matches!(&need.target, Target::Fixed(expression) if expression.is_unseen());
+        !is_unseen && need.target.expression().is_some_and(Expression::is_all)
     }
 
     /// The system indices. With `legacy`, `.tasks*` is among them only if others are configured.

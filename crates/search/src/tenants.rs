@@ -156,7 +156,7 @@ impl Tenants<'_> {
             Target::Cluster => false,
             Target::Name(name) | Target::CreatedIfMissing(name) => self.is_index_or_alias(name),
             // An added name must be the whole name.
-            Target::AddedName(name) => {
+            Target::AliasOrNewIndex(name) => {
                 Tenants { evaluation: EvaluationType::Legacy, ..*self }.is_index_or_alias(name)
             }
             Target::Fixed(expression) if self.may_include_dashboards(expression) => true,
@@ -172,7 +172,7 @@ impl Tenants<'_> {
     /// global tenant. Without an inventory this is uncertain.
     pub(crate) fn is_of_other_tenant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         if self.evaluation == EvaluationType::Legacy
-            || matches!(target, Target::Cluster | Target::AddedName(_))
+            || matches!(target, Target::Cluster | Target::AliasOrNewIndex(_))
         {
             return false;
         }
@@ -200,9 +200,9 @@ impl Tenants<'_> {
     /// Whether a name that begins with the name of the index belongs to the global tenant: it is
     /// the index, or an index whose only alias that begins so is the index.
     fn is_of_global_tenant(&self, inventory: &Inventory, id: u32) -> bool {
-        let groups = inventory.groups(id).iter().map(|group| inventory.name(*group));
+        let parents = inventory.parents(id).iter().map(|parent| inventory.name(*parent));
         inventory.name(id) == self.index()
-            || groups.filter(|group| group.starts_with(self.index())).eq([self.index()])
+            || parents.filter(|parent| parent.starts_with(self.index())).eq([self.index()])
     }
 
     /// Whether these names are this index alone; for `v4`, whether all begin with the index.

@@ -516,13 +516,9 @@ fn a_pattern_of_recoveries_stands_for_closed_indices_too() {
     ] {
         let mut needs = Vec::new();
         read(&request("GET", target, ""), &mut needs).expect("it is read");
-        let closed = needs.iter().find_map(|need| match &need.target {
-            Target::Indices(expression) => Some(expression.options.closed),
-            Target::Cluster
-            | Target::Name(_)
-            | Target::Fixed(_)
-            | Target::CreatedIfMissing(_)
-            | Target::AddedName(_) => None,
+        let closed = needs.iter().find_map(|need| {
+            let Target::Indices(expression) = &need.target else { return None };
+            Some(expression.options.closed)
         });
         assert_eq!(closed, Some(is_closed), "{target}");
     }

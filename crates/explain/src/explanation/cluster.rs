@@ -342,10 +342,10 @@ fn explain_needs(privileges: &Privileges, needs: &[Need<'_>]) -> Vec<ExplainedNe
                 Target::Name(_) => "index",
                 // An index that is created beside another target, such as the new index of a
                 // rollover. Unlike for `new_index`, its name need not be free.
-                Target::AddedName(_) if creates_index => "index",
+                Target::AliasOrNewIndex(_) if creates_index => "index",
                 Target::Indices(_) | Target::Fixed(_) => "indices",
                 Target::CreatedIfMissing(_) => "new_index",
-                Target::AddedName(_) => "new_alias",
+                Target::AliasOrNewIndex(_) => "new_alias",
             },
             stands_for: stands_for.iter().take(MAX_NAMES).map(ToString::to_string).collect(),
             stands_for_more: stands_for.len().saturating_sub(MAX_NAMES),

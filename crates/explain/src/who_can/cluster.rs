@@ -229,7 +229,7 @@ impl<'a> Finder<'a> {
         let roles = privileges.config().roles_of(subject);
         let variables = subject.variables(&roles, privileges.evaluation());
         let mut required_attributes = Vec::new();
-        for any_of in &requirement.all {
+        for any_of in &requirement.required {
             let applicable: Vec<&HeldRole> =
                 any_of.iter().filter(|role| role.applies_to(&variables)).collect();
             if applicable.iter().any(|role| roles.contains(&role.role)) {
@@ -243,7 +243,7 @@ impl<'a> Finder<'a> {
             self.require_any(&mut required_attributes, addresses)?;
         }
         let mut unless = BTreeSet::new();
-        for role in requirement.none.iter().filter(|role| role.applies_to(&variables)) {
+        for role in requirement.forbidden.iter().filter(|role| role.applies_to(&variables)) {
             if roles.contains(&role.role) {
                 return Some(Vec::new());
             }
@@ -324,14 +324,14 @@ impl<'a> Finder<'a> {
         callers: UnlistedCallers<'_>,
     ) -> Option<Vec<Callers>> {
         let mut unless = BTreeSet::new();
-        for role in &requirement.none {
+        for role in &requirement.forbidden {
             unless.extend(self.attributes(role, callers)?);
         }
         if unless.contains(&Attribute::Anyone) {
             return Some(Vec::new());
         }
         let mut required_attributes = Vec::new();
-        for any_of in &requirement.all {
+        for any_of in &requirement.required {
             let mut attributes = BTreeSet::new();
             for role in any_of {
                 attributes.extend(self.attributes(role, callers)?);

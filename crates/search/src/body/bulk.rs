@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use foldhash::quality::RandomState;
 use indexmap::IndexMap;
 
-use super::ingest_anywhere;
+use super::need_ingest_pipeline;
 use crate::action::Action;
 use crate::json::{Json, Lines, set_once};
 use crate::lookups::CREATE;
@@ -40,7 +40,7 @@ pub(super) fn read(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
         reading.need(actions_for(work), Target::Name(index))?;
     }
     if has_pipeline {
-        ingest_anywhere(reading)?;
+        need_ingest_pipeline(reading)?;
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ impl<'a> Item<'a> {
         reading: &Reading<'_, 'a>,
     ) -> Result<Cow<'a, str>, Problem> {
         match (&self.index, default) {
-            (Some(index), _) => reading.name(index.clone()),
+            (Some(index), _) => reading.checked_name(index.clone()),
             (None, Some(default)) => Ok(default.clone()),
             (None, None) => Err(Problem::Invalid("it names no index for a document")),
         }

@@ -27,7 +27,7 @@ pub(super) fn read_term_vectors(reading: &mut Reading<'_, '_>) -> Result<(), Pro
     reading
         .members(|_, json, key| read_member(json, &key, DocumentForm::TermVectors, &mut index))?;
     match index.flatten() {
-        Some(index) => reading.need(TERM_VECTORS, Target::Name(reading.name(index)?)),
+        Some(index) => reading.need(TERM_VECTORS, Target::Name(reading.checked_name(index)?)),
         None => Ok(()),
     }
 }
@@ -42,7 +42,7 @@ pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Re
     reading.members(|reading, json, key| match &*key {
         "docs" => json.array(|json| {
             match read_index(json, form)? {
-                Some(index) => drop(indices.insert(reading.name(index)?)),
+                Some(index) => drop(indices.insert(reading.checked_name(index)?)),
                 None => uses_default = true,
             }
             Ok(())
@@ -54,7 +54,7 @@ pub(super) fn read_list(reading: &mut Reading<'_, '_>, form: DocumentForm) -> Re
         "parameters" if form == DocumentForm::TermVectors => {
             if let Some(index) = read_index(json, form)? {
                 has_body_default = true;
-                indices.insert(reading.name(index)?);
+                indices.insert(reading.checked_name(index)?);
             }
             Ok(())
         }

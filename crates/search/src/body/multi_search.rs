@@ -73,7 +73,7 @@ fn read_header<'a>(
         None => default.options,
     };
     match indices {
-        Some(names) => reading.expression(names, options),
+        Some(names) => reading.checked_expression(names, options),
         None => Ok(default.with_options(options)),
     }
 }

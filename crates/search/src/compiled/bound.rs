@@ -67,7 +67,7 @@ impl Privileges {
         let actions = need.actions.len();
         match &need.target {
             Target::Cluster => Some(()),
-            Target::Name(name) | Target::CreatedIfMissing(name) | Target::AddedName(name) => {
+            Target::Name(name) | Target::CreatedIfMissing(name) | Target::AliasOrNewIndex(name) => {
                 steps.take(self.steps_of_name(name, actions))
             }
             Target::Indices(expression) | Target::Fixed(expression) => {

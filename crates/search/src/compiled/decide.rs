@@ -97,7 +97,8 @@ impl Privileges {
         names: &RoaringBitmap,
     ) -> RoaringBitmap {
         let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
-        let mut granted = (allowed.known.names() & names) | (&allowed.granted_only & names);
+        let mut granted =
+            (allowed.permitted.names() & names) | (&allowed.granted_not_permitted & names);
         for rendered in caller.rendered(&allowed.templates) {
             granted |= &rendered.with_members & names;
         }
@@ -164,7 +165,9 @@ impl FullCheck<'_> {
             // An index that exists already is not created.
             None => None,
         };
-        let Some(missing) = self.caller.missing_on_new_names(need) else { return Ok(reduced) };
+        // An index may get a new name, under which it shows everything that a role hides. So the
+        // need is denied even if its names are permitted.
+        let Some(missing) = self.caller.missing_if_restricted(need) else { return Ok(reduced) };
         self.answer.missing.insert(missing);
         Err(Denied)
     }
@@ -189,11 +192,8 @@ impl FullCheck<'_> {
         let PermittedNames { mut known, unknown, denies_special } =
             self.permitted_names(need, names);
         let keeps_unknown = unknown.len() == names.unknown.len();
-        let is_permitted = known.len() == names.known.len() && keeps_unknown;
-        // The plugin possibly does not check the names that are never forwarded. If only such names
-        // are denied, it may forward the request as it is.
-        let plugin_may_forward_as_is =
-            keeps_unknown && (&names.known - &known).is_subset(&names.never_forwarded);
+        let denied = &names.known - &known;
+        let is_permitted = denied.is_empty() && keeps_unknown;
         let left_out = privileges.dashboards_left_out(need, caller.tenant);
         if is_permitted && known.is_disjoint(&left_out) {
             // The aliases by which the request reaches these names.
@@ -207,10 +207,14 @@ impl FullCheck<'_> {
         known -= left_out;
         // The plugin leaves the patterns of a permitted request to the cluster, which resolves them
         // to all of `known`, except for the names that it may exclude.
-        known -= if is_permitted { &names.excluded_by_cluster } else { &names.never_forwarded };
-        // `known` has hidden indices, because `legacy` checks them, too. The request does not reach
-        // them, so the reduced request must not name them.
-        if let Some(inventory) = privileges.inventory().filter(|_| plugin_may_forward_as_is) {
+        known -= if is_permitted { &names.excluded_by_cluster } else { &names.left_out_if_reduced };
+        // `known` has hidden indices, because `legacy` checks them, too. The plugin may forward the
+        // patterns, which do not reach them, if it denies no name, or only names that it possibly
+        // does not check. Otherwise it forwards names, with the hidden indices.
+        if keeps_unknown
+            && denied.is_subset(&names.left_out_if_reduced)
+            && let Some(inventory) = privileges.inventory()
+        {
             known -= hidden_outside(inventory, &need.target);
         }
         let count = known.len().saturating_add(unknown.len() as u64);
@@ -295,18 +299,19 @@ impl FullCheck<'_> {
         let tenants = self.privileges.tenants().filter(|_| access != TenantAccess::Server);
         let Some(tenants) = tenants else { return Ok(()) };
         let index = &tenants.dashboards.index;
-        let (mut missing, mut remaining): (Vec<&Action>, Vec<&Action>) = need
+        // Each action is denied for one reason at most.
+        let (mut not_granted, mut unexplained): (Vec<&Action>, Vec<&Action>) = need
             .actions
             .iter()
             .partition(|action| !access.permits_need(need, **action, evaluation));
         let tenant_matters =
-            !missing.is_empty() && tenants.is_about_dashboards(&need.target, names);
+            !not_granted.is_empty() && tenants.is_about_dashboards(&need.target, names);
         if !tenant_matters {
-            remaining.append(&mut missing);
+            unexplained.append(&mut not_granted);
         }
-        let mut result = self.answer.deny_if_any(missing, index, Reason::TenantNotGranted);
+        let mut result = self.answer.deny_if_any(not_granted, index, Reason::TenantNotGranted);
         if tenants.is_of_other_tenant(&need.target, names) {
-            result = result.and(self.answer.deny_if_any(remaining, index, Reason::OtherTenant));
+            result = result.and(self.answer.deny_if_any(unexplained, index, Reason::OtherTenant));
         }
         result
     }
@@ -348,7 +353,7 @@ impl FullCheck<'_> {
 impl Caller {
     /// Whether an action is granted on any index at all.
     fn is_granted_anywhere(&self, privileges: &Privileges, action: Action) -> bool {
-        self.roles.allowed(privileges, action).is_some_and(Allowed::anywhere)
+        self.roles.allowed(privileges, action).is_some_and(Allowed::grants_anywhere)
     }
 
     /// The rendered patterns of these templates.

@@ -17,8 +17,7 @@ const SHARDS: usize = 16;
 /// How many expressions a shard keeps. A full shard is emptied.
 const MAX_EXPRESSIONS: usize = 64;
 
-/// Sets of names that would be larger as runs are not kept as runs. It is enough for some dozens of
-/// runs.
+/// A set of names is kept as runs only up to this size, which suffices for some dozens of runs.
 const MAX_RUN_BYTES: usize = 256;
 
 /// Longer expressions are not kept. No path is as long. 1,024 expressions of this length take 4 MB.

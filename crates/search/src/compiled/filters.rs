@@ -10,7 +10,7 @@ use super::{Caller, Grant, Privileges, RenderedPattern};
 use crate::action::Action;
 use crate::answer::{Answer, Denied, Filter, MAX_FILTERS, Reason};
 use crate::config::{IndexPattern, IndexPermission, Variables};
-use crate::filtering::{Filtering, denied_by_hidden, may_show_by_new_name, strictest_filtering};
+use crate::filtering::{Filtering, denied_by_hidden, may_show_unknown_name, strictest_filtering};
 use crate::need::Need;
 use crate::pattern::{Pattern, has_astral_or_control};
 use crate::resolve::Unknown;
@@ -185,8 +185,9 @@ impl FullCheck<'_> {
             return Ok(());
         }
         let inventory = &privileges.inventory;
-        // If a role hides something of every index, operations that read in order to write are
-        // denied, even if another role shows all.
+        // If a role hides something of every index, operations that read in order to write, and
+        // searches that show hidden terms, are denied, even if another role shows all. The first
+        // name stands for all.
         let hidden_everywhere = caller.roles.hidden_everywhere;
         if let Some(reason) =
             hidden_everywhere.and_then(|hidden| denied_by_hidden(filtering, hidden))
@@ -210,14 +211,12 @@ impl FullCheck<'_> {
                     (action, filtering),
                     filter_name,
                     answer,
-                    |grant| {
-                        match privileges.applies_to_known(caller, grant, id) {
-                            true => Some(Applies::Certainly),
-                            // Its indices show whether something may be hidden.
-                            false if id == name && !members.is_empty() => None,
-                            false => {
-                                privileges.may_hide(caller, grant, id).then_some(Applies::Possibly)
-                            }
+                    |grant| match privileges.applies_to_known(caller, grant, id) {
+                        true => Some(Applies::Certainly),
+                        // For an alias or data stream, `may_hide` is called for each index.
+                        false if id == name && !members.is_empty() => None,
+                        false => {
+                            privileges.may_hide(caller, grant, id).then_some(Applies::Possibly)
                         }
                     },
                 )?;
@@ -228,7 +227,8 @@ impl FullCheck<'_> {
         for unknown in unknown {
             let filter_name = FilterName::Unknown(unknown.text());
             privileges.add_filter(caller, (action, filtering), filter_name, answer, |grant| {
-                let may_apply = (may_show_by_new_name(action) && grant.is_restricted())
+                // The name may be a newer alias of a restricted index.
+                let may_apply = (may_show_unknown_name(action) && grant.is_restricted())
                     || privileges.matches_unknown(caller, grant, *unknown);
                 if !may_apply {
                     return None;
@@ -267,11 +267,11 @@ impl Privileges {
         for pattern in templates.chain(hiding) {
             names |= &pattern.with_members;
         }
-        Some(self.inventory.with_groups(names) | &roles.restricted)
+        Some(self.inventory.with_parents(names) | &roles.restricted)
     }
 
-    /// Adds the filter of a name, unless there are too many filters, or denies the name. `applies`
-    /// returns `None` for a permission that does not apply to the name.
+    /// Adds the filter of a name, or denies the name. `applies` returns `None` for a permission
+    /// that does not apply to the name.
     fn add_filter(
         &self,
         caller: &Caller,
@@ -280,6 +280,7 @@ impl Privileges {
         answer: &mut Answer,
         applies: impl Fn(&Grant) -> Option<Applies>,
     ) -> Result<(), Denied> {
+        // The caller of [`Privileges::decide`] denies a request with more filters.
         if answer.filters.len() > MAX_FILTERS {
             return Ok(());
         }
@@ -302,10 +303,12 @@ impl Privileges {
 
     /// Whether a permission applies to a name of the inventory, or to its alias or data stream.
     pub(crate) fn applies_to_known(&self, caller: &Caller, grant: &Grant, id: u32) -> bool {
-        self.with_parents(id).any(|id| {
-            let mut patterns = grant.patterns.iter().filter_map(|id| self.patterns.matches(*id));
-            patterns.any(|names| names.contains(id))
-                || rendered_for(&caller.templates, grant).any(|pattern| pattern.direct.contains(id))
+        self.name_and_parents(id).any(|name| {
+            let patterns = grant.patterns.iter();
+            let mut matches = patterns.filter_map(|pattern| self.patterns.matches(*pattern));
+            matches.any(|names| names.contains(name))
+                || rendered_for(&caller.templates, grant)
+                    .any(|pattern| pattern.direct.contains(name))
         })
     }
 
@@ -314,13 +317,14 @@ impl Privileges {
     pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, id: u32) -> bool {
         grant.is_restricted()
             && (self.special.astral_or_control.contains(id)
-                || rendered_for(&caller.hiding, grant)
-                    .any(|pattern| self.with_parents(id).any(|id| pattern.direct.contains(id))))
+                || rendered_for(&caller.hiding, grant).any(|pattern| {
+                    self.name_and_parents(id).any(|name| pattern.direct.contains(name))
+                }))
     }
 
     /// A name and, for an index, its aliases and data streams.
-    fn with_parents(&self, id: u32) -> impl Iterator<Item = u32> {
-        std::iter::once(id).chain(self.inventory.groups(id).iter().copied())
+    fn name_and_parents(&self, id: u32) -> impl Iterator<Item = u32> {
+        std::iter::once(id).chain(self.inventory.parents(id).iter().copied())
     }
 
     /// Whether a permission may apply to a name that the inventory lacks. Without an inventory, the

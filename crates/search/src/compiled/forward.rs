@@ -9,7 +9,7 @@ use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
 use crate::answer::{Missing, Reason};
 use crate::expression::{Expression, Part};
-use crate::filtering::{may_show_by_new_name, strictest_filtering};
+use crate::filtering::{may_show_unknown_name, strictest_filtering};
 use crate::narrow::with_values;
 use crate::need::{Need, Target};
 use crate::reading::Request;
@@ -147,6 +147,6 @@ fn listed<'n>(need: &'n Need<'_>) -> Option<&'n Expression<'n>> {
 /// The action by which a pattern of a need may show hidden documents of a newer index.
 fn shown_by_pattern(need: &Need<'_>) -> Option<Action> {
     let (action, _) =
-        strictest_filtering(need).filter(|(action, _)| may_show_by_new_name(*action))?;
+        strictest_filtering(need).filter(|(action, _)| may_show_unknown_name(*action))?;
     listed(need)?.has_pattern().then_some(action)
 }

@@ -83,8 +83,9 @@ impl Privileges {
 }
 
 impl Caller {
-    /// Why a need that may reach new names is denied, if a role hides something from the caller.
-    pub(super) fn missing_on_new_names(&self, need: &Need<'_>) -> Option<Missing> {
+    /// Why a need that adds names, or may match newer names, is denied to this caller, from whom a
+    /// role hides something. `None` if no role does, or for another need.
+    pub(super) fn missing_if_restricted(&self, need: &Need<'_>) -> Option<Missing> {
         if self.roles.is_unrestricted { None } else { missing_if_restricted(need) }
     }
 
@@ -97,7 +98,7 @@ impl Caller {
 impl FastCheck<'_> {
     fn permits(self) -> bool {
         let Self { privileges, caller, need, tenants } = self;
-        if privileges.settings.changes_all(need) || caller.missing_on_new_names(need).is_some() {
+        if privileges.settings.changes_all(need) || caller.missing_if_restricted(need).is_some() {
             return false;
         }
         match &need.target {
@@ -108,7 +109,7 @@ impl FastCheck<'_> {
             }
             Target::CreatedIfMissing(name) if privileges.inventory.id(name).is_some() => true,
             Target::Name(name) | Target::CreatedIfMissing(name) => self.permits_name(name),
-            Target::AddedName(name) => {
+            Target::AliasOrNewIndex(name) => {
                 privileges.evaluation() == EvaluationType::Legacy
                     || match alias_pattern(name) {
                         Some(pattern) => self.permits_unknown(Unknown::Pattern(pattern)),
@@ -160,7 +161,7 @@ impl FastCheck<'_> {
         }
         need.actions.iter().all(|action| {
             let allowed = caller.roles.allowed(privileges, *action);
-            allowed.is_some_and(|allowed| allowed.known.contains_all(names))
+            allowed.is_some_and(|allowed| allowed.permitted.contains_all(names))
         }) && self.is_unfiltered(|restricted| {
             !restricted.is_disjoint(names) || !restricted.is_disjoint(replaced_aliases)
         })
@@ -212,7 +213,7 @@ impl FastCheck<'_> {
         need.actions.iter().all(|action| {
             let Some(allowed) = caller.roles.allowed(privileges, *action) else { return false };
             names.iter().all(|name| {
-                allowed.known.contains(*name)
+                allowed.permitted.contains(*name)
                     || (!allowed.templates.is_empty()
                         && !special.security.contains(*name)
                         && !special.system.contains(*name)

@@ -13,7 +13,7 @@ use crate::pattern::Pattern;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
 /// A set of roles.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RoleSet {
     roles: Box<[u32]>,
     pub(super) cluster: ActionSet,
@@ -36,9 +36,9 @@ pub(crate) struct RoleSet {
 #[derive(Debug)]
 pub(crate) struct Allowed {
     /// Names of the inventory on which it is permitted.
-    pub(super) known: NameSet,
-    /// Names of the inventory on which it is granted, but not permitted: a grant does not suffice.
-    pub(super) granted_only: RoaringBitmap,
+    pub(super) permitted: NameSet,
+    /// Other names of the inventory on which it is granted: a grant does not suffice for them.
+    pub(super) granted_not_permitted: RoaringBitmap,
     /// Patterns of the permissions that grant it.
     pub(super) patterns: RoaringBitmap,
     /// The patterns among them that must be compared with each name that the inventory lacks.
@@ -49,7 +49,7 @@ pub(crate) struct Allowed {
 
 impl Allowed {
     /// Whether a permission grants it on any index at all.
-    pub(super) fn anywhere(&self) -> bool {
+    pub(super) fn grants_anywhere(&self) -> bool {
         !(self.patterns.is_empty() && self.templates.is_empty())
     }
 }
@@ -58,14 +58,9 @@ impl RoleSet {
     pub(super) fn new(privileges: &Privileges, roles: &[u32]) -> Self {
         let mut set = Self {
             roles: roles.into(),
-            cluster: ActionSet::default(),
-            tenant: TenantAccess::None,
-            hidden_everywhere: None,
             allowed: Action::all().map(|_| OnceLock::new()).collect(),
-            templates: RoaringBitmap::new(),
-            restricted: RoaringBitmap::new(),
-            restricting_templates: RoaringBitmap::new(),
             is_unrestricted: true,
+            ..Self::default()
         };
         for role in roles.iter().filter_map(|role| privileges.roles.get(*role as usize)) {
             set.cluster.extend(&role.cluster);
@@ -88,9 +83,9 @@ impl RoleSet {
             privileges.settings.evaluation,
         );
         let inventory = &privileges.inventory;
-        set.restricted = inventory.with_groups(set.restricted_by_patterns(privileges));
+        set.restricted = inventory.with_parents(set.restricted_by_patterns(privileges));
         if !set.is_unrestricted {
-            set.restricted |= inventory.with_groups(privileges.special.astral_or_control.clone());
+            set.restricted |= inventory.with_parents(privileges.special.astral_or_control.clone());
         }
         set
     }
@@ -144,10 +139,10 @@ impl RoleSet {
             templates.extend(&*grant.templates);
         }
         let granted = privileges.matching(&patterns);
-        let granted_only = &granted & self.protected(privileges, action);
+        let granted_not_permitted = &granted & self.protected(privileges, action);
         Allowed {
-            known: NameSet::new(granted - &granted_only),
-            granted_only,
+            permitted: NameSet::new(granted - &granted_not_permitted),
+            granted_not_permitted,
             complex: privileges.patterns.complex(&patterns),
             patterns,
             templates,
@@ -164,7 +159,7 @@ impl RoleSet {
         if !names.is_empty()
             && let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX)
         {
-            names -= explicit.known.names();
+            names -= explicit.permitted.names();
         }
         names | &special.security
     }

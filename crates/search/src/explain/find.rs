@@ -14,7 +14,7 @@ use crate::action_set::SYSTEM_INDEX;
 use crate::answer::Reason;
 use crate::compiled::{Caller, CompiledRole, Grant, Privileges};
 use crate::config::{EvaluationType, Template};
-use crate::filtering::{may_show_by_new_name, missing_if_restricted, strictest_filtering};
+use crate::filtering::{may_show_unknown_name, missing_if_restricted, strictest_filtering};
 use crate::need::{Need, Target};
 use crate::reading::Request;
 use crate::resolve::{Names, Unknown, is_checked};
@@ -28,7 +28,7 @@ const MAX_SEPARATE_NAMES: usize = 50;
 
 /// The roles that a caller must have for the needs of a request, among the roles that `can_be_held`
 /// returns `true` for. `is_server`: the caller is [Dashboards itself](dashboards_server), which
-/// needs fewer roles. More is denied to service accounts, which are not considered. `None` if
+/// needs fewer roles. A service account that meets the requirement may still be denied. `None` if
 /// finding the roles takes too many steps.
 #[must_use]
 pub fn requirement(
@@ -43,7 +43,7 @@ pub fn requirement(
         if can_be_held(name) {
             let grants = compiled.grants.iter();
             let size = grants.map(|grant| 1 + grant.patterns.len() + grant.templates.len());
-            // Making a set of roles takes as long as some hundred comparisons with a name.
+            // A set of roles has a cell for each action: making it takes about as many steps.
             steps.take(1 + size.sum::<usize>() + Action::COUNT)?;
             let caller = privileges.nameless_caller(&[id]);
             roles.push(PossibleRole { name, compiled, caller });
@@ -114,8 +114,8 @@ fn forbid_hiding_roles(
 ) -> Option<()> {
     let roles = privileges.config().roles.keys().zip(&privileges.roles);
     for (name, _) in roles.filter(|(_, role)| role.grants.iter().any(Grant::is_restricted)) {
-        steps.take(1 + requirement.none.len())?;
-        requirement.forbid(HeldRole::always(name));
+        steps.take(1 + requirement.forbidden.len())?;
+        requirement.forbid(HeldRole::unconditional(name));
     }
     Some(())
 }
@@ -190,7 +190,7 @@ impl<'p> Finder<'p, '_> {
         for action in need.actions {
             self.steps.take(self.roles.len())?;
             let permitting = self.roles.iter().filter(|role| permits(role.compiled, *action));
-            let any = permitting.map(|role| HeldRole::always(role.name)).collect();
+            let any = permitting.map(|role| HeldRole::unconditional(role.name)).collect();
             self.add(any)?;
         }
         Some(())
@@ -198,9 +198,9 @@ impl<'p> Finder<'p, '_> {
 
     /// Adds a condition, unless the requirement has it already.
     fn add(&mut self, any: Vec<HeldRole>) -> Option<()> {
-        self.steps.take(1 + self.requirement.all.len() + any.len())?;
-        if !self.requirement.all.contains(&any) {
-            self.requirement.all.push(any);
+        self.steps.take(1 + self.requirement.required.len() + any.len())?;
+        if !self.requirement.required.contains(&any) {
+            self.requirement.required.push(any);
         }
         Some(())
     }
@@ -216,7 +216,7 @@ impl<'p> Finder<'p, '_> {
                 .map(|role| (role.compiled.tenant, role.name))
                 .partition(|(tenant, _)| tenant.permits_need(need, *action, evaluation));
             let mut any: Vec<HeldRole> =
-                permitting.into_iter().map(|(_, name)| HeldRole::always(name)).collect();
+                permitting.into_iter().map(|(_, name)| HeldRole::unconditional(name)).collect();
             // With `legacy`, `kibana_user` permits it unless another role names the tenant.
             let (silent, naming): (Vec<_>, Vec<_>) =
                 denying.into_iter().partition(|(tenant, _)| *tenant == TenantAccess::None);
@@ -225,7 +225,7 @@ impl<'p> Finder<'p, '_> {
                     silent.into_iter().find(|(_, name)| ***name == *KIBANA_USER)
             {
                 let without = naming.into_iter().map(|(_, name)| name.clone()).collect();
-                any.push(HeldRole { without, ..HeldRole::always(name) });
+                any.push(HeldRole { without, ..HeldRole::unconditional(name) });
             }
             self.add(any)?;
         }
@@ -270,29 +270,31 @@ impl<'p> Finder<'p, '_> {
         for (role, grant) in grants.filter(|(_, grant)| grant.is_restricted()) {
             let patterns = 1 + grant.patterns.len() + grant.templates.len();
             let names_count = known.len() + names.unknown.len();
-            self.steps.take(patterns.saturating_mul(names_count) + self.requirement.none.len())?;
+            self.steps
+                .take(patterns.saturating_mul(names_count) + self.requirement.forbidden.len())?;
             let hides = known.iter().any(|id| {
                 privileges.applies_to_known(&nobody, grant, *id)
                     || privileges.may_hide(&nobody, grant, *id)
-            }) || names.unknown.iter().any(|unknown| {
-                may_show_by_new_name(action) || privileges.matches_unknown(&nobody, grant, *unknown)
+            }) || names.unknown.iter().any(|name| {
+                may_show_unknown_name(action) || privileges.matches_unknown(&nobody, grant, *name)
             });
             if hides {
-                self.requirement.forbid(HeldRole::always(role));
+                self.requirement.forbid(HeldRole::unconditional(role));
                 continue;
             }
             for id in &grant.templates {
                 let Some(template) = privileges.templates.get(*id as usize) else { continue };
                 let pattern = template.pattern_for_any_values();
-                let known = known.iter().map(|id| name_with_parents(privileges, *id));
-                let unknown = names.unknown.iter().map(|unknown| NameWithParents::new(*unknown));
-                let names: Vec<_> =
-                    known.chain(unknown).filter(|name| name.may_match(&pattern)).collect();
-                if !names.is_empty() {
+                let known_names = known.iter().map(|id| name_with_parents(privileges, *id));
+                let unknown_names = names.unknown.iter().copied().map(NameWithParents::new);
+                let mut matching: Vec<_> = known_names.chain(unknown_names).collect();
+                matching.retain(|name| name.may_match(&pattern));
+                if !matching.is_empty() {
                     let (template, must_match) = (template.clone(), MustMatch::Any);
+                    let template_match = TemplateMatch { template, names: matching, must_match };
                     self.requirement.forbid(HeldRole {
-                        template_match: Some(TemplateMatch { template, names, must_match }),
-                        ..HeldRole::always(role)
+                        template_match: Some(template_match),
+                        ..HeldRole::unconditional(role)
                     });
                 }
             }
@@ -303,7 +305,10 @@ impl<'p> Finder<'p, '_> {
     /// Requires roles that grant an action on these names of the inventory.
     fn require_known(&mut self, action: Action, names: &RoaringBitmap) -> Option<()> {
         let mut candidates: Vec<(Candidate<'p>, RoaringBitmap)> = Vec::new();
-        for role in self.roles.iter().filter(|_| !names.is_empty()) {
+        if names.is_empty() {
+            return Some(());
+        }
+        for role in &self.roles {
             self.steps.take(1)?;
             let granted = self.privileges.granted(&role.caller, action, names);
             let remaining = names - &granted;
@@ -321,14 +326,15 @@ impl<'p> Finder<'p, '_> {
         // Finding an id in a bitmap takes an eighth of the time of other steps.
         self.steps.take(candidates.len().saturating_mul(to_usize(names.len())) / 8)?;
         // Names with the same candidates share a condition.
-        let mut groups: BTreeMap<Vec<usize>, Vec<u32>> = BTreeMap::new();
+        let mut ids_by_candidates: BTreeMap<Vec<usize>, Vec<u32>> = BTreeMap::new();
         for id in names {
-            let granting = (0..).zip(&candidates).filter(|(_, (_, names))| names.contains(id));
-            groups.entry(granting.map(|(index, _)| index).collect()).or_default().push(id);
+            let granting = (0..).zip(&candidates).filter(|(_, (_, granted))| granted.contains(id));
+            let positions = granting.map(|(position, _)| position).collect();
+            ids_by_candidates.entry(positions).or_default().push(id);
         }
-        for (granting, mut ids) in groups {
-            let granting: Vec<Candidate<'p>> =
-                granting.into_iter().filter_map(|index| Some(candidates.get(index)?.0)).collect();
+        for (positions, mut ids) in ids_by_candidates {
+            let granting = positions.into_iter().filter_map(|position| candidates.get(position));
+            let granting: Vec<Candidate<'p>> = granting.map(|(candidate, _)| *candidate).collect();
             // Names are listed only for templates, and for each template.
             let templates = granting.iter().filter(|(_, template)| template.is_some()).count();
             self.steps.take(ids.len().saturating_mul(templates) + granting.len())?;
@@ -377,7 +383,7 @@ impl<'p> Finder<'p, '_> {
                 names: names.to_vec(),
                 must_match: MustMatch::All,
             });
-            HeldRole { template_match, ..HeldRole::always(role) }
+            HeldRole { template_match, ..HeldRole::unconditional(role) }
         });
         self.add(any.collect())
     }
@@ -392,8 +398,8 @@ fn templates<'p>(privileges: &'p Privileges, caller: &Caller, action: Action) ->
 
 /// A name of the inventory, with the aliases and data streams of an index.
 fn name_with_parents(privileges: &Privileges, id: u32) -> NameWithParents {
-    let groups = privileges.inventory.groups(id).iter();
-    let parents = groups.map(|group| privileges.inventory.name(*group).to_owned()).collect();
+    let parents = privileges.inventory.parents(id).iter();
+    let parents = parents.map(|parent| privileges.inventory.name(*parent).to_owned()).collect();
     let name = privileges.inventory.name(id).to_owned();
     NameWithParents { name, parents, is_pattern: false }
 }

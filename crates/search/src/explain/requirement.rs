@@ -11,9 +11,9 @@ use crate::resolve::Unknown;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Requirement {
     /// The caller needs a role of each list.
-    pub all: Vec<Vec<HeldRole>>,
+    pub required: Vec<Vec<HeldRole>>,
     /// The caller must have none of these roles, because the cluster would have to filter.
-    pub none: Vec<HeldRole>,
+    pub forbidden: Vec<HeldRole>,
 }
 
 /// A role that a caller may have.
@@ -58,52 +58,52 @@ pub(super) struct NameWithParents {
 impl Requirement {
     /// One condition, which no role meets.
     pub(super) fn met_by_nobody() -> Self {
-        Self { all: vec![Vec::new()], none: Vec::new() }
+        Self { required: vec![Vec::new()], forbidden: Vec::new() }
     }
 
     /// Whether a caller with these roles and values meets the requirement.
     #[must_use]
     pub fn is_met_by(&self, roles: &BTreeSet<Arc<str>>, variables: &Variables) -> bool {
-        self.all.iter().all(|any| any.iter().any(|role| role.is_met_by(roles, variables)))
-            && !self.none.iter().any(|role| role.is_met_by(roles, variables))
+        self.required.iter().all(|any| any.iter().any(|role| role.is_met_by(roles, variables)))
+            && !self.forbidden.iter().any(|role| role.is_met_by(roles, variables))
     }
 
     /// The steps of [`Self::is_met_by`].
     #[must_use]
     pub fn size(&self) -> usize {
-        let roles = self.all.iter().flatten().chain(&self.none);
-        self.all.len() + roles.map(HeldRole::size).sum::<usize>()
+        let roles = self.required.iter().flatten().chain(&self.forbidden);
+        self.required.len() + roles.map(HeldRole::size).sum::<usize>()
     }
 
     /// The same as requirements whose roles have no `without`. A caller must meet at least one.
     #[must_use]
     pub fn alternatives(&self) -> Vec<Requirement> {
-        if self.all.iter().flatten().all(|role| role.without.is_empty()) {
+        if self.required.iter().flatten().all(|role| role.without.is_empty()) {
             return vec![self.clone()];
         }
         // Only the role `kibana_user` has a `without`.
         let mut alternative = self.clone();
-        alternative.all.iter_mut().for_each(|any| any.retain(|role| role.without.is_empty()));
+        alternative.required.iter_mut().for_each(|any| any.retain(|role| role.without.is_empty()));
         let mut with = self.clone();
         let without =
-            with.all.iter_mut().flatten().flat_map(|role| std::mem::take(&mut role.without));
+            with.required.iter_mut().flatten().flat_map(|role| std::mem::take(&mut role.without));
         for role in without.collect::<Vec<_>>() {
-            with.forbid(HeldRole::always(&role));
+            with.forbid(HeldRole::unconditional(&role));
         }
         vec![alternative, with]
     }
 
     /// Adds a role that a caller must not have.
     pub(super) fn forbid(&mut self, role: HeldRole) {
-        if !self.none.contains(&role) {
-            self.none.push(role);
+        if !self.forbidden.contains(&role) {
+            self.forbidden.push(role);
         }
     }
 }
 
 impl HeldRole {
     /// A role that applies to every caller who has it.
-    pub(super) fn always(role: &Arc<str>) -> Self {
+    pub(super) fn unconditional(role: &Arc<str>) -> Self {
         Self { role: role.clone(), template_match: None, without: Vec::new() }
     }
 

@@ -246,7 +246,7 @@ fn a_role_for_the_global_tenant_takes_writing_from_kibana_user() {
             assert!(
                 alternatives
                     .iter()
-                    .flat_map(|one| &one.all)
+                    .flat_map(|one| &one.required)
                     .flatten()
                     .all(|held| held.without.is_empty())
             );
@@ -404,10 +404,10 @@ fn with_v4_what_begins_with_the_name_of_the_index_is_of_a_tenant() {
         verdict("kibanaserver", Target::CreatedIfMissing(".kibana_9".into())),
         Verdict::Permitted
     );
-    assert_eq!(verdict("ann", Target::AddedName(".kibana_9".into())), Verdict::Permitted);
+    assert_eq!(verdict("ann", Target::AliasOrNewIndex(".kibana_9".into())), Verdict::Permitted);
     let target = Target::Indices(Expression::new(".kibana_2", Options::OPEN));
     let requirement =
         requirement(&known, (&needs(target), false), |_| true, &mut Steps::new(usize::MAX))
             .unwrap();
-    assert_eq!(requirement.all, [Vec::new()], "nobody");
+    assert_eq!(requirement.required, [Vec::new()], "nobody");
 }

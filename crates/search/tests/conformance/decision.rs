@@ -209,12 +209,8 @@ fn indices(world: &World, name: String) -> Vec<String> {
 
 /// Whether an expression of a need takes something out.
 fn excludes(need: &Need<'_>) -> bool {
-    match &need.target {
-        Target::Indices(expression) | Target::Fixed(expression) => {
-            expression.parts().any(|part| matches!(part, Part::Except(_)))
-        }
-        Target::Cluster | Target::Name(_) | Target::CreatedIfMissing(_) | Target::AddedName(_) => {
-            false
-        }
-    }
+    let (Target::Indices(expression) | Target::Fixed(expression)) = &need.target else {
+        return false;
+    };
+    expression.parts().any(|part| matches!(part, Part::Except(_)))
 }

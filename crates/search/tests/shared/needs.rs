@@ -14,7 +14,7 @@ pub(crate) fn needs_of(request: &Request<'_>) -> Result<Vec<String>, Problem> {
             Target::Cluster => "the cluster".to_owned(),
             Target::Name(name) => name.to_string(),
             Target::CreatedIfMissing(name) => format!("{name} if it is missing"),
-            Target::AddedName(name) => format!("the new alias {name}"),
+            Target::AliasOrNewIndex(name) => format!("the new alias {name}"),
             Target::Indices(expression) | Target::Fixed(expression)
                 if expression.is_empty_or_all() =>
             {

@@ -397,7 +397,7 @@ fn nothing_hidden_is_shown_by_an_alias_that_was_made_since() {
             (Target::Fixed(Expression::new("metrics-a", Options::OPEN)), ALIASES, None),
             // An index that the same request creates.
             (Target::Name("logs-new-z".into()), ALIASES, None),
-            (Target::AddedName("logs-new-z".into()), ALIASES, None),
+            (Target::AliasOrNewIndex("logs-new-z".into()), ALIASES, None),
         ] {
             let context = format!("{evaluation:?} {hands_over_filters} {target:?} {actions:?}");
             let needs = [Need {
@@ -455,7 +455,7 @@ fn a_name_that_a_request_makes_is_needed_where_it_matters() {
     };
     let alias = |name: &'static str| Need {
         actions: CREATE,
-        target: Target::AddedName(name.into()),
+        target: Target::AliasOrNewIndex(name.into()),
         is_copied: false,
         shows_hidden_terms: false,
         adds_names: false,

@@ -270,7 +270,9 @@ fn target(rng: &mut Rng) -> Target<'static> {
     match rng.below(12) {
         0 => Target::Name(name.into()),
         1 => Target::CreatedIfMissing(name.into()),
-        2 => Target::AddedName(if rng.below(3) == 0 { pick(rng, ALIASES) } else { name }.into()),
+        2 => Target::AliasOrNewIndex(
+            if rng.below(3) == 0 { pick(rng, ALIASES) } else { name }.into(),
+        ),
         3 => Target::Name("missing".into()),
         _ => {
             let mut flag = |of: usize| rng.below(of) == 0;
