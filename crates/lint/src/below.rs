@@ -129,7 +129,7 @@ impl<'p> Search<'_, 'p> {
                 // For an `allow` of `/internal/**`, a `deny` of `/internal` is an exception.
                 && !segments.is_empty()
                 // To deny some methods on one named path is common, such as `DELETE` of a
-                // collection. With another end, it is probably a mistake with any method.
+                // collection. For another `PathEnd` it is probably a mistake, whatever the methods.
                 && (self.end != PathEnd::Name || self.deny.rule.actions.covers(&rule.actions))
             {
                 self.wider_allows.push(*id);

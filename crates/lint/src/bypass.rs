@@ -71,6 +71,7 @@ impl<'s, 'p> Denial<'s, 'p> {
         });
         let wider = bypasses.iter().find(|allow| is_exception(rule, allow.rule));
         let allow = *wider.or(bypasses.first())?;
+        // An exception to an `allow` is meant for its requests. Another `deny` may be for others.
         if wider.is_none() && self.denies_more_than(&anonymous_allows, related) {
             return None;
         }
@@ -87,9 +88,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         Some(allow.relate_to(deny.warning(Warning::OpenAnonymous, message, help)))
     }
 
-    /// Whether the rule also denies requests that a role allows, but none of these rules. A broad
-    /// `deny`, such as `/**` for a suspended group, is meant for such requests, so there is no
-    /// warning.
+    /// Whether the rule also denies requests that other roles allow, and `anonymous_allows` do not.
+    /// A broad `deny`, such as `/**` for a suspended group, is meant for these: it gets no warning.
     fn denies_more_than(
         &mut self,
         anonymous_allows: &[&RoleRule<'_>],
@@ -115,14 +115,13 @@ impl<'s, 'p> Denial<'s, 'p> {
             return None;
         }
         for allow in self.allowing.clone() {
-            let Some(scopes) = open_scopes(rule, allow.rule) else { continue };
-            // The apexes of the `*.example.com` that the rule is for; none if the `allow` rule is
-            // for any host.
-            let apex = scopes.first().map(ToString::to_string);
+            // Empty if the `allow` rule is for any host.
+            let Some(apexes) = open_apexes(rule, allow.rule) else { continue };
+            let apex = apexes.first().map(ToString::to_string);
             let Some(requests) = Requests::on_any_host(allow.rule, rule, self.steps) else {
                 continue;
             };
-            if !self.is_open(allow, &Requests { scopes, ..requests }, related) {
+            if !self.is_open(allow, &Requests { scopes: apexes, ..requests }, related) {
                 continue;
             }
             let (name, allow_name) = (&rule.name, &allow.rule.name);
@@ -183,7 +182,8 @@ impl<'s, 'p> Denial<'s, 'p> {
     }
 
     /// Whether the `deny` rule restricts callers with the role of the `allow` rule, and these
-    /// requests stay open: no `deny` of the roles that such callers have for certain covers them.
+    /// requests stay open to them. Such a caller has the roles of both rules, and all that these
+    /// include: no `deny` of these roles covers the requests.
     fn is_open(
         &mut self,
         allow: &RoleRule<'_>,
@@ -223,10 +223,10 @@ fn is_exception(deny: &Rule, allow: &Rule) -> bool {
         })
 }
 
-/// The hosts that the `deny` rule leaves open, probably by mistake. If the `allow` rule is for any
-/// host: any host (an empty list). Otherwise its hosts such as `example.com` for which the `deny`
-/// rule has only `*.example.com`. `None` if there are none.
-fn open_scopes(deny: &Rule, allow: &Rule) -> Option<Vec<Scope>> {
+/// The hosts of the `allow` rule that the `deny` rule leaves open, probably by mistake: hosts such
+/// as `example.com`, if the `deny` rule has only `*.example.com`. Empty if the `allow` rule is for
+/// any host. `None` if the `deny` rule leaves no host open.
+fn open_apexes(deny: &Rule, allow: &Rule) -> Option<Vec<Scope>> {
     if allow.scopes.is_empty() {
         return Some(Vec::new());
     }

@@ -59,21 +59,21 @@ fn has_hour_without_zone(expression: &Expression) -> bool {
     }
 }
 
-/// Warns of what is allowed by headers and parameters alone, which every client can send.
+/// Warns of a condition on headers and query parameters alone, which every client can send.
 fn client_chosen(when: &Condition, at: &Place, warnings: &mut Warnings) {
     let attributes = when.expression.attributes();
-    let mut others = attributes
-        .iter()
-        .filter(|attribute| !matches!(attribute, Attribute::Header(_) | Attribute::Query(_)));
-    if !attributes.is_empty() && others.next().is_none() {
+    if !attributes.is_empty()
+        && attributes.iter().all(|a| matches!(a, Attribute::Header(_) | Attribute::Query(_)))
+    {
         let message = format!("every client can make `{when}` true");
         let problem = Problem::warning(at.clone(), Warning::ClientChosen, message);
-        let help = "make sure that Envoy sets the header, or that this protects nothing";
+        let help = "read a header that Envoy sets, or use this only where nothing needs protection";
         warnings.push(problem.help(help));
     }
 }
 
-/// Warns of a placeholder that the condition of a role reads, and no rule of the role has.
+/// Warns of a placeholder that the condition of a role reads, and no rule of the role has. A role
+/// that extends others is left out: its condition is also for their rules, which may have it.
 fn missing_placeholders(role: &Role, when: &Condition, warnings: &mut Warnings) {
     let rules = role.allow.iter().chain(&role.deny);
     let path = rules.clone().flat_map(|rule| &rule.resources).flat_map(Pattern::placeholders);

@@ -62,8 +62,8 @@ pub(crate) fn ambiguous_names(parsed: &Parsed, sources: &[&Source<'_>], warnings
             ambiguous.iter().map(|(at, name)| (at.clone(), format!("`{}` is granted", name.name)));
         let help = match with_foreign_prefix(&overlapping, kind, &ambiguous) {
             Some((source, name)) => format!(
-                "a caller from {} may have the {kind} name `{name}` itself: give this source a \
-                 `{kind}_prefix`, too",
+                "{} has no `{kind}_prefix`, so it may have a {kind} `{name}` of its own: give it \
+                 one",
                 source.label
             ),
             None => help_to_keep_apart(kind),

@@ -26,12 +26,12 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
     let roles = policy.roles.entries();
     let by_token = roles.filter(|(_, role)| issuers.iter().any(|i| i.may_give(&role.name)));
     granted.extend(by_token.map(|(id, _)| id));
-    let is_granted = !granted.is_empty();
+    let is_any_granted = !granted.is_empty();
     let has_callers = with_extended(policy, granted.into_iter().chain(reserved(policy)));
     let is_everybodys = with_extended(policy, reserved(policy));
     for (id, role) in policy.roles.entries() {
         let (kind, message, help) = match (*has_callers.at(id), &*role.name.to_ascii_lowercase()) {
-            (false, _) if is_granted => (
+            (false, _) if is_any_granted => (
                 Warning::UnusedRole,
                 format!("nobody has the role `{}`", role.name),
                 "name it under `grants`, let a role that is granted extend it, or call it \
@@ -58,7 +58,7 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
             (true, _) => continue,
         };
         warnings.push(Problem::warning(role.at.clone(), kind, message).help(help));
-        if !is_granted {
+        if !is_any_granted {
             // If nothing is granted, a single warning is enough for all roles.
             return;
         }

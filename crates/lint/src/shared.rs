@@ -143,9 +143,9 @@ fn shared_claims(sources: &[&Source<'_>], header: &SetHeader, warnings: &mut War
 /// Whether any request of a caller from this source may be allowed: headers are set only on allowed
 /// requests.
 fn may_be_allowed(policy: &Policy, source: &Source<'_>) -> bool {
-    let roles = source.roles(policy);
+    let has = source.roles(policy);
     policy.search.is_some()
-        || policy.roles.entries().any(|(id, role)| *roles.at(id) && !role.allow.is_empty())
+        || policy.roles.entries().any(|(id, role)| *has.at(id) && !role.allow.is_empty())
 }
 
 fn has_issuer(header: &SetHeader) -> bool {

@@ -158,7 +158,7 @@ pub(crate) fn overlapping<'s, 'i>(sources: &[&'s Source<'i>], kind: &str) -> Vec
 /// the prefixes `p` and `pa:` the name `pa:x` is the user `a:x` of the first source and `x` of the
 /// second.
 pub(crate) fn help_to_keep_apart(kind: &str) -> String {
-    format!("give each a `{kind}_prefix` that does not begin with another")
+    format!("give each a `{kind}_prefix`, none of which is the start of another")
 }
 
 /// The labels of sources, each after the preposition: ``from Basic, from `a` and from `b` ``.

@@ -103,8 +103,8 @@ fn denied_by_roles<'s, 'p>(
         .collect()
 }
 
-/// The hosts of a `deny` rule that the `allow` rule does not name exactly, or the literals in this
-/// segment of its paths.
+/// The hosts of a `deny` rule that the `allow` rule does not name exactly, or the literals of the
+/// `deny` rule in this segment of its paths.
 fn names<'p>(deny: &'p Rule, allow: &Rule, position: Position) -> Vec<&'p str> {
     match position {
         Position::Host => deny

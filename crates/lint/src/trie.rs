@@ -79,7 +79,7 @@ impl<'p> Trie<'p> {
         trie
     }
 
-    /// The root for a pattern: node 0 for absolute paths, node 1 for relative paths (`*`).
+    /// The root for a pattern: node 0 for absolute paths, node 1 for the `*` of `OPTIONS *`.
     pub(crate) fn root(pattern: &Pattern) -> NodeId {
         NodeId(u32::from(!pattern.absolute))
     }
