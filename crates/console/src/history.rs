@@ -80,9 +80,9 @@ pub(crate) struct Window {
 impl Sample {
     /// The counters now.
     pub(crate) fn take(sources: &PageSources) -> Self {
-        let totals = sources.authorization.decisions();
+        let totals = sources.checks.decisions();
         let shadow = sources.shadow.iter().flat_map(|shadow| shadow.results());
-        let failure_counts = sources.authorization.failure_counts().into_iter();
+        let failure_counts = sources.checks.failure_counts().into_iter();
         let exported = [&sources.otlp.traces, &sources.otlp.logs].into_iter().flatten();
         let counts = Counts {
             allowed: totals.allowed,
@@ -96,7 +96,7 @@ impl Sample {
                 .collect(),
             lines_dropped: sources.decisions.dropped()
                 + exported.map(|counts| counts.dropped()).sum::<u64>(),
-            hashes_denied: sources.authorization.hashing().denied,
+            hashes_denied: sources.checks.hashing().denied,
         };
         Self { at: Instant::now(), counts }
     }

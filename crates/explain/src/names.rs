@@ -56,7 +56,7 @@ impl Explainer<'_> {
     /// could. It is no error: `rolegate suggest` prints a policy without identity sources, which
     /// people try with the log that it was made from.
     #[must_use]
-    pub fn without_identity(self, host: &str) -> Option<&'static str> {
+    pub fn missing_identity_note(self, host: &str) -> Option<&'static str> {
         let is_none = self.identity_on(host.as_bytes()).sources().next().is_none();
         is_none.then_some(
             "the policy has no `identity`, so nobody can sign in: the answer assumes that named \

@@ -98,7 +98,7 @@ pub(crate) fn show(
         decisions: Arc::clone(&runtime.decision_lines),
         otlp: runtime.otlp.clone(),
         logs: None,
-        authorization: Arc::new(counters),
+        checks: Arc::new(counters),
     });
     let console =
         settings.admin.console.then(|| start_console(settings, runtime, &sources)).transpose()?;

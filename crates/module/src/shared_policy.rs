@@ -207,11 +207,11 @@ fn fetch_keys(runtime: &Runtime, wait: Duration) -> io::Result<(Handle, oneshot:
     let handle = executor.handle().clone();
     let (end, ended) = oneshot::channel::<()>();
     let (tried, until_tried) = mpsc::channel();
-    let (fetching, first) = (runtime.fetch(), runtime.first_fetch(wait));
+    let (fetching, first_fetch) = (runtime.fetch(), runtime.wait_for_first_fetch(wait));
     spawn("rolegate-keys", Priority::Normal, move || {
         executor.block_on(async move {
             tokio::spawn(fetching);
-            first.await;
+            first_fetch.await;
             drop(tried);
             // Dropping the sender is an error here, and the end.
             let _ = ended.await;

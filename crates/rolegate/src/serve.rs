@@ -13,7 +13,7 @@ use runtime::settings::{WithoutEffect, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT};
 use server::admin::{Admin, AdminSettings, PageSources, Pages};
-use server::grpc::{self, GrpcCounters, RunningServer, Tls, TlsError};
+use server::grpc::{self, OnceCounters, RunningServer, Tls, TlsError};
 use server::{Address, AdminAddress, BindError, BoundSocket, Listener, SocketFile};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -192,7 +192,7 @@ impl Server {
         let Self { settings, logs, policy, tls, listeners, pages, files } = self;
         let policy = if settings.admin.console { policy.keeping_last_denials() } else { policy };
         let runtime = policy.start()?;
-        let grpc_counters = Arc::new(GrpcCounters::default());
+        let grpc_counters = Arc::new(OnceCounters::default());
         let sources = Arc::new(PageSources {
             status: runtime.status.clone(),
             shadow: runtime.shadow().cloned(),
@@ -200,14 +200,14 @@ impl Server {
             decisions: runtime.decision_lines.clone(),
             otlp: runtime.otlp.clone(),
             logs: Some(logs),
-            authorization: grpc_counters.clone(),
+            checks: grpc_counters.clone(),
         });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
         let console =
             settings.admin.console.then(|| console(&settings, &runtime, &sources)).transpose()?;
         let backend = Arc::new(AdminBackend { sources, reloads: reloads.clone(), console });
         if let Some(tls) = tls.clone() {
-            // With 0 these files, as those of the policy, are read on request and once per hour.
+            // With the poll interval 0, TLS and policy files are read on request and once per hour.
             let interval = settings.policy.poll_interval;
             let interval = if interval.is_zero() { Duration::from_secs(3600) } else { interval };
             tokio::spawn(tls.keep_current(interval));
@@ -217,7 +217,7 @@ impl Server {
             served_pages.log(&address);
         }
         tokio::spawn(runtime.fetch());
-        runtime.first_fetch(settings.policy.keys_wait).await;
+        runtime.wait_for_first_fetch(settings.policy.keys_wait).await;
 
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let has_tls = tls.is_some();
@@ -331,7 +331,7 @@ async fn drain(status: &Status, grpc: RunningServer, delay: Duration, timeout: D
     tracing::info!(?timeout, "stopping: waiting for requests in flight");
     status.set_draining();
     grpc.fail_health_checks();
-    // Until Envoy's next health check, a closed listener is a failure to it.
+    // Envoy sends requests until its next health check fails: a closed listener would fail them.
     sleep(delay).await;
     if grpc.drain(timeout).await {
         tracing::info!("stopped");

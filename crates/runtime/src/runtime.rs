@@ -278,7 +278,7 @@ impl Runtime {
 
     /// Waits until the bundle, all keys and the inventory were fetched, or a first fetch of each
     /// has failed: requests that need no keys must not wait for an issuer.
-    pub fn first_fetch(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
+    pub fn wait_for_first_fetch(&self, wait: Duration) -> impl Future<Output = ()> + Send + use<> {
         let status = self.status.clone();
         async move {
             let end = Instant::now() + wait;

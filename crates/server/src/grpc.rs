@@ -30,7 +30,7 @@ mod unix_socket;
 mod verifications;
 mod worker;
 
-pub use metrics::{Counters, GrpcCounters, ServerTotals};
+pub use metrics::{Counters, OnceCounters, ServerTotals};
 pub use notices::{AcceptError, Overload, TlsFailure, WrongProtocol};
 pub use options::Options;
 pub use server::{RunningServer, Server};

@@ -156,7 +156,7 @@ fn explain(policy: &Authorizer, fields: &ExplainedFields) -> Result<(Explanation
     };
     let mut explanation = explainer.explain(&request, subject, clock::now());
     if !user.is_empty() {
-        explanation.notes.extend(explainer.without_identity(host).map(str::to_owned));
+        explanation.notes.extend(explainer.missing_identity_note(host).map(str::to_owned));
     }
     // With an issuer, `named_caller` has checked the name.
     let unchecked = (!user.is_empty() && issuer.is_none()).then_some(user.as_str());

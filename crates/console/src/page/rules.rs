@@ -126,7 +126,7 @@ impl<'a> RuleFilter<'a> {
                 Ok(subject) => explainer.what_can(Some(&subject)),
                 Err(error) => WhatCan::nothing(user, error),
             };
-        filter.notes.extend(explainer.without_identity("").map(str::to_owned));
+        filter.notes.extend(explainer.missing_identity_note("").map(str::to_owned));
         filter.notes.extend(explainer.unknown_name_messages("", Some(user), (&[], &[])));
         filter.notes.extend(permissions.notes);
         filter.of_user = Some(permissions.rules.into_iter().map(|r| r.rule.at).collect());

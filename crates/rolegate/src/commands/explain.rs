@@ -16,9 +16,9 @@ use crate::output::Output;
 use runtime::clock;
 use runtime::compiled_policy::CompiledPolicy;
 
-/// The note of an answer that depends on what is not given.
-const DEPENDS: &str = "`--header`, `--client`, `--time`, `--claims` and the query of the URL give \
-                       what conditions read";
+/// The note of an answer that depends on variables without a value.
+const DEPENDS: &str = "set the variables of conditions by `--header`, `--client`, `--time`, \
+                       `--claims` and the query of the URL";
 
 /// Prints the explanation.
 pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, CommandError> {
@@ -119,7 +119,7 @@ fn explain_request(
     let mut explanation = explainer.explain(&request, subject, clock::now());
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
     if user.is_some() || !groups.is_empty() {
-        explanation.notes.extend(explainer.without_identity(&host).map(str::to_owned));
+        explanation.notes.extend(explainer.missing_identity_note(&host).map(str::to_owned));
     }
     let user = user.as_deref().filter(|_| issuer.is_none());
     explanation.notes.extend(explainer.unknown_name_messages(&host, user, (groups, roles)));

@@ -43,7 +43,7 @@ pub(super) struct LoggedDecision {
     query: Option<String>,
     client: Option<String>,
     time: Option<f64>,
-    /// What the conditions of the policy of that time read.
+    /// The values that conditions read when the request was decided.
     #[serde(default)]
     condition_inputs: RecordedInputs,
 }
@@ -112,8 +112,7 @@ impl LoggedDecision {
                     notes.extend(impossible_user(user, identity));
                     ExplainedSubject::Invalid(self.unknown_user_error())
                 } else {
-                    // Also with the roles and groups that this policy does not take: a note names
-                    // them.
+                    // It keeps roles and groups that this policy does not take: a note names them.
                     let subject = self.subject_as_logged(user, source);
                     notes = explainer.notes_on_logged_subject(host, &subject);
                     ExplainedSubject::Given(subject)
@@ -131,11 +130,11 @@ impl LoggedDecision {
         let content_type = body.content_type_header(&[]);
         let mut headers = restored.header_lines();
         headers.extend(borrowed_headers(content_type.as_slice()));
-        let logged_without_body =
-            reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded)) && !body.is_given();
+        let no_body = !body.is_given();
+        let body_was_needed = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded));
         let request = Request {
             headers: &headers,
-            body: if logged_without_body { RequestBody::Unavailable } else { body.whole() },
+            body: if no_body && body_was_needed { RequestBody::Unavailable } else { body.whole() },
             ..self.request(&target)
         };
         let mut explanation = match reason {
@@ -166,7 +165,7 @@ impl LoggedDecision {
         let same = self.outcome.is_same_as(&explanation);
         let depends_on_body =
             explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
-        let is_inexact_without_body = depends_on_body && !logged_without_body && !body.is_given();
+        let is_inexact_without_body = depends_on_body && no_body && !body_was_needed;
         Some(ExplainedDecision { explanation, logged: self.outcome, same, is_inexact_without_body })
     }
 }
@@ -269,8 +268,8 @@ impl LoggedDecision {
             if subject.source == Some(SourceId::BASIC) {
                 return Ok(subject);
             }
-            // `subject_named` has chosen an issuer by its `user_prefix`, but the line says Basic.
-            // That is possible with `verify: false`: the policy need not list the caller.
+            // With `verify: false` the policy need not list a caller of Basic. Then `subject_named`
+            // may choose an issuer by its `user_prefix`, but the line says Basic.
             let groups = Vec::new();
             return Ok(Subject { groups, ..self.subject_as_logged(user, Some(SourceId::BASIC)) });
         };
@@ -298,7 +297,8 @@ impl LoggedDecision {
 
     /// The warning that this policy has no `identity`, if the line names a caller.
     pub(super) fn identity_warning(&self, authorizer: &Authorizer) -> Option<&'static str> {
-        self.user.as_ref().and_then(|_| Explainer::new(authorizer).without_identity(&self.host))
+        self.user.as_ref()?;
+        Explainer::new(authorizer).missing_identity_note(&self.host)
     }
 
     pub(super) fn is_allowed(&self) -> bool {
@@ -334,7 +334,7 @@ impl LoggedDecision {
         self.issuer.as_deref().unwrap_or(without_issuer)
     }
 
-    /// Why the credentials of a user are invalid whom the source does not list.
+    /// The error of credentials whose user the source does not list.
     fn unknown_user_error(&self) -> CredentialsError {
         if self.has_api_key() { CredentialsError::BadApiKey } else { CredentialsError::BadPassword }
     }
@@ -379,7 +379,7 @@ impl LoggedDecision {
         self.raw_path.as_ref().unwrap_or(&self.path)
     }
 
-    /// What conditions of a policy read of this request. Gives the caller its claims.
+    /// Restores the values that conditions read of this request. Sets the caller's claims.
     fn restore(&self, authorizer: &Authorizer, subject: Option<&mut Subject>) -> RestoredInputs {
         let request = self.request(self.received_path());
         let explainer = Explainer::new(authorizer);

@@ -69,7 +69,7 @@ fn load(
     args: &TestArgs,
     output: &Output,
 ) -> Result<(CompiledPolicy, PathBuf, Arc<[Case]>), CommandError> {
-    let open = |path: &Path| PolicyFiles::open(path, &args.public_keys, output);
+    let keys = &args.public_keys;
     let path = match (&args.cases, &args.policy) {
         (Some(cases), _) => cases.clone(),
         (None, Some(policy)) if policy.is_file() && !is_bundle(policy) => {
@@ -83,15 +83,16 @@ fn load(
         read(&path, files::text(&path))?;
     }
     let has_policy = path.is_dir() || is_bundle(&path);
-    let policy_with_cases = if has_policy { Some(open(&path)?) } else { None };
+    let policy_with_cases =
+        has_policy.then(|| PolicyFiles::open(&path, keys, output)).transpose()?;
     let (file, text) = match &policy_with_cases {
         Some(policy) => policy.cases(),
         None => (path.clone(), files::text(&path)),
     };
     let policy = match (&args.policy, policy_with_cases) {
-        (Some(policy), _) => open(policy)?,
+        (Some(policy), _) => PolicyFiles::open(policy, keys, output)?,
         (None, Some(policy)) => policy,
-        (None, None) => open(&path.with_file_name("policy.yaml"))?,
+        (None, None) => PolicyFiles::open(&path.with_file_name("policy.yaml"), keys, output)?,
     };
     let compiled = policy.load()?;
     let cases = read(&file, text)?;
@@ -120,7 +121,7 @@ fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcom
                     }
                 }
             }
-            warnings.extend(explainer.without_identity(host).map(str::to_owned));
+            warnings.extend(explainer.missing_identity_note(host).map(str::to_owned));
         }
         Credentials::Claims(_) => warnings.extend(explainer.doubts_about_names(case)),
         Credentials::None

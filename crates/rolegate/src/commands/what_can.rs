@@ -18,7 +18,7 @@ pub(crate) fn run(args: &WhatCanArgs, output: &mut Output) -> Result<Exit, Comma
     let user = args.user.as_deref().filter(|_| args.issuer.is_none());
     answer.notes.extend(explainer.unknown_name_messages(host(args), user, (&args.groups, &[])));
     if args.user.is_some() || !args.groups.is_empty() {
-        answer.notes.extend(explainer.without_identity(host(args)).map(str::to_owned));
+        answer.notes.extend(explainer.missing_identity_note(host(args)).map(str::to_owned));
     }
     if args.host.is_none() {
         answer.notes.extend(note_on_cluster(explainer.policy()));

@@ -40,8 +40,8 @@ pub struct PageSources {
     pub otlp: OtlpCounts,
     /// Counters of the process log; `None` inside Envoy, which writes it.
     pub logs: Option<Arc<Counts>>,
-    /// The counters of the gRPC server, or of the filter in Envoy.
-    pub authorization: Arc<dyn AuthorizationStats>,
+    /// The counters of checks, of the gRPC server or of the filter in Envoy.
+    pub checks: Arc<dyn AuthorizationStats>,
 }
 
 /// The counters of the gRPC server, or of the filter in Envoy.
@@ -94,7 +94,7 @@ impl PageSources {
     #[must_use]
     pub fn conditions(&self) -> Vec<Condition> {
         let shadow = self.shadow.as_ref().map(|shadow| shadow.status.facts());
-        let expiry = self.authorization.certificate_expiry();
+        let expiry = self.checks.certificate_expiry();
         conditions(&Observed {
             facts: &self.status.facts(),
             shadow: shadow.as_ref(),
@@ -107,7 +107,7 @@ impl PageSources {
     /// these pages can be subtracted bucket by bucket. The duration of a check is called `handler`,
     /// and keeps that name for its readers.
     pub(crate) fn histograms(&self) -> String {
-        let totals = self.authorization.decisions();
+        let totals = self.checks.decisions();
         let (handler, evaluation) =
             (json_histogram(&totals.check), json_histogram(&totals.evaluation));
         json!({ "handler": handler, "evaluation": evaluation }).to_string()
@@ -124,10 +124,10 @@ impl Collector for PageSources {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = MetricsPage { encoder, result: Ok(()) };
         let facts = self.status.facts();
-        checks(&mut page, &self.authorization.decisions());
+        checks(&mut page, &self.checks.decisions());
         credential_caches(&mut page, &self.caches);
-        hashing(&mut page, &self.authorization.hashing());
-        self.authorization.write_metrics(&mut page);
+        hashing(&mut page, &self.checks.hashing());
+        self.checks.write_metrics(&mut page);
         let help = "Whether this process is ready for requests";
         page.gauge("rolegate_ready", help, self.status.ready().is_ok().into());
         conditions_now(&mut page, &self.conditions());

@@ -95,12 +95,12 @@ impl ServerTotals {
     }
 }
 
-/// The counters of the gRPC server, once it runs. Kept until the process ends, so that the last
-/// requests are counted, too.
+/// The counters of the gRPC server; none before it runs. Kept until the process ends, so that the
+/// last requests are counted, too.
 #[derive(Debug, Default)]
-pub struct GrpcCounters(OnceLock<Counters>);
+pub struct OnceCounters(OnceLock<Counters>);
 
-impl GrpcCounters {
+impl OnceCounters {
     /// Sets the counters of the server, once.
     pub fn set(&self, counters: Counters) {
         let _ = self.0.set(counters);
@@ -111,7 +111,7 @@ impl GrpcCounters {
     }
 }
 
-impl crate::admin::AuthorizationStats for GrpcCounters {
+impl crate::admin::AuthorizationStats for OnceCounters {
     fn decisions(&self) -> Totals {
         self.totals().checks
     }
@@ -277,11 +277,11 @@ mod tests {
                 .insert("https://id.example/k".into(), KeyFacts { issuers, ..KeyFacts::default() });
         });
         let (decisions, logs) = (Arc::<Counts>::default(), Some(Arc::default()));
-        let (status, authorization) = (Arc::new(status), Arc::new(Counted));
+        let (status, checks) = (Arc::new(status), Arc::new(Counted));
         let shadow = Some(Arc::new(ShadowStats::new(status.clone())));
         let otlp = OtlpCounts { traces: Some(Arc::default()), logs: Some(Arc::default()) };
         let caches = Caches::default();
-        let sources = PageSources { status, shadow, caches, decisions, otlp, logs, authorization };
+        let sources = PageSources { status, shadow, caches, decisions, otlp, logs, checks };
         let rendered = Arc::new(sources).render_metrics().unwrap();
         let page = PAGE.to_owned() + &rows(&rendered);
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");

@@ -55,9 +55,9 @@ fn sources() -> Arc<PageSources> {
         }
     });
     let (decisions, logs) = (Arc::default(), Some(Arc::<Counts>::default()));
-    let (status, authorization) = (Arc::new(status), Arc::new(Counted));
+    let (status, checks) = (Arc::new(status), Arc::new(Counted));
     let (caches, otlp) = (Caches::default(), OtlpCounts::default());
-    Arc::new(PageSources { status, shadow: None, caches, decisions, otlp, logs, authorization })
+    Arc::new(PageSources { status, shadow: None, caches, decisions, otlp, logs, checks })
 }
 
 #[test]
