@@ -52,7 +52,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-     explain: allowed, or the file of `--decision` has several lines
+     explain: allowed, or a log of several lines, whatever it says
      who-can: somebody may make the request    what-can: a rule allows something
      health: ready, with `--live` alive        diff, replay: nothing changes
      import: a policy is printed               lint-envoy: nothing is unsafe, broken or slow
@@ -111,21 +111,21 @@ pub enum Command {
     /// Decides the requests of a decision log again, and says what would change.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
-    /// Prints a small policy that allows what a decision log shows was used.
+    /// Prints a small policy for the allowed requests of a decision log.
     ///
     /// It is a starting point. Ids in paths become `{id}`, so it allows more than these requests:
     /// read it before you use it.
     #[command(
         after_help = SUGGEST_EXAMPLES,
         mut_arg(POLICY_ARGUMENT, |arg| arg.help(PRESENT_POLICY)),
-        // By default there is no present policy: `ROLEGATE_POLICY` names that of `serve`.
+        // `ROLEGATE_POLICY`, which is set for `serve`, must not count as a present policy.
         mut_arg(POLICY_FLAG, |arg| arg.env(None::<&str>))
     )]
     Suggest(SuggestArgs),
-    /// Prints a policy with the answers of Envoy's RBAC filter or of Istio.
+    /// Translates rules of Envoy's RBAC filter or of Istio into a policy.
     ///
-    /// The help of each subcommand lists the exceptions. With `--partial` it prints a policy even
-    /// if that has to be stricter.
+    /// The policy gives the same answers: the help of each subcommand lists the exceptions. With
+    /// `--partial` it is printed even if it has to be stricter.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
     /// Reports what makes rolegate unsafe, broken or slow in an Envoy configuration.
@@ -190,14 +190,14 @@ pub struct TestArgs {
     /// beside the policy.
     #[arg(value_name = "DIR|FILE")]
     pub(crate) cases: Option<PathBuf>,
-    /// The policy; by default the one beside the cases, or in this folder. A file, a folder or a
-    /// bundle.
+    /// The policy: a file, a folder or a bundle. By default the one beside the cases, or without
+    /// cases the one in the current folder.
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<PathBuf>,
     /// Print failures only.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Fail on warnings too, such as one of a misspelt group.
+    /// Fail on warnings too, such as for a misspelt group.
     #[arg(long)]
     pub(crate) strict: bool,
     #[command(flatten)]
@@ -229,7 +229,7 @@ pub(crate) struct CallerArgs {
     pub(crate) issuer: Option<String>,
     /// A role that the user's token names, in addition to the roles that the policy grants. Needs
     /// `--user`. Repeat the flag for more than one. A role that the issuer may not give is an
-    /// error. So is any role of a user without a token, of Basic or of an API key.
+    /// error. So is any role of a user without a token (Basic or API key).
     #[arg(long = "role", value_name = "NAME", requires = "user")]
     pub(crate) roles: Vec<String>,
     /// Another group of the user, with the prefix that the policy sets, if any. Needs `--user`.
@@ -350,12 +350,12 @@ pub struct SuggestArgs {
 pub struct SchemaArgs {
     /// The kind of files.
     #[arg(value_enum, default_value_t, value_name = "KIND")]
-    pub(crate) of: SchemaOf,
+    pub(crate) kind: SchemaKind,
 }
 
 /// A kind of files with a schema.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SchemaOf {
+pub(crate) enum SchemaKind {
     /// `policy.yaml`.
     #[default]
     Policy,

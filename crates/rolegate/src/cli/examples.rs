@@ -63,9 +63,9 @@ Examples:
   rolegate who-can --policy policies/api --output json GET https://api.example.com/v1/products
   rolegate who-can --client 192.0.2.7 --time 2026-01-31T08:00:00Z GET /people
 
-After `where` is the condition of the policy under which callers may, and after `unless` one under
-which they may not. What you give of the request by the flags and in the query of the URL decides
-conditions; the rest may be anything.
+After `where` is a condition under which the callers may make the request, and after `unless` one
+under which they may not. Conditions use the values that you give by the flags and in the query of
+the URL. Any other value may be anything.
 
 User and group names include the prefix of their identity source.";
 
@@ -92,7 +92,7 @@ Examples:
   rolegate diff --public-key signing.pem.pub published.tar.gz bundle.tar.gz
 
 It compares the meaning of the policies, not their texts. Another order is no difference, and
-neither is another name of a role with the same holders.";
+neither is another name of a role that the same callers have.";
 
 pub(super) const REPLAY_EXAMPLES: &str = "\
 Examples:

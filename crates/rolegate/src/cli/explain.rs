@@ -42,7 +42,7 @@ pub struct ExplainArgs {
     pub(crate) policy: PolicyOptions,
 }
 
-/// What conditions read of a request. The query is that of the URL.
+/// The values that conditions read of a request, apart from the query of the URL.
 #[derive(Args, Debug)]
 pub(crate) struct VariableArgs {
     /// A header of the request; repeat the flag for more than one.

@@ -36,8 +36,8 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
 }
 
 /// The revision of a bundle that is built at this time: the milliseconds since 1970, because a
-/// pipeline may build twice within a second. `runtime::clock` reads a clock before 1970 as
-/// `Duration::MAX`, which gives `None`: the revision `u64::MAX` would leave no greater one.
+/// pipeline may build twice within a second. `None` for `Duration::MAX`, which `runtime::clock`
+/// returns before 1970, and not `u64::MAX`: no later bundle could have a greater revision.
 fn revision_at(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
@@ -106,7 +106,7 @@ fn check_replaceable(path: &Path, new: &Bundle) -> Result<(), CommandError> {
             format!("the bundle there is newer, of revision {}", old.manifest.revision)
         }
         Ok(old) if old.manifest.revision == revision && old.digest() != new.digest() => {
-            format!("another bundle of revision {revision} is there, and servers accept only one")
+            format!("another bundle is there, and servers accept only one of revision {revision}")
         }
         Ok(_) => return Ok(()),
     };

@@ -16,7 +16,7 @@ use crate::error::CommandError;
 use crate::output::counted;
 use runtime::clock;
 
-/// Maximum number of groups that are printed.
+/// Maximum number of groups of denials that are printed.
 const MAX_GROUPS: usize = 20;
 /// Maximum size of the lines in memory, in bytes. Each group has a line. Denials of further groups
 /// are only counted.
@@ -30,7 +30,7 @@ pub(super) struct Denials {
     decisions: u64,
     denied: u64,
     /// The most frequent first.
-    groups: Vec<Group>,
+    groups: Vec<DenialGroup>,
     /// Number of denials that are in no printed group.
     other_denials: u64,
     /// Number of lines that are no decisions.
@@ -43,7 +43,7 @@ pub(super) struct Denials {
 /// Denials that are probably alike: with the same method, host, path and origin of the caller. If
 /// the requests or their credentials are not valid: with the same reason.
 #[derive(Debug, Serialize)]
-struct Group {
+struct DenialGroup {
     count: u64,
     first_line: u64,
     /// The request of the first line; `None` if only the reason is the same.
@@ -96,7 +96,7 @@ impl Denials {
         groups.sort_by_key(|group| (u64::MAX - group.count, group.first_line));
         groups.truncate(MAX_GROUPS);
         let other_denials = denied - groups.iter().map(|group| group.count).sum::<u64>();
-        let groups = groups.into_iter().map(|group| Group::new(group, authorizer)).collect();
+        let groups = groups.into_iter().map(|group| DenialGroup::new(group, authorizer)).collect();
         let unreadable = lines.unreadable.count;
         Ok(Some(Self { decisions, denied, groups, other_denials, unreadable, identity_warning }))
     }
@@ -117,7 +117,7 @@ fn key(decision: &LoggedDecision) -> Vec<String> {
     [reason, decision.outcome.actions.join(","), decision.origin(), method, host, path].into()
 }
 
-impl Group {
+impl DenialGroup {
     fn new(LineGroup { count, first_line, decision }: LineGroup, authorizer: &Authorizer) -> Self {
         let LoggedDecision { method, host, path, user, .. } = &decision;
         let request = is_about_request(&decision).then(|| format!("{method} {host}{path}"));
@@ -138,7 +138,7 @@ impl fmt::Display for Denials {
         if self.unreadable > 0 {
             writeln!(f, "not decisions: {}", counted(self.unreadable, "line"))?;
         }
-        if let Some(Group { first_line, .. }) = self.groups.first() {
+        if let Some(DenialGroup { first_line, .. }) = self.groups.first() {
             writeln!(
                 f,
                 "details of a group: `sed -n {first_line}p LOG | rolegate explain --policy POLICY \
@@ -149,7 +149,7 @@ impl fmt::Display for Denials {
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for DenialGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { count, first_line, request, reason, first_user, explanation: explained } = self;
         write!(f, "{count:5} × ")?;

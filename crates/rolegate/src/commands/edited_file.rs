@@ -45,7 +45,7 @@ impl EditedFile {
     }
 }
 
-/// Whether a file is missing. Its folder must not be.
+/// Whether a file is missing. Fails if its folder is missing, too.
 pub(super) fn is_missing(file: &Path) -> Result<bool, CommandError> {
     let is_missing = !file.exists() && !file.is_symlink();
     if is_missing && !folder_of(file).is_dir() {
@@ -64,7 +64,7 @@ pub(super) fn contents(file: &Path) -> Result<Vec<u8>, CommandError> {
     })
 }
 
-/// The bytes with another line at the end, which ends as the first line.
+/// The bytes with another line at the end. It has the line ending of the first line.
 pub(super) fn with_line(bytes: &[u8], line: &str) -> Vec<u8> {
     let first = bytes.split_inclusive(|byte| *byte == b'\n').next();
     let ending = first.map_or("\n", line_ending);

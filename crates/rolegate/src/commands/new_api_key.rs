@@ -39,7 +39,7 @@ pub(crate) fn run(args: &NewApiKeyArgs, output: &Output) -> Result<Exit, Command
     let edited = EditedFile::lock(file, output)?;
     let bytes = with_entry(file, &edited.contents()?, &entry)?;
     edited.replace(&bytes)?;
-    // Only now: a printed key is in the file.
+    // Not earlier, so that each printed key is in the file.
     output.line(&*new.key);
     Ok(Exit::Success)
 }

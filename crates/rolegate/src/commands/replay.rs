@@ -17,11 +17,11 @@ use crate::cli::{Format, ReplayArgs};
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
 
-/// Maximum number of groups.
-const MAX_GROUPS: usize = 10_000;
-/// Maximum number of callers that are counted in each group.
+/// Maximum number of different changes.
+const MAX_CHANGES: usize = 10_000;
+/// Maximum number of callers that are counted for each change.
 const MAX_CALLERS: usize = 100;
-/// Maximum number of requests that are kept as examples of each group.
+/// Maximum number of requests that are kept as examples of each change.
 const MAX_EXAMPLES: usize = 3;
 /// Maximum number of callers that are printed for people.
 const MAX_PRINTED: usize = 8;
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ReplayArgs, output: &mut Output) -> Result<Exit, Comman
         Format::Text => output.line(&replay),
         Format::Json => output.json(&replay.report()),
     }
-    Ok(if replay.changes() == 0 { Exit::Success } else { Exit::Denied })
+    Ok(if replay.changed_requests() == 0 { Exit::Success } else { Exit::Denied })
 }
 
 /// The changes by a policy, and counts of lines.
@@ -74,8 +74,8 @@ struct Replay {
     /// Lines that are allowed or denied as before, but by another rule or for another reason.
     other_cause: u64,
     unreadable: LineNumbers,
-    groups: BTreeMap<Change, Group>,
-    /// Changes that are in no group, because there are too many.
+    changes: BTreeMap<Change, ChangedRequests>,
+    /// Changed requests that are only counted, because there are too many different changes.
     not_grouped: u64,
 }
 
@@ -91,7 +91,7 @@ struct Change {
 
 /// Requests with the same change.
 #[derive(Clone, Debug, Default, Serialize)]
-struct Group {
+struct ChangedRequests {
     count: u64,
     callers: BTreeMap<String, u64>,
     /// Requests of further callers.
@@ -107,18 +107,18 @@ struct Example {
     path: String,
 }
 
-/// A group with its change, as JSON.
+/// A change with its requests, as JSON.
 #[derive(Serialize)]
-struct ChangeGroup<'a> {
+struct ChangeReport<'a> {
     #[serde(flatten)]
     change: &'a Change,
     #[serde(flatten)]
-    group: &'a Group,
+    requests: &'a ChangedRequests,
 }
 
 impl Replay {
-    fn changes(&self) -> u64 {
-        self.groups.values().map(|group| group.count).sum::<u64>() + self.not_grouped
+    fn changed_requests(&self) -> u64 {
+        self.changes.values().map(|requests| requests.count).sum::<u64>() + self.not_grouped
     }
 
     /// The result as JSON. Programs read its keys: `otherwise` and `without_caller` are older than
@@ -127,11 +127,12 @@ impl Replay {
         let not_evaluated = self.not_evaluated.iter().map(|(why, lines)| {
             json!({ "why": why, "count": lines.count, "first_lines": lines.first_lines })
         });
-        let groups = self.groups.iter().map(|(change, group)| ChangeGroup { change, group });
+        let changes =
+            self.changes.iter().map(|(change, requests)| ChangeReport { change, requests });
         json!({
             "lines": self.lines,
             "allowed": self.allowed,
-            "changes": self.changes(),
+            "changes": self.changed_requests(),
             "otherwise": self.other_cause,
             "inexact": self.inexact,
             "without_caller": self.not_repeatable,
@@ -140,7 +141,7 @@ impl Replay {
             "unreadable": self.unreadable.count,
             "first_unreadable": self.unreadable.first_lines,
             "not_grouped": self.not_grouped,
-            "groups": groups.collect::<Vec<_>>(),
+            "groups": changes.collect::<Vec<_>>(),
         })
     }
 
@@ -170,15 +171,15 @@ impl Replay {
             return;
         }
         let change = Change { now_allowed, was, is, method: decision.method.clone() };
-        if !self.groups.contains_key(&change) && self.groups.len() >= MAX_GROUPS {
+        if !self.changes.contains_key(&change) && self.changes.len() >= MAX_CHANGES {
             self.not_grouped += 1;
             return;
         }
-        self.groups.entry(change).or_default().add(number, decision);
+        self.changes.entry(change).or_default().add(number, decision);
     }
 }
 
-impl Group {
+impl ChangedRequests {
     fn add(&mut self, line: u64, decision: &LoggedDecision) {
         self.count += 1;
         let caller = decision.caller();
@@ -196,7 +197,7 @@ impl Group {
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for ChangedRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut callers: Vec<(&String, &u64)> = self.callers.iter().collect();
         callers.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
@@ -214,11 +215,11 @@ impl fmt::Display for Group {
 
 impl fmt::Display for Replay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (change, group) in &self.groups {
+        for (change, requests) in &self.changes {
             let Change { now_allowed, was, is, method } = change;
             let answer = if *now_allowed { "now allowed" } else { "now denied" };
-            writeln!(f, "{answer}: {} {method} (was: {was}; is: {is})", group.count)?;
-            write!(f, "{group}")?;
+            writeln!(f, "{answer}: {} {method} (was: {was}; is: {is})", requests.count)?;
+            write!(f, "{requests}")?;
         }
         for (count, label) in [
             (self.not_grouped, "further changes in no group"),
@@ -242,6 +243,6 @@ impl fmt::Display for Replay {
         if self.unreadable.count > 0 {
             writeln!(f, "{} not readable: {}", self.unreadable.count, self.unreadable)?;
         }
-        write!(f, "{} of {} decisions would change", self.changes(), self.lines)
+        write!(f, "{} of {} decisions would change", self.changed_requests(), self.lines)
     }
 }

@@ -11,9 +11,9 @@ use super::input;
 use crate::cli::{BodyArgs, CallerArgs};
 use crate::error::CommandError;
 
-/// A note for requests whose needs depend on their body.
-pub(super) const NO_BODY: &str =
-    "what this operation needs depends on its body, which is taken to be empty: `--body` gives one";
+/// A note for requests to a search cluster that need other permissions with another body.
+pub(super) const NO_BODY: &str = "the permissions for this operation depend on its body, which \
+                                  counts as empty: set it by `--body`";
 
 /// A body and its type.
 #[derive(Debug, Default)]

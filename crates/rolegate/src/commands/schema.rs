@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction};
 use runtime::settings::command_of;
 use serde_json::{Map, Value, json};
 
-use crate::cli::{SchemaArgs, SchemaOf};
+use crate::cli::{SchemaArgs, SchemaKind};
 use crate::error::{CommandError, Exit};
 use crate::output::Output;
 use crate::settings::Settings;
@@ -16,12 +16,12 @@ const DECISION: &str = include_str!("../../schema/decision.json");
 
 /// Prints the schema of a kind of files.
 pub(crate) fn run(args: &SchemaArgs, output: &Output) -> Result<Exit, CommandError> {
-    match args.of {
-        SchemaOf::Policy => output.text(POLICY),
-        SchemaOf::Include => output.json(&included()),
-        SchemaOf::Cases => output.text(CASES),
-        SchemaOf::Decision => output.text(DECISION),
-        SchemaOf::Settings => output.json(&settings()),
+    match args.kind {
+        SchemaKind::Policy => output.text(POLICY),
+        SchemaKind::Include => output.json(&included()),
+        SchemaKind::Cases => output.text(CASES),
+        SchemaKind::Decision => output.text(DECISION),
+        SchemaKind::Settings => output.json(&settings()),
     }
     Ok(Exit::Success)
 }

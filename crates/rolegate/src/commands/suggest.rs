@@ -30,7 +30,7 @@ pub(crate) fn run(args: &SuggestArgs, output: &mut Output) -> Result<Exit, Comma
     let on_cluster = cluster.callers();
     if usage.nothing_allowed() && on_cluster.is_empty() {
         let help = match (inexact, usage.unnameable_methods()) {
-            (0, 0) => "write the log with `--decision-log all`; for what denied requests lack: \
+            (0, 0) => "write the log with `--decision-log all`; for permissions that are missing: \
                        `rolegate explain --policy POLICY --decision LOG`"
                 .to_owned(),
             (0, unnamed) => format!("a rule cannot name the method of {unnamed} of its requests"),
@@ -166,7 +166,7 @@ impl Suggested {
     fn text(&self) -> String {
         let mut text = String::new();
         if let Some(policy) = &self.policy {
-            text += "# Allows what the decision log shows was used. Add `identity`, and look at \
+            text += "# Allows the allowed requests of a decision log. Add `identity`, and look at \
                      each rule.\n";
             for issuer in &self.roles_from_token {
                 text += &format!(

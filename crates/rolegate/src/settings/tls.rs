@@ -12,7 +12,7 @@ use server::grpc::{ClientName, TlsFiles};
 pub struct TlsSettings {
     /// File with the certificate chain (PEM) of the listeners on TCP.
     ///
-    /// They then speak TLS only. Unix sockets and the admin listener do not.
+    /// These listeners then speak only TLS. Unix sockets and the admin listener never do.
     #[arg(long, value_name = "FILE")]
     pub tls_certificate: Option<PathBuf>,
 

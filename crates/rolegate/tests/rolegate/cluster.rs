@@ -8,7 +8,7 @@ fn explain(more: &[&str]) -> (i32, String, String) {
     run(&[&["explain", "--policy", &example("search"), "--user", "leo"][..], more].concat())
 }
 
-const NO_BODY: &str = "note:    what this operation needs depends on its body, which is taken to be empty: `--body` gives one";
+const NO_BODY: &str = "note:    the permissions for this operation depend on its body, which counts as empty: set it by `--body`";
 
 #[test]
 fn explain_takes_a_body() {
@@ -64,7 +64,7 @@ fn that_the_body_of_an_update_decides_is_said() {
             run(&[&["who-can", "--policy", &example("search")][..], &request, more].concat()).1
         };
         let out = who_can(&[]);
-        assert!(out.contains("note:    what this operation needs depends on its body"), "{out}");
+        assert!(out.contains("note:    the permissions for this operation depend on"), "{out}");
         let out = who_can(&["--body", "{}"]);
         assert!(!out.contains("depends on its body"), "{out}");
         let [method, path] = request;
@@ -137,8 +137,8 @@ fn who_can_lists_users_of_the_cluster() {
     assert!(out.starts_with("the users `ann` and `leo` by Basic\n"), "{out}");
     assert!(
         out.contains(
-            "needs:   indices:data/read/search on logs-*, which stands for logs-2026-10, logs-2026-11\nnote:    what this \
-             operation needs"
+            "needs:   indices:data/read/search on logs-*, which stands for logs-2026-10, logs-2026-11\nnote:    the \
+             permissions for this operation depend"
         ),
         "{out}"
     );

@@ -154,6 +154,6 @@ fn a_log_without_denials_or_without_decisions_is_said() {
 #[test]
 fn suggest_names_the_command_for_denials() {
     let (code, _, err) = run_with(&["suggest", "-"], &line("not_allowed", "ann", "GET", "/x"));
-    let help = "write the log with `--decision-log all`; for what denied requests lack: `rolegate explain --policy POLICY --decision LOG`";
+    let help = "write the log with `--decision-log all`; for permissions that are missing: `rolegate explain --policy POLICY --decision LOG`";
     assert!(code == 2 && err.contains(help), "{err}");
 }
