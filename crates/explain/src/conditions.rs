@@ -1,11 +1,10 @@
 //! The conditions on which a decision depends, with their parts.
 
 use std::fmt;
+use std::sync::Arc;
 
 use authorizer::{HeaderLines, ParsedRequest, Request};
-use condition::{
-    CallerInputs, Condition, Expression, Fault, Headers, Inputs, Placeholders, RequestInputs, Value,
-};
+use condition::{Condition, Expression, Fault, Headers, Inputs, RequestInputs, Value};
 use identity::{Subject, UnixTime};
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
@@ -140,50 +139,54 @@ pub struct ExplainedPart {
     pub is_true: Option<bool>,
 }
 
-/// The variables with which a request is explained.
-pub(crate) struct ExplainedInputs<'a> {
-    pub(crate) request: RequestInputs<'a>,
-    pub(crate) caller: CallerInputs<'a>,
+/// A rule that decided about a path, or whose condition failed.
+pub(crate) struct DecidingRule<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) rule: (&'a Role, &'a Rule, Effect),
+    pub(crate) path: &'a [u8],
     pub(crate) subject: Option<PatternSubject<'a>>,
+    /// The roles of the caller, each with the condition of its grant.
+    pub(crate) roles: &'a [GivenRole<'a>],
+    /// The names of these roles, and of those that they extend.
+    pub(crate) possible_roles: &'a [&'a str],
 }
 
-impl ExplainedInputs<'_> {
-    /// The conditions of a rule, of the roles by which this caller has it, and of their grants.
-    pub(crate) fn conditions(
-        &self,
-        policy: &Policy,
-        possible_roles: &[&str],
-        (role, rule): (&Role, &Rule),
-    ) -> Vec<ExplainedCondition> {
-        let scope = rule.scopes.iter().find(|scope| scope.matches(self.request.host));
-        let host = scope.map(policy::pattern::Scope::placeholders).unwrap_or_default();
-        let mut patterns = rule.resources.iter();
-        let pattern = patterns.find(|pattern| pattern.matches(self.request.path, self.subject));
-        let path = pattern.map(policy::pattern::Pattern::placeholders).unwrap_or_default();
-        let inputs = Inputs {
-            request: self.request,
-            caller: Some(&self.caller),
-            placeholders: Placeholders { path: &path, host: &host },
-            ..Inputs::default()
-        };
+impl DecidingRule<'_> {
+    /// The conditions of the rule, of the roles by which the caller has it, and of their grants.
+    pub(crate) fn conditions(&self, known: &Given<'_>) -> Vec<ExplainedCondition> {
+        let Self { policy, rule: (role, rule, _), .. } = *self;
+        let place = self.place(known);
+        let inputs = known.inputs(&place);
         let mut conditions = Vec::new();
         conditions.extend(rule.when.as_ref().map(|when| explain("the rule".into(), when, &inputs)));
-        for id in roles_with(policy, possible_roles, role) {
+        for id in roles_with(policy, self.possible_roles, role) {
             let role = policy.roles.at(id);
             let of_role = format!("the role `{}`", role.name);
             conditions.extend(role.when.as_ref().map(|when| explain(of_role, when, &inputs)));
-            for grant in policy.grants.iter().filter(|grant| grant.role == id) {
-                let Some(when) = &grant.when else { continue };
-                let CallerInputs { user, groups, .. } = &self.caller;
-                if grant.users.iter().any(|name| Some(&**name) == *user)
-                    || grant.groups.iter().any(|name| groups.contains(&&**name))
-                {
-                    let of_grant = format!("the grant of `{}`", role.name);
-                    conditions.push(explain(of_grant, when, &inputs));
-                }
+            for when in self.roles.iter().filter(|(of, _)| *of == id).filter_map(|(_, when)| *when)
+            {
+                let of_grant = format!("the grant of `{}`", role.name);
+                conditions.push(explain(of_grant, when, &inputs));
             }
         }
         conditions
+    }
+
+    /// The first host and path of the rule at which it counts, or else the first that match: a rule
+    /// counts if it does at one of them.
+    fn place(&self, known: &Given<'_>) -> Arc<Place> {
+        let Self { policy, rule: (role, rule, effect), .. } = *self;
+        let places = Place::all(rule, known.request.host, self.path, self.subject);
+        let counting = places.iter().find(|place| {
+            let of_roles = ways_of_roles(policy, self.roles, (effect, Some(place)), known);
+            let of_role = policy.role(&role.name).and_then(|id| of_roles.get(&id));
+            let ways = of_role.map(|of_role| then_rule(of_role, (rule, effect), known));
+            match effect {
+                Effect::Allow => ways.is_some_and(|ways| ways.is_always()),
+                Effect::Deny => ways.is_some_and(|ways| !ways.is_never()),
+            }
+        });
+        counting.or_else(|| places.first()).cloned().unwrap_or_default()
     }
 }
 

@@ -24,7 +24,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::conditions::{
-    Asked, ExplainedCondition, ExplainedInputs, GivenHeaders, depends_on, given_variables,
+    Asked, DecidingRule, ExplainedCondition, GivenHeaders, depends_on, given_variables,
 };
 use crate::notes::Token;
 use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
@@ -334,14 +334,18 @@ impl Explainer<'_> {
         explanation.depends_on = depends_on(policy, parsed, (&held, subject), &given);
         match decision {
             Decision::Allowed(id) | Decision::Denied(id) | Decision::ConditionFailed(id) => {
-                let Some((role, rule, effect)) = policy.rule(id) else { return };
-                let inputs = ExplainedInputs {
-                    request: RequestInputs { path, ..actual.request },
-                    caller: caller_variables.clone(),
-                    subject,
-                };
+                let Some(rule) = policy.rule(id) else { return };
                 let possible_roles: Vec<&str> = rules.engine().role_names(roles).collect();
-                explanation.conditions = inputs.conditions(policy, &possible_roles, (role, rule));
+                let deciding = DecidingRule {
+                    policy,
+                    rule,
+                    path,
+                    subject,
+                    roles: &held,
+                    possible_roles: &possible_roles,
+                };
+                explanation.conditions = deciding.conditions(&actual);
+                let (role, rule, effect) = rule;
                 explanation.rule = Some(ExplainedRule::new(role, rule, effect));
                 if matches!(decision, Decision::ConditionFailed(_)) {
                     explanation.add_missing(policy, parsed, (path, subject), [&given, &actual]);

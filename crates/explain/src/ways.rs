@@ -85,7 +85,7 @@ impl From<&Condition> for Clause {
 }
 
 impl Given<'_> {
-    fn inputs<'p>(&'p self, place: &'p Place) -> Inputs<'p> {
+    pub(crate) fn inputs<'p>(&'p self, place: &'p Place) -> Inputs<'p> {
         let Place { path, in_path, in_host } = place;
         Inputs {
             request: RequestInputs { path, ..self.request },

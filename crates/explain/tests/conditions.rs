@@ -256,3 +256,27 @@ fn explain_says_under_which_condition_a_missing_role_helps() {
         explained(&authorizer, &request("PUT", "localhost", "/refund"), subject(&["support"], &[]));
     assert!(text.contains("it is for `POST`, not `PUT`, where office"), "{text}");
 }
+
+/// A rule counts at each of its hosts and paths that match: one at which its conditions are true
+/// allows.
+#[test]
+fn explain_shows_the_conditions_at_the_path_that_decides() {
+    const RULES: &str = r#"version: 1
+identity: { basic: { verify: false } }
+roles:
+  by_rule: { allow: [{ methods: [GET], paths: ["/{id}/b", "/a/{id}"], when: path.id == 'b' }] }
+  by_role: { allow: [{ methods: [GET], paths: ["/{id}/d", "/c/{id}"] }], when: path.id == 'd' }
+  by_deny:
+    allow: [GET /**]
+    deny: [{ methods: [GET], paths: ["/{id}/f", "/e/{id}"], when: path.id == 'f' }]
+"#;
+    let authorizer = compiled(RULES);
+    for (path, role, status) in
+        [("/a/b", "by_rule", "200"), ("/c/d", "by_role", "200"), ("/e/f", "by_deny", "403")]
+    {
+        let subject = unverified_subject("ann", Some(SourceId::BASIC), &[], &[role]);
+        let text = explained(&authorizer, &request("GET", "localhost", path), subject);
+        assert!(text.starts_with(status), "{text}");
+        assert!(text.contains(": true\n") && !text.contains(": false"), "{text}");
+    }
+}
