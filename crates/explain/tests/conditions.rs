@@ -257,6 +257,11 @@ fn explain_says_under_which_condition_a_missing_role_helps() {
     assert!(text.contains("it is for `POST`, not `PUT`, where office"), "{text}");
 }
 
+fn who_can_get(policy: &str, path: &str) -> String {
+    let request = request("GET", "localhost", path);
+    Explainer::new(&compiled(policy)).who_can(&request, Duration::ZERO).to_string()
+}
+
 /// A rule counts at each of its hosts and paths that match: one at which its conditions are true
 /// allows.
 #[test]
@@ -279,4 +284,29 @@ roles:
         assert!(text.starts_with(status), "{text}");
         assert!(text.contains(": true\n") && !text.contains(": false"), "{text}");
     }
+}
+
+/// Two texts of conditions may be equal though their parts are not.
+#[test]
+fn anyone_is_listed_beside_a_role_under_the_same_condition() {
+    const RULES: &str = r#"version: 1
+identity:
+  jwt:
+    - issuer: https://id.example.com
+      audiences: [shop]
+      keys: { url: "https://id.example.com/jwks" }
+      claims: { user: sub, roles: roles }
+roles:
+  authenticated:
+    allow: [{ rule: GET /a, when: "source.ip in ['10.0.0.1'] && claims.a == 'b'" }]
+  reader: { when: "source.ip in ['10.0.0.1']", allow: [{ rule: GET /a, when: claims.a == 'b' }] }
+"#;
+    let text = who_can_get(RULES, "/a");
+    assert!(
+        text.starts_with(
+            "any token of https://id.example.com, where source.ip in ['10.0.0.1'] && \
+             claims.a == 'b'\n"
+        ),
+        "{text}"
+    );
 }

@@ -284,13 +284,12 @@ impl Callers {
                 Some((attribute, condition)) => (Some(condition.to_owned()), attribute),
                 None => (None, attribute),
             };
-            let list = lists.entry(condition).or_default();
-            list.extend((*attribute != Attribute::Anyone).then(|| attribute.clone()));
+            lists.entry(condition).or_default().push(attribute.clone());
         }
         let lines = lists.into_iter().map(|(when, list)| Self {
             when,
             condition: Condition {
-                needs: if list.is_empty() { Vec::new() } else { vec![list] },
+                needs: if list.contains(&Attribute::Anyone) { Vec::new() } else { vec![list] },
                 unless: self.condition.unless.clone(),
             },
             ..self.clone()
