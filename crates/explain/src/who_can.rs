@@ -277,4 +277,13 @@ impl Condition {
             unless: unless.into_iter().collect(),
         }
     }
+
+    /// Whether its lists show that all callers who meet the other condition meet it.
+    fn is_met_by_all(&self, other: &Self) -> bool {
+        self.unless == other.unless
+            && self.needs.iter().all(|wide| {
+                let mut lists = other.needs.iter();
+                lists.any(|narrow| narrow.iter().all(|attribute| wide.contains(attribute)))
+            })
+    }
 }

@@ -310,3 +310,22 @@ roles:
         "{text}"
     );
 }
+
+#[test]
+fn a_user_whose_condition_is_narrower_is_an_exception() {
+    const RULES: &str = r#"version: 1
+identity: { basic: { verify: false, users: { mallory: { groups: [blocked] } } } }
+roles:
+  authenticated: { when: "!('blocked' in groups)", allow: [GET /a] }
+  reader: { allow: [GET /a] }
+grants: { reader: { users: [mallory], when: "source.ip in ['10.0.0.1']" } }
+"#;
+    let text = who_can_get(RULES, "/a");
+    assert!(
+        text.starts_with(
+            "any user by Basic, except for the user `mallory`\n\
+             the user `mallory` by Basic, where source.ip in ['10.0.0.1']\n"
+        ),
+        "{text}"
+    );
+}

@@ -116,10 +116,9 @@ impl<'a> SourceCallers<'a> {
             if condition == general {
                 continue;
             }
-            // Every user has at least the roles of unlisted users. So the general condition also
-            // applies to this user, unless further attributes deny the request.
+            // Groups of this user may deny the request, or make the condition of a role false.
             if let Some(general) = &general
-                && condition.as_ref().is_none_or(|condition| condition.unless != general.unless)
+                && condition.as_ref().is_none_or(|condition| !condition.is_met_by_all(general))
             {
                 except_users.push(user.clone());
             }
