@@ -1,5 +1,6 @@
 //! The conditions on which a decision depends, with their parts.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -102,13 +103,16 @@ fn ways_of_rules(
     (roles, subject, given): (&[GivenRole<'_>], Option<PatternSubject<'_>>, &Given<'_>),
 ) -> Ways {
     let mut ways = Ways::default();
+    let mut roles_by_place: BTreeMap<Arc<Place>, BTreeMap<RoleId, Ways>> = BTreeMap::new();
     for (_, role, rule, rule_effect) in policy.rules() {
         if rule_effect != effect || !is_for(rule, parsed.method, parsed.host) {
             continue;
         }
         let Some(id) = policy.role(&role.name) else { continue };
         for place in Place::all(rule, parsed.host, path, subject) {
-            let of_roles = ways_of_roles(policy, roles, (effect, Some(&place)), given);
+            let of_roles = roles_by_place.entry(place).or_insert_with_key(|place| {
+                ways_of_roles(policy, roles, (effect, Some(place)), given)
+            });
             if let Some(of_role) = of_roles.get(&id) {
                 ways.extend(&then_rule(of_role, (rule, effect), given));
             }

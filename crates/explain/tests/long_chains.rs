@@ -19,19 +19,26 @@ const ISSUERS: &str = "identity:
 ";
 
 /// Each role extends the one before it, is granted to a user, and allows a path that all allow, and
-/// one of its own.
+/// one of its own. The user `last` has all roles. The second has a condition.
 fn chain(length: usize) -> Authorizer {
     let mut text = format!("version: 1\n{ISSUERS}roles:\n");
     for role in 0..length {
-        let extends = if role > 0 { format!("extends: [r{}], ", role - 1) } else { String::new() };
+        let start = match role {
+            0 => String::new(),
+            1 => "extends: [r0], when: \"request.headers['x-a'] == 'b'\", ".to_owned(),
+            _ => format!("extends: [r{}], ", role - 1),
+        };
         writeln!(
             text,
-            "  r{role}: {{ {extends}allow: [\"GET /all/{{id}}\", \"GET /{role}/{{user}}\"] }}"
+            "  r{role}: {{ {start}allow: [\"GET /all/{{id}}\", \"GET /{role}/{{user}}\"] }}"
         )
         .unwrap();
     }
     text += "grants:\n";
-    (0..length).for_each(|role| writeln!(text, "  r{role}: {{ users: [u{role}] }}").unwrap());
+    for role in 0..length {
+        let last = if role + 1 == length { ", last" } else { "" };
+        writeln!(text, "  r{role}: {{ users: [u{role}{last}] }}").unwrap();
+    }
     let files = document::MapFiles::new("policy.yaml", text);
     let loaded = policy::load(&files, Path::new("policy.yaml"))
         .unwrap_or_else(|problems| panic!("{problems:#?}"));
@@ -62,9 +69,13 @@ fn who_can_is_linear() {
 
 #[test]
 fn an_explanation_is_linear() {
-    for (path, user) in
-        [("/all/7", "u499"), ("/0/u499", "u499"), ("/nothing", "u499"), ("/all/7", "nobody")]
-    {
+    for (path, user) in [
+        ("/all/7", "u499"),
+        ("/all/7", "last"),
+        ("/0/u499", "u499"),
+        ("/nothing", "u499"),
+        ("/all/7", "nobody"),
+    ] {
         is_linear(|authorizer| {
             let named = NamedCaller { user, ..NamedCaller::default() };
             let subject = Explainer::new(authorizer).named_caller("", named).unwrap().unwrap();
