@@ -9,9 +9,9 @@ use condition::{
     Attribute, CallerInputs, Condition, Expression, Inputs, Known, Placeholders, RequestInputs,
     VariableKind,
 };
+use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
 use policy::pattern::{Pattern, PatternSubject, PlaceholderIndices, Scope};
-use policy::{Policy, reference};
 
 /// The maximum number of ways that are told apart. Roles that extend each other, each with a
 /// condition, have more ways than there are roles.
@@ -347,15 +347,10 @@ impl fmt::Display for Way {
     }
 }
 
-/// The value of `roles` for a caller; empty if no condition reads it.
-pub(crate) fn certain_roles<'p>(
-    policy: &'p Policy,
-    caller: &reference::Caller<'_>,
-) -> Vec<&'p str> {
-    let reads_roles = policy
-        .all_conditions()
-        .any(|when| when.expression.attributes().contains(&&Attribute::Roles));
-    if reads_roles { reference::certain_roles(policy, caller) } else { Vec::new() }
+/// Whether a condition reads `roles`.
+pub(crate) fn reads_roles(policy: &Policy) -> bool {
+    let mut conditions = policy.all_conditions();
+    conditions.any(|when| when.expression.attributes().contains(&&Attribute::Roles))
 }
 
 /// A rule without a condition that its placeholders stand for: the rule shows it itself.

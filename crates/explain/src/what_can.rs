@@ -117,7 +117,7 @@ impl Explainer<'_> {
             groups: subject.groups.iter().map(|group| &**group).collect(),
             roles: subject.roles.iter().map(|role| &**role).collect(),
         });
-        let certain = ways::certain_roles(policy, &names.unwrap_or_default());
+        let certain = reference::certain_roles(policy, &names.unwrap_or_default());
         let variables_of_caller =
             CallerInputs { roles: certain, ..authorizer::caller_inputs(subject) };
         // Without a name, the subject stands for all callers with its roles.

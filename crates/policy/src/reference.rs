@@ -142,28 +142,10 @@ fn has_role(
 /// of `roles`.
 #[must_use]
 pub fn certain_roles<'p>(policy: &'p Policy, caller: &Caller<'_>) -> Vec<&'p str> {
-    let possible = roles_of(policy, caller);
-    let certain = possible.iter().filter(|role| is_certain(policy, caller, &possible, **role));
-    let names = certain.map(|role| &*policy.roles.at(*role).name);
+    let given = given_roles(policy, caller).filter(|(_, when)| when.is_none());
+    let certain = with_extended(policy, given.map(|(role, _)| role), |role| role.when.is_none());
+    let names = certain.into_iter().map(|role| &*policy.roles.at(role).name);
     names.filter(|name| ![ANYONE, AUTHENTICATED].contains(name)).collect()
-}
-
-fn is_certain(
-    policy: &Policy,
-    caller: &Caller<'_>,
-    possible: &BTreeSet<RoleId>,
-    role: RoleId,
-) -> bool {
-    let Role { name, when, .. } = policy.roles.at(role);
-    let is_given = is_given(caller, name);
-    let mut grants =
-        policy.grants.iter().filter(|grant| grant.role == role && is_for(grant, caller));
-    let mut extending =
-        possible.iter().filter(|other| policy.roles.at(**other).extends.contains(&role));
-    when.is_none()
-        && (is_given
-            || grants.any(|grant| grant.when.is_none())
-            || extending.any(|other| is_certain(policy, caller, possible, *other)))
 }
 
 /// Whether a caller has a role by its name or by its token.
@@ -185,24 +167,35 @@ fn is_for(grant: &Grant, caller: &Caller<'_>) -> bool {
 /// those that these extend. Conditions may take some of them away.
 #[must_use]
 pub fn roles_of(policy: &Policy, caller: &Caller<'_>) -> BTreeSet<RoleId> {
-    let mut roles = BTreeSet::new();
-    roles.extend(policy.role(ANYONE));
-    if caller.user.is_some() {
-        roles.extend(policy.role(AUTHENTICATED));
-        roles.extend(caller.roles.iter().filter_map(|name| policy.role(name)));
-        for grant in &policy.grants {
-            if is_for(grant, caller) {
-                roles.insert(grant.role);
-            }
+    with_extended(policy, given_roles(policy, caller).map(|(role, _)| role), |_| true)
+}
+
+/// The roles that a caller has by its name, its groups or its token, each with the condition of its
+/// grant.
+fn given_roles<'p>(
+    policy: &'p Policy,
+    caller: &Caller<'_>,
+) -> impl Iterator<Item = (RoleId, Option<&'p Condition>)> {
+    let roles = policy.roles.entries().filter(|(_, role)| is_given(caller, &role.name));
+    let grants = policy.grants.iter().filter(|grant| is_for(grant, caller));
+    let granted = grants.map(|grant| (grant.role, grant.when.as_ref()));
+    roles.map(|(id, _)| (id, None)).chain(granted)
+}
+
+/// These roles and those that they extend, without the roles that are left out, and what only these
+/// extend.
+fn with_extended(
+    policy: &Policy,
+    roles: impl Iterator<Item = RoleId>,
+    is_kept: impl Fn(&Role) -> bool,
+) -> BTreeSet<RoleId> {
+    let mut kept = BTreeSet::new();
+    let mut unvisited: Vec<RoleId> = roles.collect();
+    while let Some(id) = unvisited.pop() {
+        let role = policy.roles.at(id);
+        if is_kept(role) && kept.insert(id) {
+            unvisited.extend(&role.extends);
         }
     }
-    let mut unvisited: Vec<RoleId> = roles.iter().copied().collect();
-    while let Some(role) = unvisited.pop() {
-        for extended in &policy.roles.at(role).extends {
-            if roles.insert(*extended) {
-                unvisited.push(*extended);
-            }
-        }
-    }
-    roles
+    kept
 }

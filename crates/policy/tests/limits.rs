@@ -6,6 +6,7 @@ use std::path::Path;
 use document::{MapFiles, Problem};
 use lint::load;
 use policy::Loaded;
+use policy::reference::{Caller, certain_roles};
 
 fn loaded(text: impl Into<Vec<u8>>) -> Result<Loaded, Vec<Problem>> {
     load(&MapFiles::new("policy.yaml", text), Path::new("policy.yaml"))
@@ -130,6 +131,35 @@ fn a_long_chain_of_roles_is_followed() {
         .collect();
     let text = format!("version: 1\nroles:\n  r0: {{ allow: [GET /a] }}\n{roles}");
     assert_eq!(loaded(text).unwrap().policy.roles.len(), 20_000);
+}
+
+/// The paths through the layers double with each of them.
+#[test]
+fn layers_of_roles_are_visited_once() {
+    use std::fmt::Write;
+    const LAYERS: usize = 60;
+    let mut text = "version: 1\nidentity: { basic: { verify: false } }\nroles:\n".to_owned();
+    for layer in 0..LAYERS {
+        let extended = match layer {
+            0 => String::new(),
+            _ => format!("extends: [a{0}, b{0}], ", layer - 1),
+        };
+        for name in ["a", "b"] {
+            writeln!(text, "  {name}{layer}: {{ {extended}allow: [GET /{name}/{layer}] }}")
+                .unwrap();
+        }
+    }
+    writeln!(
+        text,
+        "grants: {{ a{0}: {{ users: [ann], when: \"request.method == 'GET'\" }} }}",
+        LAYERS - 1
+    )
+    .unwrap();
+    let policy = loaded(text).unwrap().policy;
+    let ann = Caller { user: Some("ann"), ..Caller::default() };
+    let bob = Caller { roles: vec!["b58"], user: Some("bob"), ..Caller::default() };
+    assert_eq!(certain_roles(&policy, &ann), [""; 0]);
+    assert_eq!(certain_roles(&policy, &bob).len(), 2 * LAYERS - 3);
 }
 
 #[test]

@@ -18,14 +18,14 @@ use review::{CallerSource, Grants, Source};
 
 use super::matches::{Effects, Matches};
 use super::{Attribute, Callers, Condition};
-use crate::ways::{Given, GivenRole, Ways, certain_roles};
+use crate::ways::{Given, GivenRole, Ways, reads_roles};
 
 /// The callers who may make the request of `matches`.
 pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
     let grants = Grants::new(policy);
     let conditional = ConditionalGrants::new(policy);
     let mut callers = Vec::new();
-    let roles = certain_roles(policy, &reference::Caller::default());
+    let roles = reference::certain_roles(policy, &reference::Caller::default());
     let nobody = CallerInputs { roles, ..CallerInputs::default() };
     let known = Given { caller: Some(&nobody), ..Given::default() };
     let anonymous = matches.effects(None, grants.anyone.map(|role| (role, None)), &known);
@@ -40,6 +40,7 @@ pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
             matches,
             grants: &grants,
             conditional: &conditional,
+            reads_roles: reads_roles(policy),
         };
         callers.extend(finder.with_attributes().find().into_iter().flat_map(Callers::by_condition));
     }
@@ -81,6 +82,8 @@ struct SourceCallers<'a> {
     matches: &'a Matches<'a>,
     grants: &'a Grants<'a>,
     conditional: &'a ConditionalGrants<'a>,
+    /// Whether a condition reads `roles`.
+    reads_roles: bool,
 }
 
 impl<'a> SourceCallers<'a> {
@@ -192,7 +195,10 @@ impl<'a> SourceCallers<'a> {
             groups: groups.clone(),
             ..reference::Caller::default()
         };
-        let roles_known = if has_token { Vec::new() } else { certain_roles(self.policy, &caller) };
+        let roles_known = match self.reads_roles && !has_token {
+            true => reference::certain_roles(self.policy, &caller),
+            false => Vec::new(),
+        };
         let caller = CallerInputs { roles: roles_known, groups, ..self.known_caller(name) };
         let mut unknown = Vec::new();
         unknown.extend(user.is_none().then_some(VariableKind::User));
