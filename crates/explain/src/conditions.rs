@@ -1,6 +1,6 @@
 //! The conditions on which a decision depends, with their parts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use policy::pattern::PatternSubject;
 use serde::Serialize;
 
 use crate::one_line::OneLine;
-use crate::rules::is_for;
+use crate::rules::{ExtendingRoles, is_for};
 use crate::ways::{Given, GivenRole, Place, Ways, then_rule, ways_of_roles};
 
 /// Headers of a request of which not all are known.
@@ -152,7 +152,7 @@ pub(crate) struct DecidingRule<'a> {
     /// The roles of the caller, each with the condition of its grant.
     pub(crate) roles: &'a [GivenRole<'a>],
     /// The names of these roles, and of those that they extend.
-    pub(crate) possible_roles: &'a [&'a str],
+    pub(crate) possible_roles: HashSet<&'a str>,
 }
 
 impl DecidingRule<'_> {
@@ -163,7 +163,12 @@ impl DecidingRule<'_> {
         let inputs = known.inputs(&place);
         let mut conditions = Vec::new();
         conditions.extend(rule.when.as_ref().map(|when| explain("the rule".into(), when, &inputs)));
-        for id in roles_with(policy, self.possible_roles, role) {
+        let roles = policy.role(&role.name).map(|role| {
+            ExtendingRoles::new(policy).nearest(role, usize::MAX, |role| {
+                self.possible_roles.contains(&*policy.roles.at(role).name)
+            })
+        });
+        for id in roles.into_iter().flatten() {
             let role = policy.roles.at(id);
             let of_role = format!("the role `{}`", role.name);
             conditions.extend(role.when.as_ref().map(|when| explain(of_role, when, &inputs)));
@@ -192,24 +197,6 @@ impl DecidingRule<'_> {
         });
         counting.or_else(|| places.first()).cloned().unwrap_or_default()
     }
-}
-
-/// The role, and those of the possible roles that extend it.
-pub(crate) fn roles_with(policy: &Policy, possible_roles: &[&str], role: &Role) -> Vec<RoleId> {
-    let mut found: Vec<RoleId> = policy.role(&role.name).into_iter().collect();
-    let mut next = 0;
-    while let Some(extended) = found.get(next).copied() {
-        next += 1;
-        for (id, role) in policy.roles.entries() {
-            if role.extends.contains(&extended)
-                && possible_roles.contains(&&*role.name)
-                && !found.contains(&id)
-            {
-                found.push(id);
-            }
-        }
-    }
-    found
 }
 
 fn explain(of: String, condition: &Condition, inputs: &Inputs<'_>) -> ExplainedCondition {

@@ -335,14 +335,13 @@ impl Explainer<'_> {
         match decision {
             Decision::Allowed(id) | Decision::Denied(id) | Decision::ConditionFailed(id) => {
                 let Some(rule) = policy.rule(id) else { return };
-                let possible_roles: Vec<&str> = rules.engine().role_names(roles).collect();
                 let deciding = DecidingRule {
                     policy,
                     rule,
                     path,
                     subject,
                     roles: &held,
-                    possible_roles: &possible_roles,
+                    possible_roles: rules.engine().role_names(roles).collect(),
                 };
                 explanation.conditions = deciding.conditions(&actual);
                 let (role, rule, effect) = rule;

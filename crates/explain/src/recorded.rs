@@ -12,8 +12,7 @@ use policy::pattern::PatternSubject;
 use serde_json::{Map, Value};
 
 use crate::Explainer;
-use crate::conditions::roles_with;
-use crate::rules::{has_path, is_for};
+use crate::rules::{ExtendingRoles, has_path, is_for};
 
 /// The variables of a logged request that conditions read.
 #[derive(Clone, Debug, Default)]
@@ -181,14 +180,14 @@ fn conditions_of<'p>(
         rules.engine().roles_of(&subject.user, groups, roles)
     });
     let roles = roles.as_ref().unwrap_or_else(|| rules.engine().anonymous());
-    let possible: Vec<&str> = rules.engine().role_names(roles).collect();
-    let names: HashSet<&str> = possible.iter().copied().collect();
+    let names: HashSet<&str> = rules.engine().role_names(roles).collect();
     let of_patterns = subject.map(|subject| {
         let source = subject.source.or_else(|| policy.identity.source_of(&subject.user));
         let prefix = source.map_or("", |source| policy.identity.user_prefix(source));
         PatternSubject { user: subject.user.as_bytes(), prefix_len: prefix.len(), source }
     });
     let mut conditions = Vec::new();
+    let extending = ExtendingRoles::new(policy);
     let mut visited = HashSet::new();
     for (_, role, rule, _) in policy.rules() {
         let mut paths = parsed.paths.all().chain(parsed.paths.deny_only());
@@ -199,7 +198,14 @@ fn conditions_of<'p>(
             continue;
         }
         conditions.extend(&rule.when);
-        for id in roles_with(policy, &possible, role).into_iter().filter(|id| visited.insert(*id)) {
+        let unvisited = policy.role(&role.name).filter(|id| !visited.contains(id));
+        let unvisited = unvisited.map(|id| {
+            extending.nearest(id, usize::MAX, |id| {
+                names.contains(&*policy.roles.at(id).name) && !visited.contains(&id)
+            })
+        });
+        for id in unvisited.into_iter().flatten() {
+            visited.insert(id);
             conditions.extend(&policy.roles.at(id).when);
             let grants = policy.grants.iter().filter(|grant| grant.role == id);
             let grants = grants.filter(|grant| subject.is_some_and(|caller| is_to(grant, caller)));

@@ -1,6 +1,6 @@
 //! The rules that match a request, and the roles that extend a role.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;
 
 use policy::Policy;
@@ -92,7 +92,7 @@ impl ExtendingRoles {
 
     /// A role, and the roles that extend it, directly or not.
     pub(crate) fn with_extending(&self, role: RoleId) -> BTreeSet<RoleId> {
-        self.nearest(role, usize::MAX).into_iter().collect()
+        self.nearest(role, usize::MAX, |_| true).into_iter().collect()
     }
 
     /// The names of the first few useful roles that extend a role, directly or not.
@@ -103,23 +103,62 @@ impl ExtendingRoles {
         is_useful: impl Fn(&Role) -> bool,
     ) -> Vec<String> {
         let Some(role) = policy.role(&role.name) else { return Vec::new() };
-        let extending = self.nearest(role, MAX_VISITED);
+        let extending = self.nearest(role, MAX_VISITED, |_| true);
         let extending = extending.iter().skip(1).map(|id| policy.roles.at(*id));
         let useful = extending.filter(|role| is_useful(role)).take(MAX_LISTED);
         useful.map(|role| role.name.to_string()).collect()
     }
 
-    /// A role, and the roles that extend it, the most direct first. Follows the extensions of at
-    /// most `max_visited` roles.
-    fn nearest(&self, role: RoleId, max_visited: usize) -> Vec<RoleId> {
+    /// A role, and the roles that extend it, the most direct first: those that are included, by
+    /// roles that are. Follows the extensions of at most `max_visited` roles.
+    pub(crate) fn nearest(
+        &self,
+        role: RoleId,
+        max_visited: usize,
+        is_included: impl Fn(RoleId) -> bool,
+    ) -> Vec<RoleId> {
         let (mut distinct, mut roles) = (HashSet::from([role]), vec![role]);
         let mut visited = 0;
         while let Some(role) = roles.get(visited).copied().filter(|_| visited < max_visited) {
             visited += 1;
-            roles.extend(self.directly(role).filter(|extending| distinct.insert(*extending)));
+            let extending = self.directly(role).filter(|extending| is_included(*extending));
+            roles.extend(extending.filter(|extending| distinct.insert(*extending)));
         }
         roles
     }
+}
+
+/// Roles, and those that `next` finds from them, directly or not. Each comes after those from which
+/// it is found: the policy has no cycle of roles.
+pub(crate) fn in_order<I: Iterator<Item = RoleId>>(
+    roles: impl Iterator<Item = RoleId>,
+    next: impl Fn(RoleId) -> I,
+) -> Vec<RoleId> {
+    let mut waits_for: BTreeMap<RoleId, usize> = roles.map(|role| (role, 0)).collect();
+    let mut to_visit: Vec<RoleId> = waits_for.keys().copied().collect();
+    while let Some(role) = to_visit.pop() {
+        for found in next(role) {
+            if !waits_for.contains_key(&found) {
+                to_visit.push(found);
+            }
+            *waits_for.entry(found).or_default() += 1;
+        }
+    }
+    let ready = waits_for.iter().filter(|(_, count)| **count == 0);
+    let mut ready: Vec<RoleId> = ready.map(|(role, _)| *role).collect();
+    let mut ordered = Vec::new();
+    while let Some(role) = ready.pop() {
+        ordered.push(role);
+        for found in next(role) {
+            if let Some(count) = waits_for.get_mut(&found) {
+                *count -= 1;
+                if *count == 0 {
+                    ready.push(found);
+                }
+            }
+        }
+    }
+    ordered
 }
 
 impl fmt::Display for MissingRole {

@@ -13,6 +13,8 @@ use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
 use policy::pattern::{Pattern, PatternSubject, PlaceholderIndices, Scope};
 
+use crate::rules::in_order;
+
 /// The maximum number of ways that are told apart. Roles that extend each other, each with a
 /// condition, have more ways than there are roles.
 const MAX_WAYS: usize = 8;
@@ -387,31 +389,14 @@ pub(crate) fn ways_of_roles(
     for (role, when) in roles {
         ways.entry(*role).or_default().extend(&start.then(*when, effect, given));
     }
-    // Each role comes after those that extend it: the policy has no cycle of them.
-    let mut waits_for: BTreeMap<RoleId, usize> = ways.keys().map(|role| (*role, 0)).collect();
-    let mut to_visit: Vec<RoleId> = ways.keys().copied().collect();
-    while let Some(role) = to_visit.pop() {
-        for extended in &policy.roles.at(role).extends {
-            if !waits_for.contains_key(extended) {
-                to_visit.push(*extended);
-            }
-            *waits_for.entry(*extended).or_default() += 1;
-        }
-    }
-    let ready = waits_for.iter().filter(|(_, count)| **count == 0);
-    let mut ready: Vec<RoleId> = ready.map(|(role, _)| *role).collect();
-    while let Some(id) = ready.pop() {
+    for id in in_order(roles.iter().map(|(role, _)| *role), |role| {
+        policy.roles.at(role).extends.iter().copied()
+    }) {
         let role = policy.roles.at(id);
         let of_role = ways.remove(&id).unwrap_or_default();
         let of_role = of_role.then(role.when.as_ref(), effect, given);
         for extended in &role.extends {
             ways.entry(*extended).or_default().extend(&of_role);
-            if let Some(count) = waits_for.get_mut(extended) {
-                *count -= 1;
-                if *count == 0 {
-                    ready.push(*extended);
-                }
-            }
         }
         ways.insert(id, of_role);
     }

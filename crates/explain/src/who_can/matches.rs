@@ -11,7 +11,7 @@ use policy::pattern::{PatternSubject, Segment};
 
 use super::MatchingRule;
 use crate::lossy;
-use crate::rules::{ExplainedRule, ExtendingRoles, has_path, is_for_host};
+use crate::rules::{ExplainedRule, ExtendingRoles, has_path, in_order, is_for_host};
 use crate::ways::{Given, GivenRole, Place, Ways, roles_read_places};
 
 /// The rules that match a request, whoever makes it.
@@ -302,31 +302,12 @@ impl EffectsByRole<'_> {
                 (Effect::Deny, _) => effects.denied.extend(ways),
             }
         }
-        // Each role comes after those that it extends: the policy has no cycle of them.
-        let mut waits_for: BTreeMap<RoleId, usize> =
-            by_role.keys().map(|role| (*role, 0)).collect();
-        let mut to_visit: Vec<RoleId> = by_role.keys().copied().collect();
-        while let Some(role) = to_visit.pop() {
-            for extending in self.extending.directly(role) {
-                if !waits_for.contains_key(&extending) {
-                    to_visit.push(extending);
-                }
-                *waits_for.entry(extending).or_default() += 1;
-            }
-        }
-        let ready = waits_for.iter().filter(|(_, count)| **count == 0);
-        let mut ready: Vec<RoleId> = ready.map(|(role, _)| *role).collect();
-        while let Some(role) = ready.pop() {
+        let matched: Vec<RoleId> = by_role.keys().copied().collect();
+        for role in in_order(matched.into_iter(), |role| self.extending.directly(role)) {
             let effects = by_role.remove(&role).unwrap_or_default();
             let effects = effects.under(self.policy.roles.at(role).when.as_ref(), self.given);
             for extending in self.extending.directly(role) {
                 by_role.entry(extending).or_default().add(&effects);
-                if let Some(count) = waits_for.get_mut(&extending) {
-                    *count -= 1;
-                    if *count == 0 {
-                        ready.push(extending);
-                    }
-                }
             }
             by_role.insert(role, effects);
         }
