@@ -3,7 +3,8 @@
 //!
 //! Read [`Condition`] first. `token` and `syntax` parse a text, `check` finds out what its names
 //! mean and whether the types fit, `expression` is the result, `evaluate` computes it for the
-//! variables of a request, `reduce` what is left if only some are known. Nothing here depends on how a policy is written or compiled.
+//! variables of a request, `reduce` what is left if only some are known. Nothing here depends on how
+//! a policy is written or compiled.
 //!
 //! Bounds: the length and the depth of a text, and the number of its comparisons. Evaluation takes
 //! a step for each part of the condition and for each item of a list that it looks into; regular

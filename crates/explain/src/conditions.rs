@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::one_line::OneLine;
 use crate::rules::{ExtendingRoles, is_for};
-use crate::ways::{Given, GivenRole, Place, Ways, then_rule, ways_of_roles};
+use crate::ways::{Given, GivenRole, Place, Position, Ways, ways_of_roles};
 
 /// Headers of a request of which not all are known.
 #[derive(Clone, Copy)]
@@ -44,9 +44,9 @@ pub(crate) fn given_variables<'a>(
     }
 }
 
-/// What an explanation knows of a request.
+/// The variables of a request that is explained.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestVariables<'a> {
     /// The variables with which it is decided.
     pub(crate) request: RequestInputs<'a>,
     /// Those that the question names.
@@ -114,7 +114,7 @@ fn ways_of_rules(
                 ways_of_roles(policy, roles, (effect, Some(place)), given)
             });
             if let Some(of_role) = of_roles.get(&id) {
-                ways.extend(&then_rule(of_role, (rule, effect), given));
+                ways.extend(&of_role.under(rule.when.as_ref(), Position::Last, effect, given));
             }
         }
     }
@@ -189,7 +189,8 @@ impl DecidingRule<'_> {
         let counting = places.iter().find(|place| {
             let of_roles = ways_of_roles(policy, self.roles, (effect, Some(place)), known);
             let of_role = policy.role(&role.name).and_then(|id| of_roles.get(&id));
-            let ways = of_role.map(|of_role| then_rule(of_role, (rule, effect), known));
+            let ways =
+                of_role.map(|ways| ways.under(rule.when.as_ref(), Position::Last, effect, known));
             match effect {
                 Effect::Allow => ways.is_some_and(|ways| ways.is_always()),
                 Effect::Deny => ways.is_some_and(|ways| !ways.is_never()),

@@ -18,18 +18,18 @@ use condition::{CallerInputs, RequestInputs, VariableKind};
 use engine::{ConditionInputs, Decision};
 use identity::{Credentials, CredentialsError, Subject, UnixTime, signed_part};
 use policy::Policy;
-use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, Role, RoleId, SourceId};
+use policy::model::{ANYONE, AUTHENTICATED, Effect, Keys, RoleId, SourceId};
 use policy::pattern::PatternSubject;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::conditions::{
-    Asked, DecidingRule, ExplainedCondition, GivenHeaders, depends_on, given_variables,
+    DecidingRule, ExplainedCondition, GivenHeaders, RequestVariables, depends_on, given_variables,
 };
 use crate::notes::Token;
 use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
 use crate::subjects::unverified_subject;
-use crate::ways::{Given, GivenRole, Place, Ways, condition_of, ways_of_roles};
+use crate::ways::{Given, GivenRole, Place, Position, Ways, ways_of_roles, ways_with_role};
 use crate::{Explainer, is_false, lossy, notes};
 
 pub use cluster::{
@@ -235,8 +235,9 @@ impl Explainer<'_> {
                     let given = given_variables(request, &given_headers, self.time);
                     let request = authorizer::request_inputs(request, &lines, now);
                     let subject = subject.map(|subject| self.with_issuer(subject));
-                    let asked = Asked { request, given, caller: subject.as_ref() };
-                    self.add_decision(rules, &parsed, asked, &mut explanation);
+                    let caller = subject.as_ref();
+                    let variables = RequestVariables { request, given, caller };
+                    self.add_decision(rules, &parsed, variables, &mut explanation);
                 }
                 // A bearer token needs keys, so the note says more strongly that there are none.
                 if explanation.keys_note.is_some() && authorization.is_some_and(is_bearer) {
@@ -296,7 +297,7 @@ impl Explainer<'_> {
         self,
         rules: &Rules,
         parsed: &ParsedRequest<'_>,
-        Asked { request, given, caller }: Asked<'_>,
+        RequestVariables { request, given, caller }: RequestVariables<'_>,
         explanation: &mut Explanation,
     ) {
         let policy = self.policy();
@@ -376,7 +377,7 @@ impl Explainer<'_> {
         subject
     }
 
-    /// Shows that the identity header of a caller is set, but not its value: whoever has the value
+    /// Shows that the identity header of a caller is set, but not its value: with the value, anybody
     /// could pass for the caller.
     fn hide_identity(self, explanation: &mut Explanation) {
         let Some(header) = &self.policy().identity_header else { return };
@@ -425,18 +426,15 @@ impl Explanation {
             }
             match denial_of_authenticated.or_else(|| denials.get(&*role.name)) {
                 None => {
-                    let is_useful =
-                        |role: &Role| !denials.contains_key(&*role.name) && role.when.is_none();
-                    let extended_by = extending.names(policy, role, is_useful);
+                    let extended_by = extending.names(policy, role, |role| {
+                        !denials.contains_key(&*role.name) && role.when.is_none()
+                    });
                     let places = Place::all(rule, parsed.host, path, subject);
-                    let ways = Ways::of_rule((rule, effect), places, true, given).under(
-                        role.when.as_ref(),
-                        effect,
-                        given,
-                    );
+                    let ways = Ways::at_places((rule, effect), places, true, given);
+                    let ways = ways.under(role.when.as_ref(), Position::First, effect, given);
                     let fails = ways.is_never();
                     let when = match fails {
-                        true => condition_of((role, rule, effect), &Given::default()).condition(),
+                        true => ways_with_role((role, rule, effect), &Given::default()).condition(),
                         false => ways.condition(),
                     };
                     let rule = ExplainedRule::new(role, rule, effect);
@@ -469,8 +467,10 @@ fn denials<'p>(
             is_for(rule, parsed.method, parsed.host)
                 && paths.iter().any(|path| {
                     let places = Place::all(rule, parsed.host, path, subject);
-                    let ways = Ways::of_rule((rule, Effect::Deny), places, true, actual);
-                    !ways.under(role.when.as_ref(), Effect::Deny, actual).is_never()
+                    let ways = Ways::at_places((rule, Effect::Deny), places, true, actual);
+                    !ways
+                        .under(role.when.as_ref(), Position::First, Effect::Deny, actual)
+                        .is_never()
                 })
         }) else {
             continue;

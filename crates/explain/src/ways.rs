@@ -50,12 +50,19 @@ pub(crate) struct Place {
     in_host: PlaceholderIndices,
 }
 
-/// What is known of a request and of its caller.
+/// What is known of a request and of its caller: [`Known`] without the place of a rule.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Given<'a> {
     pub(crate) request: RequestInputs<'a>,
     pub(crate) caller: Option<&'a CallerInputs<'a>>,
     pub(crate) unknown: &'a [VariableKind],
+}
+
+/// Where a further condition is shown.
+#[derive(Clone, Copy)]
+pub(crate) enum Position {
+    First,
+    Last,
 }
 
 /// Clauses are equal if they have the same text: a policy gives each text one meaning.
@@ -185,7 +192,7 @@ impl Ways {
     }
 
     /// The ways in which a rule counts, at places where it matches, for callers who have its role.
-    pub(crate) fn of_rule(
+    pub(crate) fn at_places(
         (rule, effect): (&Rule, Effect),
         places: Vec<Arc<Place>>,
         keeps_place: bool,
@@ -195,7 +202,9 @@ impl Ways {
         for place in places {
             let mut way = Way { place: Some(place), clauses: Vec::new() };
             if let Some(when) = &rule.when {
-                let Some(longer) = way.under(&when.into(), effect, given) else { continue };
+                let Some(longer) = way.under(&when.into(), Position::First, effect, given) else {
+                    continue;
+                };
                 way = longer;
             }
             way.place = way.place.filter(|_| keeps_place);
@@ -237,29 +246,15 @@ impl Ways {
     pub(crate) fn under(
         &self,
         when: Option<&Condition>,
+        position: Position,
         effect: Effect,
         given: &Given<'_>,
     ) -> Self {
         let Some(when) = when else { return self.clone() };
         let mut ways = Self::default();
         let clause = when.into();
-        for longer in self.0.iter().filter_map(|way| way.under(&clause, effect, given)) {
+        for longer in self.0.iter().filter_map(|way| way.under(&clause, position, effect, given)) {
             ways.add(longer);
-        }
-        ways
-    }
-
-    /// The ways under a further condition, which is shown last.
-    fn then(&self, when: Option<&Condition>, effect: Effect, given: &Given<'_>) -> Self {
-        let Some(when) = when else { return self.clone() };
-        let mut ways = Self::default();
-        let clause = when.into();
-        for way in &self.0 {
-            if let Some(mut longer) = way.under(&clause, effect, given) {
-                let is_new = longer.clauses.len() > way.clauses.len();
-                longer.clauses.rotate_left(usize::from(is_new));
-                ways.add(longer);
-            }
         }
         ways
     }
@@ -270,7 +265,7 @@ impl Ways {
         for Way { place, clauses } in &self.0 {
             let mut left = Some(Way { place: place.clone(), clauses: Vec::new() });
             for clause in clauses.iter().rev() {
-                left = left.and_then(|way| way.under(clause, effect, given));
+                left = left.and_then(|way| way.under(clause, Position::First, effect, given));
             }
             if let Some(way) = left {
                 ways.add(way);
@@ -304,12 +299,21 @@ impl Ways {
 }
 
 impl Way {
-    /// This way with a further condition before the others; `None` if it is never open.
-    fn under(&self, clause: &Clause, effect: Effect, given: &Given<'_>) -> Option<Self> {
+    /// This way with a further condition; `None` if it is never open.
+    fn under(
+        &self,
+        clause: &Clause,
+        position: Position,
+        effect: Effect,
+        given: &Given<'_>,
+    ) -> Option<Self> {
         let left = given.reduce(clause, self.place.as_deref(), effect)?;
         let mut way = self.clone();
         if let Some(clause) = left.filter(|clause| !self.clauses.contains(clause)) {
-            way.clauses.insert(0, clause);
+            match position {
+                Position::First => way.clauses.insert(0, clause),
+                Position::Last => way.clauses.push(clause),
+            }
         }
         Some(way)
     }
@@ -361,8 +365,8 @@ pub(crate) fn without_placeholders(rule: &Rule) -> Rule {
     Rule { when: shown.cloned(), ..rule.clone() }
 }
 
-/// The condition under which a caller with the role of a rule has the rule.
-pub(crate) fn condition_of(
+/// The ways in which a caller with the role of a rule has the rule.
+pub(crate) fn ways_with_role(
     (role, rule, effect): (&Role, &Rule, Effect),
     given: &Given<'_>,
 ) -> Ways {
@@ -370,7 +374,8 @@ pub(crate) fn condition_of(
     let unknown = [given.unknown, &[VariableKind::Target]].concat();
     let given = Given { unknown: &unknown, ..*given };
     let rule = without_placeholders(rule);
-    Ways::of_rule((&rule, effect), places, true, &given).under(role.when.as_ref(), effect, &given)
+    let ways = Ways::at_places((&rule, effect), places, true, &given);
+    ways.under(role.when.as_ref(), Position::First, effect, &given)
 }
 
 /// A role, and the condition of the grant by which somebody has it.
@@ -387,29 +392,20 @@ pub(crate) fn ways_of_roles(
     let start = Ways(vec![Way { place: place.cloned(), clauses: Vec::new() }]);
     let mut ways: BTreeMap<RoleId, Ways> = BTreeMap::new();
     for (role, when) in roles {
-        ways.entry(*role).or_default().extend(&start.then(*when, effect, given));
+        ways.entry(*role).or_default().extend(&start.under(*when, Position::Last, effect, given));
     }
     for id in in_order(roles.iter().map(|(role, _)| *role), |role| {
         policy.roles.at(role).extends.iter().copied()
     }) {
         let role = policy.roles.at(id);
         let of_role = ways.remove(&id).unwrap_or_default();
-        let of_role = of_role.then(role.when.as_ref(), effect, given);
+        let of_role = of_role.under(role.when.as_ref(), Position::Last, effect, given);
         for extended in &role.extends {
             ways.entry(*extended).or_default().extend(&of_role);
         }
         ways.insert(id, of_role);
     }
     ways
-}
-
-/// The ways in which a rule counts for a caller who has its role in these ways.
-pub(crate) fn then_rule(
-    of_role: &Ways,
-    (rule, effect): (&Rule, Effect),
-    given: &Given<'_>,
-) -> Ways {
-    of_role.then(rule.when.as_ref(), effect, given)
 }
 
 /// A variable of a condition, or a claim.

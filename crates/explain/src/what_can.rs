@@ -19,7 +19,7 @@ use crate::conditions::{GivenHeaders, given_variables};
 use crate::explanation::{ExplainedCaller, given_roles};
 use crate::one_line::{write_condition, write_lines};
 use crate::rules::{ExplainedRule, is_for_host};
-use crate::ways::{self, Given, Ways, without_placeholders};
+use crate::ways::{Given, Position, Ways, ways_of_roles, without_placeholders};
 pub use cluster::{ClusterPermission, ClusterRole};
 pub use roles::{ClusterRoleQuery, ClusterRoles, MappedRole};
 
@@ -131,7 +131,7 @@ impl Explainer<'_> {
         let given = Given { request: variables, caller: Some(&variables_of_caller), unknown };
         let held = given_roles(policy, subject);
         let [allow, deny] = [Effect::Allow, Effect::Deny]
-            .map(|effect| ways::ways_of_roles(policy, &held, (effect, None), &given));
+            .map(|effect| ways_of_roles(policy, &held, (effect, None), &given));
         for (_, role, rule, effect) in policy.rules() {
             if !roles.contains(&*role.name) || !is_listed(rule) {
                 continue;
@@ -152,7 +152,8 @@ impl Explainer<'_> {
             let of_roles = if effect == Effect::Allow { &allow } else { &deny };
             let ways = policy.role(&role.name).and_then(|id| of_roles.get(&id));
             let ways = ways.map_or_else(Ways::always, |ways| {
-                ways::then_rule(ways, (&without_placeholders(rule), effect), &given)
+                let when = without_placeholders(rule).when;
+                ways.under(when.as_ref(), Position::Last, effect, &given)
             });
             if !possible.is_empty() && !ways.is_never() {
                 let rule = CallerRule::new((role, rule, effect), &possible, &policy.identity);

@@ -266,8 +266,8 @@ impl Condition {
         Self::default()
     }
 
-    /// Leaves out each list that contains another list: whoever meets the shorter list meets it,
-    /// too.
+    /// Leaves out each list that contains another list: a caller who meets the shorter list meets
+    /// it, too.
     fn new(needs: &[BTreeSet<Attribute>], unless: BTreeSet<Attribute>) -> Self {
         let narrowest = needs.iter().filter(|wide| {
             !needs.iter().any(|narrow| narrow.len() < wide.len() && narrow.is_subset(wide))

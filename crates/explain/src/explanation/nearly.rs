@@ -15,7 +15,7 @@ use super::ExplainedRole;
 use crate::lossy;
 use crate::one_line::write_condition;
 use crate::rules::{ExplainedRule, has_path, is_for_host};
-use crate::ways::{Given, condition_of};
+use crate::ways::{Given, ways_with_role};
 
 /// The maximum number of rules that are shown.
 const MAX_RULES: usize = 3;
@@ -74,7 +74,7 @@ impl RequestOfSubject<'_> {
         self.find(|role| roles.contains(&*role.name), &causes, given)
     }
 
-    /// The `allow` rules of every role that nearly match, whoever makes the request.
+    /// The `allow` rules of every role that nearly match, for any caller.
     pub(crate) fn near_rules_for_everyone(self, given: &Given<'_>) -> Vec<NearRule> {
         self.find(|_| true, &[Cause::Path, Cause::Host, Cause::Method], given)
     }
@@ -108,7 +108,7 @@ impl RequestOfSubject<'_> {
                 && let Some((cause, difference)) = self.difference(rule, &mut suggestions)
                 && causes.contains(&cause)
             {
-                let ways = condition_of((role, rule, effect), given);
+                let ways = ways_with_role((role, rule, effect), given);
                 // With conditions that are false for this request, it would not help.
                 if !ways.is_never() {
                     let rule = ExplainedRule::new(role, rule, effect);

@@ -4,9 +4,9 @@
 //! tokens, but the policy says which roles and groups in a token it uses. Each of them helps,
 //! denies, or has no effect on the request. So a token may make the request if it has a helping
 //! name for each interpretation of the path, and no denying name.
-
 //!
-//! What is known of a caller decides conditions: who has no token has no claims.
+//! What is known of a caller decides conditions. So a Basic user has no claims, and those of a token
+//! may have any value.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -210,11 +210,14 @@ impl<'a> SourceCallers<'a> {
     /// What is known of a caller of this source.
     fn known_caller<'n>(&'n self, user: Option<&'n str>) -> CallerInputs<'n> {
         let (issuer, scheme, claims) = match &self.source.kind {
-            CallerSource::Token { issuer } => (Some(&**issuer), "bearer", CallerClaims::Unknown),
-            CallerSource::ApiKey => (None, "api_key", CallerClaims::None),
-            CallerSource::Basic | CallerSource::Anonymous => (None, "basic", CallerClaims::None),
+            CallerSource::Token { issuer } => {
+                (Some(&**issuer), Some("bearer"), CallerClaims::Unknown)
+            }
+            CallerSource::ApiKey => (None, Some("api_key"), CallerClaims::None),
+            CallerSource::Basic => (None, Some("basic"), CallerClaims::None),
+            CallerSource::Anonymous => (None, None, CallerClaims::None),
         };
-        CallerInputs { user, issuer, scheme: Some(scheme), claims, ..CallerInputs::default() }
+        CallerInputs { user, issuer, scheme, claims, ..CallerInputs::default() }
     }
 
     /// The condition for a caller whose granted roles have these effects.

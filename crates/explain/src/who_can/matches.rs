@@ -12,9 +12,9 @@ use policy::pattern::{PatternSubject, Segment};
 use super::MatchingRule;
 use crate::lossy;
 use crate::rules::{ExplainedRule, ExtendingRoles, has_path, in_order, is_for_host};
-use crate::ways::{Given, GivenRole, Place, Ways, roles_read_places};
+use crate::ways::{Given, GivenRole, Place, Position, Ways, roles_read_places};
 
-/// The rules that match a request, whoever makes it.
+/// The rules that match a request of any caller.
 pub(super) struct Matches<'a> {
     policy: &'a Policy,
     /// What conditions may read, but the path and the caller.
@@ -179,12 +179,13 @@ impl<'a> Matches<'a> {
     ) -> MatchingRule {
         let RoleRule { id, role, rule, effect } = matched.rule;
         let roles = self.extending_roles.with_extending(id);
+        let ways = matched.ways.under(role.when.as_ref(), Position::First, effect, &self.given);
         let names = roles.iter().take(max).map(|id| self.policy.roles.at(*id).name.to_string());
         MatchingRule {
             rule: ExplainedRule::new(role, rule, effect),
             path: lossy(matched.path),
             roles: names.collect(),
-            when: matched.ways.under(role.when.as_ref(), effect, &self.given).condition(),
+            when: ways.condition(),
             more_roles: roles.len().saturating_sub(max),
             user: user.cloned(),
         }
@@ -193,8 +194,8 @@ impl<'a> Matches<'a> {
 
 /// The hosts of the rules that would match if the request were for their host.
 pub(super) fn other_hosts(policy: &Policy, request: &ParsedRequest<'_>) -> Vec<String> {
-    let is_for_other = |rule: &Rule| !is_for_host(rule, request.host);
-    let matches = Matches::among(policy, request, Given::default(), is_for_other);
+    let matches =
+        Matches::among(policy, request, Given::default(), |rule| !is_for_host(rule, request.host));
     let for_user = matches.for_user.values().flat_map(|matches| &matches.rules);
     let rules = matches.for_everyone.rules.iter().chain(for_user);
     let hosts = rules.flat_map(|matched| &matched.rule.rule.scopes).map(ToString::to_string);
@@ -211,7 +212,7 @@ impl Effects {
 
     /// The effects under a further condition.
     fn under(&self, when: Option<&Condition>, given: &Given<'_>) -> Self {
-        self.map(|ways, effect| ways.under(when, effect, given))
+        self.map(|ways, effect| ways.under(when, Position::First, effect, given))
     }
 
     /// What is left of the effects.
@@ -257,7 +258,7 @@ fn path_matches<'a>(
             let is_conditional = written.when.is_some() || keeps_place;
             let is_only_for_user = user.is_some() && {
                 let mut patterns = written.resources.iter();
-                patterns.any(|one| one.matches(path, user) && !one.matches(path, None))
+                patterns.any(|pattern| pattern.matches(path, user) && !pattern.matches(path, None))
                     && (is_conditional || !has_path(written, path, None))
             };
             if !applies || !has_path(written, path, user) || user.is_some() && !is_only_for_user {
@@ -265,7 +266,7 @@ fn path_matches<'a>(
             }
             let ways = if is_conditional {
                 let places = Place::all(written, request.host, path, user);
-                Ways::of_rule((written, effect), places, keeps_place, given)
+                Ways::at_places((written, effect), places, keeps_place, given)
             } else {
                 Ways::always()
             };
