@@ -361,8 +361,16 @@ pub(crate) fn reads_roles(policy: &Policy) -> bool {
 
 /// A rule without a condition that its placeholders stand for: the rule shows it itself.
 pub(crate) fn without_placeholders(rule: &Rule) -> Rule {
-    let shown = rule.when.as_ref().filter(|when| !when.text.starts_with('{'));
+    let shown = rule.when.as_ref().filter(|when| !is_of_placeholders(&when.expression));
     Rule { when: shown.cloned(), ..rule.clone() }
+}
+
+fn is_of_placeholders(expression: &Expression) -> bool {
+    if let Expression::And(left, right) = expression {
+        is_of_placeholders(left) && is_of_placeholders(right)
+    } else {
+        matches!(expression, Expression::IsClaim(..))
+    }
 }
 
 /// The ways in which a caller with the role of a rule has the rule.
