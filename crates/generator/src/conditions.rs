@@ -112,8 +112,9 @@ impl Generator {
                     {
                         let literals =
                             suffix.split('.').map(|label| HostLabel::Literal(label.into()));
-                        let tenant = HostLabel::Any("tenant".into());
-                        *scope = Scope::Labels([tenant].into_iter().chain(literals).collect());
+                        let name = if self.rng().percent(50) { "tenant" } else { "shop" };
+                        let first = HostLabel::Any(name.into());
+                        *scope = Scope::Labels([first].into_iter().chain(literals).collect());
                     }
                 }
             }

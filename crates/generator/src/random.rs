@@ -9,7 +9,7 @@ use policy::model::{
     ANYONE, AUTHENTICATED, Basic, ClaimPath, Claims, Grant, Identity, Issuer, Keys, Policy, Role,
     RoleId, RolesFromToken, Rule, Separator, SourceId,
 };
-use policy::pattern::{Actions, Glob, Pattern, Scope, Segment};
+use policy::pattern::{Actions, Glob, HostLabel, Pattern, Scope, Segment};
 
 /// The parameters of generated policies. Shares are in percent.
 #[derive(Clone, Debug)]
@@ -228,7 +228,13 @@ impl Generator {
         match rule.and_then(|rule| self.rng.pick(&rule.scopes)) {
             Some(Scope::Exact(exact)) => exact.to_string(),
             Some(Scope::Below(suffix)) => format!("a.{suffix}"),
-            Some(scope @ Scope::Labels(_)) => scope.to_string().replace("{tenant}", "a"),
+            Some(Scope::Labels(labels)) => {
+                let labels = labels.iter().map(|label| match label {
+                    HostLabel::Literal(literal) => &**literal,
+                    HostLabel::Any(_) => "a",
+                });
+                labels.collect::<Vec<_>>().join(".")
+            }
             None => self.rng.pick(REQUEST_HOSTS).copied().unwrap_or_default().into(),
         }
     }

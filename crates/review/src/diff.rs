@@ -163,7 +163,7 @@ fn find_differences(
     });
     let methods: BTreeSet<&str> = methods.map(|method| &**method).collect();
     let methods: Vec<&str> = methods.into_iter().collect();
-    let hosts = Hosts::new(involved.iter().flat_map(|rule| rule.scopes.iter().copied()));
+    let hosts = Hosts::new(involved.iter().flat_map(|rule| rule.scopes.iter().copied()))?;
     let patterns: Vec<&Pattern> =
         compared.patterns.iter().map(|compared| compared.pattern).collect();
     let mut cells_by_pattern = vec![RoaringBitmap::new(); patterns.len()];

@@ -5,10 +5,12 @@
 //! `a.b.test`). So the innermost scope with a host is unique, and scopes form a tree. A kind of
 //! hosts is a scope without the scopes below it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use policy::pattern::{HostLabel, Scope};
 use serde::{Serialize, Serializer};
+
+use crate::TooComplex;
 
 /// A set of hosts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -22,6 +24,25 @@ pub struct HostRegion {
     /// Whether a rule of the policies is for certain hosts only.
     #[serde(skip)]
     pub(crate) hosts_matter: bool,
+}
+
+/// The maximum number of scopes with placeholders, and of those that they share with others. `n`
+/// hosts can share 2<sup>n</sup>, and whoever proposes a change writes the policy.
+const MAX_SHARED_SCOPES: usize = 2000;
+
+/// A scope without the names of its placeholders: equal for scopes with the same hosts.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct HostsOfScope(Scope);
+
+impl HostsOfScope {
+    fn new(scope: &Scope) -> Self {
+        let Scope::Labels(labels) = scope else { return Self(scope.clone()) };
+        let labels = labels.iter().map(|label| match label {
+            HostLabel::Literal(_) => label.clone(),
+            HostLabel::Any(_) => HostLabel::Any("".into()),
+        });
+        Self(Scope::Labels(labels.collect()))
+    }
 }
 
 /// The kinds of hosts.
@@ -87,30 +108,50 @@ fn unnamed_labels(scopes: &BTreeSet<&Scope>, scope: &Scope, labels: &[HostLabel]
     }
 }
 
-/// The scopes, and what any of them share.
-fn with_intersections(scopes: BTreeSet<Scope>) -> BTreeSet<Scope> {
-    let mut all = scopes;
+/// The scopes, and what any of them share. Scopes that differ only in the names of placeholders are
+/// one, with the names that come first.
+fn with_intersections<'r>(
+    scopes: impl IntoIterator<Item = &'r Scope>,
+) -> Result<BTreeMap<HostsOfScope, Scope>, TooComplex> {
+    let (with_placeholders, without): (Vec<&Scope>, Vec<&Scope>) =
+        scopes.into_iter().partition(|scope| matches!(scope, Scope::Labels(_)));
     // Without placeholders, one of two scopes includes the other, or they share no host.
-    if !all.iter().any(|scope| matches!(scope, Scope::Labels(_))) {
-        return all;
+    let mut all = BTreeMap::new();
+    for scope in without {
+        all.entry(HostsOfScope::new(scope)).or_insert_with(|| scope.clone());
     }
-    loop {
-        let list: Vec<&Scope> = all.iter().collect();
-        let shared = list.iter().enumerate().flat_map(|(index, one)| {
-            list.iter().skip(index + 1).filter_map(|other| one.intersection(other))
-        });
-        let new: Vec<Scope> = shared.filter(|scope| !all.contains(scope)).collect();
-        if new.is_empty() {
-            return all;
+    let max = all.len() + MAX_SHARED_SCOPES;
+    // What the scopes so far share is among them, so each new scope needs to meet them only once.
+    for scope in with_placeholders {
+        let shared: Vec<Scope> =
+            all.values().filter_map(|other| scope.intersection(other)).collect();
+        for scope in [scope.clone()].into_iter().chain(shared) {
+            all.entry(HostsOfScope::new(&scope)).or_insert(scope);
         }
-        all.extend(new);
+        if all.len() > max {
+            return Err(TooComplex);
+        }
     }
+    Ok(all)
+}
+
+/// The kinds whose scopes include a host.
+fn kinds_with<'k>(
+    kinds: &'k [(Option<Scope>, String)],
+    host: &'k str,
+) -> impl Iterator<Item = usize> + 'k {
+    let with_host = kinds.iter().enumerate().filter(|(_, (scope, _))| {
+        scope.as_ref().is_none_or(|scope| scope.matches(host.as_bytes()))
+    });
+    with_host.map(|(kind, _)| kind)
 }
 
 impl Hosts {
-    pub(crate) fn new<'r>(scopes: impl IntoIterator<Item = &'r Scope>) -> Self {
-        let scopes = with_intersections(scopes.into_iter().cloned().collect());
-        let scopes: BTreeSet<&Scope> = scopes.iter().collect();
+    /// # Errors
+    /// If the scopes share too many hosts.
+    pub(crate) fn new<'r>(scopes: impl IntoIterator<Item = &'r Scope>) -> Result<Self, TooComplex> {
+        let scopes = with_intersections(scopes)?;
+        let scopes: BTreeSet<&Scope> = scopes.values().collect();
         let mut kinds = vec![(None, unnamed_host(&scopes, None, ""))];
         kinds.extend(scopes.iter().map(|scope| {
             let host = match scope {
@@ -120,20 +161,15 @@ impl Hosts {
             };
             (Some((*scope).clone()), host)
         }));
-        let including = |host: &str| -> Vec<usize> {
-            let kinds = kinds.iter().enumerate().filter(|(_, (scope, _))| {
-                scope.as_ref().is_none_or(|scope| scope.matches(host.as_bytes()))
-            });
-            kinds.map(|(kind, _)| kind).collect()
-        };
-        let depths: Vec<usize> = kinds.iter().map(|(_, host)| including(host).len()).collect();
+        let depths: Vec<usize> =
+            kinds.iter().map(|(_, host)| kinds_with(&kinds, host).count()).collect();
         // The innermost scope is the deepest: all other scopes with the host include it.
         let parents = kinds.iter().enumerate().map(|(kind, (_, host))| {
-            let outer = including(host).into_iter().filter(|outer| *outer != kind);
+            let outer = kinds_with(&kinds, host).filter(|outer| *outer != kind);
             outer.max_by_key(|outer| depths.get(*outer)).unwrap_or(0)
         });
         let parents = parents.collect();
-        Self { kinds, parents }
+        Ok(Self { kinds, parents })
     }
 
     /// A host of each kind.
@@ -191,9 +227,21 @@ impl Hosts {
 mod tests {
     use std::collections::BTreeSet;
 
-    use policy::pattern::Scope;
+    use policy::pattern::{HostLabel, Scope};
 
     use super::Hosts;
+
+    /// A host such as `{x}.test`.
+    fn with_placeholders(host: &str) -> Scope {
+        let labels = host.split('.').map(|label| {
+            let name = label.strip_prefix('{').and_then(|name| name.strip_suffix('}'));
+            name.map_or_else(
+                || HostLabel::Literal(label.into()),
+                |name| HostLabel::Any(name.into()),
+            )
+        });
+        Scope::Labels(labels.collect())
+    }
 
     /// Every set of kinds is described so that exactly its hosts are in it.
     #[test]
@@ -202,7 +250,7 @@ mod tests {
         let below = |host: &str| Scope::Below(host.into());
         let scopes =
             [below("test"), below("a.test"), exact("b.a.test"), exact("x.test"), exact("x")];
-        let hosts = Hosts::new(&scopes);
+        let hosts = Hosts::new(&scopes).unwrap();
         let all: Vec<&str> = hosts.representatives().collect();
         assert_eq!(all.len(), 6);
         for mask in 0_usize..64 {
@@ -212,6 +260,38 @@ mod tests {
                 let included = regions.iter().any(|region| region.includes(host.as_bytes()));
                 assert_eq!(included, set.contains(&kind), "{host} in {set:?}: {regions:?}");
             }
+        }
+    }
+
+    /// Another name is no other host.
+    #[test]
+    fn the_name_of_a_placeholder_distinguishes_no_hosts() {
+        for (scopes, kinds, outermost) in [
+            (&["{x}.test", "{y}.test"][..], 2, "{x}.test"),
+            (&["a.{z}.test", "{p}.{q}.test"], 3, "{p}.{q}.test"),
+            (&["{x}.{y}.test", "{y}.{x}.test", "a.{x}.test", "a.{y}.test"], 3, "{x}.{y}.test"),
+        ] {
+            let scopes: Vec<Scope> = scopes.iter().map(|host| with_placeholders(host)).collect();
+            let hosts = Hosts::new(&scopes).unwrap();
+            assert_eq!(hosts.representatives().count(), kinds, "{scopes:?}");
+            let regions = hosts.regions(&(1..kinds).collect());
+            let named = regions.iter().flat_map(|region| &region.hosts).map(Scope::to_string);
+            assert_eq!(named.collect::<Vec<_>>(), [outermost], "{regions:?}");
+        }
+    }
+
+    /// Twenty-five hosts with a label of their own share 2^25 hosts.
+    #[test]
+    fn hosts_that_share_too_many_hosts_are_too_complex() {
+        for (count, is_few) in [(8, true), (25, false)] {
+            let scopes = (0..count).map(|place| {
+                let labels = (0..count).map(|index| match index == place {
+                    true => HostLabel::Literal("a".into()),
+                    false => HostLabel::Any("x".into()),
+                });
+                Scope::Labels(labels.collect())
+            });
+            assert_eq!(Hosts::new(&scopes.collect::<Vec<_>>()).is_ok(), is_few, "{count}");
         }
     }
 }

@@ -53,8 +53,8 @@ pub use suggest::{Usage, UserId};
 /// Why two policies were not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the policies are too complex to compare: too many kinds of paths, of callers or of names \
-     match different rules, or a pattern has a segment of more than 127 characters; compare a \
+    "the policies are too complex to compare: too many kinds of paths, of hosts, of callers or of \
+     names match different rules, or a pattern has a segment of more than 127 characters; compare a \
      smaller change at a time, or evaluate the decision log of the old policy under the new one \
      with `rolegate replay`"
 )]

@@ -298,7 +298,7 @@ fn agree(pairs: u64, conditions: usize) {
     assert!(granted > all.len() && revoked > all.len(), "{granted} granted, {revoked} revoked");
     assert!(same > all.len() / 8, "{same} pairs without difference");
     let exact = sum(|met| met.exact);
-    assert!(conditions == 0 || exact > all.len(), "{exact} changes with conditions");
+    assert!(conditions == 0 || exact > all.len() / 2, "{exact} changes with conditions");
 }
 
 #[test]
