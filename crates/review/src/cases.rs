@@ -23,7 +23,7 @@ pub struct Cases {
 /// What a condition must be.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Literal {
-    /// The condition, as a policy states it.
+    /// The condition, with what its names stand for.
     pub condition: String,
     /// What it must be.
     pub is: Truth,
@@ -156,7 +156,6 @@ fn named(conditions: &[String], case: Vec<(usize, Truth)>) -> Vec<Literal> {
     });
     let mut literals: Vec<Literal> = literals.collect();
     literals.sort();
-    literals.dedup();
     literals
 }
 

@@ -12,14 +12,14 @@ use crate::worlds::{World, worlds};
 /// Conditions by number.
 #[derive(Default)]
 pub(crate) struct Conditions {
-    conditions: Vec<Interned>,
+    conditions: Vec<InternedCondition>,
     numbers: HashMap<String, usize>,
     /// The variables of all of them.
     attributes: BTreeSet<Attribute>,
     worlds: HashMap<Vec<usize>, Option<Rc<Vec<World>>>>,
 }
 
-struct Interned {
+struct InternedCondition {
     expression: Expression,
     text: String,
     in_path: bool,
@@ -39,7 +39,8 @@ pub(crate) struct Places {
 impl Conditions {
     /// The number of a condition.
     pub(crate) fn add(&mut self, condition: &Condition) -> usize {
-        self.intern((*condition.expression).clone(), text(condition))
+        // Another policy may mean something else by a name in the text as written.
+        self.intern((*condition.expression).clone(), condition.expression.to_string())
     }
 
     fn intern(&mut self, expression: Expression, text: String) -> usize {
@@ -52,7 +53,7 @@ impl Conditions {
             let in_host =
                 attributes.iter().any(|read| matches!(read, Attribute::HostPlaceholder(_)));
             self.attributes.extend(attributes.into_iter().cloned());
-            self.conditions.push(Interned { expression, text, in_path, in_host });
+            self.conditions.push(InternedCondition { expression, text, in_path, in_host });
         }
         number
     }
@@ -67,11 +68,11 @@ impl Conditions {
     }
 
     pub(crate) fn are_in_path(&self, numbers: &[usize]) -> bool {
-        self.these(numbers).any(|condition| condition.in_path)
+        self.numbered(numbers).any(|condition| condition.in_path)
     }
 
     pub(crate) fn are_in_host(&self, numbers: &[usize]) -> bool {
-        self.these(numbers).any(|condition| condition.in_host)
+        self.numbered(numbers).any(|condition| condition.in_host)
     }
 
     /// The same conditions, for the rule with these placeholders. `changed` has the variables with
@@ -82,15 +83,21 @@ impl Conditions {
         places: &Places,
         changed: &ChangedVariables,
     ) -> Vec<usize> {
-        let mut found: Vec<usize> =
-            numbers.iter().map(|number| self.one_at(*number, places, changed)).collect();
-        found.sort_unstable();
-        found.dedup();
-        found
+        let placed = numbers.iter().map(|number| self.placed_condition(*number, places, changed));
+        let mut placed: Vec<usize> = placed.collect();
+        placed.sort_unstable();
+        placed.dedup();
+        placed
     }
 
-    fn one_at(&mut self, number: usize, places: &Places, changed: &ChangedVariables) -> usize {
-        let Some(Interned { expression, text, in_path, in_host }) = self.conditions.get(number)
+    fn placed_condition(
+        &mut self,
+        number: usize,
+        places: &Places,
+        changed: &ChangedVariables,
+    ) -> usize {
+        let Some(InternedCondition { expression, text, in_path, in_host }) =
+            self.conditions.get(number)
         else {
             return number;
         };
@@ -114,12 +121,21 @@ impl Conditions {
         self.intern(renamed, text)
     }
 
-    /// The texts of conditions.
+    /// The texts of conditions. Those that differ only in the places of placeholders have these.
     pub(crate) fn texts(&self, numbers: &[usize]) -> Vec<String> {
-        self.these(numbers).map(|condition| condition.text.clone()).collect()
+        let conditions: Vec<&InternedCondition> = self.numbered(numbers).collect();
+        let texts = conditions.iter().map(|InternedCondition { expression, text, .. }| {
+            let is_unique = conditions.iter().filter(|other| other.text == *text).count() == 1;
+            let places = if is_unique { BTreeSet::new() } else { places(expression) };
+            if places.is_empty() {
+                return text.clone();
+            }
+            format!("{text} ({})", places.into_iter().collect::<Vec<_>>().join(", "))
+        });
+        texts.collect()
     }
 
-    fn these(&self, numbers: &[usize]) -> impl Iterator<Item = &Interned> {
+    fn numbered(&self, numbers: &[usize]) -> impl Iterator<Item = &InternedCondition> {
         numbers.iter().filter_map(|number| self.conditions.get(*number))
     }
 
@@ -129,7 +145,7 @@ impl Conditions {
             return known.clone();
         }
         let expressions: Vec<&Expression> =
-            self.these(numbers).map(|condition| &condition.expression).collect();
+            self.numbered(numbers).map(|condition| &condition.expression).collect();
         let enumerated = worlds(&expressions).map(Rc::new);
         self.worlds.insert(numbers.to_vec(), enumerated.clone());
         enumerated
@@ -145,33 +161,30 @@ fn under_new_policy(attribute: &Attribute) -> Attribute {
 fn placed(part: &Expression, places: &Places) -> Option<Expression> {
     match part {
         Expression::Attribute(attribute) => {
-            let place = match *found(attribute, places)? {
+            let place = match *indices(attribute, places)? {
                 [place] => format!("/{place}"),
                 _ => NO_PLACE.to_owned(),
             };
             Some(Expression::Attribute(at_place(attribute, &place)))
         }
         Expression::IsPresent(attribute) => {
-            let indices = found(attribute, places)?;
+            let indices = indices(attribute, places)?;
             Some(Expression::Constant(Constant::Bool(!indices.is_empty())))
         }
         Expression::IsClaim(attribute, claim) => {
-            let indices = found(attribute, places)?;
-            let equal = |place: &usize| {
+            let indices = indices(attribute, places)?;
+            let equalities = indices.iter().map(|place| {
                 Expression::IsClaim(at_place(attribute, &format!("/{place}")), claim.clone())
-            };
-            let equalities = indices
-                .iter()
-                .map(equal)
-                .reduce(|all, next| Expression::And(Box::new(all), Box::new(next)));
-            Some(equalities.unwrap_or(Expression::Constant(Constant::Bool(true))))
+            });
+            let all = equalities.reduce(|all, next| Expression::And(Box::new(all), Box::new(next)));
+            Some(all.unwrap_or(Expression::Constant(Constant::Bool(true))))
         }
         _ => None,
     }
 }
 
-/// The places of a placeholder.
-fn found(attribute: &Attribute, places: &Places) -> Option<Vec<usize>> {
+/// The indices of the segments or labels that a placeholder stands for.
+fn indices(attribute: &Attribute, places: &Places) -> Option<Vec<usize>> {
     let (name, all) = match attribute {
         Attribute::PathPlaceholder(name) => (name, &places.path),
         Attribute::HostPlaceholder(name) => (name, &places.host),
@@ -181,6 +194,20 @@ fn found(attribute: &Attribute, places: &Places) -> Option<Vec<usize>> {
     Some(same.map(|(_, place)| *place).collect())
 }
 
+/// The places of the placeholders in a condition that [`placed`] made, in words.
+fn places(expression: &Expression) -> BTreeSet<String> {
+    let places = expression.attributes().into_iter().filter_map(|attribute| {
+        let (kind, place) = match attribute {
+            Attribute::PathPlaceholder(place) => ("segment", place),
+            Attribute::HostPlaceholder(place) => ("label", place),
+            _ => return None,
+        };
+        let index: usize = place.strip_prefix('/')?.parse().ok()?;
+        Some(format!("{kind} {}", index + 1))
+    });
+    places.collect()
+}
+
 fn at_place(attribute: &Attribute, place: &str) -> Attribute {
     match attribute {
         Attribute::HostPlaceholder(_) => Attribute::HostPlaceholder(place.into()),
@@ -188,20 +215,42 @@ fn at_place(attribute: &Attribute, place: &str) -> Attribute {
     }
 }
 
-/// A condition as a policy states it, with the claims that its placeholders stand for.
-fn text(condition: &Condition) -> String {
-    let mut claims = Vec::new();
-    let mut expression = &*condition.expression;
-    while let Expression::And(left, right) = expression
-        && let Expression::IsClaim(
-            Attribute::PathPlaceholder(name) | Attribute::HostPlaceholder(name),
-            _,
-        ) = &**left
-    {
-        claims.push(format!("{{{name}}}"));
-        expression = right;
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use condition::{Condition, NamedConditions};
+
+    use super::{ChangedVariables, Conditions, Places};
+
+    fn parsed(text: &str, named: &NamedConditions) -> Condition {
+        let text: Arc<str> = text.into();
+        Condition::parse(&text, named).unwrap()
     }
-    claims.push(condition.text.to_string());
-    claims.dedup();
-    claims.join(" && ")
+
+    /// A change of the meaning of a name reads as what it is.
+    #[test]
+    fn a_name_with_two_meanings_is_shown_as_what_it_means() {
+        let meanings = ["user == 'ann'", "user == 'bob'"];
+        let mut conditions = Conditions::default();
+        let offices = meanings.map(|meaning| {
+            let mut named = NamedConditions::default();
+            named.add("office".into(), &parsed(meaning, &named));
+            conditions.add(&parsed("office", &named))
+        });
+        assert_eq!(conditions.texts(&offices), meanings);
+    }
+
+    #[test]
+    fn a_condition_about_two_segments_is_shown_with_each() {
+        let mut conditions = Conditions::default();
+        let id = conditions.add(&parsed("path.id == 'x'", &NamedConditions::default()));
+        let [second, third] = [1, 2].map(|index| {
+            let places = Places { path: vec![("id".into(), index)], host: Vec::new() };
+            conditions.at(&[id], &places, &ChangedVariables::default())[0]
+        });
+        assert_eq!(conditions.texts(&[second]), ["path.id == 'x'"]);
+        let both = ["path.id == 'x' (segment 2)", "path.id == 'x' (segment 3)"];
+        assert_eq!(conditions.texts(&[second, third]), both);
+    }
 }
