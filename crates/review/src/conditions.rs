@@ -105,11 +105,11 @@ pub(crate) fn answers(old: &Effects, new: &Effects) -> Vec<Answer> {
     answers.extend(attributes.iter().map(|attribute| Answer::new(vec![*attribute], old, new)));
     let mut pairs = Vec::new();
     for (index, first) in attributes.iter().enumerate() {
-        for second in attributes.iter().skip(index + 1) {
+        for (other, second) in attributes.iter().enumerate().skip(index + 1) {
             let pair = Answer::new(vec![*first, *second], old, new);
-            let is_implied = answers.iter().any(|answer| {
-                answer.allowed == pair.allowed
-                    && answer.attributes.iter().all(|attribute| pair.attributes.contains(attribute))
+            // By the answers without attributes, and with one of the two.
+            let is_implied = [0, index + 1, other + 1].into_iter().any(|place| {
+                answers.get(place).is_some_and(|answer| answer.allowed == pair.allowed)
             });
             if pair.allowed[0] != pair.allowed[1] && !is_implied {
                 pairs.push(pair);
