@@ -26,6 +26,10 @@ const MAX_PAIRS: usize = 50_000_000;
 /// The maximum number of ways in which a role gives roles under different conditions.
 const MAX_WAYS: usize = 4096;
 
+/// The maximum number of conditions of all roles of a policy, counted for each role that gives them.
+/// In a chain of `n` roles with conditions of their own it is `n`³ / 6.
+const MAX_HELD_CONDITIONS: usize = 4_000_000;
+
 /// A glob that the names of some users match, or do not match.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct NameGlob {
@@ -101,7 +105,11 @@ impl<'p> Side<'p> {
         for condition in policy.all_conditions() {
             conditions.add(condition);
         }
-        let closures = policy.roles.ids().map(|role| closure_of_role(policy, role, conditions));
+        let mut held_conditions = 0;
+        let closures = policy
+            .roles
+            .ids()
+            .map(|role| closure_of_role(policy, role, conditions, &mut held_conditions));
         let extended_by_role = closures.collect::<Result<_, _>>()?;
         let (mut by_user, mut by_group) =
             (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
@@ -179,11 +187,12 @@ impl Holding {
     }
 }
 
-/// The role and the roles that it extends, directly or not.
+/// The role and the roles that it extends, directly or not. Adds their conditions to the count.
 fn closure_of_role(
     policy: &Policy,
     role: RoleId,
     conditions: &mut Conditions,
+    held_conditions: &mut usize,
 ) -> Result<BTreeSet<Holding>, TooComplex> {
     let mut holdings = BTreeSet::new();
     let mut to_visit = vec![Holding { role, when: Vec::new() }];
@@ -195,8 +204,10 @@ fn closure_of_role(
         }
         let extended = role.extends.iter();
         to_visit.extend(extended.map(|role| Holding { role: *role, ..holding.clone() }));
+        *held_conditions += holding.when.len();
         holdings.insert(holding);
-        if holdings.len() > policy.roles.len() + MAX_WAYS {
+        if holdings.len() > policy.roles.len() + MAX_WAYS || *held_conditions > MAX_HELD_CONDITIONS
+        {
             return Err(TooComplex);
         }
     }
@@ -327,11 +338,12 @@ impl CallerKind {
         }
         let [old_policy, new_policy] = sides.each_ref().map(|side| side.policy);
         let of_tokens = source.attributes.iter().map(|(_, [old, new])| (old, new));
-        let roles_differ = [(&old.roles, &new.roles)]
-            .into_iter()
-            .chain(of_tokens)
-            .any(|(old, new)| certain_names(old, old_policy) != certain_names(new, new_policy));
-        if roles_differ {
+        let mut roles = [(&old.roles, &new.roles)].into_iter().chain(of_tokens);
+        // Few conditions read the roles, and there are many names to compare.
+        if conditions.read(&Variable::Roles)
+            && roles
+                .any(|(old, new)| certain_names(old, old_policy) != certain_names(new, new_policy))
+        {
             changed.push(Variable::Roles);
         }
         changed.retain(|variable| conditions.read(variable));

@@ -5,6 +5,7 @@
 //! requests: a method, a kind of hosts, and a cell. One *representative* of each kind is evaluated.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use policy::Policy;
 use policy::model::Effect;
@@ -129,7 +130,7 @@ pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
 struct ChangeKey {
     direction: Direction,
     region: Region,
-    cases: Option<Cases>,
+    cases: Option<Rc<Cases>>,
     cause: Cause,
 }
 
@@ -195,7 +196,7 @@ fn find_differences(
     let mut evaluator =
         Evaluator { rules: &compared.rules, scopes: &scopes, conditions, answers: HashMap::new() };
     let mut evaluated: BTreeMap<Attributes, EvaluatedPoints> = BTreeMap::new();
-    let mut changed: BTreeMap<(Attributes, Direction, Option<Cases>), RoaringBitmap> =
+    let mut changed: BTreeMap<(Attributes, Direction, Option<Rc<Cases>>), RoaringBitmap> =
         BTreeMap::new();
     for (cell, rules) in (0..).zip(&rules_by_cell) {
         for method in 0..method_count {
@@ -487,6 +488,7 @@ impl Changes {
             let ChangeKey { direction, region, cases, cause } = key;
             let to_anyone = direction == Direction::Granted
                 && who.iter().any(|who| who.source == CallerSource::Anonymous);
+            let cases = cases.map(Rc::unwrap_or_clone);
             changes.push(Change { direction, region, cases, because: cause, who, to_anyone });
         }
         changes.sort_by_key(|change| (change.direction, !change.to_anyone));

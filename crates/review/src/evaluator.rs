@@ -1,6 +1,7 @@
 //! The answers of both policies for points, in each world of the conditions that matter there.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use policy::model::Effect;
 
@@ -14,7 +15,7 @@ use crate::worlds::World;
 #[derive(Default)]
 pub(crate) struct PointAnswers {
     /// The callers to whom it is granted, or from whom it is revoked. Without cases, it always is.
-    pub(crate) changes: Vec<(Attributes, Direction, Option<Cases>)>,
+    pub(crate) changes: Vec<(Attributes, Direction, Option<Rc<Cases>>)>,
     /// For all attributes that have an effect: whether the new policy always allows the point, and
     /// whether it always denies it.
     pub(crate) always: Vec<(Attributes, [bool; 2])>,
@@ -54,11 +55,11 @@ pub(crate) fn point_answers(
         }
         let answers = answers(&old, &new);
         attributes.extend(answers.iter().map(|answer| answer.attributes.clone()));
-        effects.push((old, new, answers, worlds));
+        effects.push((new, answers, worlds));
     }
     let mut point = PointAnswers::default();
     let mut applies: BTreeMap<(Attributes, Direction), Vec<bool>> = BTreeMap::new();
-    for (.., answers, in_worlds) in &effects {
+    for (_, answers, in_worlds) in &effects {
         for answer in changes(answers) {
             let key = (answer.attributes.clone(), answer.direction());
             let applies = applies.entry(key).or_insert_with(|| vec![false; worlds.len()]);
@@ -70,17 +71,17 @@ pub(crate) fn point_answers(
         }
     }
     let texts = conditions.texts(&numbers);
-    let mut described: HashMap<Vec<bool>, Option<Cases>> = HashMap::new();
+    let mut described: HashMap<Vec<bool>, Option<Rc<Cases>>> = HashMap::new();
     for ((attributes, direction), applies) in applies {
         let cases = described
             .entry(applies)
-            .or_insert_with_key(|applies| Cases::new(&texts, &worlds, applies))
+            .or_insert_with_key(|applies| Cases::new(&texts, &worlds, applies).map(Rc::new))
             .clone();
         point.changes.push((attributes, direction, cases));
     }
     for attributes in attributes {
         let allowed: BTreeSet<bool> =
-            effects.iter().map(|(_, new, ..)| new.allow(&attributes)).collect();
+            effects.iter().map(|(new, ..)| new.allow(&attributes)).collect();
         let always = [true, false].map(|always| allowed == BTreeSet::from([always]));
         point.always.push((attributes, always));
     }
@@ -109,7 +110,7 @@ fn bounds(rules: &[&CallerRule<'_>]) -> PointAnswers {
     ] {
         attributes.extend(answers.iter().map(|answer| answer.attributes.clone()));
         for answer in changes(&answers).filter(|answer| answer.direction() == direction) {
-            let cases = Some(Cases::too_many());
+            let cases = Some(Rc::new(Cases::too_many()));
             point.changes.push((answer.attributes.clone(), direction, cases));
         }
     }

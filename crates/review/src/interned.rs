@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use condition::{Attribute, Condition, Constant, Expression};
 use policy::pattern::PlaceholderIndices;
@@ -14,6 +15,9 @@ use crate::worlds::{World, worlds};
 pub(crate) struct Conditions {
     conditions: Vec<InternedCondition>,
     numbers: HashMap<String, usize>,
+    /// The numbers of conditions by address: each is asked for many times. The condition is kept,
+    /// so that no other gets its address.
+    numbers_by_address: HashMap<*const Expression, (usize, Arc<Expression>)>,
     /// The variables of all of them.
     attributes: BTreeSet<Attribute>,
     worlds: HashMap<Vec<usize>, Option<Rc<Vec<World>>>>,
@@ -39,8 +43,16 @@ pub(crate) struct Places {
 impl Conditions {
     /// The number of a condition.
     pub(crate) fn add(&mut self, condition: &Condition) -> usize {
+        let address = Arc::as_ptr(&condition.expression);
+        if let Some((number, _)) = self.numbers_by_address.get(&address) {
+            return *number;
+        }
         // Another policy may mean something else by a name in the text as written.
-        self.intern((*condition.expression).clone(), condition.expression.to_string())
+        let expression = Expression::clone(&condition.expression);
+        let text = expression.to_string();
+        let number = self.intern(expression, text);
+        self.numbers_by_address.insert(address, (number, Arc::clone(&condition.expression)));
+        number
     }
 
     fn intern(&mut self, expression: Expression, text: String) -> usize {
