@@ -229,7 +229,7 @@ pub enum Keys {
 }
 
 /// Which claims of a token contain the names.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     /// The user name, a string; `sub` if not set.
     pub user: ClaimPath,

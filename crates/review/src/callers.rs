@@ -70,7 +70,7 @@ pub(crate) struct SideCaller {
     pub(crate) source: Option<SourceId>,
     /// Its roles, without the roles that only some tokens give.
     pub(crate) roles: BTreeSet<Holding>,
-    /// The groups that it has without those that only some tokens give, and how tokens give them.
+    /// The groups that it has, without those that only some tokens give.
     groups: Vec<String>,
 }
 
@@ -98,6 +98,8 @@ pub(crate) struct SourceCallers {
     /// The roles and groups that its tokens can have, each with the roles that it gives under each
     /// policy.
     pub(crate) attributes: Vec<(Attribute, RolesOnSides)>,
+    /// Whether each policy finds other names in its tokens.
+    token_names_differ: bool,
 }
 
 impl<'p> Side<'p> {
@@ -161,10 +163,6 @@ impl<'p> Side<'p> {
         let roles = self.add_extended(reserved.chain(granted));
         let mut groups = groups.to_vec();
         groups.sort();
-        groups.extend(source.issuer.map(|issuer| {
-            let claims = &issuer.claims;
-            format!("{}\0{:?}\0{:?}", issuer.group_prefix, claims.groups, claims.separator)
-        }));
         SideCaller {
             name: Some(name),
             prefix: prefix.len(),
@@ -235,6 +233,7 @@ pub(crate) fn sources(sides: &[Side<'_>; 2]) -> Result<Vec<SourceCallers>, TooCo
         source: CallerSource::Anonymous,
         kinds: vec![anonymous],
         attributes: Vec::new(),
+        token_names_differ: false,
     }];
     let mut sources: BTreeMap<CallerSource, SourceOnSides<'_>> = BTreeMap::new();
     for (index, side) in sides.iter().enumerate() {
@@ -315,7 +314,13 @@ fn source_callers(
             kinds.push(CallerKind { users: Users::Unlisted(globs), sides });
         }
     }
-    Ok(SourceCallers { source, kinds, attributes: attributes(sides, on_sides) })
+    let [old_names, new_names] = on_sides.each_ref().map(|source| {
+        let issuer = source.as_ref()?.issuer?;
+        Some((&issuer.group_prefix, &issuer.claims))
+    });
+    let token_names_differ = old_names != new_names;
+    let attributes = attributes(sides, on_sides);
+    Ok(SourceCallers { source, kinds, attributes, token_names_differ })
 }
 
 impl CallerKind {
@@ -335,6 +340,9 @@ impl CallerKind {
         }
         if !changed.is_empty() || old.groups != new.groups {
             changed.push(Variable::Groups);
+        }
+        if source.token_names_differ {
+            changed.extend([Variable::User, Variable::Groups, Variable::Roles]);
         }
         let [old_policy, new_policy] = sides.each_ref().map(|side| side.policy);
         let of_tokens = source.attributes.iter().map(|(_, [old, new])| (old, new));

@@ -62,8 +62,8 @@ impl Truth {
 
 impl Cases {
     /// Cases that were too many to be looked at.
-    pub(crate) const fn too_many() -> Self {
-        Self { any_of: Vec::new(), exact: false }
+    pub(crate) fn too_many() -> Self {
+        Self { any_of: vec![Vec::new()], exact: false }
     }
 
     /// Describes those of the `worlds` of these conditions for which `applies` is true; `None` if it
@@ -133,15 +133,15 @@ fn selected<'w>(worlds: &'w [World], applies: &[bool], wanted: bool) -> Vec<&'w 
 
 /// All that is so in a world.
 fn literals(world: &World) -> Vec<(usize, Truth)> {
-    let of_condition = |(condition, truth): (usize, &Option<bool>)| {
+    let literals = world.iter().enumerate().flat_map(|(condition, truth)| {
         let all: &[Truth] = match truth {
             Some(true) => &[Truth::True, Truth::NotFalse],
             Some(false) => &[Truth::NotTrue, Truth::False],
             None => &[Truth::NotTrue, Truth::NotFalse, Truth::NotComputable],
         };
         all.iter().map(move |truth| (condition, *truth))
-    };
-    world.iter().enumerate().flat_map(of_condition).collect()
+    });
+    literals.collect()
 }
 
 fn is_case(case: &[(usize, Truth)], world: &World) -> bool {

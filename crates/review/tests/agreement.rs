@@ -13,7 +13,7 @@ use std::thread;
 
 use condition::{CallerInputs, Condition, Inputs, NamedConditions};
 use generator::{Generator, OwnedCaller, OwnedInputs, Rng, Shape};
-use policy::model::{ClaimPath, Policy, SourceId};
+use policy::model::{ClaimPath, Policy, Role, RoleId, SourceId};
 use policy::pattern::{Glob, PatternSubject};
 use policy::reference::{certain_roles, decide_with};
 use policy::{AccessRequest, Decision};
@@ -115,9 +115,6 @@ fn applies(
     inputs: &OwnedInputs,
 ) -> Option<bool> {
     let Some(cases) = &change.cases else { return Some(true) };
-    if cases.any_of.is_empty() {
-        return None;
-    }
     let variables =
         CallerInputs { roles: certain_roles(policy, &caller.borrowed()), ..inputs.caller(caller) };
     let mut request_inputs = inputs.request();
@@ -372,5 +369,35 @@ fn conditions_with_one_meaning_are_no_difference() {
     ] {
         let diff = diff(&policy(old), &policy(new)).unwrap();
         assert_eq!(diff.changes.is_empty(), is_same, "{old:?} {new:?}\n{diff}");
+    }
+}
+
+/// What `user` is under the new policy depends on the token.
+#[test]
+fn a_condition_about_users_differs_if_tokens_name_them_by_another_claim() {
+    let old = policy(["user == 'a'", ""]);
+    let mut new = old.clone();
+    new.identity.jwt[0].claims.user = ClaimPath(vec!["email".into()]);
+    let diff = diff(&old, &new).unwrap();
+    assert!(diff.to_string().contains("(under the new policy)"), "{diff}");
+}
+
+/// Each role has the conditions of all roles above it: the sum grows with the third power.
+#[test]
+fn a_long_chain_of_roles_with_conditions_of_their_own_is_too_complex() {
+    for (count, is_short) in [(50, true), (400, false)] {
+        let mut policy = policy(["", ""]);
+        let role = policy.roles[0].clone();
+        let roles = (0..count).map(|number| {
+            let when: Arc<str> = format!("user == 'u{number}'").into();
+            Role {
+                name: format!("role{number}").into(),
+                extends: (number + 1 < count).then(|| RoleId(number + 1)).into_iter().collect(),
+                when: Some(Condition::parse(&when, &NamedConditions::default()).unwrap()),
+                ..role.clone()
+            }
+        });
+        policy.roles = roles.collect::<Vec<_>>().into();
+        assert_eq!(diff(&policy, &policy).is_ok(), is_short, "{count} roles");
     }
 }
