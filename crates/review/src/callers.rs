@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::TooComplex;
 use crate::conditions::Attribute;
-use crate::grants::{CallerSource, Grants, Source};
+use crate::grants::{CallerSource, GrantedRole, Grants, Source};
 use crate::interned::{ChangedVariables, Conditions};
 use crate::segments::{GlobStates, representatives};
 
@@ -45,10 +45,6 @@ pub struct NameGlob {
 pub(crate) struct Side<'p> {
     pub(crate) policy: &'p Policy,
     grants: Grants<'p>,
-    /// The roles that a user is granted, each with the condition of the grant.
-    by_user: HashMap<&'p str, Vec<(RoleId, Option<usize>)>>,
-    /// The same for groups.
-    by_group: HashMap<&'p str, Vec<(RoleId, Option<usize>)>>,
     /// Each role with the roles that it extends, directly or not.
     extended_by_role: IdVec<RoleId, BTreeSet<Holding>>,
 }
@@ -113,27 +109,18 @@ impl<'p> Side<'p> {
             .ids()
             .map(|role| closure_of_role(policy, role, conditions, &mut held_conditions));
         let extended_by_role = closures.collect::<Result<_, _>>()?;
-        let (mut by_user, mut by_group) =
-            (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
-        for grant in &policy.grants {
-            let granted = (grant.role, grant.when.as_ref().map(|when| conditions.add(when)));
-            for user in &grant.users {
-                by_user.entry(&**user).or_default().push(granted);
-            }
-            for group in &grant.groups {
-                by_group.entry(&**group).or_default().push(granted);
-            }
-        }
-        Ok(Self { policy, grants: Grants::new(policy), by_user, by_group, extended_by_role })
+        Ok(Self { policy, grants: Grants::new(policy), extended_by_role })
     }
 
     /// These roles, each under a condition, and the roles that they extend.
-    fn add_extended(
+    fn with_extended(
         &self,
-        roles: impl IntoIterator<Item = (RoleId, Option<usize>)>,
+        roles: impl IntoIterator<Item = GrantedRole<'p>>,
+        conditions: &mut Conditions,
     ) -> BTreeSet<Holding> {
         let mut holdings = BTreeSet::new();
         for (role, condition) in roles {
+            let condition = condition.map(|condition| conditions.add(condition));
             holdings.extend(
                 self.extended_by_role.at(role).iter().map(|holding| holding.also_when(condition)),
             );
@@ -141,26 +128,27 @@ impl<'p> Side<'p> {
         holdings
     }
 
-    fn anonymous(&self) -> SideCaller {
+    fn anonymous(&self, conditions: &mut Conditions) -> SideCaller {
         let roles = self.grants.anyone.map(|role| (role, None));
-        SideCaller { roles: self.add_extended(roles), ..SideCaller::default() }
+        SideCaller { roles: self.with_extended(roles, conditions), ..SideCaller::default() }
     }
 
     /// The user with this name (given without prefix); anonymous if the source does not have the
     /// user.
-    fn caller(&self, source: Option<&Source<'_>>, name: &str) -> SideCaller {
-        let Some(source) = source else { return self.anonymous() };
+    fn caller(
+        &self,
+        source: Option<&Source<'_>>,
+        name: &str,
+        conditions: &mut Conditions,
+    ) -> SideCaller {
+        let Some(source) = source else { return self.anonymous(conditions) };
         let listed = source.listed.get(name);
         if listed.is_none() && !source.is_open {
-            return self.anonymous();
+            return self.anonymous(conditions);
         }
         let (prefix, groups) = (source.user_prefix, listed.map_or(&[][..], Vec::as_slice));
         let name = format!("{prefix}{name}");
-        let reserved = self.grants.roles(None, &[]).map(|role| (role, None));
-        let by_user = self.by_user.get(&*name).into_iter();
-        let by_group = groups.iter().filter_map(|group| self.by_group.get(&**group));
-        let granted = by_user.chain(by_group).flatten().copied();
-        let roles = self.add_extended(reserved.chain(granted));
+        let roles = self.with_extended(self.grants.roles(Some(&name), groups), conditions);
         let mut groups = groups.to_vec();
         groups.sort();
         SideCaller {
@@ -223,11 +211,14 @@ impl SideCaller {
 }
 
 /// All callers, by their sources.
-pub(crate) fn sources(sides: &[Side<'_>; 2]) -> Result<Vec<SourceCallers>, TooComplex> {
+pub(crate) fn sources(
+    sides: &[Side<'_>; 2],
+    conditions: &mut Conditions,
+) -> Result<Vec<SourceCallers>, TooComplex> {
     let names = DistinguishedNames::new(sides)?;
     let anonymous = CallerKind {
         users: Users::Listed(Vec::new()),
-        sides: sides.each_ref().map(Side::anonymous),
+        sides: sides.each_ref().map(|side| side.anonymous(conditions)),
     };
     let mut callers = vec![SourceCallers {
         source: CallerSource::Anonymous,
@@ -245,7 +236,7 @@ pub(crate) fn sources(sides: &[Side<'_>; 2]) -> Result<Vec<SourceCallers>, TooCo
         }
     }
     for (kind, on_sides) in sources {
-        callers.push(source_callers(kind, sides, &on_sides, &names)?);
+        callers.push(source_callers(kind, sides, &on_sides, &names, conditions)?);
     }
     Ok(callers)
 }
@@ -261,6 +252,7 @@ fn source_callers(
     sides: &[Side<'_>; 2],
     on_sides: &SourceOnSides<'_>,
     distinguished: &DistinguishedNames<'_>,
+    conditions: &mut Conditions,
 ) -> Result<SourceCallers, TooComplex> {
     let accepting: Vec<_> = sides
         .iter()
@@ -289,7 +281,7 @@ fn source_callers(
     let mut kinds: Vec<CallerKind> = Vec::new();
     let mut kinds_by_roles: HashMap<KindKey, usize> = HashMap::new();
     for name in &names {
-        let callers = callers_on_sides(sides, on_sides, name);
+        let callers = callers_on_sides(sides, on_sides, name, conditions);
         let whole_name = callers.iter().rev().find_map(|caller| caller.name.clone());
         let Some(whole_name) = whole_name else { continue };
         let [old, new] = &callers;
@@ -310,7 +302,7 @@ fn source_callers(
     }
     if open.is_some() {
         for (name, globs) in distinguished.unlisted(&names, &prefixes)? {
-            let sides = callers_on_sides(sides, on_sides, &name);
+            let sides = callers_on_sides(sides, on_sides, &name, conditions);
             kinds.push(CallerKind { users: Users::Unlisted(globs), sides });
         }
     }
@@ -319,7 +311,7 @@ fn source_callers(
         Some((&issuer.group_prefix, &issuer.claims))
     });
     let token_names_differ = old_names != new_names;
-    let attributes = attributes(sides, on_sides);
+    let attributes = attributes(sides, on_sides, conditions);
     Ok(SourceCallers { source, kinds, attributes, token_names_differ })
 }
 
@@ -371,9 +363,11 @@ fn callers_on_sides(
     sides: &[Side<'_>; 2],
     on_sides: &SourceOnSides<'_>,
     name: &str,
+    conditions: &mut Conditions,
 ) -> [SideCaller; 2] {
     let ([old, new], [old_source, new_source]) = (sides, on_sides);
-    [old.caller(old_source.as_ref(), name), new.caller(new_source.as_ref(), name)]
+    [(old, old_source), (new, new_source)]
+        .map(|(side, source)| side.caller(source.as_ref(), name, conditions))
 }
 
 /// The roles under each policy.
@@ -384,6 +378,7 @@ type RolesOnSides = [BTreeSet<Holding>; 2];
 fn attributes(
     sides: &[Side<'_>; 2],
     on_sides: &SourceOnSides<'_>,
+    conditions: &mut Conditions,
 ) -> Vec<(Attribute, RolesOnSides)> {
     let mut attributes = BTreeMap::<(bool, String), (Attribute, RolesOnSides)>::new();
     for (index, (side, source)) in sides.iter().zip(on_sides).enumerate() {
@@ -400,12 +395,8 @@ fn attributes(
                 .entry(key)
                 .or_insert_with(|| (attribute.clone(), RolesOnSides::default()));
             entry.0 = attribute;
-            let granted = match &entry.0 {
-                Attribute::Role(_) => roles.into_iter().map(|role| (role, None)).collect(),
-                Attribute::Group(name) => side.by_group.get(&**name).cloned().unwrap_or_default(),
-            };
             if let Some(roles_on_side) = entry.1.get_mut(index) {
-                roles_on_side.extend(side.add_extended(granted));
+                roles_on_side.extend(side.with_extended(roles, conditions));
             }
         }
     }

@@ -111,7 +111,7 @@ pub fn diff(old: &Policy, new: &Policy) -> Result<Diff, TooComplex> {
     let rule_sets = RuleSets::new(&sides, &conditions);
     let mut representatives = RepresentativeCache::default();
     let mut changes = Changes::default();
-    for source in callers::sources(&sides)? {
+    for source in callers::sources(&sides, &mut conditions)? {
         let mut differences = Vec::new();
         for kind in &source.kinds {
             differences.push(if rule_sets.may_differ(&sides, kind, &source, &conditions) {

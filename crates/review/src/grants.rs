@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Display;
 
+use condition::Condition;
 use policy::Policy;
 use policy::model::{ANYONE, AUTHENTICATED, ApiKeys, Basic, Identity, Issuer, RoleId, SourceId};
 use serde::Serialize;
@@ -52,6 +53,9 @@ impl CallerSource {
     }
 }
 
+/// A role, and the condition of the grant by which somebody has it.
+pub type GrantedRole<'p> = (RoleId, Option<&'p Condition>);
+
 /// The roles that a policy grants, by user and by group.
 #[derive(Debug)]
 pub struct Grants<'p> {
@@ -59,23 +63,23 @@ pub struct Grants<'p> {
     pub anyone: Option<RoleId>,
     authenticated: Option<RoleId>,
     /// The grants to users, whose names have the prefix of their source.
-    pub by_user: HashMap<&'p str, Vec<RoleId>>,
-    /// The grants to groups.
-    pub by_group: BTreeMap<&'p str, Vec<RoleId>>,
+    pub by_user: HashMap<&'p str, Vec<GrantedRole<'p>>>,
+    by_group: BTreeMap<&'p str, Vec<GrantedRole<'p>>>,
 }
 
 impl<'p> Grants<'p> {
     /// Indexes the grants of a policy.
     #[must_use]
     pub fn new(policy: &'p Policy) -> Self {
-        let mut by_user: HashMap<_, Vec<RoleId>> = HashMap::new();
-        let mut by_group: BTreeMap<_, Vec<RoleId>> = BTreeMap::new();
+        let (mut by_user, mut by_group) =
+            (HashMap::<_, Vec<_>>::new(), BTreeMap::<_, Vec<_>>::new());
         for grant in &policy.grants {
+            let granted = (grant.role, grant.when.as_ref());
             for user in &grant.users {
-                by_user.entry(&**user).or_default().push(grant.role);
+                by_user.entry(&**user).or_default().push(granted);
             }
             for group in &grant.groups {
-                by_group.entry(&**group).or_default().push(grant.role);
+                by_group.entry(&**group).or_default().push(granted);
             }
         }
         let (anyone, authenticated) = (policy.role(ANYONE), policy.role(AUTHENTICATED));
@@ -84,10 +88,15 @@ impl<'p> Grants<'p> {
 
     /// The roles that are granted to an authenticated caller, without the roles in its token and
     /// the roles that these extend. Without `user`, the caller has a name that is in no grant.
-    pub fn roles(&self, user: Option<&str>, groups: &[String]) -> impl Iterator<Item = RoleId> {
+    pub fn roles(
+        &self,
+        user: Option<&str>,
+        groups: &[String],
+    ) -> impl Iterator<Item = GrantedRole<'p>> {
+        let reserved = self.anyone.into_iter().chain(self.authenticated).map(|role| (role, None));
         let by_user = user.and_then(|user| self.by_user.get(user)).into_iter().flatten();
         let by_group = groups.iter().filter_map(|group| self.by_group.get(&**group)).flatten();
-        self.anyone.into_iter().chain(self.authenticated).chain(by_user.chain(by_group).copied())
+        reserved.chain(by_user.chain(by_group).copied())
     }
 }
 
@@ -155,14 +164,15 @@ impl<'p> Source<'p> {
 
     /// The roles and groups in its tokens that the policy uses, each with the roles that it gives.
     #[must_use]
-    pub fn attributes(
+    pub fn attributes<'g>(
         &self,
         policy: &Policy,
-        grants: &Grants<'_>,
-    ) -> Vec<(Attribute, Vec<RoleId>)> {
+        grants: &Grants<'g>,
+    ) -> Vec<(Attribute, Vec<GrantedRole<'g>>)> {
         let gives = |role: &str| self.issuer.is_some_and(|issuer| issuer.may_give(role));
         let roles = policy.roles.entries().filter(|(_, role)| gives(&role.name));
-        let roles = roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![id]));
+        let roles =
+            roles.map(|(id, role)| (Attribute::Role(role.name.to_string()), vec![(id, None)]));
         let groups = grants.by_group.iter().filter(|(group, _)| {
             let name = self.group_prefix().and_then(|prefix| group.strip_prefix(prefix));
             name.is_some_and(|name| !name.is_empty())

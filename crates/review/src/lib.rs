@@ -44,7 +44,7 @@ pub use callers::NameGlob;
 pub use cases::{Cases, Literal, Truth};
 pub use conditions::{Attribute, Condition, Direction};
 pub use diff::{Cause, Change, Diff, Who, diff};
-pub use grants::{CallerSource, Grants, Source, join, quote_names};
+pub use grants::{CallerSource, GrantedRole, Grants, Source, join, quote_names};
 pub use hosts::HostRegion;
 pub use regions::{Methods, Region};
 pub use settings::SettingChange;

@@ -8,7 +8,7 @@
 //! What is known of a caller decides conditions. So a Basic user has no claims, and those of a token
 //! may have any value.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use condition::{CallerClaims, CallerInputs, VariableKind};
 use policy::Policy;
@@ -23,7 +23,6 @@ use crate::ways::{Given, GivenRole, Ways, reads_roles};
 /// The callers who may make the request of `matches`.
 pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
     let grants = Grants::new(policy);
-    let conditional = ConditionalGrants::new(policy);
     let mut callers = Vec::new();
     let roles = reference::certain_roles(policy, &reference::Caller::default());
     let nobody = CallerInputs { roles, ..CallerInputs::default() };
@@ -39,38 +38,11 @@ pub(super) fn callers(policy: &Policy, matches: &Matches<'_>) -> Vec<Callers> {
             source,
             matches,
             grants: &grants,
-            conditional: &conditional,
             reads_roles: reads_roles(policy),
         };
         callers.extend(finder.with_attributes().find().into_iter().flat_map(Callers::by_condition));
     }
     callers
-}
-
-/// The grants, each with its condition.
-struct ConditionalGrants<'p> {
-    by_user: HashMap<&'p str, Vec<GivenRole<'p>>>,
-    by_group: HashMap<&'p str, Vec<GivenRole<'p>>>,
-}
-
-impl<'p> ConditionalGrants<'p> {
-    fn new(policy: &'p Policy) -> Self {
-        let mut grants = Self { by_user: HashMap::new(), by_group: HashMap::new() };
-        for grant in &policy.grants {
-            let given = (grant.role, grant.when.as_ref());
-            for user in &grant.users {
-                grants.by_user.entry(user).or_default().push(given);
-            }
-            for group in &grant.groups {
-                grants.by_group.entry(group).or_default().push(given);
-            }
-        }
-        grants
-    }
-
-    fn of_group(&self, group: &str) -> impl Iterator<Item = GivenRole<'p>> {
-        self.by_group.get(group).into_iter().flatten().copied()
-    }
 }
 
 /// Finds the callers of a source who may make a request.
@@ -81,7 +53,6 @@ struct SourceCallers<'a> {
     attributes: Vec<(Attribute, Vec<GivenRole<'a>>)>,
     matches: &'a Matches<'a>,
     grants: &'a Grants<'a>,
-    conditional: &'a ConditionalGrants<'a>,
     /// Whether a condition reads `roles`.
     reads_roles: bool,
 }
@@ -90,16 +61,7 @@ impl<'a> SourceCallers<'a> {
     /// With the attributes of its tokens.
     fn with_attributes(self) -> Self {
         let attributes = self.source.attributes(self.policy, self.grants).into_iter();
-        let attributes = attributes.map(|(attribute, roles)| match &attribute {
-            review::Attribute::Group(group) => {
-                let roles = self.conditional.of_group(group).collect();
-                (attribute.into(), roles)
-            }
-            review::Attribute::Role(_) => {
-                let roles = roles.into_iter().map(|role| (role, None)).collect();
-                (attribute.into(), roles)
-            }
-        });
+        let attributes = attributes.map(|(attribute, roles)| (attribute.into(), roles));
         let attributes = attributes.collect();
         Self { attributes, ..self }
     }
@@ -182,10 +144,7 @@ impl<'a> SourceCallers<'a> {
         user: Option<&str>,
         groups: &[String],
     ) -> Effects {
-        let by_user = user.and_then(|user| self.conditional.by_user.get(user));
-        let by_group = groups.iter().flat_map(|group| self.conditional.of_group(group));
-        let general = self.grants.roles(None, &[]).map(|role| (role, None));
-        let roles = general.chain(by_user.into_iter().flatten().copied()).chain(by_group);
+        let roles = self.grants.roles(user, groups);
         let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
         let has_token = self.source.issuer.is_some();
         // Without a name: a user whom no grant names.
