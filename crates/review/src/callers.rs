@@ -26,8 +26,8 @@ const MAX_PAIRS: usize = 50_000_000;
 /// The maximum number of ways in which a role gives roles under different conditions.
 const MAX_WAYS: usize = 4096;
 
-/// The maximum number of conditions of all roles of a policy, counted for each role that gives them.
-/// In a chain of `n` roles with conditions of their own it is `n`³ / 6.
+/// The maximum number of conditions of all roles of a policy, counted for each role with them. In a
+/// chain of `n` roles with conditions of their own it is `n`³ / 6.
 const MAX_HELD_CONDITIONS: usize = 4_000_000;
 
 /// A glob that the names of some users match, or do not match.
@@ -327,8 +327,7 @@ impl CallerKind {
         let [old, new] = &self.sides;
         let mut changed = Vec::new();
         if (&old.name, old.prefix) != (&new.name, new.prefix) {
-            let of_caller = [Variable::User, Variable::Issuer, Variable::Scheme, Variable::Claims];
-            changed.extend(of_caller);
+            changed.extend([Variable::User, Variable::Issuer, Variable::Scheme, Variable::Claims]);
         }
         if !changed.is_empty() || old.groups != new.groups {
             changed.push(Variable::Groups);
@@ -487,7 +486,8 @@ impl<'p> DistinguishedNames<'p> {
     }
 }
 
-const fn is_user(segment: &Segment) -> bool {
+/// Whether a segment depends on the caller's name.
+pub(crate) const fn is_user(segment: &Segment) -> bool {
     matches!(segment, Segment::User | Segment::UserId(_))
 }
 

@@ -1,5 +1,5 @@
-//! Representatives of all values that a part of a condition can have: whatever truths its
-//! comparisons with constants can have at the same time, they have for one of them.
+//! Representatives of all values that a part of a condition can have. For each combination of truths
+//! that its comparisons with constants can have, one of the representatives has it.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -6,12 +6,12 @@ use policy::ids::IdVec;
 use policy::model::{Effect, Identity, Role, RoleId, Rule};
 use policy::pattern::{Actions, Glob, Pattern, PatternSubject, Scope, Segment};
 
-use crate::callers::{CallerKind, Holding, Side, SourceCallers};
+use crate::callers::{CallerKind, Holding, Side, SourceCallers, is_user};
 use crate::cells::CallerPattern;
 use crate::interned::{ChangedVariables, Conditions, Places};
 
-/// A rule that callers of a kind can have, or a part of it: where conditions have placeholders, or
-/// the callers have its role under different conditions.
+/// A rule that callers of a kind can have. There is one for each of its hosts or paths if
+/// conditions have placeholders of these, and one for each way in which the callers have its role.
 pub(crate) struct CallerRule<'p> {
     /// Whether it is a rule of the new policy.
     pub(crate) is_new: bool,
@@ -56,10 +56,12 @@ impl RuleSets {
         let by_role = sides.each_ref().map(|side| {
             let policy = side.policy;
             let sets = policy.roles.iter().map(|role| {
+                have_user |= rules_of(role)
+                    .flat_map(|(rule, _)| &rule.resources)
+                    .any(|pattern| pattern.segments.iter().any(is_user));
                 let rules: BTreeSet<String> = rules_of(role)
                     .map(|(rule, effect)| rule_key(rule, effect, &policy.identity, with_names))
                     .collect();
-                have_user |= rules.iter().any(|rule| rule.contains("{user"));
                 let next = ids.len();
                 *ids.entry(rules).or_insert(next)
             });
@@ -232,9 +234,9 @@ impl<'p> ComparedRules<'p> {
             for (id, by_conditions) in held {
                 let role = policy.roles.at(id);
                 for (rule, effect) in rules_of(role) {
-                    let of_rule = rule.when.as_ref().map(|when| conditions.add(when));
+                    let own_condition = rule.when.as_ref().map(|when| conditions.add(when));
                     for (when, holders) in &by_conditions {
-                        let when = [when, of_rule.as_slice()].concat();
+                        let when = [when, own_condition.as_slice()].concat();
                         for part in parts(rule, &when, conditions) {
                             let when = conditions.at(&when, &part.places(), changed_variables);
                             let patterns = part.patterns.iter().filter_map(|pattern| {

@@ -56,7 +56,7 @@ struct Class {
     truths: World,
     /// Whether it is an object, so that it can have members.
     is_object: bool,
-    /// Whether it is a member of what is no object.
+    /// Whether these may be values of a member although the value of which it is one is no object.
     is_orphan: bool,
 }
 
@@ -127,9 +127,9 @@ fn worlds_of_group(
         let mut quotient = number;
         let mut chosen: HashMap<usize, &Class> = HashMap::new();
         for term in &group.terms {
-            let of_term = classes.get(*term)?;
-            let class = of_term.get(quotient % of_term.len())?;
-            quotient /= of_term.len();
+            let classes = classes.get(*term)?;
+            let class = classes.get(quotient % classes.len())?;
+            quotient /= classes.len();
             chosen.insert(*term, class);
             for ((atom, _), truth) in terms.terms.get(*term)?.atoms.iter().zip(&class.truths) {
                 if let Some(place) = atoms.get_mut(*atom) {
@@ -143,8 +143,8 @@ fn worlds_of_group(
                 || above.all(|ancestor| chosen.get(ancestor).is_none_or(|class| class.is_object))
         });
         if is_possible {
-            let of_group = group.formulas.iter().filter_map(|formula| formulas.get(*formula));
-            truths.insert(of_group.map(|formula| formula.truth(&atoms)).collect());
+            let formulas = group.formulas.iter().filter_map(|formula| formulas.get(*formula));
+            truths.insert(formulas.map(|formula| formula.truth(&atoms)).collect());
         }
     }
     Some(truths)
@@ -298,19 +298,18 @@ impl Terms {
 
     /// The only term in an atom, and the atom with [`VALUE`] or [`PRESENCE`] in its place.
     fn compared_term(&mut self, atom: &Expression) -> Option<(usize, Expression)> {
-        let value = || Box::new(VALUE);
         Some(match atom {
             Expression::Compare(comparison, left, right) => match (&**left, &**right) {
                 (Expression::Constant(_), Expression::Constant(_)) => return None,
                 (term, Expression::Constant(constant)) => {
                     let is_ordered = *comparison != Comparison::Equal;
                     let term = self.term(term, |constants| constants.add(constant, is_ordered))?;
-                    (term, Expression::Compare(*comparison, value(), right.clone()))
+                    (term, Expression::Compare(*comparison, Box::new(VALUE), right.clone()))
                 }
                 (Expression::Constant(constant), term) => {
                     let is_ordered = *comparison != Comparison::Equal;
                     let term = self.term(term, |constants| constants.add(constant, is_ordered))?;
-                    (term, Expression::Compare(*comparison, left.clone(), value()))
+                    (term, Expression::Compare(*comparison, left.clone(), Box::new(VALUE)))
                 }
                 _ => return None,
             },
@@ -318,16 +317,16 @@ impl Terms {
                 let Expression::Constant(Constant::List(items)) = &**list else { return None };
                 let term = self
                     .term(term, |constants| items.iter().all(|item| constants.add(item, false)))?;
-                (term, Expression::In(value(), list.clone()))
+                (term, Expression::In(Box::new(VALUE), list.clone()))
             }
             Expression::TextTest(test, term, part) => {
                 let Expression::Constant(Constant::Text(text)) = &**part else { return None };
                 let term = self.term(term, |constants| constants.add_part(*test, text))?;
-                (term, Expression::TextTest(*test, value(), part.clone()))
+                (term, Expression::TextTest(*test, Box::new(VALUE), part.clone()))
             }
             Expression::ContainsIp(network, term) => {
                 let term = self.term(term, |constants| constants.add_network(*network))?;
-                (term, Expression::ContainsIp(*network, value()))
+                (term, Expression::ContainsIp(*network, Box::new(VALUE)))
             }
             Expression::HasMember(object, name) => {
                 let member = Expression::Member(object.clone(), name.clone());
