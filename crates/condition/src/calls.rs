@@ -2,13 +2,13 @@
 
 use jiff::tz::TimeZone;
 
-use crate::ConditionError;
-use crate::VARIABLES;
 use crate::check::{Checked, Checker, Type, fold};
 use crate::expression::{Expression, Network, TextTest, TimePart, Zone};
+use crate::names::{RequestMap, attribute};
 use crate::pattern::Pattern;
 use crate::syntax::{Syntax, SyntaxKind};
 use crate::value::Constant;
+use crate::{ConditionError, VARIABLES};
 
 impl Checker<'_> {
     pub(crate) fn check_call(
@@ -18,10 +18,10 @@ impl Checker<'_> {
         name: &str,
         arguments: &[Syntax],
     ) -> Result<Checked, ConditionError> {
-        let (expression, kind, network) = match (target, name, arguments) {
-            (None, "has", [argument]) => (self.check_has(argument)?, Type::Bool, None),
+        let (expression, kind) = match (target, name, arguments) {
+            (None, "has", [argument]) => (self.check_has(argument)?, Type::Bool),
             (Some(list), "exists" | "all", [item, predicate]) => {
-                (self.check_quantifier(name, list, item, predicate)?, Type::Bool, None)
+                (self.check_quantifier(name, list, item, predicate)?, Type::Bool)
             }
             (None, "cidr", [argument]) => {
                 let argument = self.check(argument)?;
@@ -31,52 +31,53 @@ impl Checker<'_> {
                     let help = "write `cidr('10.0.0.0/8')`";
                     return Err(ConditionError::new(argument.at, message, help));
                 };
-                (argument.expression, Type::Network, Some(network))
+                (argument.expression, Type::Network(network))
             }
             (Some(network), "containsIP", [address]) => {
                 let network = self.check(network)?;
-                let Some(found) = network.network else {
-                    network.expect(Type::Network, "what contains an address")?;
+                let Type::Network(network) = network.kind else {
+                    let message =
+                        format!("`containsIP` needs a network, not {}", network.kind.name());
                     let help = "write `cidr('10.0.0.0/8').containsIP(source.ip)`";
-                    return Err(ConditionError::new(network.at, "a claim is no network", help));
+                    return Err(ConditionError::new(network.at, message, help));
                 };
                 let address = self.address(address)?;
-                (Expression::ContainsIp(found, address.boxed()), Type::Bool, None)
+                (Expression::ContainsIp(network, address.boxed()), Type::Bool)
             }
-            (None, "ip", [argument]) => (self.address(argument)?.expression, Type::Ip, None),
+            (None, "ip", [argument]) => (self.address(argument)?.expression, Type::Ip),
             (None, "timestamp", [argument]) => {
                 let argument = self.check(argument)?;
                 let is_right = [Type::Text, Type::Number, Type::Time].contains(&argument.kind);
                 if !is_right {
-                    argument.expect(Type::Text, "the time of `timestamp()`")?;
+                    argument.expect(Type::Text, "the argument of `timestamp`")?;
                 }
                 let expression = Expression::Timestamp(argument.boxed());
                 let help = "write a time as `timestamp('2026-01-31T00:00:00Z')`";
-                (fold(expression, at, "this is not a time", help)?, Type::Time, None)
+                (fold(expression, at, "this is not a time", help)?, Type::Time)
             }
             (None, "duration", [argument]) => {
                 let argument = self.check(argument)?;
                 if argument.kind != Type::Duration {
-                    argument.expect(Type::Text, "the length of `duration()`")?;
+                    argument.expect(Type::Text, "the argument of `duration`")?;
                 }
                 let expression = Expression::Duration(argument.boxed());
                 let help = "write a duration as `duration('1h30m')`";
-                (fold(expression, at, "this is not a duration", help)?, Type::Duration, None)
+                (fold(expression, at, "this is not a duration", help)?, Type::Duration)
             }
             (None, "size", [value]) | (Some(value), "size", []) => {
                 let value = self.check(value)?;
-                if !matches!(value.kind, Type::Names | Type::List | Type::Claim) {
-                    value.expect(Type::Text, "what `size` counts")?;
+                if !matches!(value.kind, Type::Names | Type::List | Type::Dynamic) {
+                    value.expect(Type::Text, "the argument of `size`")?;
                 }
-                (Expression::Size(value.boxed()), Type::Number, None)
+                (Expression::Size(value.boxed()), Type::Number)
             }
             (Some(text), "lowerAscii", []) => {
                 let text = self.check(text)?;
-                text.expect(Type::Text, "what `lowerAscii` takes")?;
-                (Expression::LowerAscii(text.boxed()), Type::Text, None)
+                text.expect(Type::Text, "the text of `lowerAscii`")?;
+                (Expression::LowerAscii(text.boxed()), Type::Text)
             }
             (Some(text), "matches", [pattern]) | (None, "matches", [text, pattern]) => {
-                (self.check_matches(text, pattern)?, Type::Bool, None)
+                (self.check_matches(text, pattern)?, Type::Bool)
             }
             (Some(text), "startsWith" | "endsWith" | "contains", [part]) => {
                 let (text, part) = (self.check(text)?, self.check(part)?);
@@ -89,21 +90,21 @@ impl Checker<'_> {
                     let message = format!("`{name}` does not apply to a list");
                     return Err(ConditionError::new(text.at, message, "write `x in list`"));
                 }
-                text.expect(Type::Text, &format!("what `{name}` looks at"))?;
-                part.expect(Type::Text, &format!("what `{name}` looks for"))?;
+                text.expect(Type::Text, &format!("the text of `{name}`"))?;
+                part.expect(Type::Text, &format!("the argument of `{name}`"))?;
                 let test = match name {
                     "startsWith" => TextTest::StartsWith,
                     "endsWith" => TextTest::EndsWith,
                     _ => TextTest::Contains,
                 };
-                (Expression::TextTest(test, text.boxed(), part.boxed()), Type::Bool, None)
+                (Expression::TextTest(test, text.boxed(), part.boxed()), Type::Bool)
             }
             (Some(time), _, [] | [_]) if time_part(name).is_some() => {
-                (self.check_time_part(at, name, time, arguments.first())?, Type::Number, None)
+                (self.check_time_part(at, name, time, arguments.first())?, Type::Number)
             }
             _ => return Err(unknown_function(at, target.is_some(), name, arguments.len())),
         };
-        Ok(Checked { expression, kind, at, network })
+        Ok(Checked { expression, kind, at })
     }
 
     /// An address: `source.ip`, `ip(…)`, or text.
@@ -117,7 +118,7 @@ impl Checker<'_> {
         let expression = Expression::Ip(Box::new(expression));
         let help = "write an address as `192.0.2.7` or `2001:db8::1`, a network as `cidr('…')`";
         let expression = fold(expression, at, "this is not an address", help)?;
-        Ok(Checked { expression, kind: Type::Ip, at, network: None })
+        Ok(Checked { expression, kind: Type::Ip, at })
     }
 
     fn check_has(&mut self, argument: &Syntax) -> Result<Expression, ConditionError> {
@@ -126,19 +127,17 @@ impl Checker<'_> {
             let message = "`has()` takes a member, such as `claims.name`";
             return Err(ConditionError::new(argument.at, message, help));
         };
-        if let Some((attribute, _)) = self.attribute(value, name) {
+        if let Some((attribute, _)) = attribute(value, name) {
             if attribute.is_placeholder() {
                 return Ok(Expression::IsPresent(attribute));
             }
             return Ok(Expression::Constant(Constant::Bool(true)));
         }
-        if let Some(attribute) = self.entry(value, argument.at, name)? {
-            return Ok(Expression::IsPresent(attribute));
+        if let Some(map) = RequestMap::from_syntax(value) {
+            return map.entry(argument.at, name).map(Expression::IsPresent);
         }
-        match self.check_member(argument.at, value, name)?.expression {
-            Expression::Member(value, name) => Ok(Expression::HasMember(value, name)),
-            expression => Ok(expression),
-        }
+        let object = self.check_object(argument.at, value, name)?;
+        Ok(Expression::HasMember(object, name.as_str().into()))
     }
 
     fn check_quantifier(
@@ -151,7 +150,7 @@ impl Checker<'_> {
         let list = self.check(list)?;
         let kind = match list.kind {
             Type::Names => Type::Text,
-            Type::List | Type::Claim => Type::Claim,
+            Type::List | Type::Dynamic => Type::Dynamic,
             _ => {
                 let message = format!("`{name}` looks into {}", list.kind.name());
                 let help = "it looks into `roles`, `groups` and lists of claims";
@@ -170,7 +169,7 @@ impl Checker<'_> {
         let predicate = self.check(predicate);
         self.items.pop();
         let predicate = predicate?;
-        predicate.expect(Type::Bool, &format!("what `{name}` asks of each item"))?;
+        predicate.expect(Type::Bool, &format!("the condition of `{name}`"))?;
         let (list, predicate) = (list.boxed(), predicate.boxed());
         Ok(if name == "all" {
             Expression::All(list, predicate)
@@ -185,7 +184,7 @@ impl Checker<'_> {
         pattern: &Syntax,
     ) -> Result<Expression, ConditionError> {
         let (text, pattern) = (self.check(text)?, self.check(pattern)?);
-        text.expect(Type::Text, "what `matches` looks at")?;
+        text.expect(Type::Text, "the text of `matches`")?;
         let Some(regex) = pattern.constant_text() else {
             let help = "a regular expression is compiled when the policy is loaded";
             let message = "the regular expression is not a text in quotes";
@@ -220,16 +219,15 @@ impl Checker<'_> {
                 return Err(ConditionError::new(at, message, help));
             }
         } else {
-            time.expect(Type::Time, &format!("what `{name}` takes"))?;
+            time.expect(Type::Time, &format!("the time of `{name}`"))?;
         }
         let zone = match zone {
             None => Zone::UTC,
             Some(zone) => {
                 let zone = self.check(zone)?;
-                let read = zone
-                    .constant_text()
-                    .and_then(|name| read_zone(name).map(|zone| Zone::new(zone, name)));
-                read.ok_or_else(|| {
+                let name = zone.constant_text();
+                let named = name.and_then(|name| Some(Zone::new(read_zone(name)?, name)));
+                named.ok_or_else(|| {
                     let help = "write a name such as `'Europe/Berlin'`, or `'+02:00'`";
                     ConditionError::new(zone.at, "this is not a time zone in quotes", help)
                 })?
@@ -241,7 +239,7 @@ impl Checker<'_> {
 
 /// A zone by its name, or `+HH:MM`.
 fn read_zone(name: &str) -> Option<TimeZone> {
-    let digits = name.trim_start_matches(['+', '-']);
+    let digits = name.strip_prefix(['+', '-']).unwrap_or(name);
     let Some((hours, minutes)) = digits.split_once(':') else {
         return match name {
             "UTC" | "Z" => Some(TimeZone::UTC),
@@ -252,7 +250,7 @@ fn read_zone(name: &str) -> Option<TimeZone> {
         .into_iter()
         .all(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit()));
     let (hours, minutes) = (hours.parse::<i32>().ok()?, minutes.parse::<i32>().ok()?);
-    if !is_number || digits.len() + 1 < name.len() || hours >= 24 || minutes >= 60 {
+    if !is_number || hours >= 24 || minutes >= 60 {
         return None;
     }
     let sign = if name.starts_with('-') { -1 } else { 1 };

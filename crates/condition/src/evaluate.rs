@@ -30,7 +30,8 @@ static NO_CLAIMS: LazyLock<serde_json::Map<String, serde_json::Value>> =
 pub struct Inputs<'a> {
     /// Those of the request.
     pub request: RequestInputs<'a>,
-    /// Those of the caller; `None` if the values of [`Expression::Cached`] are at hand.
+    /// Those of the caller. Not needed for expressions that have them only as
+    /// [`Expression::Cached`].
     pub caller: Option<&'a CallerInputs<'a>>,
     /// The values of [`Expression::Cached`].
     pub cached: &'a [Result<Constant, Fault>],
@@ -62,7 +63,7 @@ pub struct RequestInputs<'a> {
 pub struct CallerInputs<'a> {
     /// The user name; `None` if it is anonymous.
     pub user: Option<&'a str>,
-    /// The roles that it has without a condition, but the reserved roles.
+    /// The roles that it has without a condition, except the reserved roles.
     pub roles: Vec<&'a str>,
     /// The groups.
     pub groups: Vec<&'a str>,
@@ -82,7 +83,7 @@ pub enum CallerClaims<'a> {
     None,
     /// Those of its token.
     Known(&'a serde_json::Map<String, serde_json::Value>),
-    /// Those of its token, which are not at hand.
+    /// Those of its token, which the evaluation does not know.
     Unknown,
 }
 
@@ -219,8 +220,8 @@ impl<'a> Evaluation<'_, 'a> {
                 let time = self.evaluate(time)?;
                 time_part(*part, &time, &zone.zone).map(Value::Int)
             }
-            Expression::Exists(list, predicate) => self.any(list, predicate, true),
-            Expression::All(list, predicate) => self.any(list, predicate, false),
+            Expression::Exists(list, predicate) => self.quantify(list, predicate, true),
+            Expression::All(list, predicate) => self.quantify(list, predicate, false),
             Expression::IsClaim(placeholder, claim) => {
                 let claim = self.evaluate(claim);
                 match claim {
@@ -264,7 +265,7 @@ impl<'a> Evaluation<'_, 'a> {
     }
 
     /// `exists` and `all`: an item for which the predicate is `deciding` decides.
-    fn any(
+    fn quantify(
         &mut self,
         list: &'a Expression,
         predicate: &'a Expression,
@@ -335,7 +336,7 @@ impl<'a> Evaluation<'_, 'a> {
     }
 
     /// Whether the claim is the value of each placeholder with this name. The pattern that matches
-    /// may have none: a rule has several.
+    /// may have none: another pattern of the rule has it.
     fn is_claim(&self, placeholder: &Attribute, claim: &Result<Value<'_>, Fault>) -> bool {
         let Inputs { request, placeholders, .. } = *self.inputs;
         let (places, name) = match placeholder {
@@ -400,7 +401,7 @@ fn compare(comparison: Comparison, left: &Value<'_>, right: &Value<'_>) -> Resul
     };
     match order(left, right) {
         Some(order) => Ok(accepted.contains(&order)),
-        // Not a number is neither less nor greater.
+        // `NaN` is neither less nor greater.
         None if matches!(left, Value::Double(_)) || matches!(right, Value::Double(_)) => {
             let are_numbers = [left, right]
                 .into_iter()
@@ -420,13 +421,13 @@ fn size(value: &Value<'_>) -> Result<i64, Fault> {
     i64::try_from(size).map_err(|_| Fault::Malformed)
 }
 
-/// An address. IPv4 in IPv6 counts as IPv4, and is not written with dots.
+/// An address. An IPv4-mapped address counts as IPv4; its form with dots is malformed, as in CEL.
 pub(crate) fn address(text: &str) -> Option<IpAddr> {
     let is_mixed = text.contains(':') && text.contains('.');
     text.parse().ok().filter(|_| !is_mixed).map(|address: IpAddr| address.to_canonical())
 }
 
-/// The years that CEL has: 1 to 9999.
+/// A time in the years that CEL has: 1 to 9999.
 fn timestamp(value: &Value<'_>) -> Result<Timestamp, Fault> {
     let time = match value {
         Value::Text(text) if is_rfc3339(text) => text.parse().map_err(|_| Fault::Malformed)?,
@@ -459,7 +460,7 @@ fn has_form(text: &str, form: &str) -> bool {
 
 /// A duration as Go writes it: numbers with units, such as `-1h30m` or `1.5s`.
 fn duration(text: &str) -> Option<SignedDuration> {
-    const UNITS: [(&str, i64); 8] = [
+    const UNITS: [(&str, i64); 7] = [
         ("ns", 1),
         ("us", 1_000),
         ("µs", 1_000),
@@ -467,7 +468,6 @@ fn duration(text: &str) -> Option<SignedDuration> {
         ("s", 1_000_000_000),
         ("m", 60_000_000_000),
         ("h", 3_600_000_000_000),
-        ("", 0),
     ];
     /// 10,000 years, as in Protocol Buffers.
     const MAX_SECONDS: i64 = 315_576_000_000;
@@ -484,7 +484,7 @@ fn duration(text: &str) -> Option<SignedDuration> {
         let (number, after) = remainder.split_at_checked(end)?;
         let unit_end = after.find(|letter: char| letter.is_ascii_digit() || letter == '.');
         let (unit, after) = after.split_at_checked(unit_end.unwrap_or(after.len()))?;
-        let (_, factor) = UNITS.iter().find(|(name, factor)| *name == unit && *factor > 0)?;
+        let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit)?;
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
         if whole.is_empty() && fraction.is_empty() {
             return None;

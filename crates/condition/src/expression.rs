@@ -7,7 +7,8 @@ use jiff::tz::TimeZone;
 use crate::pattern::Pattern;
 use crate::value::Constant;
 
-/// An expression. Evaluation never fails in a way that its type excludes.
+/// An expression. Its types are checked, except those of claims and of items of lists: only for
+/// these is a value of another type a [`crate::Fault::Type`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expression {
     /// A value that is written in the condition.
@@ -63,7 +64,7 @@ pub enum Expression {
     /// Whether a placeholder is the value of a claim, which `{claims.…}` stands for. Never an
     /// error: without such a claim, the rule matches nothing.
     IsClaim(Attribute, Box<Expression>),
-    /// The value of an expression that depends on the caller alone: see [`crate::CallerValues`].
+    /// The value of an expression that depends on the caller alone: see [`crate::CallerParts`].
     Cached(usize),
 }
 
@@ -191,7 +192,7 @@ impl Network {
     pub fn parse(text: &str) -> Option<Self> {
         let (address, prefix) = text.split_once('/')?;
         let address: std::net::IpAddr = address.parse().ok()?;
-        // No address is in a network of IPv4 in IPv6: such addresses count as IPv4.
+        // IPv4-mapped addresses count as IPv4, so no address is in an IPv4-mapped network.
         if address.to_canonical() != address {
             return None;
         }
@@ -316,16 +317,15 @@ impl Expression {
         }
     }
 
-    /// The number of its atoms: the parts that `&&`, `||`, `!` and `?:` join.
-    #[must_use]
-    pub fn atoms(&self) -> usize {
+    /// The number of parts that `&&`, `||`, `!`, `?:`, `exists` and `all` join.
+    pub(crate) fn comparisons(&self) -> usize {
         match self {
-            Self::Not(_) | Self::And(..) | Self::Or(..) | Self::Conditional(_) => {
-                self.parts().into_iter().map(Self::atoms).sum()
-            }
-            Self::Exists(list, predicate) | Self::All(list, predicate) => {
-                list.atoms() + predicate.atoms()
-            }
+            Self::Not(_)
+            | Self::And(..)
+            | Self::Or(..)
+            | Self::Conditional(_)
+            | Self::Exists(..)
+            | Self::All(..) => self.parts().into_iter().map(Self::comparisons).sum(),
             _ => 1,
         }
     }
@@ -335,8 +335,8 @@ impl Expression {
         1 + self.parts().into_iter().map(Self::size).sum::<usize>()
     }
 
-    /// This expression with the parts for which `replacement` has another one replaced, from the
-    /// outside to the inside.
+    /// This expression with each part replaced for which `replacement` returns another one. The
+    /// parts of a replaced part are not visited.
     #[must_use]
     pub fn replaced(&self, replacement: &mut dyn FnMut(&Self) -> Option<Self>) -> Self {
         if let Some(replaced) = replacement(self) {
@@ -349,33 +349,34 @@ impl Expression {
         copy
     }
 
-    /// Whether it has the same value for all requests of a caller, and depends on the caller.
+    /// Whether it depends on the caller, and on nothing else.
     fn is_of_caller(&self) -> bool {
         let attributes = self.attributes();
         !attributes.is_empty()
             && attributes.into_iter().all(Attribute::is_of_caller)
-            && self.outer_items(0) == 0
+            && !self.has_outer_item(0)
     }
 
-    /// The number of items in it of an `exists` or `all` around it.
-    fn outer_items(&self, depth: usize) -> usize {
+    /// Whether it uses the item of an `exists` or `all` around it. `depth` is the number of `exists`
+    /// and `all` between here and there.
+    fn has_outer_item(&self, depth: usize) -> bool {
         match self {
-            Self::Item(level) if *level >= depth => 1,
+            Self::Item(level) => *level >= depth,
             Self::Exists(list, predicate) | Self::All(list, predicate) => {
-                list.outer_items(depth) + predicate.outer_items(depth + 1)
+                list.has_outer_item(depth) || predicate.has_outer_item(depth + 1)
             }
-            _ => self.parts().into_iter().map(|part| part.outer_items(depth)).sum(),
+            _ => self.parts().into_iter().any(|part| part.has_outer_item(depth)),
         }
     }
 
-    /// Replaces the parts that depend on the caller alone, the largest possible, by their places.
-    pub(crate) fn cache_parts(&mut self, place: &mut dyn FnMut(&Self) -> usize) {
+    /// Replaces the largest parts that depend on the caller alone by their indices.
+    pub(crate) fn cache_parts(&mut self, index: &mut dyn FnMut(&Self) -> usize) {
         if self.is_of_caller() {
-            *self = Self::Cached(place(self));
+            *self = Self::Cached(index(self));
             return;
         }
         for part in self.parts_mut() {
-            part.cache_parts(place);
+            part.cache_parts(index);
         }
     }
 }

@@ -5,7 +5,7 @@
 pub enum Fault {
     /// A variable or a member is not there.
     Absent,
-    /// The value is not at hand.
+    /// The variable was not passed to the evaluation: it may be there, and have any value.
     Unknown,
     /// A header has several lines, or a parameter of the query several values.
     Repeated,

@@ -3,8 +3,8 @@
 //!
 //! Read [`Condition`] first. `token` and `syntax` parse a text, `check` finds out what its names
 //! mean and whether the types fit, `expression` is the result, `evaluate` computes it for the
-//! variables of a request, `reduce` what is left if only some are known. Nothing here depends on how
-//! a policy is written or compiled.
+//! variables of a request, `reduce` simplifies it if only some are known. Nothing here depends on
+//! how a policy is written or compiled.
 //!
 //! Bounds: the length and the depth of a text, and the number of its comparisons. Evaluation takes
 //! a step for each part of the condition and for each item of a list that it looks into; regular
@@ -12,9 +12,11 @@
 
 mod calls;
 mod check;
+mod comparison;
 mod evaluate;
 mod expression;
 mod fault;
+mod names;
 mod pattern;
 mod query;
 mod reduce;
@@ -36,7 +38,7 @@ pub use expression::{Attribute, Comparison, Expression, Network, TextTest, TimeP
 pub use fault::Fault;
 pub use jiff::Timestamp;
 pub use pattern::Pattern;
-pub use reduce::{Known, Outcomes, Reduced, VariableKind, reduce};
+pub use reduce::{KnownInputs, Outcomes, Reduced, VariableKind, reduce};
 pub use truth::{and, or};
 pub use value::{Constant, Value, claim_size};
 
@@ -54,8 +56,9 @@ pub const VARIABLES: [&str; 10] =
 pub const MAX_LENGTH: usize = 4096;
 /// The maximum depth of its brackets, calls and negations.
 pub const MAX_DEPTH: usize = 32;
-/// The maximum number of its comparisons.
-pub const MAX_ATOMS: usize = 64;
+/// The maximum number of its comparisons and other tests, which `&&`, `||`, `!`, `?:`, `exists` and
+/// `all` join.
+pub const MAX_COMPARISONS: usize = 64;
 
 /// A condition that a policy states.
 #[derive(Clone, Debug)]
@@ -88,9 +91,9 @@ pub struct NamedConditions(HashMap<Arc<str>, Expression>);
 pub struct ConditionError {
     /// The offset of the wrong part in the text, in bytes.
     pub offset: usize,
-    /// What is wrong.
+    /// The problem.
     pub message: String,
-    /// What to write instead.
+    /// A remedy.
     pub help: String,
 }
 
@@ -148,20 +151,21 @@ impl NamedConditions {
 #[derive(Clone, Debug, Default)]
 pub struct CallerParts {
     parts: Vec<Expression>,
-    /// The places of the parts by how `Debug` shows them.
-    places: HashMap<String, usize>,
+    /// The indices of the parts by their `Debug` text.
+    indices: HashMap<String, usize>,
 }
 
 impl CallerParts {
-    /// The condition with these parts replaced by [`Expression::Cached`]. New parts are added.
+    /// The condition with the parts that depend on the caller alone replaced by
+    /// [`Expression::Cached`]. New parts are added.
     pub fn split(&mut self, expression: &Expression) -> Expression {
         let mut residual = expression.clone();
-        residual.cache_parts(&mut |part| self.place(part));
+        residual.cache_parts(&mut |part| self.index(part));
         residual
     }
 
-    fn place(&mut self, part: &Expression) -> usize {
-        *self.places.entry(format!("{part:?}")).or_insert_with(|| {
+    fn index(&mut self, part: &Expression) -> usize {
+        *self.indices.entry(format!("{part:?}")).or_insert_with(|| {
             self.parts.push(part.clone());
             self.parts.len() - 1
         })
@@ -171,7 +175,7 @@ impl CallerParts {
     #[must_use]
     pub fn values(&self, caller: &CallerInputs<'_>) -> Box<[Result<Constant, Fault>]> {
         let inputs = Inputs { caller: Some(caller), ..Inputs::default() };
-        let value = |part| evaluate(part, &inputs).map(|value| value.to_constant());
-        self.parts.iter().map(value).collect()
+        let values = self.parts.iter().map(|part| evaluate(part, &inputs));
+        values.map(|value| value.map(|value| value.to_constant())).collect()
     }
 }

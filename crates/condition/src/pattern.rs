@@ -82,7 +82,7 @@ fn translate(text: &str) -> Result<String, String> {
                 }
             }
             '[' if in_brackets && letters.peek() == Some(&':') => {
-                // `[:alpha:]`, whose end does not end the brackets.
+                // `[:alpha:]`: its `]` does not end the outer brackets.
                 let class: String = letters.clone().take_while(|letter| *letter != ']').collect();
                 letters.by_ref().take(class.chars().count() + 1).for_each(drop);
                 translated.extend(["[", &class, "]"]);

@@ -33,13 +33,11 @@ fn is_key(key: &[u8], name: &str) -> bool {
     if key == name.as_bytes() {
         return true;
     }
-    key.contains(&b'%') && decode(key) == name.as_bytes()
-        || key.contains(&b'+')
-            && decode(
-                &key.iter()
-                    .map(|byte| if *byte == b'+' { b' ' } else { *byte })
-                    .collect::<Vec<u8>>(),
-            ) == name.as_bytes()
+    if !key.contains(&b'%') && !key.contains(&b'+') {
+        return false;
+    }
+    let with_spaces = key.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte });
+    decode(key) == name.as_bytes() || decode(&Vec::from_iter(with_spaces)) == name.as_bytes()
 }
 
 /// A text, percent-decoded once (RFC 3986, 2.1).

@@ -1,4 +1,4 @@
-//! What is left of a condition if only some of its variables are known.
+//! Simplifies a condition of which only some variables are known.
 
 use crate::evaluate::{Inputs, evaluate};
 use crate::expression::{Attribute, Comparison, Expression};
@@ -7,7 +7,7 @@ use crate::value::Value;
 
 /// The variables that are known.
 #[derive(Clone, Copy, Default)]
-pub struct Known<'a> {
+pub struct KnownInputs<'a> {
     /// Their values. A variable whose value is [`Fault::Unknown`] is not known.
     pub inputs: Inputs<'a>,
     /// The variables that are not known, whatever `inputs` has for them.
@@ -29,16 +29,16 @@ pub enum VariableKind {
     Credentials,
 }
 
-/// A condition in which the known parts are left out where they decide nothing.
+/// A condition without the known parts that decide nothing.
 #[derive(Clone, Debug)]
 pub struct Reduced {
     /// The condition.
     pub expression: Expression,
-    /// What it may be, depending on what is not known.
+    /// The results that it may have, depending on the unknown variables.
     pub outcomes: Outcomes,
 }
 
-/// What a condition may be. At least one is true.
+/// The results that a condition may have, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcomes {
     /// It may be true.
@@ -60,7 +60,7 @@ impl Outcomes {
         }
     }
 
-    /// Whether it is true, whatever is not known.
+    /// Whether it is true, whatever the unknown variables are.
     #[must_use]
     pub const fn are_true(self) -> bool {
         self.truth && !self.falsehood && !self.fault
@@ -92,9 +92,9 @@ impl Outcomes {
     }
 }
 
-/// Reduces a condition by what is known.
+/// Reduces a condition by the known variables.
 #[must_use]
-pub fn reduce(condition: &Expression, known: &Known<'_>) -> Reduced {
+pub fn reduce(condition: &Expression, known: &KnownInputs<'_>) -> Reduced {
     match condition {
         Expression::Not(operand) => {
             let Reduced { expression, outcomes } = reduce(operand, known);
@@ -146,7 +146,7 @@ pub fn reduce(condition: &Expression, known: &Known<'_>) -> Reduced {
     }
 }
 
-fn reduce_comparison(comparison: &Expression, known: &Known<'_>) -> Reduced {
+fn reduce_comparison(comparison: &Expression, known: &KnownInputs<'_>) -> Reduced {
     let are_known = comparison.attributes().into_iter().all(|attribute| known.has(attribute));
     let outcomes = match evaluate(comparison, &known.inputs) {
         Err(Fault::Unknown) => Outcomes::ANY,
@@ -161,7 +161,7 @@ fn reduce_comparison(comparison: &Expression, known: &Known<'_>) -> Reduced {
     Reduced { expression, outcomes }
 }
 
-impl Known<'_> {
+impl KnownInputs<'_> {
     /// Whether a variable is known.
     #[must_use]
     pub fn has(&self, variable: &Attribute) -> bool {
@@ -169,8 +169,8 @@ impl Known<'_> {
         !self.unknown.contains(&variable.kind()) && value != Err(Fault::Unknown)
     }
 
-    /// Writes the values of known placeholders in their place: a name is of one rule, and what is
-    /// shown may be of several.
+    /// Replaces known placeholders by their values. A placeholder's name has a meaning in its rule
+    /// only, and the condition may be shown beside those of other rules.
     fn write_placeholders(&self, expression: &mut Expression) {
         match expression {
             Expression::Attribute(attribute) if attribute.is_placeholder() => {
@@ -178,8 +178,8 @@ impl Known<'_> {
                     *expression = value;
                 }
             }
-            // Without the claim this is false, and never an error. Of a claim in another claim the
-            // two cannot be told apart here.
+            // Without the claim this is false and no error, so it becomes `has(claim) && …`. For a
+            // claim in another claim, `has` itself may be an error: it stays as it is.
             Expression::IsClaim(attribute, claim) => {
                 if let Expression::Member(claims, name) = &**claim
                     && matches!(**claims, Expression::Attribute(_))
@@ -244,13 +244,13 @@ mod tests {
         parsed.unwrap_or_else(|error| panic!("{text}: {error:?}")).expression
     }
 
-    fn known<'a>() -> Known<'a> {
+    fn known<'a>() -> KnownInputs<'a> {
         let request = RequestInputs {
             method: b"GET",
             client: Some([10, 0, 0, 1].into()),
             ..RequestInputs::default()
         };
-        Known { inputs: Inputs { request, ..Inputs::default() }, unknown: &[] }
+        KnownInputs { inputs: Inputs { request, ..Inputs::default() }, unknown: &[] }
     }
 
     #[test]
@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// What is not known may have any value, and the outcome is among those that are said.
+    /// An unknown variable may have any value: the outcome for each is among the given outcomes.
     #[test]
     fn the_outcomes_include_that_of_each_value() {
         let atoms = [
@@ -306,7 +306,7 @@ mod tests {
     fn a_kind_that_is_not_known_has_no_value() {
         let condition = expression("request.method == 'GET'");
         assert!(reduce(&condition, &known()).outcomes.are_true());
-        let unknown = Known { unknown: &[VariableKind::Target], ..known() };
+        let unknown = KnownInputs { unknown: &[VariableKind::Target], ..known() };
         assert_eq!(reduce(&condition, &unknown).outcomes, Outcomes::ANY);
     }
 }

@@ -45,7 +45,7 @@ struct Shown<'e> {
     depth: usize,
 }
 
-/// The name of an item by the number of `exists` and `all` around that of the item.
+/// The name of the item of an `exists` or `all` with so many others around it.
 struct ItemName(usize);
 
 impl fmt::Display for ItemName {
@@ -64,8 +64,13 @@ impl<'e> Shown<'e> {
         Self { expression, ..self }
     }
 
-    fn operand(self, expression: &'e Expression, wanted: u8) -> Operand<'e> {
-        Operand { shown: self.part(expression), wanted }
+    fn operand(self, expression: &'e Expression, minimum: Precedence) -> Operand<'e> {
+        Operand { shown: self.part(expression), minimum }
+    }
+
+    /// The operand of a dot, a `[`, a `!` or a relation.
+    fn member(self, expression: &'e Expression) -> Operand<'e> {
+        self.operand(expression, Precedence::Member)
     }
 
     /// The predicate of an `exists` or `all`.
@@ -95,42 +100,52 @@ impl fmt::Display for Shown<'_> {
             Expression::IsPresent(attribute) => write!(f, "has({attribute})"),
             Expression::Item(level) => ItemName(self.depth.saturating_sub(1 + level)).fmt(f),
             Expression::Member(object, name) if is_word(name) => {
-                write!(f, "{}.{name}", self.operand(object, 3))
+                write!(f, "{}.{name}", self.member(object))
             }
             Expression::Member(object, name) => {
-                write!(f, "{}[{}]", self.operand(object, 3), Constant::Text(name.clone()))
+                write!(f, "{}[{}]", self.member(object), Constant::Text(name.clone()))
             }
             Expression::HasMember(object, name) if is_word(name) => {
-                write!(f, "has({}.{name})", self.operand(object, 3))
+                write!(f, "has({}.{name})", self.member(object))
             }
             Expression::HasMember(object, name) => {
-                write!(f, "{} in {}", Constant::Text(name.clone()), self.part(object))
+                write!(f, "{} in {}", Constant::Text(name.clone()), self.member(object))
             }
             Expression::Index(list, index) => {
-                write!(f, "{}[{}]", self.operand(list, 3), self.part(index))
+                write!(f, "{}[{}]", self.member(list), self.part(index))
             }
-            Expression::Not(operand) => write!(f, "!{}", self.operand(operand, 3)),
+            Expression::Not(operand) => write!(f, "!{}", self.member(operand)),
             Expression::And(left, right) => {
-                write!(f, "{} && {}", self.operand(left, 1), self.operand(right, 2))
+                write!(
+                    f,
+                    "{} && {}",
+                    self.operand(left, Precedence::And),
+                    self.operand(right, Precedence::Relation)
+                )
             }
             Expression::Or(left, right) => {
-                write!(f, "{} || {}", self.operand(left, 0), self.operand(right, 1))
+                write!(
+                    f,
+                    "{} || {}",
+                    self.operand(left, Precedence::Or),
+                    self.operand(right, Precedence::And)
+                )
             }
             Expression::Conditional(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 write!(
                     f,
                     "{} ? {} : {}",
-                    self.operand(condition, 0),
-                    self.operand(then, 0),
+                    self.operand(condition, Precedence::Or),
+                    self.operand(then, Precedence::Or),
                     self.part(otherwise)
                 )
             }
             Expression::Compare(comparison, left, right) => {
-                write!(f, "{} {comparison} {}", self.operand(left, 3), self.operand(right, 3))
+                write!(f, "{} {comparison} {}", self.member(left), self.member(right))
             }
             Expression::In(item, list) => {
-                write!(f, "{} in {}", self.operand(item, 3), self.operand(list, 3))
+                write!(f, "{} in {}", self.member(item), self.member(list))
             }
             Expression::TextTest(test, text, part) => {
                 let name = match test {
@@ -138,14 +153,14 @@ impl fmt::Display for Shown<'_> {
                     TextTest::EndsWith => "endsWith",
                     TextTest::Contains => "contains",
                 };
-                write!(f, "{}.{name}({})", self.operand(text, 3), self.part(part))
+                write!(f, "{}.{name}({})", self.member(text), self.part(part))
             }
             Expression::Matches(text, pattern) => {
                 let pattern = Constant::Text(pattern.text().into());
-                write!(f, "{}.matches({pattern})", self.operand(text, 3))
+                write!(f, "{}.matches({pattern})", self.member(text))
             }
             Expression::Size(value) => write!(f, "size({})", self.part(value)),
-            Expression::LowerAscii(text) => write!(f, "{}.lowerAscii()", self.operand(text, 3)),
+            Expression::LowerAscii(text) => write!(f, "{}.lowerAscii()", self.member(text)),
             Expression::Timestamp(value) => write!(f, "timestamp({})", self.part(value)),
             Expression::Duration(value) => write!(f, "duration({})", self.part(value)),
             Expression::Ip(value) => write!(f, "ip({})", self.part(value)),
@@ -154,20 +169,20 @@ impl fmt::Display for Shown<'_> {
                 write!(f, "cidr('{network}/{prefix}').containsIP({})", self.part(address))
             }
             Expression::TimePart(part, time, zone) => match zone.name() {
-                Some(zone) => write!(f, "{}.{part}('{zone}')", self.operand(time, 3)),
-                None => write!(f, "{}.{part}()", self.operand(time, 3)),
+                Some(zone) => write!(f, "{}.{part}('{zone}')", self.member(time)),
+                None => write!(f, "{}.{part}()", self.member(time)),
             },
             Expression::Exists(list, predicate) => write!(
                 f,
                 "{}.exists({}, {})",
-                self.operand(list, 3),
+                self.member(list),
                 ItemName(self.depth),
                 self.predicate(predicate)
             ),
             Expression::All(list, predicate) => write!(
                 f,
                 "{}.all({}, {})",
-                self.operand(list, 3),
+                self.member(list),
                 ItemName(self.depth),
                 self.predicate(predicate)
             ),
@@ -185,31 +200,39 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// An operand of an operator that binds as strongly as this: 0 for `||` and what binds more, 1 for
-/// `&&`, 2 for comparisons, 3 for the rest. In brackets where it binds less.
+/// How strongly an expression binds, as in CEL's grammar.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Precedence {
+    Conditional,
+    Or,
+    And,
+    Relation,
+    Member,
+}
+
+/// An operand, in brackets if it binds less than the minimum.
 struct Operand<'e> {
     shown: Shown<'e>,
-    wanted: u8,
+    minimum: Precedence,
 }
 
 impl fmt::Display for Operand<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shown, wanted } = self;
-        let binding = match shown.expression {
-            Expression::Conditional(_) => None,
-            Expression::Or(..) => Some(0),
-            Expression::And(..) => Some(1),
+        let Self { shown, minimum } = self;
+        let precedence = match shown.expression {
+            Expression::Conditional(_) => Precedence::Conditional,
+            Expression::Or(..) => Precedence::Or,
+            Expression::And(..) => Precedence::And,
             Expression::Compare(..)
             | Expression::In(..)
             | Expression::IsClaim(..)
-            | Expression::IsPresent(Attribute::Header(_) | Attribute::Query(_)) => Some(2),
-            _ => Some(3),
+            | Expression::IsPresent(Attribute::Header(_) | Attribute::Query(_)) => {
+                Precedence::Relation
+            }
+            Expression::HasMember(_, name) if !is_word(name) => Precedence::Relation,
+            _ => Precedence::Member,
         };
-        if binding.is_some_and(|binding| binding >= *wanted) {
-            shown.fmt(f)
-        } else {
-            write!(f, "({shown})")
-        }
+        if precedence < *minimum { write!(f, "({shown})") } else { shown.fmt(f) }
     }
 }
 

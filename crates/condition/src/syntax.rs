@@ -3,12 +3,13 @@
 
 use crate::token::{Token, TokenKind, tokens};
 use crate::value::Constant;
-use crate::{ConditionError, MAX_ATOMS, MAX_DEPTH, MAX_LENGTH};
+use crate::{ConditionError, MAX_COMPARISONS, MAX_DEPTH, MAX_LENGTH};
 
 /// A parsed expression, as it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct Syntax {
-    /// The offset in the text: of an operator, of the name of a call, of anything else its start.
+    /// The offset in the text: of an operator or a `[`, of the name after a dot, of the name of a
+    /// call, of anything else its start.
     pub(crate) at: usize,
     pub(crate) kind: SyntaxKind,
 }
@@ -30,6 +31,9 @@ pub(crate) enum SyntaxKind {
     /// `CONDITION ? THEN : ELSE`
     Conditional(Box<Syntax>, Box<Syntax>, Box<Syntax>),
 }
+
+/// The maximum number of operators without brackets between them.
+const MAX_CHAIN: usize = 2 * MAX_COMPARISONS;
 
 const RELATIONS: [&str; 7] = ["==", "!=", "<=", ">=", "<", ">", "in"];
 
@@ -125,10 +129,10 @@ impl Parser {
         let mut left = operand(self)?;
         let mut count = 0;
         while let Some((at, operator)) = self.take_symbol(operators) {
-            // The tree is as deep as the chain is long, and all that reads it recurses.
+            // The tree is as deep as the chain is long, and its readers recurse.
             count += 1;
-            if count > 2 * MAX_ATOMS {
-                let message = format!("more than 128 operators `{operator}` in a row");
+            if count > MAX_CHAIN {
+                let message = format!("more than {MAX_CHAIN} operators `{operator}` in a row");
                 let help = "compare with a list: `x in ['a', 'b']`";
                 return Err(ConditionError::new(at, message, help));
             }
@@ -156,7 +160,7 @@ impl Parser {
     fn unary(&mut self) -> Result<Syntax, ConditionError> {
         if let Some((at, _)) = self.take_symbol(&["-"]) {
             return match self.take() {
-                // `token.rs` reads a whole number with its sign.
+                // `token` has read the whole number with its sign.
                 Token { at: number, kind: TokenKind::Constant(Constant::Int(value)) }
                     if number == at + 1 =>
                 {
@@ -196,7 +200,7 @@ impl Parser {
         Ok(value)
     }
 
-    /// What follows the dot after `value`.
+    /// The member or the call after the dot of `value.`.
     fn selection(&mut self, value: Syntax) -> Result<Syntax, ConditionError> {
         let Token { at, kind } = self.take();
         let TokenKind::Name(name) = kind else {

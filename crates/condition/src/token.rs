@@ -159,8 +159,8 @@ impl Scanner<'_> {
         }
         let mut digits = self.take_while(|letter| letter.is_ascii_digit());
         let mut is_integer = true;
-        let follows_digit = self.rest().as_bytes().get(1).is_some_and(u8::is_ascii_digit);
-        if self.rest().starts_with('.') && follows_digit {
+        let digit_follows = self.rest().as_bytes().get(1).is_some_and(u8::is_ascii_digit);
+        if self.rest().starts_with('.') && digit_follows {
             self.at += 1;
             is_integer = false;
             digits = format!("{digits}.{}", self.take_while(|letter| letter.is_ascii_digit()));
@@ -182,7 +182,8 @@ impl Scanner<'_> {
         }
     }
 
-    /// -2⁶³ is the negation of a number that is too large, so the parser reads it with its sign.
+    /// A `-` right before the digits is read with them: for -2⁶³, the digits alone are too large a
+    /// number. The parser then skips the `-`.
     fn integer(&self, at: usize, digits: &str, base: u32) -> Result<TokenKind, ConditionError> {
         if digits.ends_with(['u', 'U']) {
             let help = "write the number without `u`";

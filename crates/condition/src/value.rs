@@ -27,7 +27,7 @@ pub enum Constant {
     Ip(IpAddr),
     /// A list.
     List(Arc<[Constant]>),
-    /// A claim that is a list or an object.
+    /// A claim that is a list, an object or `null`.
     Claim(Arc<serde_json::Value>),
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use condition::{
-    CallerClaims, CallerInputs, Condition, Fault, Inputs, MAX_ATOMS, NamedConditions, evaluate,
-    holds,
+    CallerClaims, CallerInputs, Condition, Fault, Inputs, MAX_COMPARISONS, NamedConditions,
+    evaluate, holds,
 };
 use proptest::prelude::*;
 
@@ -21,9 +21,9 @@ fn depth_length_and_comparisons_are_limited() {
     assert!(parse(&chain).unwrap_err().contains("members of members"));
     let long = format!("user == '{}'", "a".repeat(5_000));
     assert!(parse(&long).unwrap_err().contains("5010 bytes"));
-    let atoms = |count: usize| vec!["user == 'a'"; count].join(" || ");
-    assert!(parse(&atoms(MAX_ATOMS)).is_ok());
-    assert!(parse(&atoms(MAX_ATOMS + 1)).unwrap_err().contains("65 comparisons"));
+    let comparisons = |count: usize| vec!["user == 'a'"; count].join(" || ");
+    assert!(parse(&comparisons(MAX_COMPARISONS)).is_ok());
+    assert!(parse(&comparisons(MAX_COMPARISONS + 1)).unwrap_err().contains("65 comparisons"));
 }
 
 #[test]

@@ -39,10 +39,10 @@ impl Callers {
         let graph = RoleGraph::new(policy);
         let mut closure = RoleClosure::new(&graph);
         let mut sets = RoleSets::default();
-        let anyone = graph.find(ANYONE);
+        let anyone = graph.direct_by_name(ANYONE);
         let anonymous = sets.add(closure.pack(anyone));
         let reserved: SmallVec<[RoleId; 2]> =
-            anyone.into_iter().chain(graph.find(AUTHENTICATED)).collect();
+            anyone.into_iter().chain(graph.direct_by_name(AUTHENTICATED)).collect();
         let authenticated = sets.add(closure.pack(reserved.iter().copied()));
         let granted = graph.granted.iter().copied();
         let users = granted.clone().zip(policy.grants.iter().map(|grant| &*grant.users));
@@ -59,7 +59,7 @@ impl Callers {
     }
 
     /// Returns the user's precomputed set unless groups or roles add to it. Groups with the same
-    /// roles as the user add nothing, which a comparison of the two sets shows.
+    /// roles as the user add nothing.
     pub(crate) fn roles_of<'n>(
         &self,
         user: &str,
@@ -73,7 +73,8 @@ impl Callers {
             .map(|id| self.sets.at(id))
             .filter(|set| set.words() != base.words())
             .peekable();
-        let mut roles = roles.into_iter().filter_map(|name| self.graph.find(name)).peekable();
+        let mut roles =
+            roles.into_iter().filter_map(|name| self.graph.direct_by_name(name)).peekable();
         if groups.peek().is_none() && roles.peek().is_none() {
             return base.clone();
         }
@@ -89,7 +90,7 @@ impl Callers {
         roles.iter().filter_map(|role| self.role_name(role))
     }
 
-    /// The name of a role of the policy; `None` for a node of the graph that is no role.
+    /// The name of a role of the policy; `None` for another node of [`RoleGraph`].
     pub(crate) fn role_name(&self, role: RoleId) -> Option<&str> {
         self.graph.names.get(role.index()).map(|name| &**name)
     }
@@ -140,7 +141,8 @@ impl<I: Id + Ord> Members<I> {
 ///
 /// For a role that a condition may take from a caller, the graph has more nodes, which extend it:
 /// a node for each grant with a condition, and a node for all other ways to be given the role. So
-/// the set of a caller tells how it has the role.
+/// the set of a caller tells how it has the role. The ids of these nodes follow those of the
+/// policy's roles.
 pub(crate) struct RoleGraph {
     ids: Interner<RoleId>,
     names: IdVec<RoleId, Arc<str>>,
@@ -149,7 +151,7 @@ pub(crate) struct RoleGraph {
     granted: Vec<RoleId>,
     /// The roles that a condition may take from a caller, each after the roles that extend it.
     conditional: Vec<RoleId>,
-    /// For each of these, the node for being given it without a condition.
+    /// For each of these, the node that a caller has who is given it without a condition.
     direct: HashMap<RoleId, RoleId, RandomState>,
     /// The nodes of the grants with a condition: the role, the node, and the index of the grant.
     conditional_grants: Vec<(RoleId, RoleId, usize)>,
@@ -187,8 +189,8 @@ impl RoleGraph {
         graph
     }
 
-    /// The node for being given the role with this name.
-    fn find(&self, name: &str) -> Option<RoleId> {
+    /// The node that a caller has who is given the role with this name without a condition.
+    fn direct_by_name(&self, name: &str) -> Option<RoleId> {
         let role = self.ids.find(name.as_bytes())?;
         Some(self.direct(role).unwrap_or(role))
     }
@@ -198,7 +200,8 @@ impl RoleGraph {
         self.conditional.clone().into_iter()
     }
 
-    /// The node for being given a role without a condition, if a condition may take the role.
+    /// The node that a caller has who is given the role without a condition; `None` if no condition
+    /// may take the role.
     pub(crate) fn direct(&self, role: RoleId) -> Option<RoleId> {
         self.direct.get(&role).copied()
     }

@@ -24,7 +24,7 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
     let mut conditional_ends = Vec::new();
     for (id, role, rule, effect) in rules(policy) {
         let entries = entries(id, role, rule, effect, &mut actions);
-        if is_conditional(rule)
+        if needs_guard(rule)
             || conditions.is_conditional(role)
             || conditions.reads_placeholders(rule)
         {
@@ -43,8 +43,9 @@ pub(crate) fn compile(policy: &Policy) -> Engine {
     Engine { callers, conditions, actions, scopes, trie: trie.finish(), rows }
 }
 
-/// Whether the trie alone does not tell whether the rule counts.
-fn is_conditional(rule: &Rule) -> bool {
+/// Whether the rule has a condition, or a host with a placeholder: the trie holds only the end of
+/// such a host.
+fn needs_guard(rule: &Rule) -> bool {
     rule.when.is_some() || rule.scopes.iter().any(|scope| matches!(scope, Scope::Labels(_)))
 }
 

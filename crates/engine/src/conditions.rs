@@ -1,4 +1,4 @@
-//! What conditions take away: rules and roles that count only for some requests of a caller.
+//! Rules and roles that count only for some requests of a caller, because they have a condition.
 //!
 //! Rules without a condition, of roles that no condition takes from anybody, are in rows as if
 //! there were no conditions. The others are candidates: the walk over the trie finds them, and
@@ -34,7 +34,7 @@ pub(crate) struct Conditions {
     /// The parts that depend on the caller alone.
     caller_parts: CallerParts,
     expressions: IdVec<ConditionId, Expression>,
-    /// The ids of the expressions by how `Debug` shows them.
+    /// The ids of the expressions by their `Debug` text.
     ids: HashMap<String, ConditionId>,
     guards: IdVec<GuardId, Guard>,
     /// The roles that a condition may take from a caller, each after the roles that extend it.
@@ -44,7 +44,7 @@ pub(crate) struct Conditions {
     read_by_roles: HashSet<Attribute>,
 }
 
-/// A host and a path of a rule.
+/// The conditions under which a rule counts for requests that match one of its patterns.
 struct Guard {
     /// The host, if the trie does not tell whether it matches.
     scope: Option<Scope>,
@@ -57,28 +57,31 @@ struct Guard {
 struct ConditionalRole {
     role: RoleId,
     when: Option<ConditionId>,
-    sources: Vec<(RoleId, SourceKind)>,
+    /// Nodes of the role graph, each of which gives the role to the callers that have the node.
+    origins: Vec<(RoleId, OriginKind)>,
 }
 
-/// How a caller has a role, if it is in a set that contains the source.
+/// A kind of node that gives a role to a caller.
 #[derive(Clone, Copy)]
-enum SourceKind {
-    /// The source is a grant without a condition, or the like.
+enum OriginKind {
+    /// The caller has the role for all its requests, unless the role itself has a condition: by a
+    /// grant without a condition, by its token, as a reserved role, or by a role that extends it
+    /// and has no condition.
     Certain,
-    /// The source is a grant with a condition.
+    /// A grant with this condition.
     Grant(ConditionId),
-    /// The source is a role that extends it.
+    /// A role that extends it, and that a condition may take from the caller.
     Role,
 }
 
-/// The data of conditions for a caller, computed once for all its requests.
+/// The data that conditions need about a caller, computed once for all its requests.
 #[derive(Debug)]
 pub struct CallerConditions {
     /// The values of the parts that depend on the caller alone.
     values: Box<[Result<Constant, Fault>]>,
     /// The roles that a condition may take from it, each after the roles that extend it.
     roles: Box<[HeldRole]>,
-    /// Those of its roles that it may not have, sorted.
+    /// The roles that it has only for some requests, sorted.
     uncertain: Box<[RoleId]>,
 }
 
@@ -86,13 +89,14 @@ pub struct CallerConditions {
 struct HeldRole {
     role: RoleId,
     when: Option<ConditionId>,
-    sources: SmallVec<[HeldSource; 2]>,
+    origins: SmallVec<[HeldOrigin; 2]>,
 }
 
+/// An [`OriginKind`] of a role that a caller has.
 #[derive(Clone, Copy, Debug)]
-enum HeldSource {
+enum HeldOrigin {
     Certain,
-    Condition(ConditionId),
+    Grant(ConditionId),
     /// The index of the role that extends it.
     Role(usize),
 }
@@ -100,9 +104,9 @@ enum HeldSource {
 /// The variables of a request, and the data of its caller.
 #[derive(Clone, Copy, Default)]
 pub struct ConditionInputs<'a> {
-    /// The variables. The method, the host and the path are taken from the request.
+    /// The variables. Its method, host and path are ignored: those of the [`AccessRequest`] count.
     pub request: RequestInputs<'a>,
-    /// The caller's data; `None` if it has none: then no condition on it can be computed.
+    /// The caller's data. Without it, no condition on the caller can be computed.
     pub caller: Option<&'a CallerConditions>,
 }
 
@@ -134,26 +138,26 @@ impl Conditions {
         }
         for role in graph.conditional_roles() {
             let when = &policy.roles.at(role).when;
-            let when = when.as_ref().map(|when| self.add_of_role(when));
-            let mut sources = Vec::new();
-            sources.extend(graph.direct(role).map(|direct| (direct, SourceKind::Certain)));
-            for (source, grant) in graph.conditional_grants(role) {
+            let when = when.as_ref().map(|when| self.add_for_role(when));
+            let mut origins = Vec::new();
+            origins.extend(graph.direct(role).map(|direct| (direct, OriginKind::Certain)));
+            for (node, grant) in graph.conditional_grants(role) {
                 let when = policy.grants.get(grant).and_then(|grant| grant.when.as_ref());
                 let kind = when
-                    .map_or(SourceKind::Certain, |when| SourceKind::Grant(self.add_of_role(when)));
-                sources.push((source, kind));
+                    .map_or(OriginKind::Certain, |when| OriginKind::Grant(self.add_for_role(when)));
+                origins.push((node, kind));
             }
             for other in extending.remove(&role).unwrap_or_default() {
                 let is_conditional = self.conditional.contains(&other);
-                let kind = if is_conditional { SourceKind::Role } else { SourceKind::Certain };
-                sources.push((other, kind));
+                let kind = if is_conditional { OriginKind::Role } else { OriginKind::Certain };
+                origins.push((other, kind));
             }
             self.conditional.insert(role);
-            self.roles.push(ConditionalRole { role, when, sources });
+            self.roles.push(ConditionalRole { role, when, origins });
         }
     }
 
-    fn add_of_role(&mut self, when: &Condition) -> ConditionId {
+    fn add_for_role(&mut self, when: &Condition) -> ConditionId {
         let attributes = when.expression.attributes().into_iter();
         self.read_by_roles.extend(attributes.filter(|read| read.is_placeholder()).cloned());
         self.add(when)
@@ -193,37 +197,37 @@ impl Conditions {
         self.conditional.contains(&role)
     }
 
-    /// The data of a caller with these roles. `caller` has all variables but the roles, which
+    /// The data of a caller with these roles. `caller` has all variables except the roles, which
     /// `role_name` names.
-    pub(crate) fn of_caller<'n>(
+    pub(crate) fn for_caller<'n>(
         &self,
         roles: &RoleSet,
         caller: CallerInputs<'n>,
         role_name: impl Fn(RoleId) -> Option<&'n str>,
     ) -> CallerConditions {
         let mut held: Vec<HeldRole> = Vec::new();
-        let mut places: HashMap<RoleId, usize> = HashMap::new();
+        let mut indices: HashMap<RoleId, usize> = HashMap::new();
         let mut is_certain: Vec<bool> = Vec::new();
-        for ConditionalRole { role, when, sources } in &self.roles {
+        for ConditionalRole { role, when, origins } in &self.roles {
             if !roles.contains(*role) {
                 continue;
             }
-            let sources = sources.iter().filter(|(source, _)| roles.contains(*source));
-            let sources: SmallVec<[HeldSource; 2]> = sources
-                .filter_map(|(source, kind)| match kind {
-                    SourceKind::Certain => Some(HeldSource::Certain),
-                    SourceKind::Grant(condition) => Some(HeldSource::Condition(*condition)),
-                    SourceKind::Role => places.get(source).copied().map(HeldSource::Role),
+            let origins = origins.iter().filter(|(node, _)| roles.contains(*node));
+            let origins: SmallVec<[HeldOrigin; 2]> = origins
+                .filter_map(|(node, kind)| match kind {
+                    OriginKind::Certain => Some(HeldOrigin::Certain),
+                    OriginKind::Grant(condition) => Some(HeldOrigin::Grant(*condition)),
+                    OriginKind::Role => indices.get(node).copied().map(HeldOrigin::Role),
                 })
                 .collect();
-            let has_certain = sources.iter().any(|source| match source {
-                HeldSource::Certain => true,
-                HeldSource::Condition(_) => false,
-                HeldSource::Role(index) => is_certain.get(*index) == Some(&true),
+            let has_certain = origins.iter().any(|origin| match origin {
+                HeldOrigin::Certain => true,
+                HeldOrigin::Grant(_) => false,
+                HeldOrigin::Role(index) => is_certain.get(*index) == Some(&true),
             });
-            places.insert(*role, held.len());
+            indices.insert(*role, held.len());
             is_certain.push(when.is_none() && has_certain);
-            held.push(HeldRole { role: *role, when: *when, sources });
+            held.push(HeldRole { role: *role, when: *when, origins });
         }
         let uncertain = held.iter().zip(is_certain).filter(|(_, is_certain)| !is_certain);
         let mut uncertain: Vec<RoleId> = uncertain.map(|(held, _)| held.role).collect();
@@ -248,15 +252,15 @@ impl CallerConditions {
             Ok(constant) => constant.heap_size(),
             Err(_) => 0,
         });
-        let sources = self.roles.iter().filter(|role| role.sources.spilled());
+        let spilled = self.roles.iter().filter(|role| role.origins.spilled());
         size_of_val(&*self.values)
             + values.sum::<usize>()
             + size_of_val(&*self.roles)
             + size_of_val(&*self.uncertain)
-            + sources.map(|role| role.sources.len() * size_of::<HeldSource>()).sum::<usize>()
+            + spilled.map(|role| role.origins.len() * size_of::<HeldOrigin>()).sum::<usize>()
     }
 
-    /// Whether a condition may take some of its roles.
+    /// Whether it has a role only for some requests.
     #[must_use]
     pub fn has_uncertain_roles(&self) -> bool {
         !self.uncertain.is_empty()
@@ -282,6 +286,7 @@ impl<'r> Candidates<'r> {
     {
         let AccessRequest { action: method, scope: host, resource: path } = self.request;
         let request = RequestInputs { method, host, path, ..self.inputs.request };
+        // The expressions have the caller's variables only as cached values: see `add`.
         let cached = self.inputs.caller.map_or(&[][..], |caller| &caller.values);
         Inputs { request, cached, placeholders, caller: None }
     }
@@ -294,28 +299,27 @@ impl<'r> Candidates<'r> {
         self.has_role(role, &inputs) == Some(true)
     }
 
-    /// Whether a rule of a role that the caller may have matches the host, and whether it counts;
-    /// `None` if that cannot be computed.
-    pub(crate) fn truth(&self, role: RoleId, guard: GuardId) -> Option<Option<bool>> {
+    pub(crate) fn matches_host(&self, guard: GuardId) -> bool {
+        let scope = self.conditions.guards.at(guard).scope.as_ref();
+        scope.is_none_or(|scope| scope.matches(self.request.scope))
+    }
+
+    /// Whether a rule of a role that the caller may have counts; `None` if that cannot be computed.
+    pub(crate) fn truth(&self, role: RoleId, guard: GuardId) -> Option<bool> {
         let guard = self.conditions.guards.at(guard);
-        if let Some(scope) = &guard.scope
-            && !scope.matches(self.request.scope)
-        {
-            return None;
-        }
         let placeholders = Placeholders { path: &guard.path, host: &guard.host };
         let inputs = self.inputs(placeholders);
         let when = guard.when.map_or(Some(true), |when| self.is_true(when, &inputs));
         if when == Some(false) {
-            return Some(when);
+            return when;
         }
-        Some(and(when, self.has_role(role, &inputs)))
+        and(when, self.has_role(role, &inputs))
     }
 
     /// Whether the caller has a role, where the conditions of roles see these placeholders.
     fn has_role(&self, role: RoleId, inputs: &Inputs<'_>) -> Option<bool> {
         let Some(caller) = self.inputs.caller else {
-            // Without the caller's data only roles that no condition can take are certain.
+            // Only the roles that no condition can take are certain.
             return (!self.conditions.is_conditional(role)).then_some(true);
         };
         let Some(index) = caller.roles.iter().position(|held| held.role == role) else {
@@ -326,8 +330,8 @@ impl<'r> Candidates<'r> {
         let mut next = 0;
         while let Some(held) = needed.get(next).and_then(|index| caller.roles.get(*index)) {
             next += 1;
-            for source in &held.sources {
-                if let HeldSource::Role(index) = source
+            for origin in &held.origins {
+                if let HeldOrigin::Role(index) = origin
                     && !needed.contains(index)
                 {
                     needed.push(*index);
@@ -338,16 +342,16 @@ impl<'r> Candidates<'r> {
         let mut has: SmallVec<[Option<bool>; 8]> = SmallVec::new();
         for held in needed.iter().filter_map(|index| caller.roles.get(*index)) {
             let mut is_given = Some(false);
-            for source in &held.sources {
-                let by_source = match source {
-                    HeldSource::Certain => Some(true),
-                    HeldSource::Condition(condition) => self.is_true(*condition, inputs),
-                    HeldSource::Role(index) => {
+            for origin in &held.origins {
+                let by_origin = match origin {
+                    HeldOrigin::Certain => Some(true),
+                    HeldOrigin::Grant(condition) => self.is_true(*condition, inputs),
+                    HeldOrigin::Role(index) => {
                         let place = needed.binary_search(index).ok();
                         place.and_then(|place| has.get(place).copied()).flatten()
                     }
                 };
-                is_given = or(is_given, by_source);
+                is_given = or(is_given, by_origin);
             }
             let when = held.when.map_or(Some(true), |when| self.is_true(when, inputs));
             has.push(and(is_given, when));

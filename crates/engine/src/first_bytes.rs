@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 
 /// The first sixteen bytes of a byte string, zero-padded, and its length.
 ///
-/// A byte string of up to [`FirstBytes::WHOLE`] bytes is fully described by them. Nearly all
+/// They describe a byte string of up to [`FirstBytes::WHOLE`] bytes completely. Nearly all
 /// segments and actions are that short, and comparing two words avoids the call and the loop of
 /// comparing slices (measured: a third of a decision).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub(crate) struct FirstBytes {
 }
 
 impl FirstBytes {
-    /// Up to this length, words are equal if and only if their byte strings are.
+    /// Up to this length, first bytes are equal if and only if their byte strings are.
     pub(crate) const WHOLE: u32 = 16;
 
     /// A length of 2³² or more is stored as 2³² - 1: such a string is not whole either way.
@@ -43,8 +43,8 @@ impl FirstBytes {
         self.length <= Self::WHOLE
     }
 
-    /// Hashes the byte string, with which `bytes` start. Strings that differ only in
-    /// trailing zeros may have the same hash.
+    /// Hashes the byte string, which `bytes` start with. Strings that differ only in trailing zeros
+    /// may have the same hash.
     #[inline]
     pub(crate) fn hash(self, bytes: &[u8], seed: &RandomState) -> u64 {
         let mut hasher = seed.build_hasher();
@@ -72,12 +72,15 @@ pub(crate) fn first_sixteen(bytes: &[u8]) -> [u64; 2] {
         let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
         [u64::from(first) | u64::from(last) << (8 * (length - 4)), 0]
     } else if let [first, ..] = *bytes {
-        let at =
-            |place: usize| u64::from(bytes.get(place).copied().unwrap_or_default()) << (8 * place);
-        [u64::from(first) | at(length / 2) | at(length - 1), 0]
+        [u64::from(first) | byte_in_place(bytes, length / 2) | byte_in_place(bytes, length - 1), 0]
     } else {
         [0, 0]
     }
+}
+
+/// A byte among the first eight, at its place in a little-endian integer.
+fn byte_in_place(bytes: &[u8], place: usize) -> u64 {
+    u64::from(bytes.get(place).copied().unwrap_or_default()) << (8 * place)
 }
 
 /// The bytes as two little-endian integers.
@@ -116,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_has_the_first_sixteen_bytes() {
+    fn first_bytes_are_the_first_sixteen() {
         let bytes: Vec<u8> = (1..40).collect();
         for length in 0..bytes.len() {
             let mut wanted = [0; 16];

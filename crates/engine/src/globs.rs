@@ -42,8 +42,8 @@ pub(crate) struct Globs {
 }
 
 impl Globs {
-    /// Whether some globs may need a scan of the segment. Otherwise they have only a first and a
-    /// last piece, and trying each costs at most its length.
+    /// Whether some globs may need a scan of the segment. If not, all have only a first and a last
+    /// piece, and to try one costs at most its length.
     pub(crate) fn may_need_scan(&self) -> bool {
         self.start != StepId::NONE
     }

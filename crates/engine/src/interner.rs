@@ -70,7 +70,7 @@ impl<I> Interner<I> {
         hasher.write(string);
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "a half of the bits is enough for fewer than 2^32 strings"
+            reason = "half of the bits are enough for fewer than 2^32 strings"
         )]
         let half = hasher.finish() as u32;
         half

@@ -9,7 +9,7 @@
 //! * `actions` (action → id) and `scopes` (scope → tries);
 //! * `trie` (resource → the nodes at which matching patterns end), with `segments` (splits the
 //!   resource), `literals` and `globs` (the edges of the trie);
-//! * `conditions` (which rules and roles count for a request, where conditions decide);
+//! * `conditions` (the rules and roles that count only for some requests);
 //! * `rows` (each such node has a row of rules: action and roles → the deciding rule).
 //!
 //! `ids` has the ids that several modules use, `interner` gives ids to byte strings, `first_bytes`
@@ -101,8 +101,9 @@ impl Engine {
         self.callers.role_names(roles)
     }
 
-    /// The data of conditions for a caller with these roles; `None` if the policy has no conditions.
-    /// `caller` has all variables but the roles.
+    /// The data that conditions need about a caller with these roles: the values that are the same
+    /// for all its requests, and how it has each role. `None` if the policy has no conditions.
+    /// `caller` has all variables except the roles.
     #[must_use]
     pub fn caller_conditions<'n>(
         &'n self,
@@ -110,7 +111,7 @@ impl Engine {
         caller: CallerInputs<'n>,
     ) -> Option<CallerConditions> {
         (!self.conditions.is_empty())
-            .then(|| self.conditions.of_caller(roles, caller, |role| self.callers.role_name(role)))
+            .then(|| self.conditions.for_caller(roles, caller, |role| self.callers.role_name(role)))
     }
 
     /// The names of the roles that the caller has for every request, in policy order.
@@ -125,8 +126,8 @@ impl Engine {
         certain.filter_map(|role| self.callers.role_name(role)).collect()
     }
 
-    /// The names of those of the roles that the caller has for this allowed request, in policy
-    /// order. Conditions see the placeholders of the rule that allows it.
+    /// The names of the roles that the caller has for this allowed request, in policy order.
+    /// Conditions see the placeholders of the rule that allows it.
     pub fn held_role_names<'e>(
         &'e self,
         roles: &RoleSet,

@@ -67,7 +67,7 @@ impl Literals {
         self.edge(from, first, segment, |edge| self.text(edge) == segment).1.to
     }
 
-    /// An edge and its place; if there is none, the free place where it would be inserted.
+    /// The edge with its place. If there is none, the free place where it would be inserted.
     #[inline]
     fn edge(
         &self,

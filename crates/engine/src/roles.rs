@@ -9,7 +9,7 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
-use policy::model::{RoleId, RuleId};
+use policy::model::RoleId;
 use smallvec::SmallVec;
 
 /// All roles of a subject: granted roles, roles from its token, reserved roles, and the roles that
@@ -24,16 +24,16 @@ pub struct RoleSet {
 /// A buffer for the words of a set.
 pub(crate) type Words = SmallVec<[u64; 64]>;
 
-/// A set of roles with a rule for each.
+/// A set of roles with a value for each.
 #[derive(Clone, Debug)]
-pub(crate) struct RoleRules {
+pub(crate) struct RoleMap<T> {
     /// The set, in the layout of [`RoleSet`].
     words: Box<[u64]>,
     /// Parallel to `words`: for a word of a block, the number of roles in the blocks before it; 0
     /// for the words before the blocks.
     before: Box<[u32]>,
-    /// The rule of each role, in role order.
-    rules: Box<[RuleId]>,
+    /// The value of each role, in role order.
+    values: Box<[T]>,
 }
 
 impl RoleSet {
@@ -84,9 +84,9 @@ impl fmt::Debug for RoleSet {
     }
 }
 
-impl RoleRules {
+impl<T: Copy> RoleMap<T> {
     /// Takes pairs sorted by role, without duplicate roles.
-    pub(crate) fn new(roles: &[(RoleId, RuleId)]) -> Self {
+    pub(crate) fn new(roles: &[(RoleId, T)]) -> Self {
         let mut words = Words::new();
         pack(roles.iter().map(|(role, _)| *role), &mut words);
         let first_block = words.first().map_or(0, |parts| 1 + 2 * to_usize(*parts));
@@ -100,22 +100,22 @@ impl RoleRules {
         Self {
             before,
             words: words.into_boxed_slice(),
-            rules: roles.iter().map(|(_, rule)| *rule).collect(),
+            values: roles.iter().map(|(_, value)| *value).collect(),
         }
     }
 
-    /// The rule of the lowest role that is in both sets.
+    /// The value of the lowest role that is in both sets.
     ///
-    /// A role's place in `rules` is the number of roles before it in the set, which a count of bits
+    /// A role's place in `values` is the number of roles before it in the set, which a count of bits
     /// gives: a set needs no entry for roles that it does not have, and nothing is searched.
-    pub(crate) fn lowest_common(&self, roles: &RoleSet) -> Option<RuleId> {
+    pub(crate) fn lowest_common(&self, roles: &RoleSet) -> Option<T> {
         let (ours, theirs) = (&*self.words, roles.words());
         let parts = to_usize((*ours.first()?).min(*theirs.first()?));
         (0..parts).find_map(|part| self.lowest_in_part(theirs, part))
     }
 
-    /// Calls `visit` with the rule of each role that is in both sets, in role order.
-    pub(crate) fn for_each_common(&self, roles: &RoleSet, mut visit: impl FnMut(RuleId)) {
+    /// Calls `visit` with the value of each role that is in both sets, in role order.
+    pub(crate) fn for_each_common(&self, roles: &RoleSet, mut visit: impl FnMut(T)) {
         let (Some(ours), Some(theirs)) = (self.words.first(), roles.words().first()) else {
             return;
         };
@@ -132,13 +132,13 @@ impl RoleRules {
                 let before = self.before.get(place).copied().unwrap_or(0) as usize;
                 for bit in bits(ours & theirs) {
                     let nth = before + rank(ours & ((1_u64 << bit) - 1));
-                    self.rules.get(nth).copied().into_iter().for_each(&mut visit);
+                    self.values.get(nth).copied().into_iter().for_each(&mut visit);
                 }
             }
         }
     }
 
-    fn lowest_in_part(&self, theirs: &[u64], part: usize) -> Option<RuleId> {
+    fn lowest_in_part(&self, theirs: &[u64], part: usize) -> Option<T> {
         let (our_blocks, our_first) = part_of(&self.words, part)?;
         let (their_blocks, their_first) = part_of(theirs, part)?;
         let mut shared = our_blocks & their_blocks;
@@ -150,7 +150,7 @@ impl RoleRules {
             if common != 0 {
                 let lower = (common & common.wrapping_neg()) - 1;
                 let nth = *self.before.get(place)? as usize + rank(ours & lower);
-                return self.rules.get(nth).copied();
+                return self.values.get(nth).copied();
             }
             shared &= shared - 1;
         }
@@ -223,6 +223,8 @@ fn to_usize(word: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use policy::model::RuleId;
+
     use super::*;
 
     fn set(roles: &[u32]) -> RoleSet {
@@ -260,11 +262,11 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_common_role_of_any_two_sets_gives_its_rule() {
+    fn the_lowest_common_role_of_any_two_sets_gives_its_value() {
         for ours in SETS {
             let pairs: Vec<_> =
                 ours.iter().map(|role| (RoleId(*role), RuleId(role * 3 + 1))).collect();
-            let rules = RoleRules::new(&pairs);
+            let rules = RoleMap::new(&pairs);
             for theirs in SETS {
                 let wanted =
                     ours.iter().find(|role| theirs.contains(role)).map(|role| RuleId(role * 3 + 1));

@@ -10,12 +10,12 @@ use std::hash::BuildHasher;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 use policy::Decision;
-use policy::ids::{Id, IdVec, id_types};
+use policy::ids::{IdVec, id_types, narrow};
 use policy::model::{Effect, RoleId, RuleId};
 
 use crate::conditions::{Candidates, GuardId};
 use crate::ids::{ActionId, RowId};
-use crate::roles::{RoleRules, RoleSet};
+use crate::roles::{RoleMap, RoleSet};
 
 /// Maximum number of entries of a short row: two or three cache lines. Chosen, not measured.
 const MAX_SHORT: usize = 8;
@@ -88,16 +88,16 @@ struct WideRow {
 
 /// The rules of a row that count only under conditions.
 struct ConditionalRules {
-    /// For each role, the index of the first of its rules, as a [`RuleId`].
-    first: RoleRules,
+    /// For each role, the index of its first entry.
+    starts: RoleMap<u32>,
     /// The rules, by role and id.
     entries: Box<[ConditionalEntry]>,
 }
 
 /// The rules for an action: for each role, the rule with the lowest id.
 struct ActionRules {
-    allow: Option<RoleRules>,
-    deny: Option<RoleRules>,
+    allow: Option<RoleMap<RuleId>>,
+    deny: Option<RoleMap<RuleId>>,
 }
 
 /// The input of a search, and the lowest rules found so far.
@@ -153,8 +153,10 @@ impl<'r> Search<'r> {
         if rule >= kept || !entry.matches(self.action) {
             return;
         }
-        let Some(truth) = self.candidates.truth(role, guard) else { return };
-        match (effect, truth) {
+        if !self.candidates.matches_host(guard) {
+            return;
+        }
+        match (effect, self.candidates.truth(role, guard)) {
             (Effect::Allow, Some(true)) => {
                 self.keep_lowest(effect, rule);
                 self.kept_guard = Some((rule, guard));
@@ -165,8 +167,7 @@ impl<'r> Search<'r> {
         }
     }
 
-    /// Which of these roles the caller has, where conditions see the placeholders of the rule that
-    /// allows.
+    /// Whether the caller has this role. Conditions see the placeholders of the rule that allows.
     pub(crate) fn has_role(&mut self, role: RoleId) -> bool {
         let guard = self.kept_guard.filter(|(rule, _)| *rule == self.allow);
         self.candidates.has(role, guard.map(|(_, guard)| guard))
@@ -249,12 +250,12 @@ impl Rows {
         if let Some(rules) = index.ok().and_then(|index| row.by_action.get(index)) {
             search.search_rules(rules);
         }
-        if let Some(ConditionalRules { first, entries }) = &row.conditional {
+        if let Some(ConditionalRules { starts, entries }) = &row.conditional {
             let roles = search.roles;
-            first.for_each_common(roles, |first| {
-                let from = entries.get(first.index()..).unwrap_or_default();
-                let role = from.first().map(|first| first.entry.role);
-                for entry in from.iter().take_while(|next| Some(next.entry.role) == role) {
+            starts.for_each_common(roles, |start| {
+                let entries = entries.get(start as usize..).unwrap_or_default();
+                let role = entries.first().map(|entry| entry.entry.role);
+                for entry in entries.iter().take_while(|entry| Some(entry.entry.role) == role) {
                     search.search_conditional(*entry);
                 }
             });
@@ -265,7 +266,8 @@ impl Rows {
 /// The entries of a wide row: those without and those with conditions.
 type WideKey = (Box<[Entry]>, Box<[ConditionalEntry]>);
 
-/// Builds rows, without duplicates: the ends of all patterns of a rule share a row.
+/// Builds rows, without duplicates: the ends of all patterns of a rule share a row, unless the rule
+/// has a guard, which is another one at each end.
 #[derive(Default)]
 pub(crate) struct RowsBuilder {
     rows: Rows,
@@ -276,7 +278,7 @@ pub(crate) struct RowsBuilder {
 }
 
 impl RowsBuilder {
-    /// The id of the row with these entries, which must be sorted, distinct and not empty. A new
+    /// The id of the row with these entries, at least one, which must be sorted and distinct. A new
     /// row is added. A row with conditions is wide.
     pub(crate) fn add(&mut self, entries: &mut [Entry], conditional: &[ConditionalEntry]) -> RowId {
         if let Some(last) = entries.last_mut() {
@@ -340,24 +342,22 @@ impl ConditionalRules {
     fn new(entries: &[ConditionalEntry]) -> Option<Self> {
         let mut entries = entries.to_vec();
         entries.sort_by_key(|conditional| (conditional.entry.role, conditional.entry.rule));
-        let mut first: Vec<(RoleId, RuleId)> = entries
-            .iter()
-            .enumerate()
-            .map(|(index, conditional)| (conditional.entry.role, RuleId::from_index(index)))
-            .collect();
-        first.dedup_by_key(|(role, _)| *role);
+        let indices = entries.iter().enumerate();
+        let mut starts: Vec<(RoleId, u32)> =
+            indices.map(|(index, conditional)| (conditional.entry.role, narrow(index))).collect();
+        starts.dedup_by_key(|(role, _)| *role);
         (!entries.is_empty())
-            .then(|| Self { first: RoleRules::new(&first), entries: entries.into() })
+            .then(|| Self { starts: RoleMap::new(&starts), entries: entries.into() })
     }
 }
 
 /// The lowest rule of each role with this effect. Takes entries sorted by role and rule.
-fn lowest_rules(entries: &[Entry], effect: Effect) -> Option<RoleRules> {
+fn lowest_rules(entries: &[Entry], effect: Effect) -> Option<RoleMap<RuleId>> {
     let mut rules: Vec<(RoleId, RuleId)> = entries
         .iter()
         .filter(|entry| entry.effect == effect)
         .map(|entry| (entry.role, entry.rule))
         .collect();
     rules.dedup_by_key(|(role, _)| *role);
-    (!rules.is_empty()).then(|| RoleRules::new(&rules))
+    (!rules.is_empty()).then(|| RoleMap::new(&rules))
 }

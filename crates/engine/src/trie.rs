@@ -53,8 +53,8 @@ pub(crate) struct Roots {
 pub(crate) struct Trie {
     nodes: IdVec<NodeId, Node>,
     literals: Literals,
-    /// The targets of `{user.id}` by identity source, which no key lacks: a subject without a
-    /// source finds nothing. Few nodes have any.
+    /// The targets of `{user.id}` by identity source. Every key has a source, so a subject without
+    /// one finds nothing. Few nodes have such targets.
     user_id_edges: HashMap<(NodeId, Option<SourceId>), NodeId>,
     globs: IdVec<GlobsId, Globs>,
     /// Matches the globs of several nodes in a single pass.
@@ -75,7 +75,8 @@ pub(crate) struct Walk<'q> {
     next: SmallVec<[NodeId; 16]>,
     /// The globs to match with the current segment.
     globs: SmallVec<[GlobsId; 16]>,
-    /// The start of the last segment that was compared with the subject's name, and the result.
+    /// The start of the last segment that was compared with the subject's name, and whether it is
+    /// the name.
     user_match: Option<(usize, bool)>,
     /// The same for the name without its prefix.
     user_id_match: Option<(usize, bool)>,
@@ -250,7 +251,7 @@ impl Trie {
         if literal == NodeId::NONE {
             literal = walk.next.pop().unwrap_or(NodeId::NONE);
         }
-        // The loop has emptied `current`.
+        // The loop has emptied `current`, so `next` is empty after this.
         if !walk.next.is_empty() {
             std::mem::swap(&mut walk.current, &mut walk.next);
         }

@@ -45,7 +45,7 @@ pub use explanation::{
     RoleSource,
 };
 pub use named::{ImpossibleCaller, NamedCaller};
-pub use names::{impossible_user, unknown_role_messages};
+pub use names::{missing_prefix_message, unknown_role_messages};
 pub use one_line::OneLine;
 pub use recorded::RestoredInputs;
 pub use review::CallerSource;

@@ -141,9 +141,10 @@ impl Explainer<'_> {
     }
 }
 
-/// The message if no caller can have this name, because each source puts a prefix before its names.
+/// The message that no caller can have this name, because each source puts a prefix before its
+/// names. `None` if a caller can have it.
 #[must_use]
-pub fn impossible_user(user: &str, identity: &Identity) -> Option<String> {
+pub fn missing_prefix_message(user: &str, identity: &Identity) -> Option<String> {
     let prefixes: Vec<&str> = identity.sources().map(|(.., prefix)| prefix).collect();
     if prefixes.is_empty() || prefixes.iter().any(|prefix| user.starts_with(prefix)) {
         return None;
@@ -156,8 +157,8 @@ pub fn impossible_user(user: &str, identity: &Identity) -> Option<String> {
 /// do not list.
 fn unknown_user(user: &str, policy: &Policy, suggestions: &mut Suggestions) -> Option<String> {
     let identity = &policy.identity;
-    if let Some(impossible) = impossible_user(user, identity) {
-        return Some(impossible);
+    if let Some(message) = missing_prefix_message(user, identity) {
+        return Some(message);
     }
     let (has_none, users) = listed_users(identity, identity.source_of(user)?)?;
     if users.contains(user) {

@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use condition::{
-    Attribute, CallerInputs, Condition, Expression, Inputs, Known, Placeholders, RequestInputs,
-    VariableKind,
+    Attribute, CallerInputs, Condition, Expression, Inputs, KnownInputs, Placeholders,
+    RequestInputs, VariableKind,
 };
 use policy::Policy;
 use policy::model::{Effect, Role, RoleId, Rule};
@@ -50,7 +50,7 @@ pub(crate) struct Place {
     in_host: PlaceholderIndices,
 }
 
-/// What is known of a request and of its caller: [`Known`] without the place of a rule.
+/// What is known of a request and of its caller: [`KnownInputs`] without the place of a rule.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Given<'a> {
     pub(crate) request: RequestInputs<'a>,
@@ -107,7 +107,7 @@ impl Given<'_> {
     /// Whether a variable is known, or is one of the path or the rule.
     pub(crate) fn has(&self, variable: &Attribute) -> bool {
         let place = Place::default();
-        let known = Known { inputs: self.inputs(&place), unknown: self.unknown };
+        let known = KnownInputs { inputs: self.inputs(&place), unknown: self.unknown };
         variable.kind() == VariableKind::Target || known.has(variable)
     }
 
@@ -123,7 +123,7 @@ impl Given<'_> {
         let unknown = if place.is_some() { self.unknown } else { &without_place };
         let nowhere = Place::default();
         let inputs = self.inputs(place.unwrap_or(&nowhere));
-        let reduced = condition::reduce(&clause.expression, &Known { inputs, unknown });
+        let reduced = condition::reduce(&clause.expression, &KnownInputs { inputs, unknown });
         let (may_count, may_not) = match effect {
             Effect::Allow => {
                 let outcomes = reduced.outcomes;

@@ -60,8 +60,7 @@ fn find_open<'s, 'p>(
     allow.filter(|_| steps.are_left() && !is_intended)
 }
 
-/// The end of a path that may have paths below it. A path that ends in a slash, or in a file name
-/// such as `a.html`, or in a glob such as `a*b`, which has a start and an end, has none.
+/// The end of a path that may have paths below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PathEnd {
     /// The path is `/`.
@@ -77,6 +76,8 @@ enum PathEnd {
 }
 
 impl PathEnd {
+    /// `None` for a path that hardly has paths below it: one that ends in a slash (except `/`), in a
+    /// file name such as `a.html`, or in a glob with both a start and an end, such as `a*b`.
     fn from_pattern(pattern: &Pattern) -> Option<Self> {
         let last = pattern.segments.last().filter(|_| pattern.absolute && !pattern.open_ended)?;
         match last {
@@ -152,8 +153,8 @@ impl<'p> Search<'_, 'p> {
         {
             self.walk(next, further);
         }
-        for (pattern, next) in &node.non_literals {
-            if self.steps.take(1) && pattern.covers(segment) {
+        for (wider, next) in &node.non_literals {
+            if self.steps.take(1) && wider.covers(segment) {
                 self.walk(*next, further);
             }
         }
@@ -163,12 +164,12 @@ impl<'p> Search<'_, 'p> {
     /// `/{dir}/*.env` for `/*.env`. Then only that rule gets the warning.
     fn is_denied_deeper(&mut self, node: &Node<'p>, file: &Segment) -> bool {
         let any_folder = Segment::Any("dir".into());
-        let folders = node.non_literals.iter().filter(|(pattern, _)| {
-            matches!(pattern, Segment::Any(_) | Segment::Glob(_)) && pattern.covers(&any_folder)
+        let folders = node.non_literals.iter().filter(|(folder, _)| {
+            matches!(folder, Segment::Any(_) | Segment::Glob(_)) && folder.covers(&any_folder)
         });
         let files = folders
             .flat_map(|(_, folder)| &self.trie.node(*folder).non_literals)
-            .filter(|(pattern, _)| pattern.covers(file))
+            .filter(|(wider, _)| wider.covers(file))
             .map(|(_, file)| self.trie.node(*file));
         let rules = files.flat_map(|file| file.exact.iter().chain(&file.open_ended));
         let rules: Vec<RuleId> = rules.take(self.steps.0).copied().collect();

@@ -53,7 +53,7 @@ impl<'s, 'p> Denial<'s, 'p> {
     fn warn_without_credentials(&mut self, related: &RelatedRoles<'_>) -> Option<Problem> {
         let Self { allowing, denying, steps, .. } = self;
         let (deny, rule) = (self.deny, self.deny.rule);
-        if related.is_everybodys(deny.role_id) {
+        if related.everyone_has(deny.role_id) {
             return None;
         }
         let anonymous_allows: Vec<&RoleRule<'_>> =
@@ -71,7 +71,8 @@ impl<'s, 'p> Denial<'s, 'p> {
         });
         let wider = bypasses.iter().find(|allow| is_exception(rule, allow.rule));
         let allow = *wider.or(bypasses.first())?;
-        // An exception to an `allow` is meant for its requests. Another `deny` may be for others.
+        // A `deny` of a part of an `allow` is clearly meant for it. Another `deny` may be meant for
+        // requests that other roles allow.
         if wider.is_none() && self.denies_more_than(&anonymous_allows, related) {
             return None;
         }
@@ -96,8 +97,7 @@ impl<'s, 'p> Denial<'s, 'p> {
         related: &RelatedRoles<'_>,
     ) -> bool {
         let anonymous: Vec<&Rule> = anonymous_allows.iter().map(|allow| allow.rule).collect();
-        let mut by_role =
-            self.allowing.iter().filter(|allow| !related.is_everybodys(allow.role_id));
+        let mut by_role = self.allowing.iter().filter(|allow| !related.everyone_has(allow.role_id));
         by_role.any(|allow| {
             Requests::matching(allow.rule, self.deny.rule, self.steps)
                 .is_some_and(|common| !common.are_covered(&anonymous, self.steps))
@@ -115,13 +115,12 @@ impl<'s, 'p> Denial<'s, 'p> {
             return None;
         }
         for allow in self.allowing.clone() {
-            // Empty if the `allow` rule is for any host.
-            let Some(apexes) = open_apexes(rule, allow.rule) else { continue };
-            let apex = apexes.first().map(ToString::to_string);
+            let Some(hosts) = open_hosts(rule, allow.rule) else { continue };
+            let apex = hosts.first().map(ToString::to_string);
             let Some(requests) = Requests::on_any_host(allow.rule, rule, self.steps) else {
                 continue;
             };
-            if !self.is_open(allow, &Requests { scopes: apexes, ..requests }, related) {
+            if !self.is_open(allow, &Requests { scopes: hosts, ..requests }, related) {
                 continue;
             }
             let (name, allow_name) = (&rule.name, &allow.rule.name);
@@ -206,7 +205,7 @@ impl<'s, 'p> Denial<'s, 'p> {
 /// Whether a rule may match requests of callers without credentials.
 fn may_match_anonymous(rule: &RoleRule<'_>, related: &RelatedRoles<'_>) -> bool {
     let mut segments = rule.rule.resources.iter().flat_map(|pattern| &pattern.segments);
-    related.is_everybodys(rule.role_id)
+    related.everyone_has(rule.role_id)
         && !segments.any(|segment| matches!(segment, Segment::User | Segment::UserId(_)))
 }
 
@@ -223,10 +222,10 @@ fn is_exception(deny: &Rule, allow: &Rule) -> bool {
         })
 }
 
-/// The hosts of the `allow` rule that the `deny` rule leaves open, probably by mistake: hosts such
-/// as `example.com`, if the `deny` rule has only `*.example.com`. Empty if the `allow` rule is for
-/// any host. `None` if the `deny` rule leaves no host open.
-fn open_apexes(deny: &Rule, allow: &Rule) -> Option<Vec<Scope>> {
+/// The hosts of the `allow` rule that the `deny` rule leaves open, probably by mistake: any host (an
+/// empty list, as in [`Requests`]) if the `allow` rule is for any, else hosts such as `example.com`
+/// if the `deny` rule has only `*.example.com`. `None` if there are no such hosts.
+fn open_hosts(deny: &Rule, allow: &Rule) -> Option<Vec<Scope>> {
     if allow.scopes.is_empty() {
         return Some(Vec::new());
     }

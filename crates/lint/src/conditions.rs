@@ -13,7 +13,7 @@ use crate::warnings::Warnings;
 pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
     for (_, _, rule, effect) in policy.rules() {
         if let Some(when) = &rule.when {
-            check(when, &rule.at, warnings);
+            check_expression(when, &rule.at, warnings);
             if effect == Effect::Allow {
                 client_chosen(when, &rule.at, warnings);
             }
@@ -21,7 +21,7 @@ pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
     }
     for role in policy.roles.iter() {
         if let Some(when) = &role.when {
-            check(when, &role.at, warnings);
+            check_expression(when, &role.at, warnings);
             client_chosen(when, &role.at, warnings);
             missing_placeholders(role, when, warnings);
         }
@@ -29,14 +29,14 @@ pub(crate) fn conditions(policy: &Policy, warnings: &mut Warnings) {
     for grant in &policy.grants {
         if let Some(when) = &grant.when {
             let at = &policy.roles.at(grant.role).at;
-            check(when, at, warnings);
+            check_expression(when, at, warnings);
             client_chosen(when, at, warnings);
         }
     }
 }
 
 /// Warns of a condition without a variable, and of an hour or a day without a time zone.
-fn check(when: &Condition, at: &Place, warnings: &mut Warnings) {
+fn check_expression(when: &Condition, at: &Place, warnings: &mut Warnings) {
     if when.expression.attributes().is_empty() {
         let message = format!("the condition `{when}` is the same for every request");
         let problem = Problem::warning(at.clone(), Warning::ConstantCondition, message);

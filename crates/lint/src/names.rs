@@ -62,8 +62,8 @@ pub(crate) fn ambiguous_names(parsed: &Parsed, sources: &[&Source<'_>], warnings
             ambiguous.iter().map(|(at, name)| (at.clone(), format!("`{}` is granted", name.name)));
         let help = match with_foreign_prefix(&overlapping, kind, &ambiguous) {
             Some((source, name)) => format!(
-                "{} has no `{kind}_prefix`, so it may have a {kind} `{name}` of its own: give it \
-                 one",
+                "{} has no `{kind}_prefix`, so it may have a {kind} `{name}` of its own: give the \
+                 source a prefix",
                 source.label
             ),
             None => help_to_keep_apart(kind),
@@ -91,8 +91,8 @@ fn with_foreign_prefix<'s, 'i>(
     })
 }
 
-/// Warns of granted names that no caller has. A name is looked for only in the sources whose prefix
-/// is the longest that it begins with.
+/// Warns of granted names that no caller has. Of the prefixes that a name begins with, the longest
+/// counts: only sources with it are searched.
 pub(crate) fn unknown_names(parsed: &Parsed, sources: &[Source<'_>], warnings: &mut Warnings) {
     if sources.is_empty()
         && let Some(grant) = parsed.grants.first()
@@ -125,7 +125,7 @@ fn unknown(
         let message = format!("`{name}` is matched literally as the name of a {kind}");
         return Some((message, help.to_owned()));
     }
-    // The sources with the longest prefix that fits.
+    // The sources with the longest prefix with which the name begins.
     let mut likely: Vec<&Source<'_>> = sources.iter().collect();
     likely.retain(|source| name.starts_with(source.names(kind).prefix));
     let longest = likely.iter().map(|source| source.names(kind).prefix.len()).max();

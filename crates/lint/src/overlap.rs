@@ -53,10 +53,10 @@ impl<'p, F: FnMut(RuleId, &mut Steps) -> bool> Walk<'_, 'p, F> {
         {
             return true;
         }
-        for (pattern, next) in &node.non_literals {
+        for (other, next) in &node.non_literals {
             let is_related = match self.relation {
-                Relation::Overlaps => overlap(segment, pattern),
-                Relation::Covers => pattern.covers(segment),
+                Relation::Overlaps => overlap(segment, other),
+                Relation::Covers => other.covers(segment),
             };
             if !self.steps.take(1) || is_related && self.walk(*next, further, open_ended) {
                 return true;
@@ -78,10 +78,10 @@ impl<'p, F: FnMut(RuleId, &mut Steps) -> bool> Walk<'_, 'p, F> {
         }
         let node = self.trie.node(id);
         let literals = node.literals.iter().map(|(_, next)| *next);
-        let patterns = node.non_literals.iter().map(|(_, next)| *next);
+        let non_literals = node.non_literals.iter().map(|(_, next)| *next);
         self.visit_all(&node.open_ended)
             || self.visit_all(&node.exact)
-            || literals.chain(patterns).any(|next| self.visit_below(next))
+            || literals.chain(non_literals).any(|next| self.visit_below(next))
     }
 
     fn visit_all(&mut self, rules: &[RuleId]) -> bool {
@@ -118,11 +118,11 @@ pub(crate) fn share_method_and_host(a: &Rule, b: &Rule) -> bool {
             || pairs.any(|(a, b)| a.intersection(b).is_some()))
 }
 
-/// Whether some segment of a path may match both; `pattern` is not literal. Two globs are assumed
-/// to overlap.
-fn overlap(segment: &Segment, pattern: &Segment) -> bool {
+/// Whether some segment of a path may match both. `other` is not literal. Two globs are assumed to
+/// overlap.
+fn overlap(segment: &Segment, other: &Segment) -> bool {
     match segment {
-        Segment::Literal(literal) => matches_literal(pattern, literal),
+        Segment::Literal(literal) => matches_literal(other, literal),
         Segment::Any(_) | Segment::User | Segment::UserId(_) | Segment::Glob(_) => true,
     }
 }

@@ -1,4 +1,4 @@
-//! Which roles callers with a certain role have as well.
+//! The roles that callers with a certain role have as well.
 
 use policy::ids::IdVec;
 use policy::model::{ANYONE, AUTHENTICATED, Policy, RoleId};
@@ -11,19 +11,24 @@ pub(crate) fn reserved(policy: &Policy) -> impl Iterator<Item = RoleId> {
     [ANYONE, AUTHENTICATED].into_iter().filter_map(|name| policy.role(name))
 }
 
-/// Which roles a caller with these roles has, including extended roles.
-pub(crate) fn with_extended(
-    policy: &Policy,
-    roles: impl IntoIterator<Item = RoleId>,
-) -> IdVec<RoleId, bool> {
-    let mut has: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
-    let mut unvisited: Vec<RoleId> = roles.into_iter().collect();
-    while let Some(role) = unvisited.pop() {
-        if !std::mem::replace(has.at_mut(role), true) {
-            unvisited.extend(&policy.roles.at(role).extends);
+/// Some roles of a policy, and all roles that they extend.
+pub(crate) struct Roles(IdVec<RoleId, bool>);
+
+impl Roles {
+    pub(crate) fn with_extended(policy: &Policy, roles: impl IntoIterator<Item = RoleId>) -> Self {
+        let mut has: IdVec<RoleId, bool> = vec![false; policy.roles.len()].into();
+        let mut unvisited: Vec<RoleId> = roles.into_iter().collect();
+        while let Some(role) = unvisited.pop() {
+            if !std::mem::replace(has.at_mut(role), true) {
+                unvisited.extend(&policy.roles.at(role).extends);
+            }
         }
+        Self(has)
     }
-    has
+
+    pub(crate) fn contains(&self, role: RoleId) -> bool {
+        *self.0.at(role)
+    }
 }
 
 /// The roles that each caller with the role `start` has.
@@ -47,10 +52,10 @@ pub(crate) struct RelatedRoles<'p> {
     start: Option<RoleId>,
     /// For each role, the last start from which it was reached.
     reached_from: IdVec<RoleId, Option<RoleId>>,
-    /// Which roles every caller has.
-    is_everybodys: IdVec<RoleId, bool>,
-    /// Which roles every authenticated caller has.
-    is_authenticated: IdVec<RoleId, bool>,
+    /// The roles that every caller has.
+    of_everyone: Roles,
+    /// The roles that every authenticated caller has.
+    of_authenticated: Roles,
 }
 
 impl<'p> RelatedRoles<'p> {
@@ -62,8 +67,8 @@ impl<'p> RelatedRoles<'p> {
             authenticated,
             start: None,
             reached_from: vec![None; policy.roles.len()].into(),
-            is_everybodys: with_extended(policy, anyone),
-            is_authenticated: with_extended(policy, anyone.into_iter().chain(authenticated)),
+            of_everyone: Roles::with_extended(policy, anyone),
+            of_authenticated: Roles::with_extended(policy, reserved(policy)),
         }
     }
 
@@ -78,7 +83,7 @@ impl<'p> RelatedRoles<'p> {
     fn find_from(&mut self, role: RoleId, steps: &mut Steps) {
         // An anonymous caller has only the roles of `anyone`: a caller with another role is
         // authenticated.
-        let authenticated = self.authenticated.filter(|_| !self.is_everybodys(role));
+        let authenticated = self.authenticated.filter(|_| !self.everyone_has(role));
         let mut unvisited: Vec<RoleId> =
             [role].into_iter().chain(self.anyone).chain(authenticated).collect();
         while let Some(next) = unvisited.pop() {
@@ -93,14 +98,14 @@ impl<'p> RelatedRoles<'p> {
 
     /// Whether every caller has either both roles or neither.
     pub(crate) fn have_same_callers(&self, a: RoleId, b: RoleId) -> bool {
-        let [callers_a, callers_b] =
-            [a, b].map(|role| (*self.is_everybodys.at(role), *self.is_authenticated.at(role)));
+        let [callers_a, callers_b] = [a, b]
+            .map(|role| (self.of_everyone.contains(role), self.of_authenticated.contains(role)));
         a == b || callers_a == callers_b && callers_a != (false, false)
     }
 
     /// Whether every caller has this role, even an anonymous caller.
-    pub(crate) fn is_everybodys(&self, role: RoleId) -> bool {
-        *self.is_everybodys.at(role)
+    pub(crate) fn everyone_has(&self, role: RoleId) -> bool {
+        self.of_everyone.contains(role)
     }
 
     /// Whether each caller with one of these roles has the other role, too.

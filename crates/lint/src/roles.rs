@@ -6,7 +6,7 @@ use document::{Place, Problem, Warning};
 use policy::Parsed;
 use policy::model::{Policy, RoleId, RolesFromToken};
 
-use crate::related::{reserved, with_extended};
+use crate::related::{Roles, reserved};
 use crate::sources::{Source, join_labels};
 use crate::warnings::Warnings;
 
@@ -27,10 +27,13 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
     let by_token = roles.filter(|(_, role)| issuers.iter().any(|i| i.may_give(&role.name)));
     granted.extend(by_token.map(|(id, _)| id));
     let is_any_granted = !granted.is_empty();
-    let has_callers = with_extended(policy, granted.into_iter().chain(reserved(policy)));
-    let is_everybodys = with_extended(policy, reserved(policy));
+    let with_callers = Roles::with_extended(policy, granted.into_iter().chain(reserved(policy)));
+    let without_grant = Roles::with_extended(policy, reserved(policy));
     for (id, role) in policy.roles.entries() {
-        let (kind, message, help) = match (*has_callers.at(id), &*role.name.to_ascii_lowercase()) {
+        let (kind, message, help) = match (
+            with_callers.contains(id),
+            &*role.name.to_ascii_lowercase(),
+        ) {
             (false, _) if is_any_granted => (
                 Warning::UnusedRole,
                 format!("nobody has the role `{}`", role.name),
@@ -43,7 +46,7 @@ pub(crate) fn unused_roles(policy: &Policy, warnings: &mut Warnings) {
                 "add `grants`, or call the role `anyone` or `authenticated`, which are not granted",
             ),
             (true, "*" | "all" | "any" | "everyone" | "everybody" | "public" | "anonymous")
-                if !*is_everybodys.at(id) =>
+                if !without_grant.contains(id) =>
             {
                 (
                     Warning::LikeAnyone,

@@ -30,11 +30,13 @@ pub(crate) fn shared_users(policy: &Policy, sources: &[&Source<'_>], warnings: &
         let overlapping = later.filter(|(_, s)| s.names("user").overlap(source.names("user")));
         pairs.extend(overlapping.map(|(b, _)| [a, b]));
     }
-    // The places of the rules, by the indices of the sources whose callers they are for.
+    // The rules of the roles that callers from several sources with the same names can have, by the
+    // sorted indices of these sources.
     let mut rules: BTreeMap<Vec<usize>, Vec<(Place, String)>> = BTreeMap::new();
     for (id, role) in roles {
         let sharing = pairs.iter().filter(|pair| {
-            pair.iter().all(|index| roles_of_sources.get(*index).is_some_and(|has| *has.at(id)))
+            pair.iter()
+                .all(|index| roles_of_sources.get(*index).is_some_and(|roles| roles.contains(id)))
         });
         let mut indices: Vec<usize> = sharing.flatten().copied().collect();
         if indices.is_empty() {
@@ -143,9 +145,9 @@ fn shared_claims(sources: &[&Source<'_>], header: &SetHeader, warnings: &mut War
 /// Whether any request of a caller from this source may be allowed: headers are set only on allowed
 /// requests.
 fn may_be_allowed(policy: &Policy, source: &Source<'_>) -> bool {
-    let has = source.roles(policy);
+    let roles = source.roles(policy);
     policy.search.is_some()
-        || policy.roles.entries().any(|(id, role)| *has.at(id) && !role.allow.is_empty())
+        || policy.roles.entries().any(|(id, role)| roles.contains(id) && !role.allow.is_empty())
 }
 
 fn has_issuer(header: &SetHeader) -> bool {

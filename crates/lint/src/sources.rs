@@ -6,10 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use document::Place;
-use policy::ids::IdVec;
 use policy::model::{API_KEYS, Identity, Issuer, Policy, RoleId};
 
-use crate::related::{reserved, with_extended};
+use crate::related::{Roles, reserved};
 use crate::warnings::Steps;
 
 /// The maximum number of comparisons between granted names and sources, in a check.
@@ -92,8 +91,8 @@ impl<'i> Source<'i> {
         if kind == "user" { &self.users } else { &self.groups }
     }
 
-    /// Which roles callers from this source can have.
-    pub(crate) fn roles(&self, policy: &Policy) -> IdVec<RoleId, bool> {
+    /// The roles that callers from this source can have.
+    pub(crate) fn roles(&self, policy: &Policy) -> Roles {
         let mut roles: Vec<RoleId> = reserved(policy).collect();
         if let Some(issuer) = self.issuer {
             let by_token = policy.roles.entries().filter(|(_, role)| issuer.may_give(&role.name));
@@ -107,7 +106,7 @@ impl<'i> Source<'i> {
                 roles.push(grant.role);
             }
         }
-        with_extended(policy, roles)
+        Roles::with_extended(policy, roles)
     }
 }
 

@@ -141,7 +141,7 @@ fn start_console(
 ) -> io::Result<Console> {
     Console::start(console::Sources {
         pages: Arc::clone(sources),
-        policy: runtime.unlogged_policy(),
+        policy: runtime.policy_without_records(),
         shadow: runtime.shadow_policy(),
         denials: runtime.denials.clone(),
         hosts: settings.admin.console_host.clone(),

@@ -52,7 +52,7 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  success
-     explain: allowed, or a log of several lines, whatever it says
+     explain: allowed; for a log of more than one line always
      who-can: somebody may make the request    what-can: a rule allows something
      health: ready, with `--live` alive        diff, replay: nothing changes
      import: a policy is printed               lint-envoy: nothing is unsafe, broken or slow
@@ -270,11 +270,11 @@ pub struct WhatCanArgs {
     /// A role of the caller, defined by the policy, or by the search cluster of `--host`. Repeat
     /// the flag for more than one. With `--user` the flag means a role that the user's token names.
     /// Then a role that the policy defines, but the user's issuer may not give, is an error. So is
-    /// any role of a Basic user.
+    /// any role of a user without a token (Basic or API key).
     #[arg(long = "role", value_name = "NAME")]
     pub(crate) roles: Vec<String>,
     /// The caller's user name, with its prefix, if the policy sets one. The user has the roles that
-    /// the policy grants. A Basic user of the policy also has the groups that the policy gives it.
+    /// the policy grants. A user of Basic or of an API key has the groups that the policy gives it.
     #[arg(long, value_name = "NAME")]
     pub(crate) user: Option<String>,
     /// The issuer of the user's token. By default `basic`, if it has this user; otherwise the

@@ -14,7 +14,7 @@ pub enum Exit {
     /// Success, or the answer is yes.
     Success = 0,
     /// The answer is no: a request is denied, a server is not ready, a policy changes an answer.
-    Denied = 1,
+    No = 1,
     /// The arguments or the settings are not valid.
     Arguments = 2,
     /// A policy, a bundle, test cases or a configuration cannot be read or are not valid.
@@ -77,7 +77,7 @@ impl CommandError {
 
     pub(crate) const fn exit(&self) -> Exit {
         match self {
-            Self::Unsigned(_) => Exit::Denied,
+            Self::Unsigned(_) => Exit::No,
             Self::Arguments(_) => Exit::Arguments,
             Self::Problems(_) | Self::Policy(_) => Exit::Policy,
             Self::Failed(_) => Exit::Failed,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use console::{Console, RunsIn};
 use runtime::lines::Counts;
-use runtime::settings::{WithoutEffect, warn_of_settings};
+use runtime::settings::{EffectCheck, warn_of_settings};
 use runtime::status::Status;
 use runtime::{LoadError, LoadedPolicy, Reloads, Runtime, STOP_TIMEOUT};
 use server::admin::{Admin, AdminSettings, PageSources, Pages};
@@ -56,12 +56,12 @@ pub(crate) fn run(settings: Settings) -> Result<Exit, CommandError> {
     Ok(result.map_or_else(|error| error.exit(), |()| Exit::Success))
 }
 
-fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
+fn serve(settings: Settings, log_counts: Arc<Counts>) -> Result<(), ServeError> {
     let executor = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // Without a handler, SIGHUP during the first load would end the process. The handler stays when
     // this stream of signals is dropped.
     drop(executor.block_on(async { signal(SignalKind::hangup()) })?);
-    let server = Server::new(settings, logs)?;
+    let server = Server::new(settings, log_counts)?;
     let result = executor.block_on(async { server.run(signals()?).await });
     // A DNS lookup may still run on a blocking thread: do not wait for it.
     executor.shutdown_background();
@@ -72,7 +72,7 @@ fn serve(settings: Settings, logs: Arc<Counts>) -> Result<(), ServeError> {
 struct Server {
     settings: Settings,
     /// Counters of the lines of the log.
-    logs: Arc<Counts>,
+    log_counts: Arc<Counts>,
     policy: LoadedPolicy,
     tls: Option<Arc<Tls>>,
     listeners: Vec<(Address, Listener)>,
@@ -138,9 +138,9 @@ impl ServeError {
 
 impl Server {
     /// Loads the policy and binds the addresses.
-    fn new(settings: Settings, logs: Arc<Counts>) -> Result<Self, ServeError> {
+    fn new(settings: Settings, log_counts: Arc<Counts>) -> Result<Self, ServeError> {
         let policy = LoadedPolicy::load(settings.policy.clone())?;
-        warn_of_settings(without_effect(&settings));
+        warn_of_settings(effect_checks(&settings));
         if let Some(address) = repeated_address(&settings) {
             return Err(ServeError::SameAddress(address.clone()));
         }
@@ -155,7 +155,7 @@ impl Server {
                 ListenerKind::Http(served) => pages.push((served, socket.address, socket.listener)),
             }
         }
-        Ok(Self { settings, logs, policy, tls, listeners, pages, files })
+        Ok(Self { settings, log_counts, policy, tls, listeners, pages, files })
     }
 
     /// Serves until a signal to stop, then drains: see [`drain`]. Must run in a current-thread
@@ -189,7 +189,7 @@ impl Server {
     }
 
     async fn begin(self) -> Result<Serving, ServeError> {
-        let Self { settings, logs, policy, tls, listeners, pages, files } = self;
+        let Self { settings, log_counts, policy, tls, listeners, pages, files } = self;
         let policy = if settings.admin.console { policy.keeping_last_denials() } else { policy };
         let runtime = policy.start()?;
         let grpc_counters = Arc::new(OnceCounters::default());
@@ -199,7 +199,7 @@ impl Server {
             caches: runtime.caches(),
             decisions: runtime.decision_lines.clone(),
             otlp: runtime.otlp.clone(),
-            logs: Some(logs),
+            logs: Some(log_counts),
             checks: grpc_counters.clone(),
         });
         let reloads = AllReloads { policy: runtime.reloads(), tls: tls.clone() };
@@ -260,7 +260,7 @@ fn console(
 ) -> io::Result<Arc<Console>> {
     let console = Console::start(console::Sources {
         pages: sources.clone(),
-        policy: runtime.unlogged_policy(),
+        policy: runtime.policy_without_records(),
         shadow: runtime.shadow_policy(),
         denials: runtime.denials.clone(),
         hosts: settings.admin.console_host.clone(),
@@ -365,8 +365,8 @@ fn repeated_address(settings: &Settings) -> Option<&Address> {
     })
 }
 
-/// The settings of listeners that have no effect because of other settings.
-fn without_effect(settings: &Settings) -> [WithoutEffect; 3] {
+/// The settings of listeners that may have no effect because of other settings.
+fn effect_checks(settings: &Settings) -> [EffectCheck; 3] {
     let AdminSettings { address, console, console_host } = &settings.admin;
     let no_socket = addresses(settings).all(|(_, address)| !matches!(address, Address::Unix(_)));
     [

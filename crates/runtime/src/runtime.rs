@@ -242,13 +242,13 @@ impl Runtime {
     }
 
     /// The policy for reports: its decisions are neither counted nor logged.
-    pub fn unlogged_policy(&self) -> ActivePolicy {
+    pub fn policy_without_records(&self) -> ActivePolicy {
         ActivePolicy::new(self.snapshot.clone())
     }
 
     /// The shadow policy for reports, if there is one.
     pub fn shadow_policy(&self) -> Option<ActivePolicy> {
-        self.shadow.as_ref().map(|shadow| shadow.runtime.unlogged_policy())
+        self.shadow.as_ref().map(|shadow| shadow.runtime.policy_without_records())
     }
 
     /// Fetches keys and bundles. Needs a tokio runtime with time and I/O. Never resolves.

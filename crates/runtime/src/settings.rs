@@ -22,7 +22,7 @@ pub use crate::decisions::settings::{
 pub use crate::otlp::{OtlpSettings, ResourceAttribute, ResourceAttributeError, Traces};
 pub use crate::share::{Share, ShareError};
 pub use entries::{Entry, command_of, read_entries};
-pub use without_effect::{WithoutEffect, warn_of_settings};
+pub use without_effect::{EffectCheck, warn_of_settings};
 
 /// How a policy is loaded, reloaded and logged.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]

@@ -36,8 +36,8 @@ pub(crate) fn run(args: &BundleArgs, output: &mut Output) -> Result<Exit, Comman
 }
 
 /// The revision of a bundle that is built at this time: the milliseconds since 1970, because a
-/// pipeline may build twice within a second. `None` for `Duration::MAX`, which `runtime::clock`
-/// returns before 1970, and not `u64::MAX`: no later bundle could have a greater revision.
+/// pipeline may build twice within a second. Before 1970, `runtime::clock` returns `Duration::MAX`,
+/// and this is `None`: after the revision `u64::MAX`, no bundle could have a greater one.
 fn revision_at(now: Duration) -> Option<u64> {
     u64::try_from(now.as_millis()).ok()
 }
@@ -80,7 +80,8 @@ fn build(args: &BundleBuild, output: &Output) -> Result<Exit, CommandError> {
     Ok(Exit::Success)
 }
 
-/// The commands accept larger bundles than servers do, whose settings they do not know.
+/// Warns if servers accept the bundle only with another `bundle-max-size`. The commands do not know
+/// the settings of servers, and accept larger bundles.
 fn warn_of_size(path: &Path, bundle: &Bundle, output: &Output) {
     let (size, max) = (bundle.manifest.size(), BundleSettings::default().max_size);
     if size > max as u64 {
@@ -106,14 +107,17 @@ fn check_replaceable(path: &Path, new: &Bundle) -> Result<(), CommandError> {
             format!("the bundle there is newer, of revision {}", old.manifest.revision)
         }
         Ok(old) if old.manifest.revision == revision && old.digest() != new.digest() => {
-            format!("another bundle is there, and servers accept only one of revision {revision}")
+            format!(
+                "a different bundle of revision {revision} is there, and servers replace a bundle \
+                 only by one with a greater revision"
+            )
         }
         Ok(_) => return Ok(()),
     };
     Err(CommandError::failed_at(path, format_args!("{problem}: `--force` replaces it")))
 }
 
-/// The name in the bundle of a file that the policy names.
+/// The name that a file gets in the bundle: its path from the folder of the policy.
 fn name_in_bundle(folder: &Path, file: &Path) -> Result<String, CommandError> {
     path_below(folder, file).ok_or_else(|| {
         CommandError::policy(format_args!(

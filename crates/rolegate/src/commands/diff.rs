@@ -24,5 +24,5 @@ pub(crate) fn run(args: &DiffArgs, output: &mut Output) -> Result<Exit, CommandE
         DiffFormat::Text | DiffFormat::Json => output.answer(&diff),
         DiffFormat::Markdown => output.text(&diff.markdown()),
     }
-    Ok(if diff.is_empty() { Exit::Success } else { Exit::Denied })
+    Ok(if diff.is_empty() { Exit::Success } else { Exit::No })
 }

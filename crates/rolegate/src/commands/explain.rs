@@ -136,5 +136,5 @@ fn explain_request(
 }
 
 const fn exit(status: u16) -> Exit {
-    if status == 200 { Exit::Success } else { Exit::Denied }
+    if status == 200 { Exit::Success } else { Exit::No }
 }

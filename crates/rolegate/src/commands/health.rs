@@ -43,7 +43,7 @@ pub(crate) fn run(args: &HealthArgs, output: &Output) -> Result<Exit, CommandErr
         )));
     }
     output.line(body.trim_end());
-    Ok(if status == 200 { Exit::Success } else { Exit::Denied })
+    Ok(if status == 200 { Exit::Success } else { Exit::No })
 }
 
 /// The answer to a request. A thread waits for it, so that the deadline bounds all its reads.

@@ -61,7 +61,7 @@ fn print(
         output.error(
             "no policy is printed, because it would be stricter: `--partial` prints it nevertheless",
         );
-        return Ok(Exit::Denied);
+        return Ok(Exit::No);
     }
     let text = text(imported);
     if let Some(file) = &options.output {

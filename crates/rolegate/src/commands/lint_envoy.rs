@@ -26,7 +26,7 @@ pub(crate) fn run(args: &LintEnvoyArgs, output: &mut Output) -> Result<Exit, Com
             output.line(summary(&args.file, &findings, ok));
         }
     }
-    Ok(if ok { Exit::Success } else { Exit::Denied })
+    Ok(if ok { Exit::Success } else { Exit::No })
 }
 
 /// Findings as JSON.

@@ -9,7 +9,8 @@ use authorizer::{
     Verdict,
 };
 use explain::{
-    ExplainedSubject, Explainer, Explanation, RestoredInputs, impossible_user, unverified_subject,
+    ExplainedSubject, Explainer, Explanation, RestoredInputs, missing_prefix_message,
+    unverified_subject,
 };
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::{API_KEYS, BASIC, SourceId};
@@ -95,7 +96,7 @@ impl LoggedDecision {
             Some(name) => Some(find_reason(name)?),
             None => None,
         };
-        let (mut notes, mut unknown_user) = (Vec::new(), None);
+        let (mut notes, mut unknown_user_detail) = (Vec::new(), None);
         let host = self.host.as_bytes();
         let mut caller = match (reason, &self.user) {
             (Some(Reason::InvalidCredentials(error)), _) => ExplainedSubject::Invalid(error),
@@ -107,9 +108,9 @@ impl LoggedDecision {
                 if explainer.is_unknown_user(host, user, source) {
                     // The user was removed since, or had another prefix. A request of an unknown
                     // user is answered as with a wrong password or key.
-                    unknown_user =
+                    unknown_user_detail =
                         Some(format!("the line names `{user}`, and the policy has no such user"));
-                    notes.extend(impossible_user(user, identity));
+                    notes.extend(missing_prefix_message(user, identity));
                     ExplainedSubject::Invalid(self.unknown_user_error())
                 } else {
                     // It keeps roles and groups that this policy does not take: a note names them.
@@ -127,14 +128,19 @@ impl LoggedDecision {
             ExplainedSubject::Invalid(_) => RestoredInputs::default(),
         };
         let target = self.target(&restored);
-        let content_type = body.content_type_header(&[]);
+        let no_headers = [];
+        let content_type = body.content_type_header(&no_headers);
         let mut headers = restored.header_lines();
         headers.extend(borrowed_headers(content_type.as_slice()));
         let no_body = !body.is_given();
-        let body_was_needed = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded));
+        let was_denied_without_body = reason == Some(Reason::Cluster(ClusterProblem::BodyNeeded));
         let request = Request {
             headers: &headers,
-            body: if no_body && body_was_needed { RequestBody::Unavailable } else { body.whole() },
+            body: if no_body && was_denied_without_body {
+                RequestBody::Unavailable
+            } else {
+                body.whole()
+            },
             ..self.request(&target)
         };
         let mut explanation = match reason {
@@ -148,8 +154,8 @@ impl LoggedDecision {
                 explainer.explain(&request, caller, now)
             }
         };
-        if unknown_user.is_some() {
-            explanation.detail = unknown_user;
+        if unknown_user_detail.is_some() {
+            explanation.detail = unknown_user_detail;
         } else if self.outcome.reason.as_deref() == explanation.reason {
             // The detail of the log: without the credentials it cannot be found again.
             explanation.detail.clone_from(&self.outcome.detail);
@@ -165,7 +171,8 @@ impl LoggedDecision {
         let same = self.outcome.is_same_as(&explanation);
         let depends_on_body =
             explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
-        let is_inexact_without_body = depends_on_body && no_body && !body_was_needed;
+        // A request that was denied because Envoy had not sent the body is evaluated as then.
+        let is_inexact_without_body = depends_on_body && no_body && !was_denied_without_body;
         Some(ExplainedDecision { explanation, logged: self.outcome, same, is_inexact_without_body })
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(args: &ReplayArgs, output: &mut Output) -> Result<Exit, Comman
         Format::Text => output.line(&replay),
         Format::Json => output.json(&replay.report()),
     }
-    Ok(if replay.changed_requests() == 0 { Exit::Success } else { Exit::Denied })
+    Ok(if replay.changed_requests() == 0 { Exit::Success } else { Exit::No })
 }
 
 /// The changes by a policy, and counts of lines.

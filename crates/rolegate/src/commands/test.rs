@@ -110,7 +110,7 @@ fn explain_names(case: &Case, explainer: Explainer<'_>, outcome: &mut CaseOutcom
         Credentials::User { name, groups } => {
             // A search cluster may have users of its own.
             let identity = explainer.identity_on(host.as_bytes());
-            outcome.failures.extend(explain::impossible_user(name, identity));
+            outcome.failures.extend(explain::missing_prefix_message(name, identity));
             if outcome.failures.is_empty() {
                 warnings.extend(explainer.doubts_about_names(case));
             } else {

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &WhatCanArgs, output: &mut Output) -> Result<Exit, Comma
         answer.notes.extend(note_on_cluster(explainer.policy()));
     }
     output.answer(&answer);
-    Ok(if answer.allows_something() { Exit::Success } else { Exit::Denied })
+    Ok(if answer.allows_something() { Exit::Success } else { Exit::No })
 }
 
 /// The permissions of the caller that the arguments name.

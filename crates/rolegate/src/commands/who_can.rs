@@ -44,7 +44,7 @@ pub(crate) fn run(args: &WhoCanArgs, output: &mut Output) -> Result<Exit, Comman
     output.answer(&answer);
     Ok(match (answer.callers.is_empty(), answer.left_out) {
         (false, _) => Exit::Success,
-        (true, false) => Exit::Denied,
+        (true, false) => Exit::No,
         (true, true) => Exit::Failed,
     })
 }

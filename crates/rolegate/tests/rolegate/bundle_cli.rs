@@ -70,7 +70,7 @@ fn a_newer_bundle_is_not_replaced_without_force() {
     policy.write("policy.yaml", &open_to_all("/b"));
     let (code, _, errors) = build("11", &[]);
     assert_eq!(code, 5, "{errors}");
-    assert!(errors.contains("servers accept only one of revision 11"), "{errors}");
+    assert!(errors.contains("a different bundle of revision 11 is there"), "{errors}");
     assert_eq!(build("12", &[]).0, 0);
     assert_eq!(build("3", &["--force"]).0, 0);
     assert_eq!(inspected(&bundle)["revision"], 3);

@@ -11,12 +11,12 @@ use super::{
 };
 use crate::share::Share;
 
-/// A setting, whether it is set and has no effect, and why it has none.
-pub type WithoutEffect = (&'static str, bool, &'static str);
+/// A setting, whether it is set and has no effect, and why it then has none.
+pub type EffectCheck = (&'static str, bool, &'static str);
 
 /// Warns of the settings that have no effect.
-pub fn warn_of_settings(settings: impl IntoIterator<Item = WithoutEffect>) {
-    for (setting, is_without_effect, why) in settings {
+pub fn warn_of_settings(checks: impl IntoIterator<Item = EffectCheck>) {
+    for (setting, is_without_effect, why) in checks {
         if is_without_effect {
             tracing::warn!("`{setting}` has no effect: {why}");
         }
@@ -32,10 +32,10 @@ impl PolicySettings {
         warn_of_settings([("on-stale: unavailable", is_unused, why)]);
         let mut sources = [Some(&self.policy), self.shadow.as_ref()].into_iter().flatten();
         if !sources.any(|source| matches!(source, PolicySource::Bundle(_))) {
-            warn_of_settings(bundle_rows(&self.bundle));
+            warn_of_settings(bundle_checks(&self.bundle));
         }
-        warn_of_settings(decision_log_rows(&self.decision_log));
-        warn_of_settings(otlp_rows(&self.otlp, self.decision_log.exports()));
+        warn_of_settings(decision_log_checks(&self.decision_log));
+        warn_of_settings(otlp_checks(&self.otlp, self.decision_log.exports()));
     }
 
     /// Warns of settings that have no effect on these policies, which were loaded at the start.
@@ -51,7 +51,7 @@ impl PolicySettings {
     }
 }
 
-fn bundle_rows(settings: &BundleSettings) -> [WithoutEffect; 6] {
+fn bundle_checks(settings: &BundleSettings) -> [EffectCheck; 6] {
     let default = BundleSettings::default();
     let why = "it is about bundles, and the policy is a file";
     [
@@ -66,7 +66,7 @@ fn bundle_rows(settings: &BundleSettings) -> [WithoutEffect; 6] {
 
 /// The masks are not checked: they also apply to spans, to the console and to the samples of a
 /// shadow policy.
-fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
+fn decision_log_checks(settings: &DecisionLogSettings) -> Vec<EffectCheck> {
     let default = DecisionLogSettings::off();
     let is_set = [
         ("decision-log-to", settings.to != default.to),
@@ -75,12 +75,12 @@ fn decision_log_rows(settings: &DecisionLogSettings) -> Vec<WithoutEffect> {
         ("decision-log-max-size", settings.max_size != default.max_size),
         ("decision-log-keep", settings.keep != default.keep),
     ];
-    let rows = is_set
+    let checks = is_set
         .into_iter()
         .filter_map(|(setting, is_set)| Some((setting, is_set, reason(settings, setting)?)));
     let is_key_unused = settings.mask_key.is_some() && settings.mask_users != MaskUsers::Hash;
     let unhashed = "no user is hashed without `decision-log-mask-users: hash`";
-    rows.chain([("decision-log-mask-key", is_key_unused, unhashed)]).collect()
+    checks.chain([("decision-log-mask-key", is_key_unused, unhashed)]).collect()
 }
 
 /// Why a setting of the decision log has no effect; `None` if it has one.
@@ -105,13 +105,13 @@ fn reason(settings: &DecisionLogSettings, setting: &str) -> Option<&'static str>
     }
 }
 
-fn otlp_rows(settings: &OtlpSettings, exports_log: bool) -> Vec<WithoutEffect> {
+fn otlp_checks(settings: &OtlpSettings, exports_log: bool) -> Vec<EffectCheck> {
     let default = OtlpSettings::off();
     let has_ratio = settings.trace_ratio != Share::NONE && settings.traces == Traces::Off;
-    let mut rows = vec![("trace-ratio", has_ratio, "no spans are sent without `traces: otlp`")];
+    let mut checks = vec![("trace-ratio", has_ratio, "no spans are sent without `traces: otlp`")];
     if settings.traces == Traces::Off && !exports_log {
         let why = "nothing is sent without `traces: otlp` or `decision-log-to: otlp`";
-        rows.extend([
+        checks.extend([
             ("otlp-endpoint", settings.endpoint != default.endpoint, why),
             ("otlp-ca", settings.ca != default.ca, why),
             ("otlp-headers", settings.headers != default.headers, why),
@@ -121,5 +121,5 @@ fn otlp_rows(settings: &OtlpSettings, exports_log: bool) -> Vec<WithoutEffect> {
             ("otlp-resource", settings.resource != default.resource, why),
         ]);
     }
-    rows
+    checks
 }
