@@ -357,8 +357,7 @@ impl Expression {
             && !self.has_outer_item(0)
     }
 
-    /// Whether it uses the item of an `exists` or `all` around it. `depth` is the number of `exists`
-    /// and `all` between here and there.
+    /// Whether it uses the item of an `exists` or `all` around it, apart from the `depth` innermost.
     fn has_outer_item(&self, depth: usize) -> bool {
         match self {
             Self::Item(level) => *level >= depth,

@@ -106,8 +106,8 @@ impl<T: Copy> RoleMap<T> {
 
     /// The value of the lowest role that is in both sets.
     ///
-    /// A role's place in `values` is the number of roles before it in the set, which a count of bits
-    /// gives: a set needs no entry for roles that it does not have, and nothing is searched.
+    /// A role's place in `values` is the number of roles before it in the set, a count of bits. So
+    /// there is no entry for roles that the set does not have, and nothing is searched.
     pub(crate) fn lowest_common(&self, roles: &RoleSet) -> Option<T> {
         let (ours, theirs) = (&*self.words, roles.words());
         let parts = to_usize((*ours.first()?).min(*theirs.first()?));

@@ -76,8 +76,8 @@ enum PathEnd {
 }
 
 impl PathEnd {
-    /// `None` for a path that hardly has paths below it: one that ends in a slash (except `/`), in a
-    /// file name such as `a.html`, or in a glob with both a start and an end, such as `a*b`.
+    /// `None` for a path that hardly has paths below it: it ends in a slash (except `/`), in a file
+    /// name such as `a.html`, or in a glob with both a start and an end, such as `a*b`.
     fn from_pattern(pattern: &Pattern) -> Option<Self> {
         let last = pattern.segments.last().filter(|_| pattern.absolute && !pattern.open_ended)?;
         match last {

@@ -222,9 +222,9 @@ fn is_exception(deny: &Rule, allow: &Rule) -> bool {
         })
 }
 
-/// The hosts of the `allow` rule that the `deny` rule leaves open, probably by mistake: any host (an
-/// empty list, as in [`Requests`]) if the `allow` rule is for any, else hosts such as `example.com`
-/// if the `deny` rule has only `*.example.com`. `None` if there are no such hosts.
+/// The hosts of the `allow` rule that the `deny` rule leaves open, probably by mistake: such as
+/// `example.com`, if the `deny` rule has only `*.example.com`. An empty list means any host, as in
+/// [`Requests`]. `None` if there are no such hosts.
 fn open_hosts(deny: &Rule, allow: &Rule) -> Option<Vec<Scope>> {
     if allow.scopes.is_empty() {
         return Some(Vec::new());

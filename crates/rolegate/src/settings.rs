@@ -241,8 +241,8 @@ pub(crate) fn with_file(
     }))
 }
 
-/// The settings file, if `--config` or `ROLEGATE_CONFIG` is set. `None` also if the arguments are not
-/// valid: the real parse reports that.
+/// The settings file, if `--config` or `ROLEGATE_CONFIG` is set. `None` also if the arguments are
+/// not valid: the real parse reports that.
 fn config_of(command: Command, arguments: &[OsString]) -> Option<PathBuf> {
     let lenient =
         command.mut_subcommand("serve", |serve| serve.mut_args(|arg| arg.required(false)));
