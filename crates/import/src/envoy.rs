@@ -1,6 +1,8 @@
 //! Envoy: finds a listener's RBAC filters, and the filters that authenticate callers.
 
 mod basic_auth;
+mod cel;
+mod claims;
 mod jwt_authn;
 mod rbac;
 mod requirement;
@@ -9,6 +11,7 @@ mod routes;
 use document::{Problem, View};
 
 use crate::Options;
+use crate::address::Addresses;
 use crate::expr::Notes as _;
 use crate::lower::Original;
 use crate::note::Effect;
@@ -16,7 +19,7 @@ use crate::note::Effect;
 /// Reads a bootstrap, a listener, or the configuration of an RBAC filter.
 pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Problem> {
     let mut chains = Vec::new();
-    find_chains(root, (None, &[]), &mut chains);
+    find_chains(root, Around::default(), &mut chains);
     let mut original = Original::default();
     if chains.is_empty() {
         let filter = Filter::new(root);
@@ -57,31 +60,42 @@ struct Chain<'n> {
     upgrades: Vec<View<'n>>,
     /// The network filters, including the connection manager.
     network: Vec<View<'n>>,
+    listener_filters: Vec<View<'n>>,
 }
 
-/// Collects each mapping with `http_filters`. `listener` and `network` are the name of the listener
-/// and the network filters around `view`.
-fn find_chains<'n>(
-    view: &View<'n>,
-    (listener, network): (Option<&'n str>, &[View<'n>]),
-    chains: &mut Vec<Chain<'n>>,
-) {
+/// What is around a value.
+#[derive(Clone, Default)]
+struct Around<'n> {
+    /// The name of the listener.
+    listener: Option<&'n str>,
+    listener_filters: Vec<View<'n>>,
+    network: Vec<View<'n>>,
+}
+
+/// Collects each mapping with `http_filters`.
+fn find_chains<'n>(view: &View<'n>, mut around: Around<'n>, chains: &mut Vec<Chain<'n>>) {
     let is_listener =
         view.get("filter_chains").is_some() || view.get("default_filter_chain").is_some();
-    let listener = if is_listener { view.text_of("name") } else { listener };
+    if is_listener {
+        around.listener = view.text_of("name");
+        around.listener_filters = view.list("listener_filters");
+    }
     if view.get("http_filters").is_some() {
         let configs = view.list("upgrade_configs");
         let mut upgrades: Vec<View<'n>> =
             configs.iter().filter_map(|upgrade| upgrade.get("filters")).collect();
         // Upgrades with an empty list use the manager's filters.
         upgrades.retain(|filters| !filters.one_or_more().is_empty());
-        chains.push(Chain { listener, manager: view.clone(), upgrades, network: network.to_vec() });
+        let Around { listener, listener_filters, network } = around;
+        let manager = view.clone();
+        chains.push(Chain { listener, manager, upgrades, network, listener_filters });
         return;
     }
-    let filters = view.get("filters").map(|filters| filters.one_or_more());
-    let inside = (listener, filters.as_deref().unwrap_or(network));
+    if let Some(filters) = view.get("filters") {
+        around.network = filters.one_or_more();
+    }
     for value in view.entries().into_iter().map(|(_, value)| value).chain(view.items()) {
-        find_chains(&value, inside, chains);
+        find_chains(&value, around.clone(), chains);
     }
 }
 
@@ -118,6 +132,7 @@ fn read_chain(chain: &Chain<'_>, options: &Options, original: &mut Original) {
     let views = chain.manager.list("http_filters");
     let mut filters: Vec<Filter<'_>> = views.iter().map(Filter::new).collect();
     retain_first(&mut filters, original);
+    original.sources.addresses = Addresses::new(&chain.manager, &chain.listener_filters);
     // The sources first: conditions on callers refer to them.
     for filter in &filters {
         match filter.kind {

@@ -6,6 +6,7 @@ use document::{Place, View};
 
 use crate::note::{Effect, MORE_DENIED, Note};
 use crate::term::{self, Caller, Literal, Term};
+use crate::when::{self, Doubt, When};
 
 /// A condition on a request and its caller.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub(crate) enum Expr {
     Not(Box<Expr>),
     /// A part of the request or the caller is in a set.
     Is(Literal),
+    /// A condition in CEL, and the requests for which it cannot be computed.
+    When(When, Vec<Doubt>),
     /// A condition that cannot be expressed: `under` implies it, and it implies `over`.
     Between {
         under: Box<Expr>,
@@ -59,17 +62,33 @@ impl Expr {
         match self {
             Self::Any(alternatives) => alternatives.is_empty(),
             Self::Is(literal) => literal.is_empty(),
-            Self::All(_) | Self::Not(_) | Self::Between { .. } => false,
+            Self::All(_) | Self::Not(_) | Self::When(..) | Self::Between { .. } => false,
         }
     }
 
-    /// At least one condition holds. Consecutive sets of methods, of hosts or of paths are merged.
+    /// At least one condition holds. Consecutive sets of methods, of hosts or of paths, and
+    /// consecutive conditions in CEL, are merged.
     pub(crate) fn any(alternatives: impl IntoIterator<Item = Self>) -> Self {
         let mut merged: Vec<Self> = Vec::new();
         for alternative in alternatives {
-            let Self::Is(literal) = alternative else {
-                merged.push(alternative);
-                continue;
+            let literal = match alternative {
+                Self::Is(literal) => literal,
+                Self::When(more, more_doubts) => {
+                    if let Some(Self::When(when, doubts)) = merged.last_mut() {
+                        let both = When::any([when.clone(), more.clone()]);
+                        if both.check().is_ok() {
+                            *when = both;
+                            doubts.extend(more_doubts);
+                            continue;
+                        }
+                    }
+                    merged.push(Self::When(more, more_doubts));
+                    continue;
+                }
+                alternative => {
+                    merged.push(alternative);
+                    continue;
+                }
             };
             match (merged.last_mut(), literal) {
                 (Some(Self::Is(Literal::Methods(all))), Literal::Methods(more)) => all.extend(more),
@@ -129,6 +148,13 @@ impl<'r> Resolver<'r> {
         match expr {
             Expr::Not(inner) => self.terms(inner, !negated),
             Expr::Is(literal) => Ok(Term::alternatives(literal, negated)),
+            Expr::When(when, doubts) => {
+                let is_under = (self.bound == Bound::Under) != negated;
+                for doubt in doubts.iter().filter(|doubt| !doubt.only_negated || !is_under) {
+                    self.notes.insert(doubt.note.clone());
+                }
+                Ok(Term::alternatives(&Literal::When(when.clone()), negated))
+            }
             Expr::Between { under, over, note, allow_wider_helps } => {
                 let is_under = (self.bound == Bound::Under) != negated;
                 if note.effect == Effect::Same && is_under {
@@ -192,7 +218,7 @@ impl<'r> Resolver<'r> {
         let methods = common_part(&a.methods, &b.methods, |a, b| a & b, BTreeSet::is_empty)?;
         let common_hosts = |a: &Vec<_>, b: &Vec<_>| term::common_hosts(a, b);
         let hosts = common_part(&a.hosts, &b.hosts, common_hosts, Vec::is_empty)?;
-        // If an intersection cannot be written, `paths` or `callers` has both operands.
+        // If an intersection cannot be written, `paths`, `callers` or `whens` has both operands.
         let mut reasons = Vec::new();
         let paths = match (&a.paths, &b.paths) {
             (None, paths) | (paths, None) => vec![paths.clone()],
@@ -214,13 +240,25 @@ impl<'r> Resolver<'r> {
                 vec![a.caller.clone(), b.caller.clone()]
             }
         };
+        let all: BTreeSet<When> = a.when.union(&b.when).cloned().collect();
+        if when::is_contradictory(&all) {
+            return None;
+        }
+        let mut whens = vec![all];
+        if [a, b].into_iter().all(|term| !whens.contains(&term.when))
+            && whens.iter().any(|all| When::all(all.iter().cloned()).check().is_err())
+        {
+            reasons.push("all of these conditions together are too large for one");
+            whens = vec![a.when.clone(), b.when.clone()];
+        }
         let mut not = a.not.clone();
         not.extend(b.not.iter().filter(|literal| !a.not.contains(literal)).cloned());
         let term = Term { methods, hosts, not, ..Term::default() };
         let mut over = Vec::new();
-        for paths in paths {
+        for (paths, when) in paths.iter().flat_map(|paths| whens.iter().map(move |w| (paths, w))) {
             over.extend(callers.iter().cloned().map(|caller| Term {
                 paths: paths.clone(),
+                when: when.clone(),
                 caller,
                 ..term.clone()
             }));
@@ -266,9 +304,7 @@ fn common_part<T: Clone>(
 /// Why conditions of Envoy and of Istio cannot be expressed.
 pub(crate) mod reason {
     pub(crate) const CERTIFICATE: &str = "rolegate does not see client certificates";
-    pub(crate) const CLIENT_ADDRESS: &str = "a rule does not depend on the address of the client";
     pub(crate) const FILTER_STATE: &str = "rolegate does not see filter state";
-    pub(crate) const HEADER: &str = "a rule does not depend on headers";
     pub(crate) const OTHER: &str = "this condition cannot be expressed";
     pub(crate) const SERVER_ADDRESS: &str =
         "a rule does not depend on the address and the port of the server";
@@ -292,6 +328,14 @@ pub(crate) trait Notes {
     /// A condition that cannot be expressed at all.
     fn inexpressible(&self, message: impl Into<String>) -> Expr {
         self.between(Expr::never(), Expr::always(), message)
+    }
+
+    /// A condition in CEL; one that cannot be expressed if a policy cannot have it.
+    fn when(&self, when: When, doubt: impl IntoIterator<Item = Doubt>) -> Expr {
+        match when.check() {
+            Ok(()) => Expr::When(when, doubt.into_iter().collect()),
+            Err(error) => self.inexpressible(format!("in a condition, {}", error.message)),
+        }
     }
 
     /// A condition that cannot be expressed, if there are fields other than `known`: they may

@@ -10,24 +10,29 @@
 //! its place.
 //!
 //! `envoy` and `istio` read the originals. `matcher`, `paths` and `regex` turn string matchers into
-//! patterns, and `term` combines conditions. `sources` has the identity sources. `lower` turns the
+//! patterns, `when`, `header`, `address` and `range` write conditions in CEL, and `term` combines
+//! conditions. `sources` has the identity sources. `lower` turns the
 //! condition into rules and roles, and `write` writes them as a policy.
 //!
 //! The crate does no I/O.
 
+mod address;
 mod envoy;
 mod expr;
+mod header;
 mod istio;
 mod lower;
 mod matcher;
 mod note;
 mod paths;
+mod range;
 mod regex;
 mod sources;
 mod spelling;
 mod term;
 mod text_matcher;
 mod tokens;
+mod when;
 mod write;
 
 use std::collections::BTreeSet;
@@ -164,6 +169,9 @@ fn import(original: &Original, start: &Place) -> Result<Imported, Problem> {
     })?;
     let sources = &original.sources;
     notes.extend(sources.notes.borrow().iter().cloned());
+    // Of each unusual request, one note is enough.
+    let mut messages = BTreeSet::new();
+    notes.retain(|note| note.effect != Effect::Unusual || messages.insert(note.message.clone()));
     let notes = notes.into_iter().collect();
     let write::Written { policy, key_sets, inexact } = write::policy(sources, &roles);
     let mut imported = Imported { policy, key_sets, notes };

@@ -6,10 +6,10 @@ use document::{Place, View};
 use policy::pattern::{Pattern, Scope};
 
 use crate::expr::{Bound, Expr, Lost, Notes as _, Resolver, TooComplex};
-use crate::matcher;
 use crate::note::{Effect, Note};
 use crate::sources::Sources;
 use crate::term::{self, Caller, Literal, Term};
+use crate::when::{self, When};
 
 /// What the imported configuration of Envoy or Istio allows and denies.
 #[derive(Debug, Default)]
@@ -56,6 +56,8 @@ pub(crate) struct Rule {
     pub(crate) methods: Option<BTreeSet<String>>,
     pub(crate) hosts: Option<Vec<Scope>>,
     pub(crate) paths: Option<Vec<Pattern>>,
+    /// Conditions in CEL, which all hold.
+    pub(crate) when: BTreeSet<When>,
 }
 
 /// The rules of some callers.
@@ -88,19 +90,15 @@ pub(crate) fn roles(
                 rules.extend(denials);
             }
             Err(Conflict(name)) => {
-                let limited = named.with_standard_methods();
-                let message = if limited.is_some() {
-                    "only the standard methods are allowed, without the excluded ones: less is \
-                     allowed"
-                        .to_owned()
-                } else {
-                    format!(
-                        "`{name}` allows requests that this excludes, and a `deny` rule would \
-                         deny them: nothing is allowed by it"
-                    )
-                };
+                if let Some(named) = named.with_conditions(&original.sources) {
+                    kept.push(named);
+                    continue;
+                }
+                let message = format!(
+                    "`{name}` allows requests that this excludes, and a `deny` rule would deny \
+                     them: nothing is allowed by it"
+                );
                 notes.insert(Note::new(&named.origin, Effect::Stricter, message));
-                kept.extend(limited);
             }
         }
     }
@@ -128,8 +126,9 @@ fn add_deny_rules(
         let mut approximations = BTreeSet::new();
         let mut resolver = Resolver::new(&mut approximations, Bound::Over, origin);
         let terms = resolver.terms(condition, false)?;
-        let is_exact = approximations.is_empty();
+        let is_exact = approximations.iter().all(|note| note.effect == Effect::Unusual);
         if !terms.iter().any(has_effect) {
+            approximations.retain(|note| note.effect != Effect::Unusual);
             approximations = approximations.into_iter().map(Note::without_effect).collect();
         }
         notes.extend(approximations);
@@ -218,33 +217,36 @@ fn deny_rules_for_exclusions(
 }
 
 impl NamedTerm {
-    /// This term with the standard methods that it does not exclude; `None` if it excludes
-    /// anything but methods.
-    fn with_standard_methods(&self) -> Option<Self> {
-        let mut excluded: Vec<&String> = Vec::new();
+    /// This term with conditions in place of the excluded literals; `None` if there are no such
+    /// conditions.
+    fn with_conditions(&self, sources: &Sources) -> Option<Self> {
+        let mut when = self.term.when.clone();
         for literal in &self.term.not {
-            let Literal::Methods(methods) = literal else { return None };
-            excluded.extend(methods);
+            let excluded = match literal {
+                Literal::Methods(methods) => {
+                    let methods: Vec<String> = methods.iter().map(|m| when::quoted(m)).collect();
+                    When::Test(format!("request.method in [{}]", methods.join(", ")))
+                }
+                Literal::Caller(caller) => sources.caller_condition(caller)?,
+                Literal::Hosts(_) | Literal::Paths(_) | Literal::When(_) => return None,
+            };
+            when.insert(excluded.negated());
         }
-        if excluded.is_empty() {
-            return None;
-        }
-        let mut methods: BTreeSet<String> = matcher::STANDARD_METHODS.map(str::to_owned).into();
-        methods.retain(|method| !excluded.contains(&method));
-        let term = Term { methods: Some(methods), not: Vec::new(), ..self.term.clone() };
+        When::all(when.iter().cloned()).check().ok()?;
+        let term = Term { when, not: Vec::new(), ..self.term.clone() };
         Some(Self { term, ..self.clone() })
     }
 }
 
 impl Rule {
     fn new(term: &Term, name: &str, is_deny: bool) -> Self {
-        let Term { methods, hosts, paths, .. } = term.clone();
-        Self { name: name.to_owned(), is_deny, is_exact: true, methods, hosts, paths }
+        let Term { methods, hosts, paths, when, .. } = term.clone();
+        Self { name: name.to_owned(), is_deny, is_exact: true, methods, hosts, paths, when }
     }
 
     /// Merges another rule into this one if they differ in one part only. Returns whether it did.
     fn merge(&mut self, other: &Self) -> bool {
-        if (&self.name, self.is_deny) != (&other.name, other.is_deny) {
+        if (&self.name, self.is_deny, &self.when) != (&other.name, other.is_deny, &other.when) {
             return false;
         }
         let same =

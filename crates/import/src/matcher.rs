@@ -86,7 +86,7 @@ fn host_scope(text: &str) -> Option<Scope> {
 }
 
 /// The methods that approximate a condition on a part of a method's name.
-pub(crate) const STANDARD_METHODS: [&str; 8] =
+const STANDARD_METHODS: [&str; 8] =
     ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"];
 
 fn is_method(text: &str) -> bool {

@@ -30,6 +30,10 @@ pub enum Effect {
     /// of a client that the original removes. `--allow-wider` is not needed: almost every import
     /// has such a note, and its users would accept wider rules along with them.
     Unexpected,
+    /// The imported policy denies more for unusual requests: those with several lines of a header,
+    /// or with a token whose claim has another type. `--partial` is not needed: almost every
+    /// condition has such a note.
+    Unusual,
     /// The answers are the same.
     Same,
 }
@@ -44,7 +48,7 @@ impl Effect {
         match self {
             Self::Stricter => "stricter",
             Self::Wider => "wider",
-            Self::Unexpected | Self::Same => "note",
+            Self::Unexpected | Self::Unusual | Self::Same => "note",
         }
     }
 }

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 
 use document::View;
 
+use crate::address::Addresses;
 use crate::expr::{Expr, Notes as _};
 use crate::note::{Effect, Note};
 use crate::term::Caller;
+use crate::when::{self, Doubt, When, quoted};
 
 const ELSEWHERE: &str = "the token may be in a place that rolegate does not read";
-const OTHER_USER_CLAIM: &str = "another claim of this issuer is the user name already";
 
 /// In place of an issuer: any issuer.
 pub(crate) const ANY_ISSUER: &str = "*";
@@ -19,8 +20,7 @@ pub(crate) struct Source {
     /// The name in the original.
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// The claim with the user name, once a condition uses one.
-    pub(crate) user_claim: RefCell<Option<Vec<String>>>,
+    /// The claim with the groups, once a condition uses one.
     pub(crate) group_claim: RefCell<Option<Vec<String>>>,
     /// Holds for requests whose credentials from this source were verified before the current
     /// filter.
@@ -76,20 +76,23 @@ impl Source {
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     pub(crate) all: Vec<Source>,
-    /// Notes about the claims that are used.
+    /// Notes about the claims and addresses that are used.
     pub(crate) notes: RefCell<Vec<Note>>,
     /// Issuers whose tokens are not accepted.
     pub(crate) unaccepted: Vec<String>,
     /// Whether the original also reads tokens from places that rolegate does not read.
     pub(crate) tokens_may_be_elsewhere: bool,
+    /// The headers, in lower case, that filters set which are imported only in part.
+    pub(crate) set_headers: Vec<String>,
+    /// The addresses of the listener.
+    pub(crate) addresses: Addresses,
 }
 
 impl Sources {
     /// Adds a source, and returns its index.
     pub(crate) fn add(&mut self, name: &str, kind: Kind) -> usize {
-        let (user_claim, group_claim) = (RefCell::default(), RefCell::default());
-        let (name, verified) = (name.to_owned(), Expr::never());
-        self.all.push(Source { name, kind, user_claim, group_claim, verified });
+        let (name, group_claim) = (name.to_owned(), RefCell::default());
+        self.all.push(Source { name, kind, group_claim, verified: Expr::never() });
         self.all.len() - 1
     }
 
@@ -113,9 +116,63 @@ impl Sources {
         if self.all.len() == 1 && source == 0 {
             return any;
         }
-        let message =
-            "a grant to all callers of one of several identity sources cannot be expressed";
-        view.between(Expr::never(), any, message)
+        match self.issued_by(source) {
+            Some(when) => view.when(when, None),
+            None => Expr::all([any, view.when(When::Test("scheme == 'basic'".to_owned()), None)]),
+        }
+    }
+
+    /// The condition that the caller has a token of this source; `None` for Basic users.
+    fn issued_by(&self, source: usize) -> Option<When> {
+        let issuer = &self.all.get(source)?.issuer()?.issuer;
+        let claim = when::claim(&["iss"]);
+        Some(When::all([
+            claim.is_there,
+            When::Test(format!("{} == {}", claim.value, quoted(issuer))),
+        ]))
+    }
+
+    /// A condition on the claims of tokens of this source. `doubt` says where it cannot be computed.
+    pub(crate) fn claims_condition(
+        &self,
+        view: &View<'_>,
+        source: usize,
+        when: When,
+        doubt: Option<Doubt>,
+    ) -> Expr {
+        let issued = self.issued_by(source).filter(|_| self.all.len() > 1);
+        let expr = view.when(When::all(issued.into_iter().chain([when])), doubt);
+        self.if_verified(view, source, expr)
+    }
+
+    /// The condition that the caller is one of these; `None` if there is none that is true or false
+    /// for each caller.
+    pub(crate) fn caller_condition(&self, caller: &Caller) -> Option<When> {
+        let has_basic = self.all.iter().any(|source| source.issuer().is_none());
+        match caller {
+            Caller::Anyone => None,
+            Caller::Authenticated if has_basic => None,
+            Caller::Authenticated => Some(when::claim(&["iss"]).is_there),
+            Caller::User(source, name) => {
+                let issued = Some(self.issued_by(*source)?).filter(|_| self.all.len() > 1);
+                let claim = when::claim(&["sub"]);
+                let is_user = When::Test(format!("{} == {}", claim.value, quoted(name)));
+                Some(When::all(issued.into_iter().chain([claim.is_there, is_user])))
+            }
+            Caller::Group(source, name) => {
+                let prefix = self.prefixes().get(*source).cloned().unwrap_or_default();
+                Some(When::Test(format!("{} in groups", quoted(&format!("{prefix}{name}")))))
+            }
+        }
+    }
+
+    /// Whether a filter that is imported only in part sets this header.
+    pub(crate) fn sets_header(&self, name: &str) -> bool {
+        let mut users = self.all.iter().filter_map(|source| match &source.kind {
+            Kind::Basic { header, .. } => header.as_deref(),
+            Kind::Jwt(_) => None,
+        });
+        self.set_headers.iter().any(|header| header == name) || users.any(|header| header == name)
     }
 
     /// Sets the condition under which the credentials of a source are verified.
@@ -152,26 +209,8 @@ impl Sources {
         self.if_verified(view, source, self.any_of(view, source))
     }
 
-    /// Callers with a verified token of this issuer that has a subject. rolegate answers 401 to
-    /// tokens without one only where the subject is the user name: so `sub` becomes the user claim.
-    pub(crate) fn use_any_subject(&self, view: &View<'_>, source: usize) -> Expr {
-        if !self.try_use_claim(source, &["sub"], |source| &source.user_claim) {
-            return view.inexpressible(OTHER_USER_CLAIM);
-        }
-        self.any_verified(view, source)
-    }
-
-    /// The caller whose claim equals `value`. The claim becomes the user claim of the source.
-    pub(crate) fn use_claim_as_user(
-        &self,
-        view: &View<'_>,
-        source: usize,
-        claim: &[&str],
-        value: &str,
-    ) -> Expr {
-        if !self.try_use_claim(source, claim, |source| &source.user_claim) {
-            return view.inexpressible(OTHER_USER_CLAIM);
-        }
+    /// The user with this name: of a token, its subject.
+    pub(crate) fn user(&self, view: &View<'_>, source: usize, value: &str) -> Expr {
         if !is_name(value) {
             // rolegate answers 401 to a token with such a user name.
             return Expr::never();
@@ -182,22 +221,25 @@ impl Sources {
         self.if_verified(view, source, Expr::caller(Caller::User(source, value.to_owned())))
     }
 
-    /// The callers whose claim is a list with `value`. The claim becomes the source's group claim.
+    /// The callers whose claim is a list with `value`. The claim becomes the source's group claim;
+    /// `None` if another one is, or if no group has this name.
     pub(crate) fn use_claim_as_groups(
         &self,
         view: &View<'_>,
         source: usize,
         claim: &[&str],
         value: &str,
-    ) -> Expr {
-        if !self.try_use_claim(source, claim, |source| &source.group_claim) {
-            return view.inexpressible("another claim of this issuer has the groups already");
-        }
-        if !is_name(value) || value.contains(' ') || value.trim().is_empty() {
-            return view.inexpressible("this is not the name of a group");
+    ) -> Option<Expr> {
+        if !is_name(value)
+            || value.contains(' ')
+            || value.trim().is_empty()
+            || !self.try_use_as_groups(source, claim)
+        {
+            return None;
         }
         self.note_list_claim(view, claim);
-        self.if_verified(view, source, Expr::caller(Caller::Group(source, value.to_owned())))
+        let group = Expr::caller(Caller::Group(source, value.to_owned()));
+        Some(self.if_verified(view, source, group))
     }
 
     /// Notes, once for each claim, that the claim must be a list.
@@ -207,23 +249,23 @@ impl Sources {
              word in it as a group",
             claim.join(".")
         );
+        self.note_once(view.note(Effect::Unexpected, message));
+    }
+
+    /// Adds a note, unless there is one with its message.
+    pub(crate) fn note_once(&self, note: Note) {
         let mut notes = self.notes.borrow_mut();
-        if notes.iter().all(|note| note.message != message) {
-            notes.push(view.note(Effect::Unexpected, message));
+        if notes.iter().all(|other| other.message != note.message) {
+            notes.push(note);
         }
     }
 
-    /// Makes a claim the user or group claim of a source, if it has none. Returns whether the
-    /// source uses this claim.
-    fn try_use_claim(
-        &self,
-        source: usize,
-        claim: &[&str],
-        field: impl Fn(&Source) -> &RefCell<Option<Vec<String>>>,
-    ) -> bool {
+    /// Makes a claim the group claim of a source, if it has none. Returns whether the source uses
+    /// this claim.
+    fn try_use_as_groups(&self, source: usize, claim: &[&str]) -> bool {
         let Some(source) = self.all.get(source) else { return false };
         let claim: Vec<String> = claim.iter().map(|name| (*name).to_owned()).collect();
-        let mut used = field(source).borrow_mut();
+        let mut used = source.group_claim.borrow_mut();
         *used.get_or_insert_with(|| claim.clone()) == claim
     }
 

@@ -5,6 +5,8 @@ use std::sync::LazyLock;
 
 use policy::pattern::{Glob, Pattern, Scope, Segment};
 
+use crate::when::{self, When};
+
 /// A condition that a rule of rolegate can express.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Literal {
@@ -12,6 +14,7 @@ pub(crate) enum Literal {
     Hosts(Vec<Scope>),
     Paths(Vec<Pattern>),
     Caller(Caller),
+    When(When),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +46,7 @@ impl Literal {
             Self::Methods(methods) => methods.is_empty(),
             Self::Hosts(hosts) => hosts.is_empty(),
             Self::Paths(paths) => paths.is_empty(),
-            Self::Caller(_) => false,
+            Self::Caller(_) | Self::When(_) => false,
         }
     }
 }
@@ -55,6 +58,8 @@ pub(crate) struct Term {
     pub(crate) hosts: Option<Vec<Scope>>,
     pub(crate) paths: Option<Vec<Pattern>>,
     pub(crate) caller: Caller,
+    /// Conditions in CEL, which all hold.
+    pub(crate) when: BTreeSet<When>,
     /// The excluded literals: none of them may hold.
     pub(crate) not: Vec<Literal>,
 }
@@ -62,13 +67,23 @@ pub(crate) struct Term {
 impl Default for Term {
     /// Always holds.
     fn default() -> Self {
-        Self { methods: None, hosts: None, paths: None, caller: Caller::Anyone, not: Vec::new() }
+        Self {
+            methods: None,
+            hosts: None,
+            paths: None,
+            caller: Caller::Anyone,
+            when: BTreeSet::new(),
+            not: Vec::new(),
+        }
     }
 }
 
 impl Term {
     /// The literal, or its negation, as alternative terms.
     pub(crate) fn alternatives(literal: &Literal, negated: bool) -> Vec<Self> {
+        if let (Literal::When(when), true) = (literal, negated) {
+            return vec![Self::default().with(&Literal::When(when.clone().negated()))];
+        }
         match (negated, literal.is_empty()) {
             (false, true) => Vec::new(),
             (false, false) => vec![Self::default().with(literal)],
@@ -78,13 +93,19 @@ impl Term {
         }
     }
 
-    /// This term with the literal as the condition on its part.
+    /// This term with the literal as the condition on its part. A condition in CEL is added.
     pub(crate) fn with(mut self, literal: &Literal) -> Self {
         match literal.clone() {
             Literal::Methods(methods) => self.methods = Some(methods.into_iter().collect()),
             Literal::Hosts(hosts) => self.hosts = Some(hosts),
             Literal::Paths(paths) => self.paths = Some(paths),
             Literal::Caller(caller) => self.caller = caller,
+            Literal::When(when) => {
+                if self.caller == Caller::Anyone && when.needs_token() {
+                    self.caller = Caller::Authenticated;
+                }
+                self.when.insert(when);
+            }
         }
         self
     }
@@ -96,7 +117,8 @@ impl Term {
         let hosts = self.hosts.iter().cloned().map(Literal::Hosts);
         let paths = self.paths.iter().cloned().map(Literal::Paths);
         let caller = (self.caller != Caller::Anyone).then(|| Literal::Caller(self.caller.clone()));
-        methods.chain(hosts).chain(paths).chain(caller).collect()
+        let when = self.when.iter().cloned().map(Literal::When);
+        methods.chain(hosts).chain(paths).chain(caller).chain(when).collect()
     }
 
     /// Applies the excluded literals where that is possible without a `deny` rule, and keeps the
@@ -122,6 +144,8 @@ impl Term {
                     });
                     paths_may_overlap(paths, not)
                 }
+                // `alternatives` negates it.
+                Literal::When(_) => true,
                 Literal::Caller(not) if not.covers(&self.caller) => return false,
                 Literal::Caller(not) => !matches!(common_caller(not, &self.caller), Ok(None)),
             };
@@ -142,6 +166,7 @@ impl Term {
             other.methods.as_ref().is_some_and(|methods| methods.is_subset(cover))
         });
         methods
+            && self.when.is_subset(&other.when)
             && self.not.iter().all(|literal| other.not.contains(literal))
             && covers_all(self.hosts.as_deref(), other.hosts.as_deref(), Scope::covers)
             && covers_all(self.paths.as_deref(), other.paths.as_deref(), Pattern::covers)
@@ -157,6 +182,7 @@ impl Term {
             && hosts.is_none_or(|(a, b)| !common_hosts(a, b).is_empty())
             && paths.is_none_or(|(a, b)| paths_may_overlap(a, b))
             && !matches!(common_caller(&self.caller, &other.caller), Ok(None))
+            && !when::is_contradictory(&self.when.union(&other.when).cloned().collect())
     }
 }
 

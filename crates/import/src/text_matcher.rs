@@ -2,6 +2,8 @@
 
 use document::View;
 
+use crate::when::{When, quoted};
+
 /// A condition on a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Matcher {
@@ -15,6 +17,36 @@ pub(crate) enum Matcher {
     Regex(String),
     /// A URI template of Envoy.
     Template(String),
+}
+
+/// The condition that a value, a text in CEL, matches; `None` if that cannot be written.
+pub(crate) fn test(value: &str, matcher: &Matcher, ignore_case: bool) -> Option<When> {
+    let (subject, text) = match matcher {
+        Matcher::Exact(text)
+        | Matcher::Prefix(text)
+        | Matcher::Suffix(text)
+        | Matcher::Contains(text)
+            if ignore_case =>
+        {
+            (format!("{value}.lowerAscii()"), quoted(&text.to_ascii_lowercase()))
+        }
+        Matcher::Exact(text)
+        | Matcher::Prefix(text)
+        | Matcher::Suffix(text)
+        | Matcher::Contains(text) => (value.to_owned(), quoted(text)),
+        // RE2 must match the whole text.
+        Matcher::Regex(regex) => (value.to_owned(), quoted(&format!("^(?:{regex})$"))),
+        Matcher::Any => (value.to_owned(), quoted("")),
+        Matcher::Template(_) => return None,
+    };
+    Some(When::Test(match matcher {
+        Matcher::Exact(_) => format!("{subject} == {text}"),
+        // Every text starts with no text; another value has no start.
+        Matcher::Prefix(_) | Matcher::Any => format!("{subject}.startsWith({text})"),
+        Matcher::Suffix(_) => format!("{subject}.endsWith({text})"),
+        Matcher::Contains(_) => format!("{subject}.contains({text})"),
+        Matcher::Regex(_) | Matcher::Template(_) => format!("{subject}.matches({text})"),
+    }))
 }
 
 /// A string matcher, and whether it ignores case. `None` if it is unknown or missing, which Envoy

@@ -70,6 +70,11 @@ pub(crate) fn check_token_places<'n>(
 /// these headers from client requests, so an application may trust them.
 pub(crate) fn note_headers(provider: &View<'_>, keys: [&str; 2], original: &mut Original) {
     for header in keys.iter().filter_map(|key| provider.get(key)) {
+        let lists = header.one_or_more();
+        let names = lists.iter().filter_map(|item| {
+            item.text().or_else(|| item.text_of("header_name")).or_else(|| item.text_of("header"))
+        });
+        original.sources.set_headers.extend(names.map(str::to_ascii_lowercase));
         let message = "headers for the application are not imported: remove those that clients \
                        send, or write `allow_response: { set_headers: … }`";
         original.notes.push(header.note(Effect::Unexpected, message));

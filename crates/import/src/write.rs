@@ -12,6 +12,7 @@ use crate::Imported;
 use crate::lower::{Role, Rule};
 use crate::sources::{Issuer, Keys, Kind, Source, Sources, Users};
 use crate::term::Caller;
+use crate::when::When;
 
 #[derive(Debug)]
 pub(crate) struct Written {
@@ -107,10 +108,9 @@ fn write_issuer(
         Keys::Inline(_) => format!("file: {}", quoted(key_set_file.unwrap_or_default())),
     };
     let _ = writeln!(text, "      keys: {{ {keys} }}");
-    let user = pointer(source.user_claim.borrow().as_deref()).unwrap_or_else(|| quoted("sub"));
     let groups = pointer(source.group_claim.borrow().as_deref());
     let groups = groups.map(|claim| format!(", groups: {claim}")).unwrap_or_default();
-    let _ = writeln!(text, "      claims: {{ user: {user}{groups} }}");
+    let _ = writeln!(text, "      claims: {{ user: \"sub\"{groups} }}");
     if let Some(skew) = &issuer.clock_skew {
         let _ = writeln!(text, "      clock_skew: {skew}");
     }
@@ -256,18 +256,25 @@ fn write_rule(text: &mut String, rule: &Rule, inexact: &mut BTreeSet<usize>) {
             inexact.insert(text.len());
         }
         let methods = methods.unwrap_or_else(|| vec!["*".to_owned()]);
+        let when = When::all(rule.when.iter().cloned());
+        let when =
+            (!rule.when.is_empty()).then(|| format!(", when: {}", quoted(&when.to_string())));
         let line = match (paths.as_slice(), &rule.hosts) {
-            ([path], None) => quoted(&format!("{} {path}", methods.join("|"))),
+            ([path], None) => {
+                let rule = quoted(&format!("{} {path}", methods.join("|")));
+                when.map_or_else(|| rule.clone(), |when| format!("{{ rule: {rule}{when} }}"))
+            }
             (paths, hosts) => {
                 let hosts = hosts.as_ref().map(|hosts| {
                     let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
                     format!(" hosts: [{}],", quoted_list(&hosts))
                 });
                 format!(
-                    "{{ methods: [{}],{} paths: [{}] }}",
+                    "{{ methods: [{}],{} paths: [{}]{} }}",
                     quoted_list(&methods),
                     hosts.unwrap_or_default(),
-                    quoted_list(paths)
+                    quoted_list(paths),
+                    when.unwrap_or_default()
                 )
             }
         };

@@ -402,9 +402,9 @@ spec: {{ action: DENY, {selector} rules: [{{ to: [{{ operation: {{ paths: ['/adm
     }
 }
 
-/// rolegate asks for the subject of a token only where it is the user name.
+/// rolegate answers 401 to a token without a subject.
 #[test]
-fn a_token_without_a_subject_is_not_one_with_any() {
+fn any_subject_is_any_caller_with_a_token() {
     let with = |other: &str| {
         let claim = |name: &str, value: &str| {
             format!(
@@ -430,13 +430,15 @@ fn a_token_without_a_subject_is_not_one_with_any() {
         );
         imported("", &original).unwrap()
     };
-    assert!(with("sub").policy.contains("authenticated"), "{}", with("sub").policy);
-    let imported = with("email");
-    assert!(
-        !imported.policy.contains("authenticated") && imported.is_stricter(),
-        "{}",
-        imported.policy
-    );
+    for other in ["sub", "email"] {
+        let imported = with(other);
+        assert!(
+            imported.policy.contains("\"* /h\"") && !imported.is_stricter(),
+            "{}",
+            imported.policy
+        );
+    }
+    assert!(with("email").policy.contains("claims.email == 'bob'"), "{}", with("email").policy);
 }
 
 /// A selector with more than labels is for fewer workloads, and not for all.
@@ -467,4 +469,33 @@ spec: {{ rules: [{{ from: [{{ source: {{ requestPrincipals: ['*'] }} }}] }}] }}
         assert!(!imported.policy.contains("jwt"), "{}", imported.policy);
         assert!(imported.is_stricter());
     }
+}
+
+/// A policy has no condition that is larger. What does not fit into one is in several rules, or is
+/// allowed to nobody.
+#[test]
+fn conditions_are_as_large_as_a_policy_can_have_them() {
+    let with = |action: &str, set: &str, count: usize| {
+        let headers: String = (0..count)
+            .map(|number| {
+                format!("{{ header: {{ name: x-{number}, string_match: {{ exact: a }} }} }}, ")
+            })
+            .collect();
+        let original = format!(
+            "rules: {{ action: {action}, policies: {{ a: {{ permissions: [{{ any: true }}],
+  principals: [{{ {set}: {{ ids: [{headers}] }} }}] }} }} }}
+"
+        );
+        imported("", &original).unwrap()
+    };
+    for action in ["ALLOW", "DENY"] {
+        assert!(!with(action, "and_ids", 32).is_stricter());
+        assert!(with(action, "and_ids", 33).is_stricter());
+        let either = with(action, "or_ids", 80);
+        let rules = either.policy.matches("x-79").count();
+        assert!(!either.is_stricter() && rules >= 2, "{}", either.policy);
+    }
+    assert!(!with("ALLOW", "and_ids", 33).policy.contains("allow:"));
+    let policy = with("DENY", "and_ids", 33).policy;
+    assert!(policy.contains("deny:"), "{policy}");
 }

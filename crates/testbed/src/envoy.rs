@@ -68,6 +68,8 @@ pub struct Settings {
     pub encode_raw_headers: bool,
     /// Whether the path is normalised and its slashes are merged before the Check call.
     pub normalize_path: bool,
+    /// Whether clients' addresses are those of their connections, whatever `x-forwarded-for` says.
+    pub use_remote_address: bool,
     /// The maximum number of body bytes sent to rolegate; `None` for no body.
     pub with_request_body: Option<u32>,
     /// Whether these are whole bodies, as `deploy/envoy/search.yaml` has it.
@@ -96,6 +98,7 @@ impl Default for Settings {
         Self {
             encode_raw_headers: true,
             normalize_path: true,
+            use_remote_address: true,
             with_request_body: None,
             whole_bodies: false,
             timeout: Duration::from_secs(2),
@@ -320,6 +323,7 @@ impl Listener {
         listener["address"]["socket_address"]["port_value"] = port.into();
         let manager = &mut listener["filter_chains"][0]["filters"][0]["typed_config"];
         manager["stat_prefix"] = self.name.as_str().into();
+        manager["use_remote_address"] = settings.use_remote_address.into();
         manager["normalize_path"] = settings.normalize_path.into();
         manager["merge_slashes"] = settings.normalize_path.into();
         let [mut ext_authz, router] = [0, 1].map(|index| manager["http_filters"][index].take());

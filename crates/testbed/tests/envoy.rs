@@ -15,6 +15,7 @@ async fn without_rolegate_every_request_is_denied() {
         Settings {
             encode_raw_headers: false,
             normalize_path: false,
+            use_remote_address: true,
             with_request_body: Some(4096),
             whole_bodies: true,
             timeout: Duration::from_millis(500),

@@ -2,8 +2,11 @@
 
 use document::View;
 
+use super::{cel, claims};
 use crate::Options;
+use crate::address::{self, Address};
 use crate::expr::{Expr, Notes as _, reason};
+use crate::header::{self, HeaderMatch, HeaderTest};
 use crate::lower::{Alternative, Original};
 use crate::matcher;
 use crate::note::Effect;
@@ -84,12 +87,20 @@ fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
             Expr::any(rules.iter().map(|rule| reader.rule(rule)))
         });
     }
-    for condition in ["condition", "checked_condition"].iter().filter_map(|key| policy.get(key)) {
-        conditions.push(condition.inexpressible("a condition in CEL cannot be expressed"));
+    match (policy.get("condition"), policy.get("checked_condition/expr")) {
+        (None, None) => {}
+        (Some(condition), None) | (None, Some(condition)) => {
+            conditions.push(cel::condition(&condition, sources));
+        }
+        (Some(condition), Some(_)) => {
+            conditions.push(condition.inexpressible("two conditions in CEL"));
+        }
     }
-    conditions.extend(
-        policy.unknown_fields("permissions principals condition checked_condition cel_config"),
-    );
+    let known = match policy.get("checked_condition") {
+        Some(checked) if checked.get("expr").is_none() => "permissions principals condition",
+        _ => "permissions principals condition checked_condition",
+    };
+    conditions.extend(policy.unknown_fields(known));
     Expr::All(conditions)
 }
 
@@ -143,7 +154,9 @@ impl Reader<'_> {
                 "rolegate does not see metadata of routes"
             }
             "authenticated" => reason::CERTIFICATE,
-            "source_ip" | "direct_remote_ip" | "remote_ip" => reason::CLIENT_ADDRESS,
+            "source_ip" => return self.address(value, Address::Connection),
+            "direct_remote_ip" => return self.address(value, Address::Peer),
+            "remote_ip" => return self.address(value, Address::Client),
             "destination_ip" | "destination_port" | "destination_port_range" => {
                 reason::SERVER_ADDRESS
             }
@@ -157,6 +170,22 @@ impl Reader<'_> {
     /// Combines the conditions under this key.
     fn combined(&self, set: &View<'_>, key: &str, combine: fn(Vec<Expr>) -> Expr) -> Expr {
         set.combined(key, |rules| combine(rules.iter().map(|rule| self.rule(rule)).collect()))
+    }
+
+    /// `CidrRange`.
+    fn address(&self, range: &View<'_>, address: Address) -> Expr {
+        if let Some(unknown) = range.unknown_fields("address_prefix prefix_len") {
+            return unknown;
+        }
+        // Without a length, all addresses.
+        let length = range.get("prefix_len");
+        let length = length
+            .as_ref()
+            .map_or(Some("0"), |length| length.text().or_else(|| length.text_of("value")));
+        let (Some(prefix), Some(length)) = (range.text_of("address_prefix"), length) else {
+            return range.inexpressible("a network is expected here");
+        };
+        address::condition(range, address, (prefix, Some(length)), self.sources, self.options)
     }
 
     fn template(&self, extension: &View<'_>) -> Expr {
@@ -175,57 +204,67 @@ impl Reader<'_> {
     /// `HeaderMatcher`.
     fn header(&self, header: &View<'_>) -> Expr {
         let name = header.text_of("name").unwrap_or_default().to_ascii_lowercase();
-        let mut condition = None;
+        let (mut test, mut is_inverted, mut is_empty_if_missing) = (None, false, false);
         for (key, value) in header.entries() {
-            let matcher = match key.as_str() {
-                "name" | "invert_match" => continue,
-                "treat_missing_header_as_empty" if value.boolean() == Some(false) => continue,
-                "present_match" if value.boolean() == Some(true) => Some((Matcher::Any, false)),
-                "string_match" => text_matcher::string_matcher(&value),
-                key => {
-                    let matcher = key.strip_suffix("_match");
-                    let matcher = matcher.and_then(|key| text_matcher::field(key, &value));
-                    matcher.map(|matcher| (matcher, false))
+            match (key.as_str(), value.boolean()) {
+                ("name", _) => {}
+                ("invert_match", Some(inverts)) => is_inverted = inverts,
+                ("invert_match", None) => {
+                    return value.inexpressible("`invert_match` must be `true` or `false`");
                 }
-            };
-            if matcher.is_none() || condition.is_some() {
-                return value.inexpressible(UNKNOWN_MATCHER);
+                ("treat_missing_header_as_empty", Some(is_empty)) => is_empty_if_missing = is_empty,
+                (key, boolean) => match header_test(key, &value, boolean) {
+                    Some(found) if test.is_none() => test = Some(found),
+                    _ => return value.inexpressible(UNKNOWN_MATCHER),
+                },
             }
-            condition = matcher;
         }
         // Without a matcher, the header must be present.
-        let (matcher, ignore_case) = condition.unwrap_or((Matcher::Any, false));
-        let expr = match name.as_str() {
-            ":method" => matcher::method(header, &matcher, ignore_case),
-            ":path" => matcher::path_with_query(header, &matcher, ignore_case, self.options),
-            // rolegate always ignores the case of hosts. A note says so.
-            ":authority" | "host" => matcher::host(header, &matcher, self.options),
-            _ => self.user_header(header, &name, &matcher, ignore_case),
+        let test = test.unwrap_or(HeaderTest::Present(true));
+        let source = self.user_source(&name);
+        let is_always_there = [":method", ":path", ":authority", "host"].contains(&&*name);
+        if source.is_none() && !is_always_there {
+            let wanted = HeaderMatch { test, is_inverted, is_empty_if_missing };
+            return header::condition(header, &name, &wanted, self.sources);
+        }
+        let (matcher, ignore_case) = match test {
+            HeaderTest::Text(matcher, ignore_case) if !is_empty_if_missing => {
+                (matcher, ignore_case)
+            }
+            HeaderTest::Present(true) if !is_empty_if_missing => (Matcher::Any, false),
+            _ => return header.inexpressible(UNKNOWN_MATCHER),
         };
-        inverted(header, "invert_match", expr)
+        let expr = match (name.as_str(), source) {
+            (":method", _) => matcher::method(header, &matcher, ignore_case),
+            (":path", _) => matcher::path_with_query(header, &matcher, ignore_case, self.options),
+            (_, Some(source)) => self.user_header(header, source, &matcher, ignore_case),
+            // rolegate always ignores the case of hosts. A note says so.
+            (_, None) => matcher::host(header, &matcher, self.options),
+        };
+        if is_inverted { expr.negated() } else { expr }
     }
 
-    /// The header to which `basic_auth` writes the user name. Unless that filter ran before, the
-    /// client controls the header.
-    fn user_header(
-        &self,
-        header: &View<'_>,
-        name: &str,
-        matcher: &Matcher,
-        ignore_case: bool,
-    ) -> Expr {
-        let source = self.sources.all.iter().position(|source| match &source.kind {
+    /// The users of `basic_auth`, if it writes their names to this header. Unless that filter ran
+    /// before, the client controls the header.
+    fn user_source(&self, name: &str) -> Option<usize> {
+        self.sources.all.iter().position(|source| match &source.kind {
             Kind::Basic { header, .. } => {
                 header.as_deref() == Some(name) && !source.verified.is_never()
             }
             Kind::Jwt(_) => false,
-        });
-        let Some(source) = source else { return header.inexpressible(reason::HEADER) };
+        })
+    }
+
+    fn user_header(
+        &self,
+        header: &View<'_>,
+        source: usize,
+        matcher: &Matcher,
+        ignore_case: bool,
+    ) -> Expr {
         match matcher {
             // `Bob` is another user than `bob`.
-            Matcher::Exact(user) if !ignore_case => {
-                self.sources.use_claim_as_user(header, source, &["sub"], user)
-            }
+            Matcher::Exact(user) if !ignore_case => self.sources.user(header, source, user),
             Matcher::Any => self.sources.any_verified(header, source),
             _ => header.inexpressible("a grant names users exactly, not by a pattern"),
         }
@@ -270,51 +309,65 @@ impl Reader<'_> {
 
     /// `ValueMatcher`.
     fn claim_value(&self, value: &View<'_>, source: usize, claim: &[&str]) -> Expr {
-        const PATTERN: &str = "a grant names users and groups exactly, not by a pattern";
-        const UNKNOWN_VALUE: &str = "rolegate does not compare claims with such a value";
         let entries = value.entries();
         let [(key, matcher)] = entries.as_slice() else {
-            return value.inexpressible("exactly one condition is expected here");
+            return value.inexpressible(claims::ONE_EXPECTED);
         };
-        match key.as_str() {
-            "or_match" => matcher.combined("value_matchers", |matchers| {
+        if key == "or_match" {
+            return matcher.combined("value_matchers", |matchers| {
                 Expr::any(matchers.iter().map(|value| self.claim_value(value, source, claim)))
-            }),
-            "string_match" => match text_matcher::string_matcher(matcher) {
-                Some((Matcher::Exact(text), false)) if claim == ["iss"] => {
-                    match self.sources.all.get(source).and_then(Source::issuer) {
-                        Some(issuer) if issuer.issuer == text => {
-                            self.sources.any_verified(value, source)
-                        }
-                        _ => Expr::never(),
-                    }
-                }
-                Some((Matcher::Exact(text), false)) => {
-                    self.sources.use_claim_as_user(value, source, claim, &text)
-                }
-                Some((Matcher::Any, _)) if claim == ["sub"] => {
-                    self.sources.use_any_subject(value, source)
-                }
-                _ => value.inexpressible(PATTERN),
-            },
-            "list_match" => {
-                let item = matcher.get("one_of");
-                let text = item.as_ref().and_then(|item| item.get("string_match"));
-                let (Some(item), Some(text)) = (item, text) else {
-                    return value.inexpressible(UNKNOWN_VALUE);
-                };
-                let unknown = matcher
-                    .unknown_fields("one_of")
-                    .or_else(|| item.unknown_fields("string_match"));
-                unknown.unwrap_or_else(|| match text_matcher::string_matcher(&text) {
-                    Some((Matcher::Exact(text), false)) => {
-                        self.sources.use_claim_as_groups(value, source, claim, &text)
-                    }
-                    _ => value.inexpressible(PATTERN),
-                })
-            }
-            _ => value.inexpressible(UNKNOWN_VALUE),
+            });
         }
+        match (key.as_str(), claims::text(matcher)) {
+            ("string_match", Some((Matcher::Exact(text), false))) if claim == ["iss"] => {
+                return match self.sources.all.get(source).and_then(Source::issuer) {
+                    Some(issuer) if issuer.issuer == text => {
+                        self.sources.any_verified(value, source)
+                    }
+                    _ => Expr::never(),
+                };
+            }
+            ("string_match", Some((Matcher::Exact(text), false))) if claim == ["sub"] => {
+                return self.sources.user(value, source, &text);
+            }
+            // rolegate answers 401 to a token without a subject.
+            ("string_match", Some((Matcher::Any, _))) if claim == ["sub"] => {
+                return self.sources.any_verified(value, source);
+            }
+            _ => {}
+        }
+        if let Some(name) = claims::listed(key, matcher)
+            && let Some(groups) = self.sources.use_claim_as_groups(value, source, claim, &name)
+        {
+            return groups;
+        }
+        match claims::condition(value, claim) {
+            Ok((when, doubt)) => self.sources.claims_condition(value, source, when, doubt),
+            Err(inexpressible) => inexpressible,
+        }
+    }
+}
+
+/// The matcher in a field of a `HeaderMatcher`.
+fn header_test(key: &str, value: &View<'_>, boolean: Option<bool>) -> Option<HeaderTest> {
+    match key {
+        "present_match" => boolean.map(HeaderTest::Present),
+        "string_match" => {
+            let (matcher, ignore_case) = text_matcher::string_matcher(value)?;
+            Some(HeaderTest::Text(matcher, ignore_case))
+        }
+        "range_match" if value.values_except("start end").is_empty() => {
+            let [start, end] = ["start", "end"].map(|key| match value.get(key) {
+                None => Some(0),
+                Some(number) => number.text()?.parse().ok(),
+            });
+            Some(HeaderTest::Range(start?, end?))
+        }
+        key => match text_matcher::field(key.strip_suffix("_match")?, value)? {
+            // Envoy takes no text for any.
+            Matcher::Exact(text) if text.is_empty() => None,
+            matcher => Some(HeaderTest::Text(matcher, false)),
+        },
     }
 }
 

@@ -3,10 +3,14 @@
 use document::View;
 
 use crate::Options;
+use crate::address::{self, Address};
 use crate::expr::{Expr, Notes as _, reason};
+use crate::header::{self, HeaderMatch, HeaderTest};
 use crate::matcher;
+use crate::note::Effect;
 use crate::sources::{ANY_ISSUER, Sources};
-use crate::text_matcher::Matcher;
+use crate::text_matcher::{self, Matcher};
+use crate::when::{self, Doubt, When};
 
 /// Kubernetes refuses any other value here, whereas Envoy reads a single value as the only item.
 const LIST_EXPECTED: &str = "a list is expected here";
@@ -101,6 +105,9 @@ impl Reader<'_> {
         if let Some(claim) = name.strip_prefix("request.auth.claims") {
             return self.claim(item, claim, text);
         }
+        if let Some(header) = name.strip_prefix("request.headers") {
+            return self.header(item, header, text);
+        }
         let reason = match name {
             "methods" => return matcher::method(item, &wildcard(text), false),
             "hosts" => return matcher::host(item, &wildcard(text), self.options),
@@ -110,29 +117,52 @@ impl Reader<'_> {
             }
             "principals" | "namespaces" | "service_accounts" | "source.principal"
             | "source.namespace" => reason::CERTIFICATE,
-            "ip_blocks" | "remote_ip_blocks" | "source.ip" | "remote.ip" => reason::CLIENT_ADDRESS,
+            "ip_blocks" | "source.ip" => return self.address(item, Address::Peer, text),
+            "remote_ip_blocks" | "remote.ip" => return self.address(item, Address::Client, text),
             "ports" | "destination.ip" | "destination.port" => reason::SERVER_ADDRESS,
-            "request.auth.audiences" | "request.auth.presenter" => {
-                "a rule does not depend on the audience and the presenter of a token"
-            }
-            _ if name.starts_with("request.headers") => reason::HEADER,
+            "request.auth.audiences" => return self.audience(item, text),
+            "request.auth.presenter" => return self.claim(item, "[azp]", text),
             _ => reason::OTHER,
         };
         item.inexpressible(reason)
     }
 
-    /// `ISSUER/SUBJECT`, separated by the last slash; each may be `*`.
+    fn address(&self, item: &View<'_>, address: Address, text: &str) -> Expr {
+        address::condition(item, address, address::split(text), self.sources, self.options)
+    }
+
+    /// `[name]`: the value of a header, or `*` if it is there.
+    fn header(&self, item: &View<'_>, name: &str, text: &str) -> Expr {
+        let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+        let Some(name) = inner.filter(|name| !name.is_empty()).map(str::to_ascii_lowercase) else {
+            return item.inexpressible("a header is expected here");
+        };
+        let test = match wildcard(text) {
+            matcher if ["host", ":authority"].contains(&&*name) => {
+                return matcher::host(item, &matcher, self.options);
+            }
+            Matcher::Any => HeaderTest::Present(true),
+            matcher => HeaderTest::Text(matcher, false),
+        };
+        let wanted = HeaderMatch { test, is_inverted: false, is_empty_if_missing: false };
+        header::condition(item, &name, &wanted, self.sources)
+    }
+
+    /// `ISSUER/SUBJECT`, separated by the last slash. The issuer may be `*`; the subject may end in
+    /// `*`, or begin with it for any issuer.
     fn request_principal(&self, item: &View<'_>, text: &str) -> Expr {
         if text == "*" {
             return self.sources.any_token(item);
         }
-        let is_whole = |name: &str| name == "*" || !name.contains('*');
-        let parts = text.rsplit_once('/');
-        let Some((issuer, subject)) =
-            parts.filter(|(issuer, subject)| is_whole(issuer) && is_whole(subject))
-        else {
-            return item.inexpressible("a grant names issuers and users exactly, not by a pattern");
+        let (issuer, subject) = text.rsplit_once('/').unwrap_or(("*", text));
+        let is_pattern = match text.contains('/') {
+            true => issuer != "*" && is_start(subject),
+            false => is_end(subject),
         };
+        let is_whole = text.contains('/') && (subject == "*" || !subject.contains('*'));
+        if (issuer != "*" && issuer.contains('*')) || !(is_whole || is_pattern) {
+            return item.inexpressible("this pattern of issuers and users cannot be expressed");
+        }
         let issuers =
             self.sources.indices_of_issuers(|source| issuer == "*" || source.issuer == issuer);
         if issuers.is_empty() {
@@ -144,33 +174,123 @@ impl Reader<'_> {
         }
         Expr::any(issuers.into_iter().map(|source| match subject {
             "*" => self.sources.any_verified(item, source),
-            subject => self.sources.use_claim_as_user(item, source, &["sub"], subject),
+            subject if subject.contains('*') => {
+                let claim = when::claim(&["sub"]);
+                let test = text_matcher::test(&claim.value, &wildcard(subject), false);
+                let when = When::all([claim.is_there].into_iter().chain(test));
+                self.sources.claims_condition(item, source, when, None)
+            }
+            subject => self.sources.user(item, source, subject),
         }))
     }
 
-    /// `[name]`, or `[outer][inner]` for a nested claim, in a token of any issuer.
+    /// `[name]`, or `[outer][inner]` for a nested claim, in a token of any issuer: the text, or an
+    /// item of the list.
     fn claim(&self, item: &View<'_>, name: &str, text: &str) -> Expr {
         let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let path: Vec<&str> = inner.unwrap_or_default().split("][").collect();
         if inner.is_none() || path.iter().any(|name| name.is_empty() || name.contains(['[', ']'])) {
             return item.inexpressible("a claim is expected here");
         }
-        if path == ["iss"] {
+        let pattern = wildcard(text);
+        let is_exact = matches!(pattern, Matcher::Exact(_));
+        if path == ["iss"] && (is_exact || text == "*") {
             return self.request_principal(item, &format!("{text}/*"));
-        }
-        if text.starts_with('*') || text.ends_with('*') {
-            return item.inexpressible("a grant names users and groups exactly, not by a pattern");
         }
         let sources = self.sources.indices_of_issuers(|_| true);
         if sources.is_empty() {
             let message = "no `RequestAuthentication` here accepts tokens";
             return self.sources.missing_issuer(item, ANY_ISSUER, message);
         }
-        Expr::any(sources.into_iter().map(|source| match path.as_slice() {
-            ["sub"] => self.sources.use_claim_as_user(item, source, &path, text),
-            _ => self.sources.use_claim_as_groups(item, source, &path, text),
-        }))
+        if path == ["sub"] && is_exact {
+            let users = sources.into_iter().map(|source| self.sources.user(item, source, text));
+            return Expr::any(users);
+        }
+        let groups: Option<Vec<Expr>> = sources
+            .iter()
+            .filter(|_| is_exact)
+            .map(|source| self.sources.use_claim_as_groups(item, *source, &path, text))
+            .collect();
+        if let Some(groups) = groups.filter(|groups| !groups.is_empty()) {
+            return Expr::any(groups);
+        }
+        self.other_claim(item, &path, &pattern, &sources)
     }
+
+    /// A claim that is not that of the groups, or a pattern.
+    fn other_claim(
+        &self,
+        item: &View<'_>,
+        path: &[&str],
+        pattern: &Matcher,
+        sources: &[usize],
+    ) -> Expr {
+        if ["scope", "permission"].map(|name| vec![name]).iter().any(|words| words == path) {
+            return item.inexpressible("the words of another claim than that of the groups");
+        }
+        let claim = when::claim(path);
+        // Istio's `*` is a text that is not empty.
+        let not_empty = Matcher::Regex(".+".to_owned());
+        let pattern = if *pattern == Matcher::Any { &not_empty } else { pattern };
+        let is_exact = matches!(pattern, Matcher::Exact(_));
+        let tests = [&*claim.value, "x"].map(|value| text_matcher::test(value, pattern, false));
+        let [Some(text), Some(listed)] = tests else {
+            return item.inexpressible("this is no pattern of a claim");
+        };
+        let listed = When::Test(format!("{}.exists(x, {listed})", claim.value));
+        let when = When::all([claim.is_there, When::any([text, listed])]);
+        let message = format!(
+            "a token whose claim `{}` is another text, not a list, is denied where the condition \
+             decides",
+            path.join(".")
+        );
+        let note = item.note(Effect::Unusual, message);
+        let doubt = is_exact.then_some(Doubt { note, only_negated: true });
+        let any = Expr::any(sources.iter().map(|source| {
+            self.sources.claims_condition(item, *source, when.clone(), doubt.clone())
+        }));
+        if is_exact {
+            return any;
+        }
+        // Negated, it cannot be computed for lists.
+        let message = "whether no claim matches a pattern cannot be expressed";
+        let note = item.note(Effect::Same, message);
+        let (under, over) = (Box::new(any), Box::new(Expr::always()));
+        Expr::Between { under, over, note, allow_wider_helps: false }
+    }
+
+    /// The audience of a token. To Istio, one of several is none.
+    fn audience(&self, item: &View<'_>, text: &str) -> Expr {
+        let sources = self.sources.indices_of_issuers(|_| true);
+        if sources.is_empty() {
+            let message = "no `RequestAuthentication` here accepts tokens";
+            return self.sources.missing_issuer(item, ANY_ISSUER, message);
+        }
+        let claim = when::claim(&["aud"]);
+        let Some(test) = text_matcher::test(&claim.value, &wildcard(text), false) else {
+            return item.inexpressible("this is no pattern of an audience");
+        };
+        let when = When::all([claim.is_there, test]);
+        let under = Expr::any(
+            sources
+                .into_iter()
+                .map(|source| self.sources.claims_condition(item, source, when.clone(), None)),
+        );
+        let message = "versions of Istio differ about tokens with several audiences";
+        let note = item.note(Effect::Same, message);
+        let (under, over) = (Box::new(under), Box::new(self.sources.any_token(item)));
+        Expr::Between { under, over, note, allow_wider_helps: false }
+    }
+}
+
+/// Whether it is a text and then `*`.
+fn is_start(text: &str) -> bool {
+    text.strip_suffix('*').is_some_and(|text| !text.is_empty() && !text.contains('*'))
+}
+
+/// Whether it is `*` and then a text.
+fn is_end(text: &str) -> bool {
+    text.strip_prefix('*').is_some_and(|text| !text.is_empty() && !text.contains('*'))
 }
 
 /// Istio's wildcards: `*` at the start or at the end of a text, or alone.

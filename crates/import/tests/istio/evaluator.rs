@@ -8,6 +8,8 @@ pub(crate) struct Request {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) host: &'static str,
+    /// The lines of the header `x-team`.
+    pub(crate) teams: Vec<&'static str>,
     pub(crate) token: Option<Token>,
 }
 
@@ -17,6 +19,8 @@ pub(crate) struct Token {
     pub(crate) issuer: &'static str,
     pub(crate) subject: &'static str,
     pub(crate) groups: Vec<&'static str>,
+    /// A text, or a list of texts.
+    pub(crate) tags: Option<Value>,
 }
 
 /// `DENY` first; then, if there is an `ALLOW` policy, one of them must match.
@@ -81,9 +85,21 @@ fn has(name: &str, value: &str, request: &Request, token: Option<&Token>) -> boo
         "hosts" => wildcard(value, request.host),
         "paths" if value.contains("{*") => template(value, request.path),
         "paths" => wildcard(value, request.path),
-        "ipblocks" | "source.ip" => value.starts_with("10."),
-        "requestprincipals" => token.is_some_and(|token| {
-            let (issuer, subject) = value.rsplit_once('/').unwrap_or(("*", "*"));
+        "ipblocks" | "source.ip" | "remote.ip" => value == "10.0.0.0/8",
+        // Envoy joins several lines.
+        "request.headers[X-Team]" if value == "*" => !request.teams.is_empty(),
+        "request.headers[X-Team]" => {
+            !request.teams.is_empty() && wildcard(value, &request.teams.join(","))
+        }
+        "request.auth.claims[tags]" => {
+            let tags = token.and_then(|token| token.tags.as_ref());
+            tags.is_some_and(|tags| {
+                let texts = tags.as_array().cloned().unwrap_or_else(|| vec![tags.clone()]);
+                texts.iter().any(|tag| wildcard(value, tag.as_str().unwrap()))
+            })
+        }
+        "request.auth.principal" | "requestprincipals" => token.is_some_and(|token| {
+            let (issuer, subject) = value.rsplit_once('/').unwrap_or(("*", value));
             [(issuer, token.issuer), (subject, token.subject)]
                 .iter()
                 .all(|(pattern, text)| wildcard(pattern, text))

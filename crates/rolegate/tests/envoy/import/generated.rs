@@ -7,6 +7,8 @@ use testbed::tokens::{Signer, now};
 /// A configuration: HTTP filters, as Envoy reads them.
 pub(super) struct Generated {
     pub(super) filters: Vec<Value>,
+    /// Whether clients' addresses are those of their connections.
+    pub(super) uses_remote_address: bool,
     credentials: Credentials,
 }
 
@@ -32,6 +34,9 @@ pub(super) struct Sent {
     pub(super) headers: Vec<(String, String)>,
     /// Who is asking, for messages.
     pub(super) caller: String,
+    /// Whether a condition may not be computable: a header in several lines, or a claim of an
+    /// unusual type.
+    pub(super) is_unusual: bool,
 }
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "OPTIONS"];
@@ -108,11 +113,12 @@ impl Generated {
         for _ in 0..rng.usize(1..3) {
             filters.push(rbac(rng, credentials));
         }
-        Self { filters, credentials }
+        Self { filters, uses_remote_address: rng.u8(..3) > 0, credentials }
     }
 
     /// A random request.
     pub(super) fn request(&self, rng: &mut Rng, signer: &Signer) -> Sent {
+        let mut is_unusual = false;
         let (caller, header) = match self.credentials {
             Credentials::None => ("nobody".to_owned(), None),
             _ if rng.u8(..4) == 0 => ("nobody".to_owned(), None),
@@ -127,19 +133,75 @@ impl Generated {
             Credentials::Tokens => {
                 let issuer = ["https://one.example.com", "https://two.example.com"][rng.usize(..2)];
                 let groups: Vec<&str> = GROUPS.into_iter().filter(|_| rng.bool()).collect();
-                let claims = json!({ "iss": issuer, "aud": "api", "sub": pick(rng, &USERS), "groups": groups, "exp": now() + 600 });
+                let mut claims = json!({ "iss": issuer, "aud": "api", "sub": pick(rng, &USERS), "groups": groups, "exp": now() + 600 });
+                is_unusual |= add_claims(rng, &mut claims);
                 let token = signer.sign(&json!({ "alg": "ES256", "kid": "ES256" }), &claims);
                 (claims.to_string(), Some(format!("Bearer {token}")))
             }
         };
+        let mut headers: Vec<(String, String)> =
+            header.map(|value| ("authorization".to_owned(), value)).into_iter().collect();
+        for (name, values) in [("x-team", &TEAMS[..]), ("x-level", &LEVELS[..])] {
+            for _ in 0..pick(rng, &[0, 1, 1, 1, 1, 2]) {
+                is_unusual |= headers.iter().any(|(other, _)| other == name);
+                headers.push((name.to_owned(), pick(rng, values).to_owned()));
+            }
+        }
+        if rng.u8(..3) == 0 {
+            headers.push(("x-forwarded-for".to_owned(), "10.0.0.1".to_owned()));
+        }
+        let shown: Vec<String> =
+            headers.iter().skip(1).map(|(name, value)| format!("{name}: {value}")).collect();
         Sent {
             method: pick(rng, &METHODS),
             path: pick(rng, &PATHS),
             host: pick(rng, &HOSTS),
-            headers: header.map(|value| ("authorization".to_owned(), value)).into_iter().collect(),
-            caller,
+            caller: format!("{caller} {}", shown.join(", ")),
+            headers,
+            is_unusual,
         }
     }
+}
+
+const TEAMS: [&str; 7] = ["red", "RED", "redder", "blue", "", "red,blue", "a red"];
+const LEVELS: [&str; 10] = ["0", "5", "+7", "-3", "007", "12", "120", "5a", "", "-0"];
+
+/// Adds claims to a token. Returns whether one of them has an unusual type.
+fn add_claims(rng: &mut Rng, claims: &mut Value) -> bool {
+    let usual = [
+        ("tenant", json!("acme")),
+        ("tenant", json!("Acme-2")),
+        ("level", json!(2)),
+        ("level", json!(3.5)),
+        ("beta", json!(true)),
+        ("beta", json!(false)),
+        ("tags", json!(["a", "ab"])),
+        ("tags", json!([])),
+        ("org", json!({ "id": "acme" })),
+        ("org", json!({})),
+    ];
+    let unusual = [
+        ("tenant", json!(7)),
+        ("tenant", json!(["acme"])),
+        ("level", json!("2")),
+        ("beta", json!("true")),
+        ("tags", json!("a")),
+        ("tags", json!([1, "ab", ["a"]])),
+        ("tags", json!({ "a": 1 })),
+        ("org", json!("acme")),
+        ("org", json!({ "id": 1 })),
+        ("level", json!(null)),
+    ];
+    for _ in 0..rng.usize(..5) {
+        let (name, value) = &usual[rng.usize(..usual.len())];
+        claims[*name] = value.clone();
+    }
+    let is_unusual = rng.u8(..4) == 0;
+    if is_unusual {
+        let (name, value) = &unusual[rng.usize(..unusual.len())];
+        claims[*name] = value.clone();
+    }
+    is_unusual
 }
 
 fn basic_auth() -> Value {
@@ -214,7 +276,11 @@ fn rbac(rng: &mut Rng, credentials: Credentials) -> Value {
                 (0..rng.usize(1..3)).map(|_| permission(rng, 2)).collect();
             let principals: Vec<Value> =
                 (0..rng.usize(1..3)).map(|_| principal(rng, credentials, 2)).collect();
-            (format!("p{number}"), json!({ "permissions": permissions, "principals": principals }))
+            let mut policy = json!({ "permissions": permissions, "principals": principals });
+            if rng.u8(..6) == 0 {
+                policy["condition"] = cel(rng, 2);
+            }
+            (format!("p{number}"), policy)
         })
         .collect();
     json!({ "name": "envoy.filters.http.rbac", "typed_config": {
@@ -225,6 +291,7 @@ fn rbac(rng: &mut Rng, credentials: Credentials) -> Value {
 
 fn permission(rng: &mut Rng, depth: u8) -> Value {
     match rng.u8(..if depth == 0 { 8 } else { 12 }) {
+        0 if rng.bool() => json!({ "header": header(rng) }),
         0 => json!({ "any": true }),
         1 | 2 => {
             json!({ "header": { "name": ":method", "string_match": { "exact": pick(rng, &METHODS) } } })
@@ -291,17 +358,107 @@ fn rare(rng: &mut Rng) -> Value {
     }
 }
 
+/// A matcher of a header.
+fn header(rng: &mut Rng) -> Value {
+    let mut header = match rng.u8(..8) {
+        0 => json!({ "name": "x-team", "present_match": rng.bool() }),
+        1 => {
+            let (start, end) = (pick(rng, &[-5, 0, 3]), pick(rng, &[-2, 0, 8, 119]));
+            return json!({ "name": "x-level", "range_match": { "start": start, "end": end }, "invert_match": rng.bool() });
+        }
+        2 => {
+            let regex = pick(rng, &["red|blue", "r.*", "(?i)RED", "[^,]*", "", "\\w+", ".*"]);
+            json!({ "name": "x-team", "string_match": { "safe_regex": { "regex": regex } } })
+        }
+        3 => json!({ "name": "X-Team" }),
+        _ => {
+            let kind = pick(rng, &["exact", "exact", "prefix", "suffix", "contains"]);
+            let text = pick(rng, &["red", "RED", "d", "red,blue"]);
+            json!({ "name": "x-team", "string_match": { kind: text, "ignore_case": rng.u8(..4) == 0 } })
+        }
+    };
+    if rng.u8(..3) == 0 {
+        header["invert_match"] = json!(true);
+    }
+    if rng.u8(..4) == 0 {
+        header["treat_missing_header_as_empty"] = json!(true);
+    }
+    header
+}
+
+/// A condition in CEL, as Envoy has it after it was parsed.
+fn cel(rng: &mut Rng, depth: u8) -> Value {
+    let member = |field: &str| json!({ "select_expr": { "operand": { "ident_expr": { "name": "request" } }, "field": field } });
+    let text = |text: &str| json!({ "const_expr": { "string_value": text } });
+    let call = |function: &str, args: Vec<Value>| json!({ "call_expr": { "function": function, "args": args } });
+    let team = || call("_[_]", vec![member("headers"), text("x-team")]);
+    match rng.u8(..if depth == 0 { 5 } else { 10 }) {
+        0 | 1 => {
+            let operator = pick(rng, &["_==_", "_!=_"]);
+            call(operator, vec![team(), text(pick(rng, &["red", ""]))])
+        }
+        2 => {
+            let function = pick(rng, &["startsWith", "endsWith", "contains", "matches"]);
+            json!({ "call_expr": { "target": team(), "function": function, "args": [text(pick(rng, &["red", "d"]))] } })
+        }
+        3 => call("@in", vec![text("x-team"), member("headers")]),
+        4 => {
+            let methods = json!({ "list_expr": { "elements": [text("GET"), text("PUT")] } });
+            call("@in", vec![member("method"), methods])
+        }
+        5 | 6 => call("!_", vec![cel(rng, depth - 1)]),
+        7 => call("_?_:_", vec![cel(rng, depth - 1), cel(rng, depth - 1), cel(rng, depth - 1)]),
+        _ => {
+            let operator = pick(rng, &["_&&_", "_||_"]);
+            call(operator, vec![cel(rng, depth - 1), cel(rng, depth - 1)])
+        }
+    }
+}
+
+/// A path of claims, and a matcher of the value there.
+fn claim(rng: &mut Rng) -> (Vec<&'static str>, Value) {
+    let text = |rng: &mut Rng| {
+        let kind = pick(rng, &["exact", "exact", "prefix", "suffix", "contains"]);
+        json!({ "string_match": { kind: pick(rng, &["acme", "a", "ACME", "2"]), "ignore_case": rng.u8(..4) == 0 } })
+    };
+    match rng.u8(..7) {
+        0 => (vec!["tenant"], text(rng)),
+        1 => (vec!["org", "id"], text(rng)),
+        2 => (vec!["beta"], json!({ "bool_match": rng.bool() })),
+        3 => {
+            let range = json!({ "range": { "start": 1, "end": 3.5 } });
+            let exact = json!({ "exact": pick(rng, &[2.0, 3.5]) });
+            (vec!["level"], json!({ "double_match": if rng.bool() { range } else { exact } }))
+        }
+        4 => (vec!["level"], json!({ "present_match": true })),
+        5 => {
+            let either =
+                json!({ "or_match": { "value_matchers": [text(rng), { "bool_match": true }] } });
+            (vec!["tenant"], either)
+        }
+        _ => (vec!["tags"], json!({ "list_match": { "one_of": text(rng) } })),
+    }
+}
+
 fn principal(rng: &mut Rng, credentials: Credentials, depth: u8) -> Value {
     let user = pick(rng, &USERS);
     match rng.u8(..if depth == 0 { 6 } else { 9 }) {
         0 => json!({ "any": true }),
+        1 if rng.bool() => json!({ "header": header(rng) }),
         1..=4 => match credentials {
+            Credentials::None if rng.bool() => json!({ "header": header(rng) }),
             Credentials::None => json!({ "any": true }),
             Credentials::Basic => {
                 json!({ "header": { "name": "x-username", "string_match": { "exact": user } } })
             }
             Credentials::Tokens => {
                 let provider = ["one", "one", "two"][rng.usize(..3)];
+                if rng.u8(..3) == 0 {
+                    let (claim, value) = claim(rng);
+                    let keys = [provider].into_iter().chain(claim);
+                    let path: Vec<Value> = keys.map(|key| json!({ "key": key })).collect();
+                    return json!({ "metadata": { "filter": "envoy.filters.http.jwt_authn", "path": path, "value": value, "invert": rng.u8(..3) == 0 } });
+                }
                 let (claim, value) = match rng.u8(..4) {
                     0 => (
                         "iss",
@@ -320,9 +477,13 @@ fn principal(rng: &mut Rng, credentials: Credentials, depth: u8) -> Value {
         5 => [
             json!({ "direct_remote_ip": { "address_prefix": "127.0.0.0", "prefix_len": 8 } }),
             json!({ "remote_ip": { "address_prefix": "10.0.0.0", "prefix_len": 8 } }),
+            json!({ "remote_ip": { "address_prefix": "127.0.0.1", "prefix_len": 32 } }),
+            json!({ "source_ip": { "address_prefix": "127.9.9.9", "prefix_len": 8 } }),
+            json!({ "direct_remote_ip": { "address_prefix": "10.0.0.0", "prefix_len": 8 } }),
+            json!({ "source_ip": { "address_prefix": "::", "prefix_len": 0 } }),
             json!({ "authenticated": {} }),
             json!({ "url_path": { "path": text(rng) } }),
-        ][rng.usize(..4)]
+        ][rng.usize(..8)]
         .clone(),
         6 => json!({ "not_id": principal(rng, credentials, depth - 1) }),
         7 => {
