@@ -53,23 +53,13 @@ impl<'n> Requirement<'n> {
         for (number, source) in sources.all.iter().enumerate() {
             outcomes.push(source.issuer().map(|_| reader.outcome(requires, Some(number))));
         }
-        let has_users = outcomes.contains(&None);
-        let mut tokens = outcomes.iter().flatten();
-        let all_tokens = tokens.clone().all(|outcome| outcome.is_met());
-        let any_token = tokens.any(|outcome| outcome.may_be_met());
-        let with_token = Expr::caller(Caller::Authenticated);
-        let (under, is_exact) = match (without.is_met(), all_tokens) {
-            (true, true) => (Expr::always(), true),
-            (true, false) => (with_token.negated(), !any_token && !has_users),
-            (false, true) if !has_users && any_token => (with_token, !without.may_be_met()),
-            (false, _) => (Expr::never(), !any_token && !without.may_be_met()),
+        let [met, may_be_met] = [Outcome::is_met as fn(Outcome) -> bool, Outcome::may_be_met]
+            .map(|counts| callers(requires, sources, without, &outcomes, counts));
+        let is_unclear = without == Outcome::Unclear || outcomes.contains(&Some(Outcome::Unclear));
+        let condition = match &reader.unclear {
+            Some((at, message)) if is_unclear => at.between(met, may_be_met, *message),
+            _ => met,
         };
-        let (at, message) = reader.unclear.clone().unwrap_or_else(|| {
-            let message =
-                "a grant to all callers of one of several identity sources cannot be expressed";
-            (requires.clone(), message)
-        });
-        let condition = if is_exact { under } else { at.between(under, Expr::always(), message) };
         Self { condition, outcomes, unclear: reader.unclear.map(|(at, _)| at) }
     }
 
@@ -83,6 +73,29 @@ impl<'n> Requirement<'n> {
                 Some(unclear.between(Expr::never(), applies, message))
             }
             _ => None,
+        }
+    }
+}
+
+/// The callers whose outcome counts. `without` is that of requests without a token, such as those
+/// of Basic users.
+fn callers(
+    requires: &View<'_>,
+    sources: &Sources,
+    without: Outcome,
+    outcomes: &[Option<Outcome>],
+    counts: fn(Outcome) -> bool,
+) -> Expr {
+    let known: Vec<bool> =
+        outcomes.iter().map(|outcome| counts(outcome.unwrap_or(without))).collect();
+    match (counts(without), known.iter().all(|counts| *counts)) {
+        (true, true) => Expr::always(),
+        (false, true) if !known.is_empty() => Expr::caller(Caller::Authenticated),
+        (has_anonymous, _) => {
+            let anonymous = Expr::caller(Caller::Authenticated).negated();
+            let known = known.iter().enumerate().filter(|(_, counts)| **counts);
+            let known = known.map(|(source, _)| sources.any_of(requires, source));
+            Expr::any(has_anonymous.then_some(anonymous).into_iter().chain(known))
         }
     }
 }

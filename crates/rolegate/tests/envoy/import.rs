@@ -36,6 +36,8 @@ struct Counts {
     ambiguous: usize,
     /// Those that rolegate denies because a condition cannot be computed.
     unusual: usize,
+    /// Those whose token Envoy does not read, and rolegate cannot verify.
+    unverified: usize,
     /// Configurations without such notes.
     exact: usize,
 }
@@ -43,7 +45,7 @@ struct Counts {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_imported_policy_never_allows_more_than_the_rbac_filter() {
     let counts = compare(1, 1, 25).await;
-    assert!(counts.allowed > 50 && counts.exact > 0, "{counts:?}");
+    assert!(counts.allowed > 50 && counts.exact > CONFIGURATIONS / 4, "{counts:?}");
 }
 
 /// The same with 20,000 requests: `cargo test --test envoy -- --ignored --nocapture imported`.
@@ -71,7 +73,11 @@ async fn compare_batch(seed: u64, requests: usize, counts: &mut Counts) {
     let (app, signer) = (App::start().await.unwrap(), Signer::default());
     let (mut all, mut listeners, mut rolegates) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..CONFIGURATIONS {
-        let generated = Generated::new(&mut rng, &signer);
+        let generated = if number % 2 == 0 {
+            Generated::new(&mut rng, &signer)
+        } else {
+            Generated::of_conditions(&mut rng, &signer)
+        };
         let original = json!({ "http_filters": generated.filters, "normalize_path": true, "merge_slashes": true, "use_remote_address": generated.uses_remote_address });
         let options = Options { allow_wider: rng.u8(..4) == 0, ..Options::default() };
         let imported =
@@ -161,6 +167,7 @@ fn judge(
         (200, 200) => counts.allowed += 1,
         (200, 400) => counts.ambiguous += 1,
         (200, 401 | 403) if has(Effect::Stricter) || has(Effect::Wider) => counts.stricter += 1,
+        (200, 401) if sent.has_unknown_token => counts.unverified += 1,
         (200, 401 | 403) if has(Effect::Unusual) && sent.is_unusual => counts.unusual += 1,
         // Its other interpretations must be allowed, too.
         (200, 401 | 403) if sent.path.contains([';', '%']) => counts.ambiguous += 1,

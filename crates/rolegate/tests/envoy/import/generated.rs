@@ -37,6 +37,8 @@ pub(super) struct Sent {
     /// Whether a condition may not be computable: a header in several lines, or a claim of an
     /// unusual type.
     pub(super) is_unusual: bool,
+    /// Whether its token is of an issuer that the configuration does not name.
+    pub(super) has_unknown_token: bool,
 }
 
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "DELETE", "OPTIONS"];
@@ -100,6 +102,39 @@ const USERS: [&str; 3] = ["ann", "ben", "eve"];
 const GROUPS: [&str; 2] = ["staff", "ops"];
 
 impl Generated {
+    /// A random configuration of conditions that a policy can have.
+    pub(super) fn of_conditions(rng: &mut Rng, signer: &Signer) -> Self {
+        let credentials = pick(rng, &[Credentials::None, Credentials::Tokens, Credentials::Tokens]);
+        let mut filters = Vec::new();
+        if credentials == Credentials::Tokens {
+            let members = json!([{ "provider_name": "one" }, { "allow_missing": {} }]);
+            let rule = json!({ "match": { "prefix": "/" }, "requires": { "requires_any": { "requirements": members } } });
+            filters.push(json!({ "name": "envoy.filters.http.jwt_authn", "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.filters.http.jwt_authn.v3.JwtAuthentication",
+                "providers": { "one": provider("one", rng, signer) }, "rules": [rule],
+            }}));
+        }
+        let mut policies = json!({});
+        for number in 0..rng.usize(1..3) {
+            let permission = match rng.u8(..3) {
+                0 => json!({ "header": header(rng) }),
+                _ => json!({ "any": true }),
+            };
+            let principals: Vec<Value> =
+                (0..rng.usize(1..3)).map(|_| condition(rng, credentials, 2)).collect();
+            let mut policy = json!({ "permissions": [permission], "principals": principals });
+            if rng.u8(..4) == 0 {
+                policy["condition"] = cel(rng, 2);
+            }
+            policies[format!("p{number}")] = policy;
+        }
+        filters.push(json!({ "name": "envoy.filters.http.rbac", "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.filters.http.rbac.v3.RBAC",
+            "rules": { "action": pick(rng, &["ALLOW", "DENY"]), "policies": policies },
+        }}));
+        Self { filters, uses_remote_address: rng.bool(), credentials }
+    }
+
     /// A random configuration.
     pub(super) fn new(rng: &mut Rng, signer: &Signer) -> Self {
         let credentials =
@@ -118,7 +153,7 @@ impl Generated {
 
     /// A random request.
     pub(super) fn request(&self, rng: &mut Rng, signer: &Signer) -> Sent {
-        let mut is_unusual = false;
+        let (mut is_unusual, mut has_unknown_token) = (false, false);
         let (caller, header) = match self.credentials {
             Credentials::None => ("nobody".to_owned(), None),
             _ if rng.u8(..4) == 0 => ("nobody".to_owned(), None),
@@ -135,6 +170,8 @@ impl Generated {
                 let groups: Vec<&str> = GROUPS.into_iter().filter(|_| rng.bool()).collect();
                 let mut claims = json!({ "iss": issuer, "aud": "api", "sub": pick(rng, &USERS), "groups": groups, "exp": now() + 600 });
                 is_unusual |= add_claims(rng, &mut claims);
+                let is_known = |filter: &Value| filter.to_string().contains(issuer);
+                has_unknown_token = !self.filters.iter().any(is_known);
                 let token = signer.sign(&json!({ "alg": "ES256", "kid": "ES256" }), &claims);
                 (claims.to_string(), Some(format!("Bearer {token}")))
             }
@@ -159,6 +196,7 @@ impl Generated {
             caller: format!("{caller} {}", shown.join(", ")),
             headers,
             is_unusual,
+            has_unknown_token,
         }
     }
 }
@@ -212,12 +250,14 @@ fn basic_auth() -> Value {
     }})
 }
 
+fn provider(name: &str, rng: &mut Rng, signer: &Signer) -> Value {
+    json!({ "issuer": format!("https://{name}.example.com"), "audiences": ["api"], "forward": rng.bool(),
+        "local_jwks": { "inline_string": signer.key_set() }, "payload_in_metadata": name })
+}
+
 fn jwt_authn(rng: &mut Rng, signer: &Signer) -> Value {
-    let mut provider = |name: &str| {
-        json!({ "issuer": format!("https://{name}.example.com"), "audiences": ["api"], "forward": rng.bool(),
-            "local_jwks": { "inline_string": signer.key_set() }, "payload_in_metadata": name })
-    };
-    let mut providers = json!({ "one": provider("one"), "two": provider("two") });
+    let mut providers =
+        json!({ "one": provider("one", rng, signer), "two": provider("two", rng, signer) });
     if rng.bool() {
         providers = json!({ "one": providers["one"] });
     }
@@ -367,7 +407,7 @@ fn header(rng: &mut Rng) -> Value {
             return json!({ "name": "x-level", "range_match": { "start": start, "end": end }, "invert_match": rng.bool() });
         }
         2 => {
-            let regex = pick(rng, &["red|blue", "r.*", "(?i)RED", "[^,]*", "", "\\w+", ".*"]);
+            let regex = pick(rng, &["red|blue", "r.*", "(?i)RED", "[^,]*", "\\w+", ".*"]);
             json!({ "name": "x-team", "string_match": { "safe_regex": { "regex": regex } } })
         }
         3 => json!({ "name": "X-Team" }),
@@ -440,6 +480,33 @@ fn claim(rng: &mut Rng) -> (Vec<&'static str>, Value) {
     }
 }
 
+fn metadata(provider: &'static str, rng: &mut Rng) -> Value {
+    let (claim, value) = claim(rng);
+    let keys = [provider].into_iter().chain(claim);
+    let path: Vec<Value> = keys.map(|key| json!({ "key": key })).collect();
+    json!({ "metadata": { "filter": "envoy.filters.http.jwt_authn", "path": path, "value": value, "invert": rng.u8(..3) == 0 } })
+}
+
+/// A principal that a condition can express.
+fn condition(rng: &mut Rng, credentials: Credentials, depth: u8) -> Value {
+    match rng.u8(..if depth == 0 { 4 } else { 8 }) {
+        0 | 1 if credentials == Credentials::Tokens => metadata("one", rng),
+        0..=2 => json!({ "header": header(rng) }),
+        3 => {
+            let kind = pick(rng, &["source_ip", "direct_remote_ip"]);
+            let (address, length) = pick(rng, &[("127.0.0.0", 8), ("10.0.0.0", 8), ("::1", 128)]);
+            json!({ kind: { "address_prefix": address, "prefix_len": length } })
+        }
+        4 | 5 => json!({ "not_id": condition(rng, credentials, depth - 1) }),
+        kind => {
+            let key = if kind == 6 { "or_ids" } else { "and_ids" };
+            let both =
+                [condition(rng, credentials, depth - 1), condition(rng, credentials, depth - 1)];
+            json!({ key: { "ids": both } })
+        }
+    }
+}
+
 fn principal(rng: &mut Rng, credentials: Credentials, depth: u8) -> Value {
     let user = pick(rng, &USERS);
     match rng.u8(..if depth == 0 { 6 } else { 9 }) {
@@ -454,10 +521,7 @@ fn principal(rng: &mut Rng, credentials: Credentials, depth: u8) -> Value {
             Credentials::Tokens => {
                 let provider = ["one", "one", "two"][rng.usize(..3)];
                 if rng.u8(..3) == 0 {
-                    let (claim, value) = claim(rng);
-                    let keys = [provider].into_iter().chain(claim);
-                    let path: Vec<Value> = keys.map(|key| json!({ "key": key })).collect();
-                    return json!({ "metadata": { "filter": "envoy.filters.http.jwt_authn", "path": path, "value": value, "invert": rng.u8(..3) == 0 } });
+                    return metadata(provider, rng);
                 }
                 let (claim, value) = match rng.u8(..4) {
                     0 => (
