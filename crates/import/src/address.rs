@@ -21,33 +21,6 @@ pub(crate) enum Address {
     Client,
 }
 
-/// What is known about the addresses of a listener.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Addresses {
-    /// Whether the client's address is that of the connection, whatever `x-forwarded-for` says.
-    pub(crate) are_of_connections: bool,
-    /// Whether PROXY protocol tells another address than the peer's.
-    pub(crate) may_be_forwarded: bool,
-}
-
-impl Addresses {
-    /// Those of a connection manager, whose listener has these filters.
-    pub(crate) fn new(manager: &View<'_>, listener_filters: &[View<'_>]) -> Self {
-        let hops = manager.get("xff_num_trusted_hops");
-        let has_hops = hops.is_some_and(|hops| hops.text() != Some("0"));
-        let are_of_connections = manager.is_true("use_remote_address")
-            && !has_hops
-            && manager.get("original_ip_detection_extensions").is_none();
-        let may_be_forwarded = listener_filters.iter().any(|filter| {
-            // Filters that only look at the connection, or change its destination.
-            let harmless = ["tls_inspector", "http_inspector", "original_dst"];
-            let name = filter.text_of("name").unwrap_or_default();
-            !harmless.iter().any(|harmless| name.ends_with(harmless))
-        });
-        Self { are_of_connections, may_be_forwarded }
-    }
-}
-
 /// The condition that this address is in a network.
 pub(crate) fn condition(
     view: &View<'_>,

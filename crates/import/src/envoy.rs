@@ -11,10 +11,10 @@ mod routes;
 use document::{Problem, View};
 
 use crate::Options;
-use crate::address::Addresses;
 use crate::expr::Notes as _;
 use crate::lower::Original;
 use crate::note::Effect;
+use crate::sources::Addresses;
 
 /// Reads a bootstrap, a listener, or the configuration of an RBAC filter.
 pub(crate) fn read(root: &View<'_>, options: &Options) -> Result<Original, Problem> {

@@ -75,9 +75,9 @@ impl Expr {
                 Self::Is(literal) => literal,
                 Self::When(more, more_doubts) => {
                     if let Some(Self::When(when, doubts)) = merged.last_mut() {
-                        let both = When::any([when.clone(), more.clone()]);
-                        if both.check().is_ok() {
-                            *when = both;
+                        let either = When::any([when.clone(), more.clone()]);
+                        if either.check().is_ok() {
+                            *when = either;
                             doubts.extend(more_doubts);
                             continue;
                         }

@@ -6,9 +6,9 @@ pub(crate) fn regex(from: i64, until: i64) -> Option<String> {
     let last = until.checked_sub(1).filter(|last| from <= *last)?;
     let mut forms = Vec::new();
     if let Ok(last) = u64::try_from(last) {
-        let first = u64::try_from(from).unwrap_or(0);
-        forms.push(format!("[+]?0*(?:{})", between(first, last).join("|")));
-        if first == 0 {
+        let smallest = u64::try_from(from).unwrap_or(0);
+        forms.push(format!("[+]?0*(?:{})", between(smallest, last).join("|")));
+        if smallest == 0 {
             forms.push("-0+".to_owned());
         }
     }

@@ -4,7 +4,6 @@ use std::cell::RefCell;
 
 use document::View;
 
-use crate::address::Addresses;
 use crate::expr::{Expr, Notes as _};
 use crate::note::{Effect, Note};
 use crate::term::Caller;
@@ -86,6 +85,33 @@ pub(crate) struct Sources {
     pub(crate) set_headers: Vec<String>,
     /// The addresses of the listener.
     pub(crate) addresses: Addresses,
+}
+
+/// What is known about the addresses of a listener.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Addresses {
+    /// Whether the client's address is that of the connection, whatever `x-forwarded-for` says.
+    pub(crate) are_of_connections: bool,
+    /// Whether PROXY protocol tells another address than the peer's.
+    pub(crate) may_be_forwarded: bool,
+}
+
+impl Addresses {
+    /// Those of a connection manager, whose listener has these filters.
+    pub(crate) fn new(manager: &View<'_>, listener_filters: &[View<'_>]) -> Self {
+        let hops = manager.get("xff_num_trusted_hops");
+        let has_hops = hops.is_some_and(|hops| hops.text() != Some("0"));
+        let are_of_connections = manager.is_true("use_remote_address")
+            && !has_hops
+            && manager.get("original_ip_detection_extensions").is_none();
+        let may_be_forwarded = listener_filters.iter().any(|filter| {
+            // Filters that only look at the connection, or change its destination.
+            let harmless = ["tls_inspector", "http_inspector", "original_dst"];
+            let name = filter.text_of("name").unwrap_or_default();
+            !harmless.iter().any(|harmless| name.ends_with(harmless))
+        });
+        Self { are_of_connections, may_be_forwarded }
+    }
 }
 
 impl Sources {

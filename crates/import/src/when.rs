@@ -33,34 +33,34 @@ pub(crate) struct Doubt {
 
 impl When {
     pub(crate) fn all(parts: impl IntoIterator<Item = Self>) -> Self {
-        let mut all = Vec::new();
+        let mut conjuncts = Vec::new();
         for part in parts {
             let parts = if let Self::All(parts) = part { parts } else { vec![part] };
             for part in parts {
-                if !all.contains(&part) {
-                    all.push(part);
+                if !conjuncts.contains(&part) {
+                    conjuncts.push(part);
                 }
             }
         }
-        match <[Self; 1]>::try_from(all) {
+        match <[Self; 1]>::try_from(conjuncts) {
             Ok([part]) => part,
-            Err(all) => Self::All(all),
+            Err(conjuncts) => Self::All(conjuncts),
         }
     }
 
     pub(crate) fn any(parts: impl IntoIterator<Item = Self>) -> Self {
-        let mut any = Vec::new();
+        let mut alternatives = Vec::new();
         for part in parts {
             let parts = if let Self::Any(parts) = part { parts } else { vec![part] };
             for part in parts {
-                if !any.contains(&part) {
-                    any.push(part);
+                if !alternatives.contains(&part) {
+                    alternatives.push(part);
                 }
             }
         }
-        match <[Self; 1]>::try_from(any) {
+        match <[Self; 1]>::try_from(alternatives) {
             Ok([part]) => part,
-            Err(any) => Self::Any(any),
+            Err(alternatives) => Self::Any(alternatives),
         }
     }
 

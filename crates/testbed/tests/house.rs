@@ -63,7 +63,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("server", &["identity", "authorizer", "envoy", "runtime"]),
     ("console", &["document", "policy", "authorizer", "explain", "review", "runtime", "server"]),
     ("review", &["condition", "document", "policy"]),
-    ("import", &["document", "policy", "lint"]),
+    ("import", &["condition", "document", "policy", "lint"]),
     ("envoy-lint", &["document"]),
     (
         "rolegate",

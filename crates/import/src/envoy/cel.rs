@@ -97,10 +97,12 @@ fn joined<'n>(
     match (function, arguments.as_slice()) {
         ("!_", [operand]) => joined(operand, !negated, depth + 1, headers),
         ("_&&_" | "_||_", [left, right]) => {
-            let left = joined(left, negated, depth + 1, headers)?;
-            let right = joined(right, negated, depth + 1, headers)?;
+            let operands = [
+                joined(left, negated, depth + 1, headers)?,
+                joined(right, negated, depth + 1, headers)?,
+            ];
             let is_and = (function == "_&&_") != negated;
-            Ok(if is_and { When::all([left, right]) } else { When::any([left, right]) })
+            Ok(if is_and { When::all(operands) } else { When::any(operands) })
         }
         ("_?_:_", [condition, then, otherwise]) => {
             let mut branches = Vec::new();

@@ -96,11 +96,11 @@ fn policy(policy: &View<'_>, options: &Options, sources: &Sources) -> Expr {
             conditions.push(condition.inexpressible("two conditions in CEL"));
         }
     }
-    let known = match policy.get("checked_condition") {
+    let fields = match policy.get("checked_condition") {
         Some(checked) if checked.get("expr").is_none() => "permissions principals condition",
         _ => "permissions principals condition checked_condition",
     };
-    conditions.extend(policy.unknown_fields(known));
+    conditions.extend(policy.unknown_fields(fields));
     Expr::All(conditions)
 }
 

@@ -86,16 +86,16 @@ fn callers(
     outcomes: &[Option<Outcome>],
     counts: fn(Outcome) -> bool,
 ) -> Expr {
-    let known: Vec<bool> =
+    let counted: Vec<bool> =
         outcomes.iter().map(|outcome| counts(outcome.unwrap_or(without))).collect();
-    match (counts(without), known.iter().all(|counts| *counts)) {
+    match (counts(without), counted.iter().all(|counts| *counts)) {
         (true, true) => Expr::always(),
-        (false, true) if !known.is_empty() => Expr::caller(Caller::Authenticated),
+        (false, true) if !counted.is_empty() => Expr::caller(Caller::Authenticated),
         (has_anonymous, _) => {
             let anonymous = Expr::caller(Caller::Authenticated).negated();
-            let known = known.iter().enumerate().filter(|(_, counts)| **counts);
-            let known = known.map(|(source, _)| sources.any_of(requires, source));
-            Expr::any(has_anonymous.then_some(anonymous).into_iter().chain(known))
+            let counting = counted.iter().enumerate().filter(|(_, counts)| **counts);
+            let tokens = counting.map(|(source, _)| sources.any_of(requires, source));
+            Expr::any(has_anonymous.then_some(anonymous).into_iter().chain(tokens))
         }
     }
 }
