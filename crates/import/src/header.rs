@@ -56,7 +56,7 @@ pub(crate) fn condition(
         HeaderTest::Text(Matcher::Any, _) => return view.when(is_there, None),
         HeaderTest::Text(matcher, ignore_case) => {
             let Some(test) = text_matcher::test(&value, matcher, *ignore_case) else {
-                return view.inexpressible("this is no matcher of a header");
+                return view.inexpressible("a condition cannot have this matcher");
             };
             (test, matches!(matcher, Matcher::Exact(text) if text.is_empty()))
         }

@@ -19,7 +19,8 @@ pub(crate) enum Matcher {
     Template(String),
 }
 
-/// The condition that a value, a text in CEL, matches; `None` if that cannot be written.
+/// The condition that a value, a text in CEL, matches; `None` if conditions have no such matcher,
+/// or not this regular expression.
 pub(crate) fn test(value: &str, matcher: &Matcher, ignore_case: bool) -> Option<When> {
     let (subject, text) = match matcher {
         Matcher::Exact(text)
@@ -34,8 +35,11 @@ pub(crate) fn test(value: &str, matcher: &Matcher, ignore_case: bool) -> Option<
         | Matcher::Prefix(text)
         | Matcher::Suffix(text)
         | Matcher::Contains(text) => (value.to_owned(), quoted(text)),
-        // RE2 must match the whole text.
-        Matcher::Regex(regex) => (value.to_owned(), quoted(&format!("^(?:{regex})$"))),
+        // RE2 must match the whole text. `a)|(b` is an expression only within brackets.
+        Matcher::Regex(regex) => {
+            When::Test(format!("request.path.matches({})", quoted(regex))).check().ok()?;
+            (value.to_owned(), quoted(&format!("^(?:{regex})$")))
+        }
         Matcher::Any => (value.to_owned(), quoted("")),
         Matcher::Template(_) => return None,
     };

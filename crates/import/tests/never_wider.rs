@@ -140,6 +140,62 @@ fn rules_that_are_not_as_expected_allow_nothing() {
             "{{ a: {{ permissions: [{permission}], principals: [{{ any: true }}] }} }}"
         ));
     }
+    for header in [
+        "string_match: { safe_regex: { regex: 'a)|(b' } }",
+        "string_match: { safe_regex: { regex: '(' } }",
+        "string_match: {}",
+        "range_match: { start: one, end: 5 }",
+        "range_match: { start: 1, end: 5, later: true }",
+        "range_match: 5",
+        "present_match: maybe",
+        "exact_match: a, prefix_match: a",
+        "exact_match: a, invert_match: maybe",
+        "exact_match: a, treat_missing_header_as_empty: maybe",
+        "exact_match: ''",
+        "later_match: a",
+    ] {
+        let permission = format!("{{ header: {{ name: x-a, {header} }} }}");
+        checked(&format!(
+            "{{ a: {{ permissions: [{permission}], principals: [{{ any: true }}] }} }}"
+        ));
+    }
+    for principal in [
+        "{ header: { exact_match: a } }",
+        "{ header: { name: 'x a', exact_match: a } }",
+        "{ header: { name: authorization } }",
+        "{ source_ip: {} }",
+        "{ source_ip: 10.0.0.0/8 }",
+        "{ source_ip: { address_prefix: 10.0.0.0, prefix_len: [8] } }",
+        "{ source_ip: { address_prefix: 10.0.0.0, prefix_len: -1 } }",
+        "{ direct_remote_ip: { address_prefix: 10.0.0.0, prefix_len: 33 } }",
+        "{ direct_remote_ip: { address_prefix: '::ffff:10.0.0.0', prefix_len: 104 } }",
+        "{ direct_remote_ip: { address_prefix: 10.0.0.0, prefix_len: 8, later: true } }",
+        "{ remote_ip: { address_prefix: 10.0.0.0, prefix_len: 8 } }",
+    ] {
+        checked(&format!(
+            "{{ a: {{ permissions: [{{ any: true }}], principals: [{principal}] }} }}"
+        ));
+    }
+    let method = "{ select_expr: { operand: { ident_expr: { name: request } }, field: method } }";
+    for condition in [
+        "condition: \"request.method == 'GET'\"".to_owned(),
+        "condition: {}".to_owned(),
+        "checked_condition: {}".to_owned(),
+        "cel_config: {}".to_owned(),
+        "condition: { call_expr: { function: '!_', args: [] } }".to_owned(),
+        "condition: { call_expr: { function: _&&_, args: [{ const_expr: { bool_value: true } }] } }".to_owned(),
+        "condition: { const_expr: { int64_value: 1 } }".to_owned(),
+        "condition: { const_expr: { bool_value: true }, later: true }".to_owned(),
+        "condition: { const_expr: { bool_value: true, later: true } }".to_owned(),
+        format!("condition: {{ call_expr: {{ function: _==_, args: [{method}, {{ const_expr: {{ int64_value: 1 }} }}] }} }}"),
+        format!("condition: {{ call_expr: {{ function: _==_, args: [{method}, {{ const_expr: {{ null_value: 0 }} }}] }} }}"),
+        format!("condition: {{ call_expr: {{ function: lowerAscii, target: {method} }} }}"),
+        format!("condition: {{ call_expr: {{ function: '!_', args: [{{ call_expr: {{ function: endsWith, target: {method} }} }}] }} }}"),
+    ] {
+        checked(&format!(
+            "{{ a: {{ permissions: [{{ any: true }}], principals: [{{ any: true }}], {condition} }} }}"
+        ));
+    }
     for policy in [
         "{ a: { permission: [{ any: true }], principals: [{ any: true }] } }",
         "{ a: { permissions: [], principals: [{ any: true }] } }",

@@ -94,7 +94,11 @@ fn number(matcher: &View<'_>, value: &str, depends_on_type: &mut bool) -> Option
         [(key, exact)] if key == "exact" => {
             Some(When::Test(format!("{value} == {:?}", double(exact)?)))
         }
-        [(key, range)] if key == "range" && range.values_except("start end").is_empty() => {
+        [(key, range)]
+            if key == "range"
+                && range.is_mapping()
+                && range.values_except("start end").is_empty() =>
+        {
             *depends_on_type = true;
             let [start, end] = ["start", "end"].map(|key| match range.get(key) {
                 None => Some(0.0),

@@ -356,7 +356,7 @@ fn header_test(key: &str, value: &View<'_>, boolean: Option<bool>) -> Option<Hea
             let (matcher, ignore_case) = text_matcher::string_matcher(value)?;
             Some(HeaderTest::Text(matcher, ignore_case))
         }
-        "range_match" if value.values_except("start end").is_empty() => {
+        "range_match" if value.is_mapping() && value.values_except("start end").is_empty() => {
             let [start, end] = ["start", "end"].map(|key| match value.get(key) {
                 None => Some(0),
                 Some(number) => number.text()?.parse().ok(),
