@@ -23,8 +23,7 @@ pub struct Answer {
     pub verdict: Verdict,
     /// The privileges that the request lacks as it is; sorted.
     pub missing: BTreeSet<Missing>,
-    /// Filters that the cluster must apply. If there are more than [`MAX_FILTERS`], some may be
-    /// missing.
+    /// Filters that the cluster must apply; only some if there are more than [`MAX_FILTERS`].
     pub filters: BTreeSet<Filter>,
 }
 
@@ -102,10 +101,10 @@ pub enum Reason {
     /// The cluster does not filter this action.
     #[error("a role shows only some documents or fields, and the action cannot be filtered")]
     CannotFilter,
-    /// The roles may show only some documents or fields.
+    /// rolegate cannot tell which documents or fields the plugin hides.
     #[error("which documents or fields the roles hide is not certain")]
     UncertainFilter,
-    /// The filter is not known.
+    /// The filter has a variable without a value.
     #[error("the query of a role has a variable that the caller lacks")]
     MissingVariable,
     /// No role permits the action in the global tenant.
@@ -117,7 +116,7 @@ pub enum Reason {
          others"
     )]
     HiddenTerms,
-    /// The index of the security configuration may be among them.
+    /// All indices include the index of the security configuration.
     #[error("nobody may change all indices at once")]
     AllIndices,
     /// Only Dashboards itself uses such an index.

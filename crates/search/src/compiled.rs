@@ -259,7 +259,7 @@ impl Privileges {
         Caller { roles, templates, hiding, restricted, variables, is_service, tenant, caches }
     }
 
-    /// A caller with these roles, but without a name or attributes.
+    /// A caller with these roles, but without a name, attributes and rights in tenants.
     pub(crate) fn nameless_caller(&self, roles: &[u32]) -> Caller {
         Caller {
             roles: Arc::new(RoleSet::new(self, roles)),
@@ -365,9 +365,10 @@ impl Grant {
         self.restricts.contains(&true)
     }
 
-    /// The worst part that it hides, if it restricts anything.
-    fn hidden(&self) -> HiddenPart {
-        if self.restricts[0] { HiddenPart::Documents } else { HiddenPart::Fields }
+    /// The worst part that it hides, if any. Masked fields count as hidden fields.
+    fn hidden_part(&self) -> Option<HiddenPart> {
+        let part = if self.restricts[0] { HiddenPart::Documents } else { HiddenPart::Fields };
+        self.is_restricted().then_some(part)
     }
 }
 

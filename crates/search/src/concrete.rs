@@ -1,7 +1,7 @@
 //! The names that are forwarded in place of an expression with patterns.
 //!
-//! The cluster resolves a pattern again, maybe to an index that the inventory lacks. With names in
-//! place of the pattern, it finds the indices that were checked.
+//! The cluster resolves a forwarded pattern itself, maybe to an index that the inventory lacks. By
+//! names in place of the pattern, it finds the indices that were checked.
 
 use roaring::RoaringBitmap;
 
@@ -23,8 +23,8 @@ pub(crate) struct NamesInPlace {
     /// are then left out, as with patterns. It is not if the expression itself has names, or asks
     /// for closed indices, because `ignore_unavailable` leaves these out, too.
     pub(crate) may_be_missing: bool,
-    /// Whether the list has an alias because a pattern matches it. The pattern would not match a
-    /// hidden alias, and the inventory does not say which aliases are hidden.
+    /// Whether the list has an alias because a pattern matches it. In the cluster the pattern does
+    /// not match a hidden alias, and the inventory does not say which aliases are hidden.
     pub(crate) has_matched_alias: bool,
 }
 
@@ -88,7 +88,7 @@ impl NamesInPlace {
             }
             push_encoded(&mut list, name);
         }
-        // Never more than was checked: two ways to work out the same names could differ.
+        // Never more than was checked: the check resolves the expression in its own way.
         let checked = inventory.with_members(checked.clone());
         let are_checked = (&forwarded - &checked).iter().all(|id| {
             let mut members = inventory.members(id).iter();
@@ -119,8 +119,8 @@ impl<'e> ReachedNames<'e> {
                 Part::Pattern(pattern) => {
                     let matched = matches_in(inventory, expression, pattern, options);
                     let reached = expand_matching(inventory, matched.clone(), options);
-                    // A pattern reaches the indices of a data stream that are in some states. The
-                    // name reaches all of them. A closed index is an error, unless it is ignored.
+                    // A pattern reaches the indices of a data stream in the requested states, and
+                    // its name reaches all. A closed index is an error, unless it is ignored.
                     let closed = options.closed || !expression.has_name();
                     let streams = (&matched & &inventory.data_streams).into_iter();
                     let mut backing = streams.flat_map(|stream| inventory.members(stream));
@@ -136,7 +136,7 @@ impl<'e> ReachedNames<'e> {
                 }
                 Part::Except(pattern) if pattern.contains('*') => {
                     let matched = visible_matches(inventory, pattern, options);
-                    // It is not known whether it excludes aliases and unlisted indices.
+                    // The cluster excludes no hidden alias or index, and these may be hidden.
                     if !matched.is_disjoint(&(&inventory.aliases | &inventory.unlisted)) {
                         return None;
                     }

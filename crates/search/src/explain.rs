@@ -41,7 +41,7 @@ pub struct GrantingPermission<'p> {
     pub through: Option<&'p str>,
 }
 
-/// Whether the evaluation checks a need: some needs are checked with [`EvaluationType::V4`] only.
+/// Whether the plugin checks a need: it checks some needs with [`EvaluationType::V4`] only.
 #[must_use]
 pub fn is_checked(privileges: &Privileges, need: &Need<'_>) -> bool {
     crate::resolve::is_checked(privileges.evaluation(), need)
@@ -139,9 +139,9 @@ pub fn restrictions<'p>(
         .filter(|grant| match id {
             Some(id) => privileges.applies_to_known(caller, grant, id),
             None if name.contains('*') => {
-                privileges.matches_unknown(caller, grant, Unknown::Pattern(name))
+                privileges.may_apply_to_unknown(caller, grant, Unknown::Pattern(name))
             }
-            // The name may be a newer alias.
+            // In the cluster, the name may be a newer alias of any index.
             None => true,
         })
         .filter_map(|grant| {

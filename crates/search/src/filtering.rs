@@ -65,8 +65,8 @@ fn filtering_by_name(name: &str) -> Filtering {
     matching.map_or(Filtering::Possible, |(_, filtering)| *filtering)
 }
 
-/// Whether an action may show documents under a name that the inventory lacks: the name may be a
-/// newer alias of any index. Adding an alias, and a rollover, show nothing.
+/// Whether an action may show documents under a name that the inventory lacks: in the cluster it
+/// may be a newer alias of any index. Adding an alias, and a rollover, show nothing.
 pub(crate) fn may_show_unknown_name(action: Action) -> bool {
     action != ALIASES && action != ROLLOVER
 }
@@ -107,7 +107,7 @@ pub(crate) fn denied_by_hidden(filtering: Filtering, hidden: HiddenPart) -> Opti
 
 /// The missing privilege of a need that is denied to everyone from whom a role hides something,
 /// whatever the inventory has; `None` for other needs. The need gives names to indices that do not
-/// exist yet, or has a pattern that cannot be replaced with names and may match newer indices.
+/// exist yet, or has a pattern that stays and that the cluster may expand to newer indices.
 pub(crate) fn missing_if_restricted(need: &Need<'_>) -> Option<Missing> {
     let (action, reason) = match &need.target {
         _ if need.adds_names => (*need.actions.first()?, Reason::CannotFilter),

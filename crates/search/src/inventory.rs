@@ -69,7 +69,7 @@ pub struct Inventory {
     pub(crate) closed: RoaringBitmap,
     pub(crate) hidden: RoaringBitmap,
     /// Indices that are known only as members of an alias or data stream. They are also in `open`,
-    /// but may be closed or hidden.
+    /// although in the cluster they may be closed or hidden.
     pub(crate) unlisted: RoaringBitmap,
     pub(crate) aliases: RoaringBitmap,
     pub(crate) data_streams: RoaringBitmap,

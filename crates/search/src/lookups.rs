@@ -39,7 +39,7 @@ const MULTI_TERM_VECTORS: &[Action] = &[Action::new("indices:data/read/mtv")];
 const PREDICT: &[Action] = &[Action::new("cluster:admin/opensearch/ml/predict")];
 /// The index in which the plugin `user-behavior-insights` records queries, as the caller.
 const RECORDED_QUERIES: &str = "ubi_queries";
-/// The actions that a query of unknown text may perform.
+/// The actions that a query may perform that rolegate does not see.
 const ANY_LOOKUP: &[Action] = &[
     Action::new("indices:data/read/get"),
     Action::new("indices:data/read/mtv[shard]"),
@@ -94,7 +94,7 @@ pub(crate) fn read_filter<'a>(
     lookups.finish(reading).map(drop)
 }
 
-/// Adds the needs of a query that is not seen: it may look up any document.
+/// Adds the needs of a query that rolegate does not see: it may look up any document.
 pub(crate) fn need_any_lookup(reading: &mut Reading<'_, '_>) -> Result<(), Problem> {
     reading.need_all(ANY_LOOKUP)?;
     reading.need(MULTI_TERM_VECTORS, Target::Cluster)
@@ -167,9 +167,9 @@ impl<'k> KeyPath<'k> {
     }
 
     /// Whether the next value of `json` makes a search show hidden terms: a `profile`, or an
-    /// aggregation with terms that no found document has. An ambiguous value counts. Both keys
-    /// count at any depth, since a node may read them as members of an outer object. Below the top,
-    /// `profile` may be the name of a field, so only `true` counts.
+    /// aggregation with terms that no found document has. A value counts unless a node certainly
+    /// reads it otherwise. Both keys count at any depth, since a node may read them as members of
+    /// an outer object. Below the top, `profile` may be the name of a field, so only `true` counts.
     fn shows_hidden_terms(self, json: &mut Json<'_>) -> Result<bool, Problem> {
         let is_scalar = json.peek()?.is_scalar();
         Ok(match self.key {

@@ -77,7 +77,7 @@ pub enum Target<'a> {
     Fixed(Expression<'a>),
     /// The name of an index that the request creates, if the inventory lacks it.
     CreatedIfMissing(Cow<'a, str>),
-    /// The name or pattern of an alias, even if it is only read or removed, or of an index that is
-    /// created beside the target. Only the evaluation `v4` checks it.
+    /// The name or pattern of an alias, even if it is only read or removed, or the name of the
+    /// index that a rollover, clone, shrink or split makes. Only the evaluation `v4` checks it.
     AliasOrNewIndex(Cow<'a, str>),
 }

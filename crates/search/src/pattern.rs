@@ -88,8 +88,8 @@ impl Pattern {
         }
     }
 
-    /// Whether it certainly matches every name that an expression matches. The only wildcard of the
-    /// expression is `*`.
+    /// Whether it matches every name that an expression matches, whose only wildcard is `*`. Also
+    /// `false` where this is not found out, as for regular expressions.
     #[must_use]
     pub fn covers(&self, expression: &str) -> bool {
         let Some((literal, _)) = expression.split_once('*') else {
@@ -104,8 +104,8 @@ impl Pattern {
         }
     }
 
-    /// Whether it may match a name that an expression matches. The only wildcard of the expression
-    /// is `*`.
+    /// Whether it matches any name that an expression matches, whose only wildcard is `*`. Also
+    /// `true` for patterns of which only the start is compared.
     #[must_use]
     pub fn may_overlap(&self, expression: &str) -> bool {
         let Some((literal, _)) = expression.split_once('*') else {
@@ -155,7 +155,7 @@ impl fmt::Debug for Pattern {
 }
 
 /// Whether a name has characters that the plugin's patterns match differently: control characters,
-/// which `.` of a regular expression may not match, and characters that are two characters for `?`.
+/// of which `.` of a regular expression matches some, and characters that are two for `?`.
 /// Every permission that hides something also hides it of such a name.
 pub(crate) fn has_astral_or_control(name: &str) -> bool {
     name.chars().any(|character| character.is_control() || character > '\u{FFFF}')

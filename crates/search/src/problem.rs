@@ -1,6 +1,6 @@
 //! Why a request is denied before anything is evaluated.
 
-/// Why the needs of a request are not certain. The request is then denied.
+/// Why rolegate cannot tell the needs of a request. The request is then denied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Problem {
     /// No route has this method and path.
@@ -9,7 +9,7 @@ pub enum Problem {
     /// Such a request is always denied, for this reason.
     #[error("not supported: {0}")]
     Unsupported(&'static str),
-    /// A node refuses the request, or a node and this reader may read it differently.
+    /// A node refuses the request, or may read it differently than rolegate.
     #[error("invalid: {0}")]
     Invalid(&'static str),
     /// The needs depend on the body, which was not sent along.

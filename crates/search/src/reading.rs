@@ -117,10 +117,10 @@ impl<'a> Reading<'_, 'a> {
         }
     }
 
-    /// Adds a need for all indices, for a request that does not show which indices it needs.
+    /// Adds a need for all indices, for a request that does not name the indices that it needs.
     pub(crate) fn need_all(&mut self, actions: &'static [Action]) -> Result<(), Problem> {
         self.need(actions, Target::Fixed(Expression::unseen()))?;
-        // Indices may be created, too. No index has this name: only roles for all indices grant it.
+        // A new index may have any name. Only roles for all indices grant this name.
         if actions.contains(&CREATE) {
             self.need(actions, Target::Fixed(Expression::new(NEW_INDEX, Options::OPEN)))?;
         }
@@ -169,8 +169,8 @@ impl<'a> Reading<'_, 'a> {
         if !RESOLVED_AT_ONCE.contains(&self.operation.name) {
             return Err(LATER_DATE_MATH);
         }
-        // The node resolves the name again once the whole request has arrived. A client must not
-        // choose that moment by sending the end later, and a small clock skew must not matter.
+        // The node resolves the name after rolegate, when the whole request has arrived. A client
+        // must not delay that, and a small clock skew must not matter.
         match self.request.body {
             RequestBody::Whole(_) => {}
             RequestBody::Pending => return Err(Problem::BodyNeeded),
@@ -265,11 +265,11 @@ fn check_name(name: &str) -> Result<(), Problem> {
     }
 }
 
-/// The operations for which a node resolves date math once, as the request arrives. Other
-/// operations resolve it later, at a time that a client can delay: `_msearch` for each search,
-/// `_reindex` for each batch, `_update` at each attempt, `_explain` after its look-ups,
-/// `_update_by_query` and `_delete_by_query` when a search is repeated, writes after the index is
-/// made.
+/// The operations for which a node resolves date math once, when the whole request has arrived,
+/// unless the request has look-ups. Other operations resolve it later, at a time that a client can
+/// delay: `_msearch` for each search, `_reindex` for each batch, `_update` at each attempt,
+/// `_explain` after its look-ups, `_update_by_query` and `_delete_by_query` when a search is
+/// repeated, writes after the index is made.
 const RESOLVED_AT_ONCE: [&str; 7] =
     ["search", "count", "field_caps", "get", "exists", "get_source", "exists_source"];
 

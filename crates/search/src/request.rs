@@ -23,7 +23,7 @@ const ROLLED_OVER: &str = "*-*";
 ///
 /// # Errors
 ///
-/// If the needs are not certain. `needs` is then incomplete, and the request is denied.
+/// If rolegate cannot tell all needs. `needs` is then incomplete, and the request is denied.
 pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'static str, Problem> {
     let mut reading = start_reading(request, needs)?;
     let operation = reading.operation;
@@ -41,7 +41,8 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
         // The pipeline may ask for a `profile`, which shows hidden terms (see `lookups`), in the
         // searches of the path and of the body.
         reading.mark_hidden_terms(0..reading.needs.len());
-        // It may also filter with a query that is not seen here. Its look-ups have no `profile`.
+        // It may also filter with a query that rolegate does not see. The needs of its look-ups are
+        // not marked: a look-up has no `profile`.
         lookups::need_any_lookup(&mut reading)?;
     }
     let before_body = reading.needs.len();
@@ -49,8 +50,8 @@ pub fn read<'a>(request: &Request<'a>, needs: &mut Vec<Need<'a>>) -> Result<&'st
     if has_search_pipeline {
         reading.mark_hidden_terms(before_body..reading.needs.len());
     }
-    // Any need of a pipeline or of the body may be a look-up. A node resolves date math after its
-    // look-ups: by then it may stand for other names.
+    // Any need of a pipeline or of the body may be a look-up. A node resolves date math after the
+    // look-ups of a request, when the date math may stand for another name.
     if reading.has_date_math.get() && reading.needs.len() > needs_of_path {
         return Err(LATER_DATE_MATH);
     }
@@ -86,12 +87,12 @@ pub(crate) fn read_places(
             Place::CreatedIfMissing | Place::CreatedIfVersionType => {
                 read_name(reading, actions, parameter, Target::CreatedIfMissing)?;
             }
-            Place::Creates => match reading.index_name(parameter)? {
+            Place::SecondIndex => match reading.index_name(parameter)? {
                 Some(name) => reading.need(actions, Target::AliasOrNewIndex(name))?,
                 None => {
                     reading.need(actions, Target::AliasOrNewIndex(Cow::Borrowed(ROLLED_OVER)))?;
                     // A role may hide a part of the new index, and without its name this cannot be
-                    // checked. So the rollover, which is the first need, is marked.
+                    // checked. So the need on the alias that is rolled over, the first, is marked.
                     reading.mark_first_need_as_adding_names();
                 }
             },

@@ -19,25 +19,25 @@ pub(crate) const NOTHING: &str = "*,-*";
 pub(crate) struct Names<'t> {
     /// Names of the inventory.
     pub(crate) known: RoaringBitmap,
-    /// Names that the inventory lacks, and patterns if there is no inventory.
+    /// Names that the inventory lacks, and patterns that are not expanded with it.
     pub(crate) unknown: Vec<Unknown<'t>>,
-    /// Whether `v4` may reduce a request to some of the names: they come from a pattern, or
+    /// Whether `v4` can reduce a request to some of the names: they come from a pattern, or
     /// `ignore_unavailable` is set.
     pub(crate) is_reducible: bool,
-    /// Whether patterns may match nothing (`allow_no_indices`). Otherwise this is an error.
+    /// Whether a node accepts patterns that match nothing (`allow_no_indices`).
     pub(crate) may_be_empty: bool,
     /// Whether the expression stands for all indices.
     pub(crate) is_all: bool,
     /// Whether the exclusions of the expression leave no name of the inventory.
     pub(crate) is_emptied_by_exclusions: bool,
-    /// Names that are checked, but left out if the request is reduced: closed indices that only
-    /// patterns of the expression match (`legacy`), and names that its exclusions may match, be
-    /// they open, closed or hidden.
+    /// Names that rolegate checks, but the plugin maybe does not: closed indices that only patterns
+    /// match (`legacy`), and names that the plugin may exclude, be they open, closed or hidden. A
+    /// request that is reduced because names are denied is forwarded without them.
     pub(crate) left_out_if_reduced: RoaringBitmap,
-    /// The names that the exclusions may match with the options of the request. They take the place
-    /// of `left_out_if_reduced` if all names are permitted, and the request is reduced only because
-    /// of the indices of Dashboards.
-    pub(crate) excluded_by_cluster: RoaringBitmap,
+    /// The names to leave out instead if all names are permitted, and the request is reduced only
+    /// because of the indices of Dashboards. The plugin then leaves the patterns to the cluster,
+    /// which may exclude these names.
+    pub(crate) left_out_if_permitted: RoaringBitmap,
     /// Aliases that are replaced by their indices in `known`.
     pub(crate) replaced_aliases: RoaringBitmap,
 }
@@ -58,7 +58,7 @@ impl<'t> Unknown<'t> {
         }
     }
 
-    /// Whether a pattern of the configuration matches the name, or may match a name of the pattern.
+    /// Whether a pattern of a role matches the name, or may match a name that this pattern matches.
     pub(crate) fn may_match(self, pattern: &Pattern) -> bool {
         match self {
             Self::Name(name) => pattern.matches(name),
@@ -66,7 +66,7 @@ impl<'t> Unknown<'t> {
         }
     }
 
-    /// Whether a pattern of the configuration matches the name, or every name of the pattern.
+    /// Whether a pattern of a role matches the name, or every name that this pattern matches.
     pub(crate) fn is_covered_by(self, pattern: &Pattern) -> bool {
         match self {
             Self::Name(name) => pattern.matches(name),
@@ -122,7 +122,8 @@ fn names_shown<'t>(
 }
 
 /// Whether an operation (`_resolve/index`) shows the members of aliases that its patterns match,
-/// even of excluded aliases. This is assumed for `v4`: it was not compared with a node.
+/// even of excluded aliases. Assumed for `v4`, which was not compared with a node. `legacy` was: it
+/// checks the operation like any other.
 pub(crate) fn shows_members(evaluation: EvaluationType, actions: &[Action]) -> bool {
     evaluation == EvaluationType::V4 && actions.contains(&RESOLVE_INDEX)
 }
@@ -212,7 +213,7 @@ impl<'t> Names<'t> {
         self.is_reducible =
             requested.ignore_unavailable || (requested.open && expression.has_pattern());
         if evaluation == EvaluationType::Legacy && is_unresolved(inventory, expression) {
-            // Each part is taken literally, even an exclusion with its `-`.
+            // Nothing is expanded or excluded: each part is checked as a name or pattern, even `-a`.
             for part in expression.text().split(',') {
                 match part.contains('*') {
                     true => self.unknown.push(Unknown::Pattern(part)),
@@ -232,9 +233,9 @@ impl<'t> Names<'t> {
             false => expression.parts().collect(),
         };
         let excluded_states = excluded_states(expression, evaluation);
-        // `named`: all names that the names in the expression stand for. `named_by_parent`: the
-        // part that a named alias or data stream stands for. Exclusions do not remove this part,
-        // because a node looks up the alias or data stream after the exclusions.
+        // `named`: all names that the names in the expression stand for. `named_by_parent`: those
+        // that come from a named alias or data stream. Exclusions do not remove these, because a
+        // node looks up the alias or data stream after the exclusions.
         let (mut named, mut named_by_parent) = (RoaringBitmap::new(), RoaringBitmap::new());
         for part in parts {
             match part {
@@ -256,7 +257,7 @@ impl<'t> Names<'t> {
                     self.replaced_aliases |= &matching & &inventory.aliases;
                     let expanded = expand_matching(inventory, matching, checked);
                     self.left_out_if_reduced -= &expanded;
-                    self.excluded_by_cluster -= &expanded;
+                    self.left_out_if_permitted -= &expanded;
                     self.known |= expanded;
                 }
                 Part::Except(name) if !name.contains('*') => {
@@ -276,13 +277,14 @@ impl<'t> Names<'t> {
         if evaluation == EvaluationType::Legacy {
             self.left_out_if_reduced |= &inventory.closed;
         }
-        for names in [&mut self.left_out_if_reduced, &mut self.excluded_by_cluster] {
+        for names in [&mut self.left_out_if_reduced, &mut self.left_out_if_permitted] {
             *names &= &self.known;
             *names -= &named;
         }
     }
 
-    /// Excludes the names that certainly match a pattern, and marks the names that may match it.
+    /// Removes the matches of a pattern that a node [certainly excludes](certainly_excluded). Adds
+    /// the matches that the plugin or the cluster may exclude to the names that are left out.
     /// `requested` are the options of the request, unchanged for `legacy`.
     fn exclude(
         &mut self,
@@ -299,7 +301,7 @@ impl<'t> Names<'t> {
                 .map(|options| without_hidden(inventory, names.clone(), pattern, options));
         self.known -= certainly_excluded(inventory, certain_names, excluded_states);
         self.left_out_if_reduced |= expand_matching(inventory, possible_names, any_state);
-        self.excluded_by_cluster |= expand_matching(inventory, requested_names, requested);
+        self.left_out_if_permitted |= expand_matching(inventory, requested_names, requested);
     }
 
     /// Adds the parts of an expression without an inventory.
@@ -307,8 +309,8 @@ impl<'t> Names<'t> {
         self.unknown.extend(expression.parts().filter_map(|part| match part {
             Part::Pattern(pattern) if options.expands() => Some(Unknown::Pattern(pattern)),
             Part::Name(name) | Part::Pattern(name) => Some(Unknown::Name(name)),
-            // Excluded indices need no privilege. They are unknown, so they are checked anyway:
-            // stricter, never wider.
+            // Excluded indices need no privilege. Without an inventory rolegate cannot tell them
+            // apart, so it checks them, too.
             Part::Except(_) => None,
         }));
     }
@@ -400,8 +402,8 @@ pub(crate) fn expand_matching(
     indices | (matching & &inventory.data_streams)
 }
 
-/// The hidden indices that a target names neither directly, nor by an alias or a pattern. `legacy`
-/// checks them, too.
+/// The hidden indices that a node does not reach by a target: neither by a name or an alias, nor by
+/// a pattern with the options of the request. `legacy` checks them, too.
 pub(crate) fn hidden_outside(inventory: &Inventory, target: &Target<'_>) -> RoaringBitmap {
     let Some(expression) = target.expression() else { return RoaringBitmap::new() };
     let mut hidden = inventory.hidden.clone();
@@ -421,9 +423,9 @@ pub(crate) fn hidden_outside(inventory: &Inventory, target: &Target<'_>) -> Roar
     hidden
 }
 
-/// The matches of a pattern that it certainly excludes: indices and data streams. It is not known
-/// whether an alias, or a data stream whose name begins with a dot, is hidden, and some operations
-/// ignore aliases. An unlisted index may be hidden or closed.
+/// The matches of an exclusion that a node certainly excludes: indices and data streams. A node may
+/// keep an alias, or a data stream whose name begins with a dot, which may be hidden, and an
+/// unlisted index, which may be hidden or closed. Some operations ignore aliases.
 pub(crate) fn certainly_excluded(
     inventory: &Inventory,
     matching: RoaringBitmap,
@@ -448,8 +450,8 @@ pub(crate) fn certainly_excluded(
 
 /// The states of the indices that exclusions exclude. A node takes the states of the request. But
 /// `legacy` adds open indices to every pattern (see [`Names::add_expression`]), which exclusions
-/// must remove again. In an expression without names, this is safe: with `expand_wildcards=closed`,
-/// a node reaches no open index by a pattern.
+/// must remove again. Removing them is safe if the expression has no names: with
+/// `expand_wildcards=closed`, a node reaches an open index only by its name.
 fn excluded_states(expression: &Expression<'_>, evaluation: EvaluationType) -> Options {
     let excludes_open = evaluation == EvaluationType::Legacy && !expression.has_name();
     Options { open: expression.options.open || excludes_open, ..expression.options }

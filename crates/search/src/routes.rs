@@ -96,11 +96,12 @@ pub(crate) enum Place {
     NewAlias,
     /// A parameter with names and patterns of aliases.
     Aliases,
-    /// Like [`Place::Aliases`]. With `*` or `_all`, as without the parameter, nothing is needed.
+    /// Like [`Place::Aliases`], to read aliases. `*` and `_all`, like no parameter, stand for the
+    /// aliases of the listed indices, for which [`Place::List`] is another need.
     AliasesUnlessAll,
-    /// A parameter with the name of a further index that is created. Without the parameter, the
-    /// name is unknown.
-    Creates,
+    /// A parameter with the name of the index that a rollover, clone, shrink or split makes.
+    /// Without the parameter, the name is unknown.
+    SecondIndex,
 }
 
 /// The body of an operation.
@@ -111,14 +112,14 @@ pub(crate) enum Body {
     Ignored,
     /// An alias, and the indices that get it.
     Alias,
-    /// The aliases of a template, or of an index that is made beside the target: only their filters
-    /// matter.
+    /// The aliases that a template gives, or the index of [`Place::SecondIndex`] gets: their
+    /// filters, and whether there are any.
     AliasFilters,
     /// Additions and removals of aliases, and removals of indices.
     Aliases,
     Bulk,
     Create,
-    /// The query of a search. `refresh` needs one more action.
+    /// The query of a search. The parameter `refresh` beside the body needs one more action.
     DeleteByQuery,
     Mget,
     Msearch,
@@ -237,7 +238,7 @@ impl TrieNode {
         if end.is_some() || is_last || is_parameter || mode == ParameterPosition::None {
             return end;
         }
-        // As in OpenSearch, the second attempt takes the parameter at any position.
+        // As in OpenSearch, the second attempt takes the parameter even against `mode`.
         parameter?.walk(path, false, mode)
     }
 

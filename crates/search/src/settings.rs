@@ -110,7 +110,7 @@ impl EvaluationSettings {
         {
             return false;
         }
-        // An unseen change may be about any index, but not certainly about all indices.
+        // A change that rolegate does not see may be about any index, but need not be about all.
         let is_unseen = matches!(&need.target, Target::Fixed(expression) if expression.is_unseen());
         !is_unseen && need.target.expression().is_some_and(Expression::is_all)
     }

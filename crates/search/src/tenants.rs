@@ -23,7 +23,7 @@ pub(crate) enum TenantAccess {
     /// No role names the tenant.
     #[default]
     None,
-    /// A role may name it, by a pattern that is not supported.
+    /// A role has a pattern that rolegate does not support, and that may match the tenant.
     Uncertain,
     Read,
     Write,
@@ -169,7 +169,7 @@ impl Tenants<'_> {
 
     /// Whether `v4` denies a request to everybody but Dashboards itself: a request about a single
     /// index or alias whose name begins with the name of the index, and that does not belong to the
-    /// global tenant. Without an inventory this is uncertain.
+    /// global tenant. For names that the inventory lacks, it is enough that they may be such names.
     pub(crate) fn is_of_other_tenant(&self, target: &Target<'_>, names: &Names<'_>) -> bool {
         if self.evaluation == EvaluationType::Legacy
             || matches!(target, Target::Cluster | Target::AliasOrNewIndex(_))
@@ -179,7 +179,7 @@ impl Tenants<'_> {
         let first = names.unknown.first();
         let is_alone = match first {
             None => {
-                // Only certain exclusions were applied. The plugin may find fewer names.
+                // `names` lacks names that a node certainly excludes. The plugin may exclude more.
                 let excludes = target.expression().is_some_and(Expression::excludes);
                 names.known.len() == 1 || (excludes && self.is_alone_in(&names.known))
             }
@@ -215,7 +215,8 @@ impl Tenants<'_> {
         ids.contains(&first) && ids.contains(&last)
     }
 
-    /// Whether an expression stands for unknown indices, and the index may be among them.
+    /// Whether an expression stands for indices that the request does not name, and the index may
+    /// be among them.
     pub(crate) fn may_include_dashboards(&self, expression: &Expression<'_>) -> bool {
         expression.is_empty_or_all()
             && expression.options.closed

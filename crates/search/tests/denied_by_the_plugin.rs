@@ -67,7 +67,7 @@ fn what_the_plugin_denies_is_denied() {
         ("pub-1, ds_a", "POST", "/_msearch", "{\"index\":[\"pub\",\"ds_a\"]}\n{}\n", false),
         ("pub-1, ds_a, new", "POST", "/_reindex", &reindex(r#"["pub-1","ds_a"]"#), true),
         ("pub-1, ds_a, new", "POST", "/_reindex", &reindex(r#"["pub","ds_a"]"#), false),
-        // A name that does not exist, also where it is taken out.
+        // A name that does not exist, also as an exclusion.
         ("pub-*", "GET", "/pub-*,-pub-2*/_search", "", true),
         ("pub-*", "GET", "/pub-*,-pub-9/_search", "", false),
         ("pub-*", "GET", "/pub-*,-pub-2*,pub-9/_search", "", false),

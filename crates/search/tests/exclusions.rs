@@ -1,5 +1,5 @@
-//! A decision leaves out an excluded name only if a node certainly excludes it. Each request was
-//! tried on a node: it showed or deleted indices on which the caller has no right.
+//! rolegate leaves out an excluded name only if a node certainly excludes it. Each request was
+//! tried on a node, which showed or deleted indices on which the caller has no right.
 
 #![expect(clippy::expect_used, reason = "a failed set-up is a failed test")]
 
@@ -72,8 +72,8 @@ fn forwarded(
     }
 }
 
-/// A node looks the names of aliases and data streams up after it has taken out names of indices,
-/// and takes out nothing where patterns expand to nothing.
+/// A node looks up the names of aliases and data streams after the exclusions, and excludes nothing
+/// if patterns expand to nothing.
 #[test]
 fn what_is_named_beside_a_pattern_stays() {
     for (evaluation, reduces) in [
@@ -113,7 +113,7 @@ fn what_is_named_beside_a_pattern_stays() {
 }
 
 #[test]
-fn what_a_node_does_not_take_out_is_not_forwarded() {
+fn names_that_a_node_does_not_exclude_are_not_forwarded() {
     for (evaluation, reduces) in [
         (EvaluationType::Legacy, false),
         (EvaluationType::Legacy, true),
@@ -121,20 +121,20 @@ fn what_a_node_does_not_take_out_is_not_forwarded() {
     ] {
         let privileges = privileges(evaluation, reduces);
         for list in [
-            // The name of a data stream takes nothing out.
+            // The name of a data stream excludes nothing.
             "secret-s*,-secret-stream",
             "*-stream,-secret-stream,-logs-stream",
             "secret-s*,-secret-stream,-mix",
-            // A pattern stands for hidden indices only if it begins with a dot.
+            // A pattern excludes hidden indices only if it begins with a dot.
             ".ds-secret*,-*secret-stream*",
             ".ds-secret*,-*ds-secret*",
             ".ds-secret*,-*ds-secret*,-pub",
-            // It does not stand for a hidden alias.
+            // A pattern excludes no hidden alias.
             "secret-b*,-hid*",
             "secret-b*,-hid*,-mix",
             // Deleting ignores aliases.
             "publi*,-pu*b",
-            // Nothing is left, but a node might see that in another way.
+            // No name of the inventory is left, but the cluster may have newer indices.
             "publi*,-public",
         ] {
             for (method, verb) in
@@ -162,7 +162,7 @@ fn what_a_node_does_not_take_out_is_not_forwarded() {
             );
             for verb in ["_search", "_count", "_settings", "_search_shards"] {
                 let sent = forwarded(&privileges, ("GET", &format!("/{list}/{verb}"), ""));
-                // The caller may read `logs-stream`, which its name does not take out.
+                // The caller may read `logs-stream`, which its name does not exclude.
                 let may_be = ["*,-*", "logs-stream"].map(|list| format!("/{list}/{verb}"));
                 let is_nothing = sent
                     .as_ref()
@@ -177,7 +177,7 @@ fn what_a_node_does_not_take_out_is_not_forwarded() {
         ] {
             let sent = forwarded(&privileges, ("GET", &format!("/{list}/_search"), ""))
                 .expect("permitted");
-            // Roles grant the pattern whatever it stands for.
+            // Roles grant the pattern, whichever indices it matches.
             assert!(
                 sent == wanted || sent == format!("/{list}/_search"),
                 "{evaluation:?} {list}: {sent}"
@@ -186,24 +186,23 @@ fn what_a_node_does_not_take_out_is_not_forwarded() {
     }
 }
 
-/// Found by comparison with a node: where all that is missing may be taken out, the plugin may
-/// reduce nothing, and then shows no hidden index, although `legacy` decides about hidden ones,
-/// too.
+/// Found by comparison with a node. If the plugin may exclude all denied names, it may reduce
+/// nothing. The patterns then show no hidden index, although `legacy` checks hidden indices, too.
 #[test]
-fn a_hidden_index_is_not_shown_where_only_what_may_be_taken_out_is_missing() {
+fn no_hidden_index_is_shown_if_the_plugin_may_exclude_all_denied_names() {
     let privileges = with(EvaluationType::Legacy, true, |all| {
         all.index("logs-hid-b", true, true);
     });
     let sent = |list: &str| forwarded(&privileges, ("GET", &format!("/{list}/_search"), ""));
     assert_eq!(sent("*hid-b,mi*,-mi*").as_deref(), Some("/*,-*/_search"));
-    // Something else is missing, so the plugin does reduce it, to hidden ones, too.
+    // Another name is denied, so the plugin does reduce the request, to hidden indices, too.
     assert_eq!(sent("*hid-b,secret,secret-b").as_deref(), Some("/logs-hid-b/_search"));
 }
 
-/// A pattern takes out the indices of the aliases that it stands for, unless these are hidden,
-/// which is not known. So they are decided about, but a request is not reduced to them.
+/// A pattern excludes the indices of the aliases that it matches, unless the aliases are hidden,
+/// which rolegate cannot tell. So it checks these indices, but does not reduce a request to them.
 #[test]
-fn a_request_is_not_reduced_to_what_a_pattern_may_take_out() {
+fn a_request_is_not_reduced_to_names_that_a_node_may_exclude() {
     for evaluation in [EvaluationType::Legacy, EvaluationType::V4] {
         let privileges = privileges(evaluation, true);
         let target = |list: &str| format!("/{list}/_search");
@@ -226,9 +225,9 @@ fn a_request_is_not_reduced_to_what_a_pattern_may_take_out() {
     }
 }
 
-/// A node deletes each data stream that is named or matched, and takes none out again.
+/// A node deletes each data stream that is named or matched, and excludes none.
 #[test]
-fn no_data_stream_is_taken_out_of_those_to_be_deleted() {
+fn a_deletion_of_data_streams_has_no_exclusions() {
     for list in ["*-stream,-secret*", "logs-stream,secret-s*,-secret-stream", "*,-secret*"] {
         let target = format!("/_data_stream/{list}");
         assert!(read(&request("DELETE", &target, ""), &mut Vec::new()).is_err(), "{list}");

@@ -111,7 +111,7 @@ impl Privileges {
 
     /// For each action, an unknown name is looked up among the patterns of the roles.
     fn steps_of_unknown(&self, length: usize, actions: usize) -> usize {
-        let compared = self.patterns.complex_len().saturating_mul(1 + length / BYTES_PER_STEP);
+        let compared = self.patterns.compared_len().saturating_mul(1 + length / BYTES_PER_STEP);
         actions.saturating_mul(compared.saturating_add(1))
     }
 

@@ -1,12 +1,15 @@
 //! Decides in full about a request that [`Privileges::permits`] does not permit at once: missing
 //! privileges, permitted names, filters.
+//!
+//! An action that roles *grant* is *permitted*, unless a rule for special indices or service
+//! accounts forbids it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use roaring::RoaringBitmap;
 
 use super::filters::FullCheck;
-use super::role_set::Allowed;
+use super::role_set::GrantedNames;
 use super::{Caller, Privileges, RenderedPattern};
 use crate::action::Action;
 use crate::action_set::SYSTEM_INDEX;
@@ -96,10 +99,9 @@ impl Privileges {
         action: Action,
         names: &RoaringBitmap,
     ) -> RoaringBitmap {
-        let Some(allowed) = caller.roles.allowed(self, action) else { return RoaringBitmap::new() };
-        let mut granted =
-            (allowed.permitted.names() & names) | (&allowed.granted_not_permitted & names);
-        for rendered in caller.rendered(&allowed.templates) {
+        let Some(by_role) = caller.roles.granted(self, action) else { return RoaringBitmap::new() };
+        let mut granted = (by_role.permitted.names() & names) | (&by_role.only_granted & names);
+        for rendered in caller.rendered(&by_role.templates) {
             granted |= &rendered.with_members & names;
         }
         granted
@@ -143,14 +145,14 @@ impl Privileges {
         action: Action,
         unknown: Unknown<'_>,
     ) -> bool {
-        let Some(allowed) = caller.roles.allowed(self, action) else { return false };
-        let matches_plain = match unknown {
-            Unknown::Name(name) => self.patterns.any_matches(&allowed.patterns, name),
-            Unknown::Pattern(text) => self.patterns.any_covers(&allowed.patterns, text),
+        let Some(granted) = caller.roles.granted(self, action) else { return false };
+        let (patterns, others) = (&granted.patterns, granted.compared.iter());
+        let rendered = caller.rendered(&granted.templates).map(|rendered| &rendered.pattern);
+        let is_granted_by_look_up = match unknown {
+            Unknown::Name(name) => self.patterns.finds_match(patterns, name),
+            Unknown::Pattern(text) => self.patterns.finds_cover(patterns, text),
         };
-        let rendered = caller.rendered(&allowed.templates).map(|rendered| &rendered.pattern);
-        matches_plain
-            || allowed.complex.iter().chain(rendered).any(|pattern| unknown.is_covered_by(pattern))
+        is_granted_by_look_up || others.chain(rendered).any(|other| unknown.is_covered_by(other))
     }
 }
 
@@ -165,9 +167,9 @@ impl FullCheck<'_> {
             // An index that exists already is not created.
             None => None,
         };
-        // An index may get a new name, under which it shows everything that a role hides. So the
-        // need is denied even if its names are permitted.
-        let Some(missing) = self.caller.missing_if_restricted(need) else { return Ok(reduced) };
+        // A need that adds names, or may reach newer names, may show everything that a role hides.
+        // So it is denied even if its names are permitted.
+        let Some(missing) = self.caller.missing_for_new_names(need) else { return Ok(reduced) };
         self.answer.missing.insert(missing);
         Err(Denied)
     }
@@ -183,7 +185,7 @@ impl FullCheck<'_> {
     fn check_names(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
         let Self { privileges, caller, .. } = *self;
         if privileges.settings.changes_all(need) {
-            return self.deny_all(need, Reason::AllIndices);
+            return self.deny_each_action(need, Reason::AllIndices);
         }
         if names.is_empty() {
             return self.check_empty(need, names);
@@ -201,16 +203,18 @@ impl FullCheck<'_> {
                 let mut members = privileges.inventory.members(*alias).iter();
                 members.any(|member| known.contains(*member))
             });
-            self.filter_names(need, (&known, &aliases.collect()), &unknown)?;
+            self.add_filters(need, (&known, &aliases.collect()), &unknown)?;
             return Ok(None);
         }
         known -= left_out;
-        // The plugin leaves the patterns of a permitted request to the cluster, which resolves them
-        // to all of `known`, except for the names that it may exclude.
-        known -= if is_permitted { &names.excluded_by_cluster } else { &names.left_out_if_reduced };
-        // `known` has hidden indices, because `legacy` checks them, too. The plugin may forward the
-        // patterns, which do not reach them, if it denies no name, or only names that it possibly
-        // does not check. Otherwise it forwards names, with the hidden indices.
+        // The plugin leaves the patterns of a permitted request to the cluster, which reaches all
+        // of `known`, apart from names that it excludes.
+        known -=
+            if is_permitted { &names.left_out_if_permitted } else { &names.left_out_if_reduced };
+        // `known` has hidden indices, because `legacy` checks them, too. If the plugin denies no
+        // name, it forwards the patterns, which do not reach hidden indices. It may deny none even
+        // though rolegate does: it may not check the names of `left_out_if_reduced`. Otherwise it
+        // forwards names, with the hidden indices.
         if keeps_unknown
             && denied.is_subset(&names.left_out_if_reduced)
             && let Some(inventory) = privileges.inventory()
@@ -225,7 +229,7 @@ impl FullCheck<'_> {
             return Err(Denied);
         }
         // Aliases are replaced by their indices.
-        self.filter_names(need, (&known, &RoaringBitmap::new()), &unknown)?;
+        self.add_filters(need, (&known, &RoaringBitmap::new()), &unknown)?;
         let known = known.iter().map(|id| privileges.inventory.name(id));
         let unknown = unknown.iter().map(|unknown| unknown.text());
         Ok(Some(known.chain(unknown).map(str::to_owned).collect()))
@@ -269,15 +273,14 @@ impl FullCheck<'_> {
         PermittedNames { known, unknown: unknown.map(|(_, name)| *name).collect(), denies_special }
     }
 
-    fn deny_all(&mut self, need: &Need<'_>, reason: Reason) -> Outcome {
+    fn deny_each_action(&mut self, need: &Need<'_>, reason: Reason) -> Outcome {
         self.answer.deny_if_any(need.actions, need.target.text(), reason).and(Err(Denied))
     }
 
-    /// A need that names no index: `legacy` permits it, `v4` if a role grants it on any index.
+    /// A need for no name: `legacy` permits it, `v4` if a role grants it on any index.
     ///
-    /// If its exclusions leave nothing of the inventory, it is never forwarded as it is, because
-    /// the cluster may have newer indices. Reading then finds nothing, and other actions are
-    /// denied.
+    /// If its exclusions leave no name, it is never forwarded as it is, because the cluster may
+    /// have newer indices. A reading need is then reduced to nothing. Another need is denied.
     fn check_empty(&mut self, need: &Need<'_>, names: &Names<'_>) -> Outcome {
         let Self { privileges, caller, .. } = *self;
         let settings = &privileges.settings;
@@ -289,7 +292,7 @@ impl FullCheck<'_> {
         match names.is_emptied_by_exclusions {
             false => Ok(None),
             true if settings.may_find_nothing(need) => Ok(Some(Vec::new())),
-            true => self.deny_all(need, Reason::NotGranted),
+            true => self.deny_each_action(need, Reason::NotGranted),
         }
     }
 
@@ -300,18 +303,14 @@ impl FullCheck<'_> {
         let Some(tenants) = tenants else { return Ok(()) };
         let index = &tenants.dashboards.index;
         // Each action is denied for one reason at most.
-        let (mut not_granted, mut unexplained): (Vec<&Action>, Vec<&Action>) = need
-            .actions
-            .iter()
-            .partition(|action| !access.permits_need(need, **action, evaluation));
-        let tenant_matters =
-            !not_granted.is_empty() && tenants.is_about_dashboards(&need.target, names);
-        if !tenant_matters {
-            unexplained.append(&mut not_granted);
-        }
+        let (not_granted, other_actions): (Vec<&Action>, Vec<&Action>) =
+            need.actions.iter().partition(|action| {
+                !access.permits_need(need, **action, evaluation)
+                    && tenants.is_about_dashboards(&need.target, names)
+            });
         let mut result = self.answer.deny_if_any(not_granted, index, Reason::TenantNotGranted);
         if tenants.is_of_other_tenant(&need.target, names) {
-            result = result.and(self.answer.deny_if_any(unexplained, index, Reason::OtherTenant));
+            result = result.and(self.answer.deny_if_any(other_actions, index, Reason::OtherTenant));
         }
         result
     }
@@ -353,7 +352,7 @@ impl FullCheck<'_> {
 impl Caller {
     /// Whether an action is granted on any index at all.
     fn is_granted_anywhere(&self, privileges: &Privileges, action: Action) -> bool {
-        self.roles.allowed(privileges, action).is_some_and(Allowed::grants_anywhere)
+        self.roles.granted(privileges, action).is_some_and(GrantedNames::grants_anywhere)
     }
 
     /// The rendered patterns of these templates.

@@ -38,14 +38,15 @@ pub(super) struct FilteredNames {
 pub(super) enum FilterName<'n> {
     /// A name of the inventory.
     Known(&'n str),
-    /// A pattern, or a name that the inventory lacks: it may be the name of an alias.
+    /// A pattern, or a name that the inventory lacks: in the cluster it may be an alias.
     Unknown(&'n str),
 }
 
-/// How a permission applies to a name.
+/// Whether the plugin certainly applies a permission to a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Applies {
     Certainly,
+    /// rolegate cannot tell.
     Possibly,
 }
 
@@ -62,10 +63,10 @@ pub(super) struct Restrictions<'p> {
 /// The restrictions of documents, of fields, or by masks.
 #[derive(Debug, Default)]
 struct Restriction<'p> {
-    /// Whether a permission certainly restricts nothing.
+    /// Whether the plugin certainly applies a permission that restricts nothing.
     shows_all: bool,
-    /// Whether it is uncertain that a permission applies, or two permissions of a role differ. The
-    /// plugin then joins them, or uses the last, depending on their patterns.
+    /// Whether the plugin possibly applies a permission, or two permissions of a role differ. The
+    /// plugin joins these, or uses the last, depending on their patterns.
     is_uncertain: bool,
     /// The last permission that restricts: its role, and its query, fields or masks.
     last: Option<(&'p str, Vec<Arc<str>>)>,
@@ -173,7 +174,7 @@ impl<'p> Restrictions<'p> {
 
 impl FullCheck<'_> {
     /// Adds the filters of permitted names, and of the aliases by which the request reaches them.
-    pub(super) fn filter_names(
+    pub(super) fn add_filters(
         &mut self,
         need: &Need<'_>,
         (known, aliases): (&RoaringBitmap, &RoaringBitmap),
@@ -229,7 +230,7 @@ impl FullCheck<'_> {
             privileges.add_filter(caller, (action, filtering), filter_name, answer, |grant| {
                 // The name may be a newer alias of a restricted index.
                 let may_apply = (may_show_unknown_name(action) && grant.is_restricted())
-                    || privileges.matches_unknown(caller, grant, *unknown);
+                    || privileges.may_apply_to_unknown(caller, grant, *unknown);
                 if !may_apply {
                     return None;
                 }
@@ -312,8 +313,8 @@ impl Privileges {
         })
     }
 
-    /// Whether the plugin may apply a restricting permission to a name to which it does not apply
-    /// here: values of the caller are wildcards there, and some characters match differently.
+    /// Whether the plugin may apply a restricting permission to a name to which rolegate does not:
+    /// the plugin reads wildcards in values of the caller, and matches some characters differently.
     pub(crate) fn may_hide(&self, caller: &Caller, grant: &Grant, id: u32) -> bool {
         grant.is_restricted()
             && (self.special.astral_or_control.contains(id)
@@ -327,9 +328,9 @@ impl Privileges {
         std::iter::once(id).chain(self.inventory.parents(id).iter().copied())
     }
 
-    /// Whether a permission may apply to a name that the inventory lacks. Without an inventory, the
-    /// name may be an alias of any index.
-    pub(crate) fn matches_unknown(
+    /// Whether the plugin may apply a permission to a name that the inventory lacks. Without an
+    /// inventory, the name may be an alias of any index.
+    pub(crate) fn may_apply_to_unknown(
         &self,
         caller: &Caller,
         grant: &Grant,

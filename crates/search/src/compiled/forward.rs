@@ -1,7 +1,7 @@
 //! Forwards names in place of patterns that are permitted only because of the inventory.
 //!
-//! The cluster resolves a pattern again, maybe to indices that were created since. A pattern whose
-//! every possible match the roles grant is forwarded as it is.
+//! The cluster resolves a forwarded pattern itself, maybe to indices that are newer than the
+//! inventory. A pattern is forwarded as it is if roles grant every index that it could match.
 
 use std::sync::Arc;
 
@@ -39,11 +39,11 @@ impl Privileges {
         self.inventory()?;
         // All lists of a request are the same parameter.
         let expression = needs.iter().find_map(listed)?;
-        // The body may need the same indices.
+        // A need of the body may be for the same indices.
         let mut replaced = needs
             .iter()
             .filter(|need| listed(need).is_some() || need.target.expression() == Some(expression));
-        if replaced.all(|need| self.is_certain(caller, need, expression)) {
+        if replaced.all(|need| self.may_forward(caller, need, expression)) {
             return None;
         }
         self.with_names(request, needs, expression, caller.caches)
@@ -107,17 +107,17 @@ impl Privileges {
         })
     }
 
-    /// Whether the patterns of an expression are permitted whatever indices there are.
-    fn is_certain(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
+    /// Whether the patterns of an expression are permitted whatever indices the cluster has.
+    fn may_forward(&self, caller: &Caller, need: &Need<'_>, expression: &Expression<'_>) -> bool {
         expression.parts().all(|part| match part {
             Part::Name(_) | Part::Except(_) => true,
-            Part::Pattern(pattern) => self.is_certain_pattern(caller, need, pattern),
+            Part::Pattern(pattern) => self.may_forward_pattern(caller, need, pattern),
         })
     }
 
-    /// Whether a pattern is permitted whatever indices there are, apart from the index of the
+    /// Whether a pattern is permitted whatever indices the cluster has, apart from the index of the
     /// security configuration, which the plugin protects.
-    fn is_certain_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
+    fn may_forward_pattern(&self, caller: &Caller, need: &Need<'_>, pattern: &str) -> bool {
         let unknown = Unknown::Pattern(pattern);
         let mut system_indices = self.settings.all_system_indices();
         let tenants = self.restricted_tenants(caller);
@@ -125,7 +125,7 @@ impl Privileges {
             && need.actions.iter().all(|action| self.grants_unknown(caller, *action, unknown))
             && (!system_indices.any(|system| system.may_overlap(pattern))
                 || self.grants_unknown(caller, SYSTEM_INDEX, unknown))
-            // A newer alias may match, for an index of which a role hides something.
+            // The pattern may match a newer alias of an index of which a role hides something.
             && caller.is_unfiltered_anywhere(need)
             && !tenants.is_some_and(|tenants| {
                 Tenants { inventory: None, ..tenants }.is_named_by(Part::Pattern(pattern))

@@ -23,8 +23,8 @@ pub(super) struct Patterns {
     prefixes: HashMap<Arc<str>, PatternId>,
     /// The lengths of the prefixes, each once, in bytes.
     lengths: BTreeSet<usize>,
-    /// Patterns with wildcards elsewhere, and regular expressions: sorted by id.
-    complex: Vec<(PatternId, Pattern)>,
+    /// Patterns that must be compared with each name: globs and regular expressions. Sorted by id.
+    compared: Vec<(PatternId, Pattern)>,
 }
 
 impl Patterns {
@@ -42,7 +42,7 @@ impl Patterns {
                 Matcher::Exact(text) => drop(compiled.exact.insert(text.clone(), id)),
                 Matcher::Prefix(text) => drop(compiled.prefixes.insert(text.clone(), id)),
                 Matcher::Glob(_) | Matcher::Regex(_) => {
-                    compiled.complex.push((id, pattern.clone()))
+                    compiled.compared.push((id, pattern.clone()))
                 }
             }
         }
@@ -60,27 +60,27 @@ impl Patterns {
         self.prefixes.get("") == Some(&id)
     }
 
-    /// The complex patterns among these, which must be compared with each name.
-    pub(super) fn complex(&self, among: &RoaringBitmap) -> Box<[Pattern]> {
-        let complex = self.complex.iter().filter(|(id, _)| among.contains(*id));
-        complex.map(|(_, pattern)| pattern.clone()).collect()
+    /// The patterns among these that must be compared with each name.
+    pub(super) fn compared(&self, among: &RoaringBitmap) -> Box<[Pattern]> {
+        let compared = self.compared.iter().filter(|(id, _)| among.contains(*id));
+        compared.map(|(_, pattern)| pattern.clone()).collect()
     }
 
-    /// The number of complex patterns, which must be compared with each name.
-    pub(super) fn complex_len(&self) -> usize {
-        self.complex.len()
+    /// The number of patterns that must be compared with each name.
+    pub(super) fn compared_len(&self) -> usize {
+        self.compared.len()
     }
 
-    /// Whether a pattern among these matches a name, [complex](Self::complex) patterns aside.
-    pub(super) fn any_matches(&self, among: &RoaringBitmap, name: &str) -> bool {
+    /// Whether an exact pattern or a prefix among these matches a name.
+    pub(super) fn finds_match(&self, among: &RoaringBitmap, name: &str) -> bool {
         self.any_prefix(among, name) || self.exact.get(name).is_some_and(|id| among.contains(*id))
     }
 
-    /// Whether a pattern among these covers an expression, [complex](Self::complex) patterns aside.
-    pub(super) fn any_covers(&self, among: &RoaringBitmap, expression: &str) -> bool {
+    /// Whether an exact pattern or a prefix among these covers an expression.
+    pub(super) fn finds_cover(&self, among: &RoaringBitmap, expression: &str) -> bool {
         match expression.split_once('*') {
             Some((literal, _)) => self.any_prefix(among, literal),
-            None => self.any_matches(among, expression),
+            None => self.finds_match(among, expression),
         }
     }
 

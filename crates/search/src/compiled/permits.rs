@@ -83,9 +83,9 @@ impl Privileges {
 }
 
 impl Caller {
-    /// Why a need that adds names, or may match newer names, is denied to this caller, from whom a
+    /// Why a need that adds names, or may reach newer names, is denied to this caller, from whom a
     /// role hides something. `None` if no role does, or for another need.
-    pub(super) fn missing_if_restricted(&self, need: &Need<'_>) -> Option<Missing> {
+    pub(super) fn missing_for_new_names(&self, need: &Need<'_>) -> Option<Missing> {
         if self.roles.is_unrestricted { None } else { missing_if_restricted(need) }
     }
 
@@ -98,7 +98,7 @@ impl Caller {
 impl FastCheck<'_> {
     fn permits(self) -> bool {
         let Self { privileges, caller, need, tenants } = self;
-        if privileges.settings.changes_all(need) || caller.missing_if_restricted(need).is_some() {
+        if privileges.settings.changes_all(need) || caller.missing_for_new_names(need).is_some() {
             return false;
         }
         match &need.target {
@@ -160,8 +160,8 @@ impl FastCheck<'_> {
             return false;
         }
         need.actions.iter().all(|action| {
-            let allowed = caller.roles.allowed(privileges, *action);
-            allowed.is_some_and(|allowed| allowed.permitted.contains_all(names))
+            let granted = caller.roles.granted(privileges, *action);
+            granted.is_some_and(|granted| granted.permitted.contains_all(names))
         }) && self.is_unfiltered(|restricted| {
             !restricted.is_disjoint(names) || !restricted.is_disjoint(replaced_aliases)
         })
@@ -211,14 +211,14 @@ impl FastCheck<'_> {
         }
         let names = names_of(inventory, privileges.evaluation(), &id);
         need.actions.iter().all(|action| {
-            let Some(allowed) = caller.roles.allowed(privileges, *action) else { return false };
+            let Some(granted) = caller.roles.granted(privileges, *action) else { return false };
             names.iter().all(|name| {
-                allowed.permitted.contains(*name)
-                    || (!allowed.templates.is_empty()
+                granted.permitted.contains(*name)
+                    || (!granted.templates.is_empty()
                         && !special.security.contains(*name)
                         && !special.system.contains(*name)
                         && caller
-                            .rendered(&allowed.templates)
+                            .rendered(&granted.templates)
                             .any(|rendered| rendered.with_members.contains(*name)))
             })
         }) && self.is_unfiltered(|restricted| {

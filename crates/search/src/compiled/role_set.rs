@@ -21,7 +21,7 @@ pub(crate) struct RoleSet {
     /// The worst part that a role hides of every index.
     pub(super) hidden_everywhere: Option<HiddenPart>,
     /// Their privileges for each action, made when first needed.
-    allowed: Box<[OnceLock<Box<Allowed>>]>,
+    granted: Box<[OnceLock<Box<GrantedNames>>]>,
     /// The templates of their patterns.
     pub(super) templates: RoaringBitmap,
     /// Names on which a role restricts documents or fields.
@@ -32,22 +32,22 @@ pub(crate) struct RoleSet {
     pub(super) is_unrestricted: bool,
 }
 
-/// The indices on which a set of roles permits an action.
+/// The names on which a set of roles grants an action.
 #[derive(Debug)]
-pub(crate) struct Allowed {
-    /// Names of the inventory on which it is permitted.
+pub(crate) struct GrantedNames {
+    /// Granted names of the inventory for which the grant suffices.
     pub(super) permitted: NameSet,
-    /// Other names of the inventory on which it is granted: a grant does not suffice for them.
-    pub(super) granted_not_permitted: RoaringBitmap,
+    /// The other granted names of the inventory: [protected](RoleSet::protected) names.
+    pub(super) only_granted: RoaringBitmap,
     /// Patterns of the permissions that grant it.
     pub(super) patterns: RoaringBitmap,
-    /// The patterns among them that must be compared with each name that the inventory lacks.
-    pub(super) complex: Box<[Pattern]>,
+    /// The globs and regular expressions among them. A look-up finds matches of the others.
+    pub(super) compared: Box<[Pattern]>,
     /// Templates of the permissions that grant it.
     pub(crate) templates: RoaringBitmap,
 }
 
-impl Allowed {
+impl GrantedNames {
     /// Whether a permission grants it on any index at all.
     pub(super) fn grants_anywhere(&self) -> bool {
         !(self.patterns.is_empty() && self.templates.is_empty())
@@ -58,7 +58,7 @@ impl RoleSet {
     pub(super) fn new(privileges: &Privileges, roles: &[u32]) -> Self {
         let mut set = Self {
             roles: roles.into(),
-            allowed: Action::all().map(|_| OnceLock::new()).collect(),
+            granted: Action::all().map(|_| OnceLock::new()).collect(),
             is_unrestricted: true,
             ..Self::default()
         };
@@ -69,7 +69,7 @@ impl RoleSet {
                 if grant.is_restricted() {
                     let mut patterns = grant.patterns.iter();
                     if patterns.any(|id| privileges.patterns.is_anything(*id)) {
-                        set.hidden_everywhere = set.hidden_everywhere.max(Some(grant.hidden()));
+                        set.hidden_everywhere = set.hidden_everywhere.max(grant.hidden_part());
                     }
                     set.is_unrestricted &= !grant.has_patterns();
                     set.restricting_templates.extend(&*grant.templates);
@@ -126,24 +126,24 @@ impl RoleSet {
         self.roles.iter().filter_map(|role| privileges.roles.get(*role as usize))
     }
 
-    /// The indices on which an action is permitted; `None` only if there is no such action.
-    pub(crate) fn allowed(&self, privileges: &Privileges, action: Action) -> Option<&Allowed> {
-        let allowed = self.allowed.get(action.number())?;
-        Some(allowed.get_or_init(|| Box::new(self.allow(privileges, action))))
+    /// The names on which an action is granted; `None` only if there is no such action.
+    pub(crate) fn granted(&self, privileges: &Privileges, action: Action) -> Option<&GrantedNames> {
+        let names = self.granted.get(action.number())?;
+        Some(names.get_or_init(|| Box::new(self.find_granted_names(privileges, action))))
     }
 
-    fn allow(&self, privileges: &Privileges, action: Action) -> Allowed {
+    fn find_granted_names(&self, privileges: &Privileges, action: Action) -> GrantedNames {
         let (mut patterns, mut templates) = (RoaringBitmap::new(), RoaringBitmap::new());
         for grant in self.grants(privileges).filter(|grant| grant.actions.contains(action)) {
             patterns.extend(&*grant.patterns);
             templates.extend(&*grant.templates);
         }
         let granted = privileges.matching(&patterns);
-        let granted_not_permitted = &granted & self.protected(privileges, action);
-        Allowed {
-            permitted: NameSet::new(granted - &granted_not_permitted),
-            granted_not_permitted,
-            complex: privileges.patterns.complex(&patterns),
+        let only_granted = &granted & self.protected(privileges, action);
+        GrantedNames {
+            permitted: NameSet::new(granted - &only_granted),
+            only_granted,
+            compared: privileges.patterns.compared(&patterns),
             patterns,
             templates,
         }
@@ -157,7 +157,7 @@ impl RoleSet {
         }
         let mut names = special.system.clone();
         if !names.is_empty()
-            && let Some(explicit) = self.allowed(privileges, SYSTEM_INDEX)
+            && let Some(explicit) = self.granted(privileges, SYSTEM_INDEX)
         {
             names -= explicit.permitted.names();
         }

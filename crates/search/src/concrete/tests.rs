@@ -46,7 +46,7 @@ fn patterns_are_replaced_by_the_names_that_they_stand_for() {
         ("logs-*,-logs-1*", None),
         // Whether an alias is hidden, so that it is not meant, is not known.
         ("logs-*,-logs-1,-logs-m*", None),
-        // The name of a data stream takes nothing out, and a part of one has no name.
+        // The name of a data stream excludes nothing, and a part of a data stream has no name.
         ("*,-app", None),
         ("app*,-app*", Some("*,-*")),
         ("logs-*,other,-logs-mix", None),

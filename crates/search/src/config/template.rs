@@ -135,12 +135,12 @@ impl Template {
         let (mut is_pattern, mut is_anything) = (false, false);
         for variable in &*self.variables {
             let value = match variable.default {
-                // The version of the plugin is not known, so the default may apply or not.
+                // rolegate does not know whether this version of the plugin uses the default.
                 Some(_) => "*",
                 None => variables.value(variable).unwrap_or_default(),
             };
             is_pattern |= value.contains(['*', '?']);
-            // Several values may add up to slashes at both ends, or to another variable.
+            // The plugin may find slashes at both ends, or another variable, in several values.
             is_anything |= value.contains(['/', '$']);
         }
         match (is_anything, is_pattern) {
@@ -159,7 +159,7 @@ impl Template {
         unknown.map(|variable| (variable.offset, &*variable.name))
     }
 
-    /// The pattern of all names that the template may match with some values.
+    /// The pattern of all names that the template matches with any values.
     pub(crate) fn pattern_for_any_values(&self) -> Pattern {
         let mut symbols = Vec::new();
         for variable in &*self.variables {

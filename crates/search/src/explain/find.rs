@@ -21,9 +21,9 @@ use crate::resolve::{Names, Unknown, is_checked};
 use crate::steps::Steps;
 use crate::tenants::{KIBANA_USER, TenantAccess};
 
-/// Up to this many names get a condition each if several patterns with values of the caller may
-/// match them. More names share a condition: a single pattern must match them all. A request that
-/// only several patterns together permit is then taken for denied.
+/// Up to this many names get a condition each if several patterns match them with some values of
+/// callers. More names share a condition: a single pattern must match them all. The requirement
+/// then takes a request for denied that only several patterns together permit.
 const MAX_SEPARATE_NAMES: usize = 50;
 
 /// The roles that a caller must have for the needs of a request, among the roles that `can_be_held`
@@ -276,7 +276,8 @@ impl<'p> Finder<'p, '_> {
                 privileges.applies_to_known(&nobody, grant, *id)
                     || privileges.may_hide(&nobody, grant, *id)
             }) || names.unknown.iter().any(|name| {
-                may_show_unknown_name(action) || privileges.matches_unknown(&nobody, grant, *name)
+                may_show_unknown_name(action)
+                    || privileges.may_apply_to_unknown(&nobody, grant, *name)
             });
             if hides {
                 self.requirement.forbid(HeldRole::unconditional(role));
@@ -389,10 +390,10 @@ impl<'p> Finder<'p, '_> {
     }
 }
 
-/// The patterns with values by which a caller may be granted an action.
+/// The templates of the permissions that grant an action to a caller.
 fn templates<'p>(privileges: &'p Privileges, caller: &Caller, action: Action) -> Vec<&'p Template> {
-    let allowed = caller.roles.allowed(privileges, action);
-    let ids = allowed.into_iter().flat_map(|allowed| &allowed.templates);
+    let granted = caller.roles.granted(privileges, action);
+    let ids = granted.into_iter().flat_map(|granted| &granted.templates);
     ids.filter_map(|id| privileges.templates.get(id as usize)).collect()
 }
 

@@ -21,7 +21,7 @@ pub struct Requirement {
 pub struct HeldRole {
     /// The name of the role.
     pub role: Arc<str>,
-    /// The role applies only to callers with whose values this template matches names.
+    /// If set, the role applies only to callers with whose values the template matches its names.
     pub template_match: Option<TemplateMatch>,
     /// The role applies only to callers who have none of these roles.
     pub without: Vec<Arc<str>>,
@@ -151,7 +151,7 @@ impl TemplateMatch {
         self.names.iter().map(|name| &*name.name)
     }
 
-    /// The only user name with which the pattern matches, if that is certain.
+    /// The only user name with which the pattern matches its name; `None` if there may be others.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         match self.names.as_slice() {
@@ -169,7 +169,7 @@ impl NameWithParents {
         Self { name: unknown.text().to_owned(), parents: Vec::new(), is_pattern }
     }
 
-    /// Whether a pattern matches the name or a parent, or may match a name of the pattern.
+    /// Whether `pattern` matches the name or a parent, or may match a name of this pattern.
     pub(super) fn may_match(&self, pattern: &Pattern) -> bool {
         if self.is_pattern {
             return pattern.may_overlap(&self.name);

@@ -33,8 +33,8 @@ pub(crate) fn matches(pattern: &[Symbol], name: &str) -> bool {
     matches_symbols(|at| pattern.get(at).copied(), |at| byte_of_name(name, at))
 }
 
-/// Whether each name that the expression matches matches the pattern. A `*` of the expression can
-/// only be covered by a `*` of the pattern, so this is true only if it is certain.
+/// Whether each name that the expression matches matches the pattern. Also `false` for some pairs
+/// of which this is true: only a `*` of the pattern covers a `*` of the expression.
 pub(crate) fn covers(pattern: &[Symbol], expression: &str) -> bool {
     matches_symbols(|at| pattern.get(at).copied(), |at| symbol_of_expression(expression, at))
 }

@@ -207,7 +207,7 @@ fn indices(world: &World, name: String) -> Vec<String> {
     }
 }
 
-/// Whether an expression of a need takes something out.
+/// Whether an expression of a need has exclusions.
 fn excludes(need: &Need<'_>) -> bool {
     let (Target::Indices(expression) | Target::Fixed(expression)) = &need.target else {
         return false;

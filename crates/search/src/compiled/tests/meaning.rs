@@ -153,7 +153,7 @@ fn what_roles_grant_is_permitted() {
         (&["reader"], SEARCH, "logs-a,metrics-a", "-~--"),
         (&["reader"], SEARCH, "*", "-~~-"),
         (&["reader"], SEARCH, "", "-~~-"),
-        // The name of a data stream takes nothing out: `*` stands for its indices.
+        // The name of a data stream excludes nothing: `*` stands for its indices.
         (&["reader"], SEARCH, "*,-metrics-*,-stream", "--~-"),
         (&["reader"], SEARCH, "*,-metrics-*,-stream*", "--+-"),
         (&["reader"], SEARCH, "logs-*,metrics-*", "-~~-"),
