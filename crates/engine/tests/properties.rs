@@ -176,6 +176,7 @@ fn an_unrelated_rule_changes_nothing() {
             users: vec!["somebody-else".into()],
             groups: Vec::new(),
             when: None,
+            at: policy.roles[0].at.clone(),
         };
         other.grants.insert(rng.below(other.grants.len()), of_other);
         let other = Engine::compile(&other);

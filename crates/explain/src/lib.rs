@@ -12,13 +12,16 @@
 //! * `ways`: the conditions under which a rule counts for a caller; `conditions`: their parts;
 //! * `mappings`: the role mappings of a search cluster, by role;
 //! * `recorded`: the request of a line of the decision log;
+//! * `access_review`: what of a policy was used; `holders`: who has what it grants;
 //! * `case`: runs the test cases of a policy (`cases.yaml`).
 
 #![deny(clippy::wildcard_enum_match_arm)]
 
+mod access_review;
 mod case;
 mod conditions;
 mod explanation;
+mod holders;
 mod mappings;
 mod named;
 mod names;
@@ -37,6 +40,10 @@ use authorizer::Authorizer;
 use identity::UnixTime;
 use policy::Policy;
 
+pub use access_review::{
+    AccessReport, AccessReview, AccessRow, Kind as AccessKind, LogSummary, LoggedAccess,
+    Status as AccessStatus, UnknownRule, UsageCounts,
+};
 pub use case::CaseOutcome;
 pub use conditions::{ExplainedCondition, ExplainedPart};
 pub use explanation::{
@@ -44,6 +51,7 @@ pub use explanation::{
     ExplainedRole, ExplainedSubject, Explanation, MissingPrivilege, NearRule, PermittingRole,
     RoleSource,
 };
+pub use holders::Holder;
 pub use named::{ImpossibleCaller, NamedCaller};
 pub use names::{missing_prefix_message, unknown_role_messages};
 pub use one_line::OneLine;

@@ -286,6 +286,7 @@ impl Generator {
                 users: Vec::new(),
                 groups: Vec::new(),
                 when: None,
+                at: self.place.clone(),
             })
             .collect();
         let ungranted =

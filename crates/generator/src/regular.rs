@@ -107,9 +107,14 @@ impl Regular {
             }
         }
         let ids = (0..).map(RoleId);
-        ids.zip(users)
-            .map(|(role, users)| Grant { role, users, groups: Vec::new(), when: None })
-            .collect()
+        let grants = ids.zip(users).map(|(role, users)| Grant {
+            role,
+            users,
+            groups: Vec::new(),
+            when: None,
+            at: nowhere(),
+        });
+        grants.collect()
     }
 }
 

@@ -89,6 +89,8 @@ pub struct Grant {
     pub groups: Vec<Arc<str>>,
     /// It holds only where this is true.
     pub when: Option<Condition>,
+    /// The place of the role under `grants`.
+    pub at: Place,
 }
 
 /// How callers authenticate.

@@ -46,6 +46,7 @@ pub use conditions::{Attribute, Condition, Direction};
 pub use diff::{Cause, Change, Diff, Who, diff};
 pub use grants::{CallerSource, GrantedRole, Grants, Source, join, quote_names};
 pub use hosts::HostRegion;
+pub use markdown::cell as markdown_cell;
 pub use regions::{Methods, Region};
 pub use settings::SettingChange;
 pub use suggest::{Usage, UserId};

@@ -45,8 +45,9 @@ fn row(change: &Change) -> String {
     format!("| {mark}{requests}{note}{cases} | {callers} | {cause} |\n")
 }
 
-/// Text in a cell of a table. Only code keeps its markup.
-fn cell(text: &str) -> String {
+/// Text in a cell of a Markdown table, on one line. Only code keeps its markup.
+#[must_use]
+pub fn cell(text: &str) -> String {
     let parts = text.split('`').enumerate();
     parts.map(|(index, part)| if index % 2 == 1 { code(part) } else { escape(part) }).collect()
 }

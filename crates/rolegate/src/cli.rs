@@ -1,5 +1,6 @@
 //! The command line.
 
+mod access_review;
 mod bundle;
 mod examples;
 mod explain;
@@ -14,15 +15,18 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use crate::settings::ServeArgs;
+pub(crate) use access_review::AccessFormat;
+pub use access_review::AccessReviewArgs;
 pub use bundle::BundleArgs;
 pub(crate) use bundle::{
     BundleBuild, BundleCommand, BundleInspect, BundleNewKey, BundleSign, BundleVerify,
 };
 use examples::{
-    BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES, EXPLAIN_EXAMPLES,
-    EXPLAIN_USAGE, HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES, LINT_ENVOY_EXAMPLES,
-    NEW_API_KEY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES, SERVE_EXAMPLES,
-    SERVE_SOURCES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES, WHO_CAN_EXAMPLES,
+    ACCESS_REVIEW_EXAMPLES, BUNDLE_EXAMPLES, CHECK_EXAMPLES, COMPLETIONS_EXAMPLES, DIFF_EXAMPLES,
+    EXPLAIN_EXAMPLES, EXPLAIN_USAGE, HASH_EXAMPLES, HEALTH_EXAMPLES, IMPORT_EXAMPLES,
+    LINT_ENVOY_EXAMPLES, NEW_API_KEY_EXAMPLES, PASSWD_EXAMPLES, REPLAY_EXAMPLES, SCHEMA_EXAMPLES,
+    SERVE_EXAMPLES, SERVE_SOURCES, SUGGEST_EXAMPLES, TEST_EXAMPLES, WHAT_CAN_EXAMPLES,
+    WHO_CAN_EXAMPLES,
 };
 pub use explain::ExplainArgs;
 pub(crate) use explain::{RequestArgs, VariableArgs};
@@ -62,7 +66,7 @@ Exit codes:
      diff, replay: something changes           import: something cannot be expressed
      bundle: not signed by a given key         lint-envoy: a finding, with `--strict` also a note
   2  the arguments or settings are not valid
-     explain, suggest: the decision log cannot be read
+     access-review, explain, suggest: the decision log cannot be read
      replay: the log cannot be opened, or has no decision
   3  the policy, its cases, a bundle or another program's configuration is not valid
      check --strict: there are warnings
@@ -122,6 +126,11 @@ pub enum Command {
         mut_arg(POLICY_FLAG, |arg| arg.env(None::<&str>))
     )]
     Suggest(SuggestArgs),
+    /// Lists which grants and rules were used, and those that nobody used, by decision logs.
+    ///
+    /// Each with the callers who could use it, for their owners to confirm.
+    #[command(after_help = ACCESS_REVIEW_EXAMPLES)]
+    AccessReview(AccessReviewArgs),
     /// Translates rules of Envoy's RBAC filter or of Istio into a policy.
     ///
     /// The policy gives the same answers: the help of each subcommand lists the exceptions. With

@@ -1,5 +1,6 @@
 //! The commands of `rolegate`, each in its own file, and the helpers that they share.
 
+pub(crate) mod access_review;
 pub(crate) mod bundle;
 pub(crate) mod check;
 mod cluster_usage;

@@ -102,6 +102,7 @@ fn run(cli: Cli, output: &mut Output) -> Result<Exit, CommandError> {
         Command::WhoCan(args) => commands::who_can::run(&args, output),
         Command::Diff(args) => commands::diff::run(&args, output),
         Command::Replay(args) => commands::replay::run(&args, output),
+        Command::AccessReview(args) => commands::access_review::run(&args, output),
         Command::Suggest(args) => commands::suggest::run(&args, output),
         Command::Import(args) => commands::import::run(&args, output),
         Command::LintEnvoy(args) => commands::lint_envoy::run(&args, output),

@@ -226,7 +226,7 @@ impl Names {
         let [users, groups] = [&unresolved.users, &unresolved.groups]
             .map(|names| names.iter().map(|name| name.name.clone()).collect());
         let when = unresolved.when.as_ref().and_then(|when| conditions.resolve(when, problems));
-        Some(Grant { role, users, groups, when })
+        Some(Grant { role, users, groups, when, at: unresolved.at.clone() })
     }
 
     fn find(&mut self, name: &Arc<str>, at: &Place, problems: &mut Vec<Problem>) -> Option<RoleId> {

@@ -119,6 +119,18 @@ Examples:
 Write the log with `rolegate serve --decision-log all`. The suggested policy has roles and grants.
 Add the `identity` of your own policy, with `roles_from_token: false` for each issuer.";
 
+pub(super) const ACCESS_REVIEW_EXAMPLES: &str = "\
+Examples:
+  rolegate access-review --policy /etc/rolegate decisions.log
+  rolegate access-review --output csv decisions.log decisions.log.1 > review.csv
+  zcat decisions-2026-*.gz | rolegate access-review --since 2026-09-01 --output markdown - > review.md
+
+What nobody used comes first. Write the log with `rolegate serve --decision-log all`: without
+allowed requests everything would look unused, so that is an error. A line uses the rule that
+allowed it, and each grant that gives the caller a role with that rule: if there are several, all
+count as used. `deny` rules are not reviewed, and neither are a search cluster's role files.
+docs/policy-changes.md has more.";
+
 pub(super) const IMPORT_EXAMPLES: &str = "\
 Examples:
   rolegate import envoy-rbac envoy.yaml > policy.yaml

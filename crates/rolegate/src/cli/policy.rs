@@ -14,7 +14,7 @@ pub(crate) const POLICY_ARGUMENT: &str = "POLICY";
 pub(super) const POLICY_FLAG: &str = "policy";
 
 /// The policy if none is given.
-const DEFAULT: &str = "policy.yaml";
+pub(super) const DEFAULT: &str = "policy.yaml";
 
 /// Where the policy is.
 #[derive(Args, Debug)]

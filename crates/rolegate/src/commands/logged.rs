@@ -9,7 +9,7 @@ use authorizer::{
     Verdict,
 };
 use explain::{
-    ExplainedSubject, Explainer, Explanation, RestoredInputs, missing_prefix_message,
+    ExplainedSubject, Explainer, Explanation, LoggedAccess, RestoredInputs, missing_prefix_message,
     unverified_subject,
 };
 use identity::{CredentialsError, Subject, UnixTime};
@@ -44,6 +44,9 @@ pub(super) struct LoggedDecision {
     query: Option<String>,
     client: Option<String>,
     time: Option<f64>,
+    sampled: Option<f64>,
+    #[serde(default)]
+    masked: bool,
     /// The values that conditions read when the request was decided.
     #[serde(default)]
     condition_inputs: RecordedInputs,
@@ -187,6 +190,9 @@ pub(super) enum Answer {
     /// a body or the load.
     NotRepeatable(Cow<'static, str>),
 }
+
+/// The beginning of a hash in the place of a user.
+const HASHED_USER: &str = "hmac:";
 
 /// Why the answer of a search cluster is not repeated.
 const CLUSTER: &str = "a search cluster's files decide, for which the line does not say enough";
@@ -381,6 +387,27 @@ impl LoggedDecision {
             || self.is_allowed() && rule.as_ref().is_some_and(|rule| !rule.contains(": "))
     }
 
+    /// What the request used, for a review.
+    pub(super) fn access(&self) -> LoggedAccess<'_> {
+        let user = self.user.as_deref();
+        // A mask leaves out the name or puts a hash in its place; one of paths does neither.
+        let is_user_masked =
+            self.masked && user.map_or(self.scheme.is_some(), |user| user.starts_with(HASHED_USER));
+        LoggedAccess {
+            time: self.received_at(),
+            revision: self.outcome.policy.as_deref(),
+            allowed: self.is_allowed(),
+            by_cluster: self.is_by_cluster(),
+            rule: self.outcome.rule.as_deref(),
+            user,
+            is_user_masked,
+            source: self.source(),
+            groups: &self.groups,
+            roles: &self.roles,
+            sampled: self.sampled,
+        }
+    }
+
     /// The path as received.
     pub(super) fn received_path(&self) -> &str {
         self.raw_path.as_ref().unwrap_or(&self.path)
@@ -399,8 +426,11 @@ impl LoggedDecision {
 
     /// When the request was decided: as recorded, or else when it was received.
     fn decided_at(&self, restored: &RestoredInputs) -> Option<UnixTime> {
-        let received = self.time.and_then(|time| UnixTime::try_from_secs_f64(time).ok());
-        restored.time.or(received)
+        restored.time.or_else(|| self.received_at())
+    }
+
+    fn received_at(&self) -> Option<UnixTime> {
+        self.time.and_then(|time| UnixTime::try_from_secs_f64(time).ok())
     }
 
     /// The path as received, with the parameters that the line has.

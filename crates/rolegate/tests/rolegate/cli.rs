@@ -107,7 +107,7 @@ fn every_command_takes_the_policy_in_the_same_ways() {
     let line = "{\"decision\":\"allowed\",\"rule\":\"guest: GET /people\",\"user\":\"alice\",\"roles\":[\"guest\"],\
                 \"method\":\"GET\",\"host\":\"h\",\"path\":\"/people\"}\n";
     fs::write(&log, line).unwrap();
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 11] = [
         &["check"],
         &["test"],
         &["explain", "GET", "/people"],
@@ -118,6 +118,7 @@ fn every_command_takes_the_policy_in_the_same_ways() {
         &["replay", &log],
         &["bundle", "build", "--force", "--out", &bundle, "--revision", "1"],
         &["suggest", &log],
+        &["access-review", &log],
     ];
     for command in commands {
         let with = |more: &[&str]| rolegate(&[command, more].concat());
@@ -127,9 +128,13 @@ fn every_command_takes_the_policy_in_the_same_ways() {
         };
         let by_flag = printed(with(&["--policy", &people]));
         assert!(by_flag.0 <= 1, "{command:?}: {}", by_flag.1);
-        let mut by_argument = with(&[&people]);
-        by_argument.env("ROLEGATE_POLICY", "/nowhere");
-        assert_eq!(printed(by_argument), by_flag, "{command:?}");
+        // The last arguments of `access-review` are logs.
+        let takes_argument = command[0] != "access-review";
+        if takes_argument {
+            let mut by_argument = with(&[&people]);
+            by_argument.env("ROLEGATE_POLICY", "/nowhere");
+            assert_eq!(printed(by_argument), by_flag, "{command:?}");
+        }
         // `suggest` needs none.
         if command[0] != "suggest" {
             let mut by_default = with(&[]);
@@ -137,7 +142,7 @@ fn every_command_takes_the_policy_in_the_same_ways() {
             assert_eq!(printed(by_default), by_flag, "{command:?}");
         }
         // `test` takes cases and a policy.
-        if command[0] != "test" {
+        if command[0] != "test" && takes_argument {
             let (code, text) = printed(with(&["--policy", &people, &people]));
             assert!(code == 2 && text.contains("given twice"), "{command:?}: {text}");
         }
@@ -179,6 +184,7 @@ fn help_has_examples() {
         "diff",
         "replay",
         "suggest",
+        "access-review",
         "import",
         "lint-envoy",
         "schema",

@@ -10,6 +10,7 @@
     reason = "a failed set-up is a failed test"
 )]
 
+mod access_review;
 mod admin;
 mod api_keys;
 mod bundle_cli;
