@@ -29,7 +29,7 @@ use crate::conditions::{
 };
 use crate::notes::Token;
 use crate::rules::{ExplainedRule, ExtendingRoles, MissingRole, has_path, is_for};
-use crate::subjects::unverified_subject;
+use crate::subjects::{pattern_subject, unverified_subject};
 use crate::ways::{Given, Place, Position, Ways, ways_with_role};
 use crate::{Explainer, lossy, notes};
 
@@ -259,14 +259,7 @@ impl Explainer<'_> {
             rules.engine().roles_of(&subject.user, groups, roles)
         });
         let roles = roles.as_ref().unwrap_or_else(|| rules.engine().anonymous());
-        let subject = caller.map(|subject| PatternSubject {
-            user: subject.user.as_bytes(),
-            prefix_len: subject
-                .source
-                .map_or("", |source| policy.identity.user_prefix(source))
-                .len(),
-            source: subject.source,
-        });
+        let subject = caller.map(|subject| pattern_subject(policy, subject));
         let conditions = rules.caller_conditions(roles, caller);
         let inputs = ConditionInputs { request, caller: conditions.as_ref() };
         let (path, decision) = rules.decide(parsed, roles, subject, &inputs);
@@ -316,7 +309,7 @@ impl Explainer<'_> {
     }
 
     /// The subject as its requests have it: its source tells the issuer of its token.
-    fn with_issuer(self, subject: &Subject) -> Subject {
+    pub(crate) fn with_issuer(self, subject: &Subject) -> Subject {
         let mut subject = subject.clone();
         let source = subject.source.filter(|source| {
             subject.issuer.is_none() && ![SourceId::BASIC, SourceId::API_KEYS].contains(source)
@@ -440,7 +433,7 @@ fn denials<'p>(
 }
 
 /// The authenticated caller of a verdict; `None` if it is anonymous.
-fn authenticated(verdict: &Verdict<'_>) -> Result<Option<Subject>, CredentialsError> {
+pub(crate) fn authenticated(verdict: &Verdict<'_>) -> Result<Option<Subject>, CredentialsError> {
     match verdict {
         Verdict::Allowed(allowed) => Ok(allowed.subject.cloned()),
         Verdict::Denied(denied) => {
@@ -450,7 +443,7 @@ fn authenticated(verdict: &Verdict<'_>) -> Result<Option<Subject>, CredentialsEr
 }
 
 /// The claims of a token, not verified; null without a token.
-fn unverified_claims(authorization: Option<&[u8]>) -> Value {
+pub(crate) fn unverified_claims(authorization: Option<&[u8]>) -> Value {
     let signed = authorization.and_then(signed_part);
     let payload = signed.and_then(|signed| signed.rsplit(|byte| *byte == b'.').next());
     let payload = payload.and_then(|payload| BASE64_URL_SAFE_NO_PAD.decode(payload).ok());

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::is_zero;
 use crate::one_line::write_condition;
 use crate::rules::ExtendingRoles;
-use crate::ways::{Given, then_rule, ways_of_roles, without_placeholders};
+use crate::ways::{Given, Position, ways_of_roles, without_placeholders};
 
 /// The maximum number of users that are named together: a role may have all users of a company.
 const MAX_USERS: usize = 100;
@@ -136,13 +136,13 @@ impl<'p> Holders<'p> {
     }
 
     /// Those who have a role by this grant.
-    pub(crate) fn of_grant(&self, grant: &RoleGrant<'p>) -> Vec<Holder> {
-        self.of_grants(&[grant], grant.role, None)
+    pub(crate) fn by_grant(&self, grant: &RoleGrant<'p>) -> Vec<Holder> {
+        self.by_grants(&[grant], grant.role, None)
     }
 
     /// Those who have a rule of this role by one of `grants`, whether or not a `deny` rule takes
     /// some of its requests away.
-    pub(crate) fn of_rule(
+    pub(crate) fn with_rule(
         &self,
         grants: &[RoleGrant<'p>],
         role: RoleId,
@@ -151,10 +151,10 @@ impl<'p> Holders<'p> {
         let roles = self.roles_with(role);
         let grants: Vec<&RoleGrant<'p>> =
             grants.iter().filter(|grant| roles.contains(&grant.role)).collect();
-        self.of_grants(&grants, role, Some(rule))
+        self.by_grants(&grants, role, Some(rule))
     }
 
-    fn of_grants(
+    fn by_grants(
         &self,
         grants: &[&RoleGrant<'p>],
         role: RoleId,
@@ -243,16 +243,16 @@ impl<'p> Holders<'p> {
         let caller = CallerInputs { issuer, scheme, claims, ..CallerInputs::default() };
         let unknown: &[VariableKind] = match source {
             CallerSource::Anonymous => &[],
-            _ => &[VariableKind::User, VariableKind::Names],
+            CallerSource::Basic | CallerSource::ApiKey | CallerSource::Token { .. } => {
+                &[VariableKind::User, VariableKind::Names]
+            }
         };
-        let given = Given { caller: Some(&caller), unknown, ..Given::default() };
+        let inputs = Given { caller: Some(&caller), unknown, ..Given::default() };
         let roles = [(grant.role, grant.when)];
-        let ways = ways_of_roles(self.policy, &roles, (Effect::Allow, None), &given);
+        let ways = ways_of_roles(self.policy, &roles, (Effect::Allow, None), &inputs);
         let of_role = ways.get(&role)?;
-        let ways = match rule {
-            Some(rule) => &then_rule(of_role, (rule, Effect::Allow), &given),
-            None => of_role,
-        };
+        let when = rule.and_then(|rule| rule.when.as_ref());
+        let ways = of_role.under(when, Position::Last, Effect::Allow, &inputs);
         (!ways.is_never()).then(|| ways.condition())
     }
 }

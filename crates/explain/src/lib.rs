@@ -5,6 +5,7 @@
 //! each verdict from the authorizer: nothing here allows a request.
 //!
 //! * `explanation`: why a request is answered as it is;
+//! * `fixes`: which change of the policy would allow a denied request;
 //! * `who_can`, `what_can`: who may make a request, and what a caller may do;
 //! * `rules`: the rules that match a request, and the roles that extend a role;
 //! * `notes`: likely mistakes in a request and in a token; `names`: unknown names;
@@ -21,6 +22,7 @@ mod access_review;
 mod case;
 mod conditions;
 mod explanation;
+mod fixes;
 mod holders;
 mod mappings;
 mod named;
@@ -51,6 +53,7 @@ pub use explanation::{
     ExplainedRole, ExplainedSubject, Explanation, MissingPrivilege, NearRule, PermittingRole,
     RoleSource,
 };
+pub use fixes::{Fixes, Proposal};
 pub use holders::Holder;
 pub use named::{ImpossibleCaller, NamedCaller};
 pub use names::{missing_prefix_message, unknown_role_messages};

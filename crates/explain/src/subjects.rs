@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use authorizer::{Backend, Cluster};
 use identity::{CredentialsError, Subject};
+use policy::Policy;
 use policy::model::{Identity, SourceId};
+use policy::pattern::PatternSubject;
 use serde_json::Value;
 
 use crate::Explainer;
@@ -105,6 +107,13 @@ pub fn unverified_subject<T: AsRef<str>>(
     add_names(&mut subject.groups, groups);
     add_names(&mut subject.roles, roles);
     subject
+}
+
+/// The subject as patterns with `{user}` see it.
+pub(crate) fn pattern_subject<'a>(policy: &Policy, subject: &'a Subject) -> PatternSubject<'a> {
+    let prefix = subject.source.map_or("", |source| policy.identity.user_prefix(source));
+    let (user, prefix_len) = (subject.user.as_bytes(), prefix.len());
+    PatternSubject { user, prefix_len, source: subject.source }
 }
 
 fn add_names<T: AsRef<str>>(names: &mut Vec<Arc<str>>, more: &[T]) {

@@ -5,6 +5,7 @@ mod cluster;
 mod cluster_roles;
 mod conditions;
 mod explanations;
+mod fixes;
 mod golden;
 mod long_chains;
 mod many_needs;

@@ -147,7 +147,7 @@ impl AccessReview<'_> {
                 name,
                 status: self.status(usage, is_of_user),
                 usage: usage.into(),
-                who: self.holders.of_grant(grant),
+                who: self.holders.by_grant(grant),
                 at: at.to_string(),
             });
         }
@@ -158,7 +158,7 @@ impl AccessReview<'_> {
                 name: rule.name.to_string(),
                 status: self.status(usage, false),
                 usage: usage.into(),
-                who: self.holders.of_rule(&plain, *role, rule),
+                who: self.holders.with_rule(&plain, *role, rule),
                 at: rule.at.to_string(),
             });
         }

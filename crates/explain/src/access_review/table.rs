@@ -94,8 +94,8 @@ impl AccessReport {
             let kind = if status == "not in this policy" { "rule" } else { "role in a token" };
             for UnknownRule { name, usage } in rows {
                 let (role, name) = name.split_once(": ").unwrap_or((name, ""));
-                let what = [kind, role, name, status].map(str::to_owned);
-                text += &self.record(what, usage, <[String; 2]>::default());
+                let columns = [kind, role, name, status].map(str::to_owned);
+                text += &self.record(columns, usage, <[String; 2]>::default());
             }
         }
         text

@@ -48,6 +48,7 @@ Examples:
   rolegate explain --policy policies/api --bearer - GET https://api.example.com/v1/products < token
   rolegate explain --policy policies/search --user leo --body @query.json POST https://search.example.com/logs-*/_search
   grep -m 1 1f2c83c5 decisions.log | rolegate explain --policy policies/people --decision -      by its x-request-id
+  rolegate explain --fix --user alice POST /people policies/people      which change of the policy would allow it
   rolegate explain --policy policies/people --decision decisions.log      what is missing for its denials, grouped
 
 `--decision` takes one or more lines that `rolegate serve` has logged. With one line the exit code

@@ -38,6 +38,11 @@ pub struct ExplainArgs {
     pub(crate) variables: VariableArgs,
     #[command(flatten)]
     pub(crate) body: BodyArgs,
+    /// If no rule allows the request: propose up to three changes of the policy that would, each
+    /// with whom else it lets in and what more they may do. The one that allows least else comes
+    /// first. No file is written.
+    #[arg(long)]
+    pub(crate) fix: bool,
     #[command(flatten)]
     pub(crate) policy: PolicyOptions,
 }

@@ -122,7 +122,7 @@ impl DenialGroup {
         let LoggedDecision { method, host, path, user, .. } = &decision;
         let request = is_about_request(&decision).then(|| format!("{method} {host}{path}"));
         let (reason, first_user) = (decision.cause(), user.as_ref().map(|_| decision.caller()));
-        let explanation = decision.explain(authorizer, &Body::default(), clock::now());
+        let explanation = decision.explain(authorizer, (&Body::default(), false), clock::now());
         Self { count, first_line, request, reason, first_user, explanation }
     }
 }

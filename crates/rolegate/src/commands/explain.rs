@@ -1,9 +1,11 @@
 //! `rolegate explain`: explains how a policy answers one request, or the denials of a log.
 
+use std::fmt;
 use std::path::Path;
 
 use authorizer::Request;
-use explain::{ExplainedSubject, Explainer};
+use explain::{ExplainedSubject, Explainer, Explanation, Fixes};
+use serde::Serialize;
 
 use super::decision_lines::DecisionFile;
 use super::denials::Denials;
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, Comma
     }
     let body = Body::read(&args.body)?;
     match (&args.decision, request) {
-        (Some(log), _) => explain_logged(log, &body, &compiled, output),
+        (Some(log), _) => explain_logged(log, (&body, args.fix), &compiled, output),
         (None, Some(request)) => explain_request(args, &request, &body, compiled, output),
         (None, None) => Ok(Exit::Arguments),
     }
@@ -48,7 +50,7 @@ pub(crate) fn run(args: &ExplainArgs, output: &mut Output) -> Result<Exit, Comma
 /// Explains a line of the decision log, or the denials of many.
 fn explain_logged(
     log: &Path,
-    body: &Body,
+    (body, fix): (&Body, bool),
     compiled: &CompiledPolicy,
     output: &Output,
 ) -> Result<Exit, CommandError> {
@@ -58,11 +60,12 @@ fn explain_logged(
         DecisionFile::Line(line) => {
             let identity_warning = line.identity_warning(authorizer);
             let reason = line.outcome.reason.clone().unwrap_or_default();
-            let mut explained = line.explain(authorizer, body, clock::now()).ok_or_else(|| {
-                CommandError::arguments(format_args!(
-                    "`{reason}` is not a reason: is the line from another version of rolegate?"
-                ))
-            })?;
+            let mut explained =
+                line.explain(authorizer, (body, fix), clock::now()).ok_or_else(|| {
+                    CommandError::arguments(format_args!(
+                        "`{reason}` is not a reason: is the line from another version of rolegate?"
+                    ))
+                })?;
             explained.explanation.notes.extend(identity_warning.map(str::to_owned));
             output.answer(&explained);
             return Ok(exit(explained.explanation.status));
@@ -70,6 +73,9 @@ fn explain_logged(
     };
     if body.is_given() {
         return Err(CommandError::arguments("`--body` is for one line of the decision log"));
+    }
+    if fix {
+        return Err(CommandError::arguments("`--fix` is for one line of the decision log"));
     }
     let denials = Denials::read(lines, authorizer)?.ok_or_else(|| {
         CommandError::arguments(format_args!(
@@ -93,6 +99,7 @@ fn explain_request(
     output: &Output,
 ) -> Result<Exit, CommandError> {
     let (path, host) = request.path_and_host();
+    let has_host = request.has_host();
     let (mut subject, credentials) = caller(&args.caller, &compiled.authorizer, &host)?;
     if let (ExplainedSubject::Given(subject), Some(claims)) = (&mut subject, &args.claims) {
         subject.claims = claims.clone().into();
@@ -116,7 +123,10 @@ fn explain_request(
         ..Request::default()
     };
     let explainer = Explainer::new(&compiled.authorizer).at(args.variables.time);
-    let mut explanation = explainer.explain(&request, subject, clock::now());
+    let mut explanation = explainer.explain(&request, subject.clone(), clock::now());
+    let fixes = args
+        .fix
+        .then(|| explainer.fixes(&request, subject, &explanation, (has_host, clock::now())));
     let CallerArgs { user, issuer, roles, groups, .. } = &args.caller;
     if user.is_some() || !groups.is_empty() {
         explanation.notes.extend(explainer.missing_identity_note(&host).map(str::to_owned));
@@ -131,8 +141,26 @@ fn explain_request(
     if !explanation.depends_on.is_empty() {
         explanation.notes.push(DEPENDS.to_owned());
     }
-    output.answer(&explanation);
-    Ok(exit(explanation.status))
+    let status = explanation.status;
+    output.answer(&ExplainedRequest { explanation, fixes });
+    Ok(exit(status))
+}
+
+/// An explanation with what would allow its request, if somebody asked for that.
+#[derive(Serialize)]
+struct ExplainedRequest {
+    #[serde(flatten)]
+    explanation: Explanation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fixes: Option<Fixes>,
+}
+
+impl fmt::Display for ExplainedRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { explanation, fixes } = self;
+        write!(f, "{explanation}")?;
+        fixes.as_ref().map_or(Ok(()), |fixes| write!(f, "{fixes}"))
+    }
 }
 
 const fn exit(status: u16) -> Exit {

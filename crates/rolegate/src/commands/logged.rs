@@ -9,8 +9,8 @@ use authorizer::{
     Verdict,
 };
 use explain::{
-    ExplainedSubject, Explainer, Explanation, LoggedAccess, RestoredInputs, missing_prefix_message,
-    unverified_subject,
+    ExplainedSubject, Explainer, Explanation, Fixes, LoggedAccess, RestoredInputs,
+    missing_prefix_message, unverified_subject,
 };
 use identity::{CredentialsError, Subject, UnixTime};
 use policy::model::{API_KEYS, BASIC, SourceId};
@@ -78,6 +78,9 @@ pub(super) struct Outcome {
 pub(super) struct ExplainedDecision {
     #[serde(flatten)]
     pub(super) explanation: Explanation,
+    /// What would allow the request, if somebody asked for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fixes: Option<Fixes>,
     logged: Outcome,
     /// Whether this policy decides as the line says.
     pub(super) same: bool,
@@ -91,7 +94,7 @@ impl LoggedDecision {
     pub(super) fn explain(
         self,
         authorizer: &Authorizer,
-        body: &Body,
+        (body, fix): (&Body, bool),
         now: UnixTime,
     ) -> Option<ExplainedDecision> {
         let explainer = Explainer::new(authorizer);
@@ -146,17 +149,20 @@ impl LoggedDecision {
             },
             ..self.request(&target)
         };
+        let now = self.decided_at(&restored).unwrap_or(now);
         let mut explanation = match reason {
             // Such denials depend on headers, on the size of the message or on the load, which a
             // line does not have.
             Some(reason) if matches!(reason.stage(), Stage::Headers | Stage::Limit) => {
                 explainer.explain_denied(&request, reason)
             }
-            _ => {
-                let now = self.decided_at(&restored).unwrap_or(now);
-                explainer.explain(&request, caller, now)
-            }
+            _ => explainer.explain(&request, caller.clone(), now),
         };
+        let fixes = fix.then(|| match self.outcome.inexact {
+            // A grant to a hash would be one to nobody, or to whoever has this name.
+            true => Fixes { needed: vec![NOT_MASKED.to_owned()], ..Fixes::default() },
+            false => explainer.fixes(&request, caller, &explanation, (true, now)),
+        });
         if unknown_user_detail.is_some() {
             explanation.detail = unknown_user_detail;
         } else if self.outcome.reason.as_deref() == explanation.reason {
@@ -176,7 +182,13 @@ impl LoggedDecision {
             explanation.cluster.as_ref().is_some_and(|cluster| cluster.depends_on_body);
         // A request that was denied because Envoy had not sent the body is evaluated as then.
         let is_inexact_without_body = depends_on_body && no_body && !was_denied_without_body;
-        Some(ExplainedDecision { explanation, logged: self.outcome, same, is_inexact_without_body })
+        Some(ExplainedDecision {
+            explanation,
+            fixes,
+            logged: self.outcome,
+            same,
+            is_inexact_without_body,
+        })
     }
 }
 
@@ -193,6 +205,9 @@ pub(super) enum Answer {
 
 /// The beginning of a hash in the place of a user.
 const HASHED_USER: &str = "hmac:";
+
+/// Why no change is proposed for a line that is cut or masked.
+const NOT_MASKED: &str = "the actual request: values of the line were cut or replaced";
 
 /// Why the answer of a search cluster is not repeated.
 const CLUSTER: &str = "a search cluster's files decide, for which the line does not say enough";
@@ -486,7 +501,7 @@ impl Outcome {
 
 impl fmt::Display for ExplainedDecision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { explanation, logged, same, is_inexact_without_body } = self;
+        let Self { explanation, fixes, logged, same, is_inexact_without_body } = self;
         write!(f, "{explanation}\nlogged:  ")?;
         if *same {
             f.write_str("same decision as in the log")?;
@@ -528,7 +543,7 @@ impl fmt::Display for ExplainedDecision {
                 "\n         values of the line were cut or replaced: the request was another one",
             )?;
         }
-        Ok(())
+        fixes.as_ref().map_or(Ok(()), |fixes| write!(f, "{fixes}"))
     }
 }
 

@@ -109,9 +109,9 @@ fn json_of(log: &str, more: &[&str]) -> Value {
 }
 
 fn row(report: &Value, name: &str) -> Value {
-    let rows =
+    let mut rows =
         report["unused"].as_array().unwrap().iter().chain(report["used"].as_array().unwrap());
-    rows.filter(|row| row["name"] == name).next().unwrap().clone()
+    rows.find(|row| row["name"] == name).unwrap().clone()
 }
 
 #[test]

@@ -206,3 +206,45 @@ fn explain_says_what_an_argument_lacks() {
     let (code, _, err) = explain(&["--bearer", &file, "GET", "/people"]);
     assert!(code == 2 && err.contains("`--bearer - < FILE` reads"), "{err}");
 }
+
+#[test]
+fn a_fix_names_the_lines_and_whom_else_it_lets_in() {
+    let people = example("people");
+    let fix = |more: &[&str]| run(&[&["explain", "--fix", "--policy", &people][..], more].concat());
+    let (code, out, err) = fix(&["--user", "alice", "POST", "/people"]);
+    let (_, fixes) = out.split_once("\nfix:").unwrap_or_else(|| panic!("{out}{err}"));
+    let fixes = format!("fix:{}", fixes.replace(&format!("{people}/"), ""));
+    assert_eq!((code, &*fixes), (1, include_str!("explain_fix.txt")));
+    let (_, out, _) =
+        fix(&["--user", "alice", "--output", "json", "GET", "http://a.test/people/7"]);
+    let explanation: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let proposal = &explanation["fixes"]["proposals"][0];
+    assert_eq!(proposal["line"], 15);
+    assert_eq!(proposal["added"][0], "    allow: [\"GET a.test/people/7\", \"GET /people\"]");
+    assert_eq!(proposal["lets_in"][0]["users"], serde_json::json!(["bob"]));
+    for (more, needed) in [
+        (&["POST", "/people"][..], "credentials: the request has none"),
+        (&["--basic", "alice:wrong", "POST", "/people"], "valid credentials: "),
+        (&["--user", "alice", "POST", "/people%2F1"], "a valid request: "),
+        (&["--user", "bob", "POST", "/people"], "nothing: the request is allowed"),
+    ] {
+        let (_, out, _) = fix(more);
+        let has_fix = out.contains("\nfix:");
+        assert!(!has_fix && out.contains(&format!("\nneeded:  {needed}")), "{out}");
+    }
+}
+
+/// A grant to the hash of a masked user would be a grant to nobody, or to whoever has this name.
+#[test]
+fn a_fix_needs_a_line_that_is_whole() {
+    let people = example("people");
+    let fix = |line: &str| run_with(&["explain", "--fix", "--decision", "-", &people], line);
+    let line = r#"{"decision":"denied","reason":"not_allowed","user":"alice","method":"POST","host":"h.test","path":"/people"}"#;
+    let (_, out, err) = fix(line);
+    assert!(out.contains("\nfix:     grant the role `admin` to the user `alice`"), "{out}{err}");
+    let masked = line.replace("\"host\"", "\"inexact\":true,\"masked\":true,\"host\"");
+    let (_, out, _) = fix(&masked);
+    assert!(!out.contains("\nfix:") && out.contains("\nneeded:  the actual request: "), "{out}");
+    let (code, _, err) = fix(&format!("{line}\n{line}\n"));
+    assert!(code == 2 && err.contains("`--fix` is for one line"), "{err}");
+}
